@@ -324,6 +324,11 @@ def test_reasoning_that_closes_as_calls_do_is_refused(write: Any) -> None:
         ('calls = "<a>{calls}</x>"\ncall = "<b>{name}|{arguments}</x>"', "calls", "closes as '<b>"),
         ('call = "<b>{name}|{arguments}</x>"\nargument = "<c {key}>{value}</x>"', "call", "closes as '<c "),
         ('call = "<b>{name}({arguments}) </x>"\nreasoning = "<c>{reasoning}</x>"', "reasoning", "with '</x>'"),
+        (
+            'call = "<b>{name}({arguments}) </x>"\nreasoning = "<c>{reasoning}</x>"\ncontent = "<d>{content}</d>"',
+            "reasoning",
+            "with '</x>'",
+        ),
         ('calls = "tools:{calls};"\ncall = "<b>{name}|{arguments}</b>"', "calls", "may also separate two parts"),
         ('reasoning = "```think\\n{reasoning}\\n```"', "reasoning", "with which it opens too"),
         ('reasoning = "(x {reasoning} x)"', "reasoning", "so that '(x)' contains both"),

@@ -398,7 +398,7 @@ def test_calls_written_by_the_templates_are_read_back(dialect: Dialect, calls: l
 
 @pytest.mark.parametrize(**named(THINKING))
 def test_reasoning_and_content_written_by_the_templates_are_read_back(dialect: Dialect) -> None:
-    for reasoning in ("plan", "one\n\ntwo < 3 [x] {y} `z`", "é 北京"):
+    for reasoning in ("plan", "one\n\ntwo < 3 [sic] {y} `z`", "é 北京"):
         raw = fill_margins(dialect, reasoning, "An answer.")
         for chunks in ([raw], list(raw)):
             message, _ = run(dialect, chunks, tools=TOOLS)

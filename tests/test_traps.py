@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from unspool import ContentDelta, Dialect, Parser, Policy, get_dialect
+from unspool.dialect.plan import marked
 
 from .support import (
     CALLING,
@@ -190,7 +191,10 @@ LOOKALIKES = [
 def test_plain_content_that_looks_like_syntax_is_kept(dialect: Dialect) -> None:
     calls: Calls = [("g", {"a": "y"})]
     called = bool(dialect.call) and not dialect.policy.text_before_tools and dialect not in BARE
+    own = [e for e in literals(dialect) if marked((e,))]
     for text in LOOKALIKES:
+        if any(e in text for e in own):
+            continue  # it does not look like a marker of the dialect, it is one
         assert_text(dialect, text, stage="content")
         if called and not any(text.endswith(e[: len(text)]) for e in literals(dialect) if text):
             for chunks in ways(f"{dialect.content[0].inner_lead}{text}. {write_calls(dialect, calls)}"):

@@ -183,9 +183,9 @@ def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
 def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
     """Parts that contain one another and close alike: if one closing is missing, nothing shows which one it is.
 
-    A frame ends whatever it contains, so frames may all close alike.
+    Where frames open with a `start`, calls are frames too: none contains another, and all may close alike.
     """
-    nested = (("argument", "item"), ("call",), ("calls",), () if dialect.framed else ("reasoning",))
+    nested = (("argument", "item"), ("call",), ("calls",), () if _starts_frames(dialect) else ("reasoning",))
     seen: list[tuple[str, str, str]] = []
     for keys in nested:
         found = [(key, t, _solid(_end(t))) for key in keys for t in getattr(dialect, key) if _end(t)]
@@ -199,6 +199,10 @@ def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
                 what = f"{t.text!r} closes with {_end(t)!r}, which may also separate two parts"
                 yield Problem(key, f"{what}: write a closing that is more than commas and semicolons")
         seen += [(key, t.text, closing) for key, t, closing in found]
+
+
+def _starts_frames(dialect: Dialect) -> bool:
+    return dialect.framed and any(t.text.startswith(dialect.start) for t in dialect.reasoning[:1] if dialect.start)
 
 
 def _end(t: Template) -> str:

@@ -98,7 +98,7 @@ def as_tools(schemas: Mapping[str, Any], *, strict: bool = True) -> list[dict[st
 def words_of(dialect: Dialect, names: Iterable[str] = ()) -> list[str]:
     """What brings an output on: the markers of the dialect, and how calls of tools begin."""
     plan = compile_plan(dialect, Policy())
-    words = {w for w in (*plan.literals, *(s.first for s in plan.suffixes), dialect.quote) if w and w.strip()}
+    words = {w for w in (*plan.literals, *(s.first for s in plan.calls.suffixes), dialect.quote) if w and w.strip()}
     call, block = dialect.call[0], dialect.calls[0]
     head, end = call.lead + call.opening, call.closing + call.trail
     if dialect.argument:  # a value ends where something follows that may

@@ -45,10 +45,13 @@ class Arguments:
         self.d = d
         self.rules = rules
         self.plan = plan
-        outer = [*(f.suffix.first for f in plan.forms if f.suffix), *(b.suffix.first for b in plan.blocks if b.suffix)]
+        outer = [
+            *(f.suffix.first for f in plan.calls.forms if f.suffix),
+            *(b.suffix.first for b in plan.calls.blocks if b.suffix),
+        ]
         self.outer = tuple(dict.fromkeys(outer))
         self.guard = _guard(d, plan) if d.argument else ()
-        self.openings = tuple(dict.fromkeys(p.opening.first for p in plan.parameters))
+        self.openings = tuple(dict.fromkeys(p.opening.first for p in plan.arguments.parameters))
         self.serials = itertools.count()
 
     def of(self, tool: Tool, end: str) -> Node:
@@ -66,7 +69,7 @@ class Arguments:
                 )
             # Where arguments begin lines, none begins within JSON.
             names = named(parameters)
-            without = (*self.ends_of(d.argument[0], names), *(() if self.plan.breaks else self.opened(names)))
+            without = (*self.ends_of(d.argument[0], names), *(() if self.plan.arguments.breaks else self.opened(names)))
             values = Values(JSON_SPELLING, self.rules, parameters, without)
             return choice(_Markup(self, values, b, at, end).all() for b in _objects(values, parameters, at))
         return seq(self.value(parameters, at), Const(end))
@@ -135,10 +138,10 @@ class Arguments:
         arguments that may still come. Each such opening would make up for a missing closing."""
         if not later or not self.guard:
             return self.guard, ()
-        opened = choice(_opening(p.opening, later) for p in self.plan.parameters)
-        if not self.plan.breaks:
+        opened = choice(_opening(p.opening, later) for p in self.plan.arguments.parameters)
+        if not self.plan.arguments.breaks:
             return (*self.guard, opened), ()
-        first = any("\n" in p.lead for p in self.plan.parameters)
+        first = any("\n" in p.lead for p in self.plan.arguments.parameters)
         return (*self.guard, seq(Const("\n"), opened)), (opened,) if first else ()
 
     def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, Node]:
@@ -425,8 +428,8 @@ def _guard(d: Dialect, plan: Plan) -> tuple[Node, ...]:
     if any(a.kind not in (LITERAL, SPACE) for part in rule for p in part.closings for a in p.atoms):
         return ()
     found: list[Node] = []
-    own = _whole(plan.separator)
-    between = choice((_BETWEEN, seq(_BETWEEN, own, _BETWEEN))) if plan.separator else _BETWEEN
+    own = _whole(plan.calls.separator)
+    between = choice((_BETWEEN, seq(_BETWEEN, own, _BETWEEN))) if plan.calls.separator else _BETWEEN
     for part in rule:
         wanted = [first for first in dict.fromkeys(p.first for p in part.followers) if first]
         if part.closings and wanted:

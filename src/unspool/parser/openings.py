@@ -158,7 +158,7 @@ class Openings(msgspec.Struct, eq=False):
         return i if known else NO
 
     def _has_form(self, quote: str) -> bool:
-        return any(f.shape is not None and f.shape.quote == quote for f in self.look.plan.forms)
+        return any(f.shape is not None and f.shape.quote == quote for f in self.look.plan.calls.forms)
 
     def _arguments_begin(self, form: Form, i: int) -> int:
         """``i`` if arguments, or the call's closing, begin there."""
@@ -173,7 +173,7 @@ class Openings(msgspec.Struct, eq=False):
         plan = self.look.plan
         found = NO
         if form.syntax is None:
-            for p in plan.parameters:
+            for p in plan.arguments.parameters:
                 r = self.look.stands(p.opening, j)
                 if r >= 0:
                     return i
@@ -186,7 +186,7 @@ class Openings(msgspec.Struct, eq=False):
             if buf.startswith(NULL, j):
                 return i
             found = MORE
-        for suffix in plan.suffixes:
+        for suffix in plan.calls.suffixes:
             r = self.look.stands(suffix, j)
             if r >= 0:
                 return i
@@ -237,7 +237,7 @@ class Openings(msgspec.Struct, eq=False):
     def opens_next(self, i: int, *, inside: bool = False) -> int:
         """Whether another call begins at ``i``, where a block is open (``inside``) or not: 1, 0, or `MORE`."""
         more = False
-        for o in self.look.plan.next_inside if inside else self.look.plan.next_calls:
+        for o in self.look.plan.calls.following_inside if inside else self.look.plan.calls.following:
             r = self.match(o, i, edge=False).end
             if r >= 0:
                 return 1
@@ -248,7 +248,7 @@ class Openings(msgspec.Struct, eq=False):
         """``i`` if what is there may follow a call: its block's closing (unless closed), another call, the end."""
         tape = self._tape
         j = skip_separators(tape.buf, i)
-        separator = self.look.plan.separator
+        separator = self.look.plan.calls.separator
         if separator and j < len(tape.buf):
             r = self.look.stands(separator, j)
             if r == MORE and not tape.final:
@@ -283,15 +283,15 @@ class Openings(msgspec.Struct, eq=False):
         """Where a marker of a kind that is at ``i`` ends; ``inside``: in the arguments of a call."""
         look = self.look
         if kind == CALL_END:
-            return look.first(look.plan.suffixes, i)
+            return look.first(look.plan.calls.suffixes, i)
         if kind == BLOCK_END:
-            return look.first([b.suffix for b in look.plan.block_suffixes], i)
+            return look.first([b.suffix for b in look.plan.calls.block_suffixes], i)
         return look.end_here(i) if kind == END else self._another(i, inside=inside)
 
     def _another(self, i: int, *, inside: bool) -> int:
         """``i`` if another call begins there, in the arguments of one (``inside``) or behind one; `NO`; `MORE`."""
         found = NO
-        for form in () if inside else self.look.plan.forms:
+        for form in () if inside else self.look.plan.calls.forms:
             r = self.look.stands(form.opening, i)
             if r >= 0 and form.marked:
                 return i
@@ -304,7 +304,11 @@ class Openings(msgspec.Struct, eq=False):
     def string_ends(self) -> Scan | None:
         """The text that may end an open string, if there is one."""
         plan = self.look.plan
-        return plan.string_ends if plan.policy.markers_in_strings == "end" and plan.string_ends.markers else None
+        return (
+            plan.calls.string_ends
+            if plan.policy.markers_in_strings == "end" and plan.calls.string_ends.markers
+            else None
+        )
 
     def ends_string(self, scan: Scan, p: int, m: re.Match[str]) -> int:
         """Where the closing that may be at ``p``, found as ``m``, ends, if it ends an open string and the call."""
