@@ -70,7 +70,7 @@ def at_content(dialect: Dialect) -> Dialect:
     if dialect.stage is not Stage.REASONING:
         return dialect
     examples = tuple(msgspec.structs.replace(e, stage=e.stage or dialect.stage) for e in dialect.examples)
-    begun = msgspec.structs.replace(dialect, stage=Stage.CONTENT, compiled={})
+    begun = msgspec.structs.replace(dialect, stage=Stage.CONTENT)
     vars(begun)["examples"] = examples  # instead of what the property reads from the file
     return begun
 

@@ -231,8 +231,8 @@ NASTY = [
 def holdable(dialect: Dialect) -> list[str]:
     """Texts that a string argument of a dialect can hold."""
     found = [*NASTY, *literals(dialect)]
-    if dialect.quote != '"':
-        found = [t for t in found if dialect.quote not in t]
+    if dialect.codec.quote != '"':
+        found = [t for t in found if dialect.codec.quote not in t]
     return found
 
 
@@ -252,7 +252,7 @@ def test_every_marker_bracket_and_quote_inside_a_string_is_data(dialect: Dialect
 def test_all_markers_together_inside_one_string_are_data(dialect: Dialect) -> None:
     value = " ".join(holdable(dialect)) * 2
     calls: list[tuple[str, Any]] = [("f", {"a": value, "b": value[::-1]}), ("now", {})]
-    if dialect.quote != '"':
+    if dialect.codec.quote != '"':
         calls = [("f", {"a": value, "b": "x"}), ("now", {})]
     raw = write_calls(dialect, calls)
     rng = random.Random(dialect.name)
@@ -303,7 +303,7 @@ def test_a_broken_call_ends_at_its_closing_and_leaves_others_alone(dialect: Dial
 
 @pytest.mark.parametrize(**named([d for d in JSON_LIKE if d not in VERBATIM]))
 def test_a_broken_call_in_another_codec_leaves_others_alone(dialect: Dialect) -> None:
-    arguments = "{a:@@}" if dialect.quote != '"' else "a=@@"
+    arguments = "{a:@@}" if dialect.codec.quote != '"' else "a=@@"
     good = write_calls(dialect, [("g", {"a": "x"})])
     raw = write_calls(dialect, [("f", arguments), ("g", {"a": "x"})])
     assert good
@@ -356,7 +356,7 @@ def test_markers_stay_data_after_an_error_inside_their_string(dialect: Dialect) 
 @pytest.mark.parametrize(**named(JSON_LIKE))
 def test_a_call_whose_arguments_closed_themselves_is_ok_with_a_notice(dialect: Dialect) -> None:
     raw = write_calls(dialect, [("f", {"a": "x"})])
-    at = raw.rindex(")") if dialect.codec == "python" and not dialect.call[0].object else raw.rindex("}")
+    at = raw.rindex(")") if dialect.codec.name == "python" and not dialect.call[0].object else raw.rindex("}")
     if raw[at + 1 :].strip():
         message, _ = run(dialect, [raw[: at + 1]], tools=TOOLS)
         assert values(message) == [("f", {"a": "x"})]

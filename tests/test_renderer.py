@@ -214,7 +214,7 @@ def test_a_marker_that_would_end_a_string_is_escaped(name: str) -> None:
 def test_ids_are_made_by_the_dialects_template() -> None:
     d = unspool.get_dialect("mistral")
     marked = d.call[1]
-    own = msgspec.structs.replace(d, call=(marked,), compiled={})
+    own = msgspec.structs.replace(d, call=(marked,))
     assert re.search(r'"id": "[A-Za-z0-9]{9}"', render(message("", "", ("f", {})), own))
 
 
@@ -353,7 +353,7 @@ def test_a_value_that_the_schema_reads_otherwise_is_refused() -> None:
 def test_the_renderer_reads_by_the_dialects_own_policy() -> None:
     d = unspool.get_dialect("hermes")
     between = Policy(text_before_tools="content").over(d.policy)
-    strict = msgspec.structs.replace(d, policy=between, compiled={})
+    strict = msgspec.structs.replace(d, policy=between)
     with pytest.raises(DialectError, match=r"^content: .*policy"):
         render(message("", "Sure.", ("f", {})), strict)
 
@@ -384,7 +384,7 @@ def test_plain_words_and_calls_are_never_refused(name: str, reasoning: str, cont
         calls = []
     if calls and (dialect.policy.text_before_tools == "content" or name in UNMARKED):
         content = ""
-    if dialect.codec == "python":
+    if dialect.codec.name == "python":
         calls = [(n.replace("-", "_"), a) for n, a in calls]
     turn = message(reasoning if dialect.reasoning else "", content, *calls)
     text = render(turn, dialect)
@@ -430,7 +430,7 @@ def nasty_text(dialect: Dialect) -> st.SearchStrategy[str]:
     """Text of the dialect's own markers, what other syntaxes use, and anything else."""
     templates = (*dialect.reasoning, *dialect.content, *dialect.calls, *dialect.call, *dialect.argument)
     own = sorted({p for t in templates for p in re.split(r"\{[a-z]+\}", t.text) if p} | {*dialect.end, *dialect.start})
-    return st.lists(st.sampled_from([*MARKS, *own, dialect.quote]) | st.text(max_size=5), max_size=6).map("".join)
+    return st.lists(st.sampled_from([*MARKS, *own, dialect.codec.quote]) | st.text(max_size=5), max_size=6).map("".join)
 
 
 @cache

@@ -31,7 +31,7 @@ from .writing import write_arguments, write_call, write_calls, write_content, wr
 
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 JSON_LIKE = [d for d in CALLING if not d.argument]
-PYTHON = [d for d in CALLING if d.codec == "python" and d.call[0].object is None]
+PYTHON = [d for d in CALLING if d.codec.name == "python" and d.call[0].object is None]
 XML = [d for d in CALLING if d.argument]
 UNTYPED = [d for d in XML if "{string}" not in d.argument[0].text and "{type}" not in d.argument[0].text]
 KEEPING = [d for d in CALLING if d.policy.text_before_tools != "content"]

@@ -211,10 +211,10 @@ def _form(t: Template, before: tuple[Piece, ...], d: Dialect, barriers: tuple[st
         opening = Pattern(before, barriers)
         if d.argument:
             syntax = None
-        elif d.quote != '"':
+        elif d.codec.quote != '"':
             syntax = Syntax.QUOTE
         else:
-            syntax = Syntax.PYTHON if d.codec == "python" else Syntax.JSON
+            syntax = Syntax.PYTHON if d.codec.name == "python" else Syntax.JSON
     known = marked(before, d.anywhere) or (before != t.before and marked(t.before, d.anywhere))
     return Form(opening, closing(t.after), t.object, syntax, bool(t.body), known)
 
@@ -236,7 +236,7 @@ def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[tuple[Template, F
                 triggers=frozenset((suffix.first, *(b for b in barriers if b))),
             ),
         )
-        for one in d.text
+        for one in d.trained.text
         for t in one.templates
     ]
 
@@ -318,7 +318,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         arguments=ArgumentPlan(
             parameters=sorted(_parameters(d, parts, plain_arguments(d), barriers), key=lambda p: -p.opening.weight),
             items=_parameters(d, parts, d.item, barriers),
-            comma=Pattern((d.argument_separator.strip(),)) if d.argument_separator.strip() else Pattern(()),
+            comma=Pattern((d.separator.arguments.strip(),)) if d.separator.arguments.strip() else Pattern(()),
             breaks=_breaks(d),
             quoted=len(plain_arguments(d)) < len(d.argument),
             closings=calls.closings,
@@ -343,7 +343,7 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
         inner_bare=[Opening(CALL, o.pattern, o.form is not None and o.form.marked, form=o.form) for o in inner],
         following=_next_calls(reading.edge),
         following_inside=_next_calls([*reading.edge, *inner]),
-        separator=Pattern((d.call_separator.strip(),)) if d.call_separator.strip(" \t\r\n,;") else Pattern(()),
+        separator=Pattern((d.separator.calls.strip(),)) if d.separator.calls.strip(" \t\r\n,;") else Pattern(()),
         block_text=_block_text(parts, inner),
         block_trail=_longest([b.trail for b in blocks]),
         suffixes=suffixes,
@@ -360,7 +360,7 @@ def _framed(d: Dialect) -> list[Template]:
 
 
 def _breaks(d: Dialect) -> bool:
-    return "\n" in "".join([*(t.text for t in d.argument), d.argument_separator])
+    return "\n" in "".join([*(t.text for t in d.argument), d.separator.arguments])
 
 
 def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -> _Parts:
@@ -587,7 +587,7 @@ def _edge(markers: list[Marker], forced: list[Opening], *, named: bool) -> list[
 
 
 def _all_literals(d: Dialect) -> list[str]:
-    own = (t for one in d.text for t in one.templates)
+    own = (t for one in d.trained.text for t in one.templates)
     templates = (*d.reasoning, *d.content, *d.preamble, *d.calls, *d.call, *d.argument, *d.item, *own)
     found = [p.strip() for t in templates for p in (*t.before, *t.after) if isinstance(p, str)]
-    return [t for t in (*found, *d.end, *d.start, d.quote) if t.strip() and t != '"']
+    return [t for t in (*found, *d.end, *d.start, d.codec.quote) if t.strip() and t != '"']

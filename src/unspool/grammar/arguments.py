@@ -86,12 +86,12 @@ class Arguments:
             return seq(
                 head, Free(grammar.source, "", self.ends_of(template, [key])), Const(margin + stop), rest, Const(end)
             )
-        if d.call[0].object is None and d.codec == "python":
+        if d.call[0].object is None and d.codec.name == "python":
             return choice(seq(Const(f"{key}={q}"), Free(grammar.source, q), Const(q + end)) for q in ("'", '"'))
-        if d.call[0].object is None and d.quote != '"':
-            style = quote_spelling(d.quote).style
-            opening = "{" + style.key(key) + style.colon + d.quote
-            return seq(Const(opening), Free(grammar.source, "", (d.quote,)), Const(d.quote + "}" + end))
+        if d.call[0].object is None and d.codec.quote != '"':
+            style = quote_spelling(d.codec.quote).style
+            opening = "{" + style.key(key) + style.colon + d.codec.quote
+            return seq(Const(opening), Free(grammar.source, "", (d.codec.quote,)), Const(d.codec.quote + "}" + end))
         if d.argument_format == "python":
             opening = "{" + PYTHON_SPELLING.style.key(key) + PYTHON_SPELLING.style.colon
             return choice(seq(Const(opening + q), Free(grammar.source, q), Const(q + "}" + end)) for q in ("'", '"'))
@@ -102,11 +102,11 @@ class Arguments:
     def value(self, parameters: dict[str, Any], at: str) -> Node:
         """Arguments that are one value."""
         d = self.d
-        if d.call[0].object is None and d.codec == "python":
+        if d.call[0].object is None and d.codec.name == "python":
             values = Values(PYTHON_SPELLING, self.rules, parameters)
             return choice(self.keywords(values, b, at) for b in _objects(values, parameters, at))
-        if d.call[0].object is None and d.quote != '"':
-            values = Values(quote_spelling(d.quote), self.rules, parameters)
+        if d.call[0].object is None and d.codec.quote != '"':
+            values = Values(quote_spelling(d.codec.quote), self.rules, parameters)
             return choice(values.object(b, at) for b in _objects(values, parameters, at))
         if d.call[0].object is not None and d.call[0].object.quote == "'":
             values = Values(PYTHON_SPELLING, self.rules, parameters)
@@ -181,7 +181,7 @@ class Arguments:
         entries = []
         for name, node, required in declared:
             entries.append((self.nested(values, node, self.d.argument[0], Const(name), f"{at}.{name}"), required))
-        return values.members(entries, None, self.d.argument_separator)
+        return values.members(entries, None, self.d.separator.arguments)
 
     def nested(self, values: Values, schema: dict[str, Any] | bool, template: Template, key: Const, at: str) -> Node:
         """An argument or an item whose value may nest."""
@@ -272,7 +272,7 @@ class _Markup:
         """The arguments and what closes the call."""
         named = [(self.alone(i, []), required) for i, (_, _, required) in enumerate(self.entries)]
         extra = None if self.extra is False else self.alone(len(self.entries), [])
-        plain = seq(self.values.members(named, extra, self.arguments.d.argument_separator), Const(self.end))
+        plain = seq(self.values.members(named, extra, self.arguments.d.separator.arguments), Const(self.end))
         if not self.end or not self.arguments.guard:
             return plain
         return Finer(plain, choice(seq(Const(text), node) for text, node in self.next(0, "")))
@@ -292,7 +292,7 @@ class _Markup:
 
     def one_of(self, i: int) -> Node:
         """An argument, of those from ``i`` on that may come next, whose opening has begun, and all that follows it."""
-        separator = self.arguments.d.argument_separator
+        separator = self.arguments.d.separator.arguments
         if i == len(self.entries):
             return self.argument(i, self.next(i, separator))
         found = [self.argument(i, self.next(i + 1, separator))]

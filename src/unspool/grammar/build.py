@@ -391,7 +391,7 @@ class _Builder:
             one = seq(self.header(self.begun(begun)[1], begun), self.arguments_and_end(begun))
         else:
             one = self.each(begin)
-        separator = d.call_separator
+        separator = d.separator.calls
         if template.body == "call":
             separator = closed + template.trail + separator + opening
         many: Node = EMPTY
