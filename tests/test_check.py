@@ -339,6 +339,22 @@ def test_closings_that_nothing_tells_from_others_are_refused(write: Any, keys: s
     assert any(p.where == where and what in p.what for p in found), found
 
 
+@pytest.mark.parametrize(
+    ("keys", "where", "what"),
+    [
+        ('end = ["@end"]\nreasoning = "<r>{reasoning}@end"', "reasoning", "at which the model stops"),
+        ('end = ["@end"]\ncalls = "<t>{calls}</t>"\ncall = "<f>{name}{arguments}@end"', "call", "'@end', one of `end`"),
+        ('reasoning = "<r>{reasoning}/#"\ncall = "#f/#{name}({arguments})#e#"', "reasoning", "mentions a call"),
+        ('reasoning = "<r{reasoning}</r>"\ncontent = "<rx{content}</rx>"', "reasoning", "neither begin with the other"),
+    ],
+)
+def test_markers_that_parts_share_are_refused_where_one_would_be_the_other(
+    write: Any, keys: str, where: str, what: str
+) -> None:
+    found = check_dialect(read_file(write('[[examples]]\nraw = "x"\ncontent = "x"\n', f'name = "mine"\n{keys}\n')))
+    assert any(p.where == where and what in p.what for p in found), found
+
+
 def test_frames_may_all_close_alike(write: Any) -> None:
     head = """name = "mine"
 start = "<s>"

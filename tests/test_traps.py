@@ -16,6 +16,7 @@ from .support import (
     VERBATIM,
     block_is_marked,
     cases,
+    dialect_of,
     literals,
     named,
     notices,
@@ -401,6 +402,52 @@ def test_a_demanded_call_may_have_its_native_form(dialect: Dialect) -> None:
     raw = write_calls(dialect, calls)
     assert_calls(dialect, raw, calls, tool_choice="required")
     assert_calls(dialect, raw, calls, tool_choice={"type": "function", "function": {"name": "g"}})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "{'name': '{name}', 'parameters': {arguments}}",
+        '{"tool": "{name}", "input": {arguments}}',
+        '{"id": "{id}", "name": "{name}", "arguments": {arguments}}',
+        '{"{name}": {arguments}}',
+    ],
+)
+def test_an_object_is_the_named_call_where_the_dialect_writes_it_so(call: str) -> None:
+    dialect = dialect_of(f"call = {json.dumps(call)}")
+    calls: Calls = [("g", {"a": "x"})]
+    named_g = {"type": "function", "function": {"name": "g"}}
+    assert_calls(dialect, write_calls(dialect, calls), calls, tool_choice=named_g)
+    assert_calls(dialect, write_calls(dialect, calls), calls, tool_choice="required")
+    for text in ('{"tool": "f", "input": {}}', '{"tool": "g"}', '{"id": 1}', '{"g": 1}', "{}"):
+        assert_calls(dialect, text, [("g", json.loads(text))], tool_choice=named_g)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        'end = ["@end"]\ncalls = "@tool\\n{calls}@end"\ncall = "<f {name}>{arguments}</f>"',
+        'end = ["@end"]\ncalls = "@tool\\n{call}\\n@end"\ncall = "<f {name}>{arguments}</f>"',
+        'end = ["@end"]\ncalls = "<t>{calls}@end"\ncall = \'{"name": "{name}", "arguments": {arguments}}\'',
+    ],
+)
+def test_what_closes_calls_that_are_text_does_not_end_the_turn(keys: str) -> None:
+    dialect = dialect_of(keys)
+    raw = write_calls(dialect, [("f", {"a": "x"})])
+    for options in ({"tools": []}, {"tools": TOOLS, "policy": Policy(text_before_tools="content")}):
+        for chunks in ways(f"Well. {raw}"):
+            message, _ = run(dialect, chunks, **options)
+            assert (message.content, message.tool_calls) == (f"Well. {raw}", [])
+        message, _ = run(dialect, [f"Well. {raw}@end"], **options)
+        assert message.content == f"Well. {raw}"
+
+
+def test_a_broken_call_in_a_fence_of_a_marked_block_ends_at_the_fence() -> None:
+    dialect = dialect_of('calls = "@tool{call}@end"\ncall = "```call\\n{name}({arguments}\\n```"')
+    raw = write_calls(dialect, [("f", '{"a": @@}')])
+    for chunks in ways(raw):
+        message, _ = run(dialect, chunks, tools=TOOLS)
+        assert [(c.status, c.arguments.rstrip()) for c in message.tool_calls] == [("invalid", '{"a": @@}')]
 
 
 # -- single dialects' own traps ----------------------------------------------------------------------------------------

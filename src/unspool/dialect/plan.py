@@ -510,8 +510,9 @@ def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
 
 def _recover(parts: _Parts) -> Scan:
     forms, blocks = parts.forms, parts.blocks
+    inside = all(b.marked for b in blocks)  # a fence in a marked block is its call's, too
     closings = [
-        *(Closing(CALL_END, f.suffix) for f in forms if f.suffix and f.marked),
+        *(Closing(CALL_END, f.suffix) for f in forms if f.suffix and (f.marked or (inside and f.suffix.weight > 1))),
         *(Closing(CALL_END, f.suffix) for f in forms if f.suffix and any(c.isalnum() for c in f.suffix.first)),
         *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if any(c.isalnum() for c in b.suffix.first)),
         *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if b.suffix.weight > 1),

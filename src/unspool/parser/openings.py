@@ -2,15 +2,16 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from ..dialect.follows import ARGUMENT, ARGUMENT_END, FOLLOWERS
-from ..dialect.markers import BLOCK_END, CALL, CALL_END, END, Block, Form, Opening, Scan
+from ..dialect.markers import BLOCK_END, CALL, CALL_END, END, Block, Form, Opening, Scan, text
 from ..dialect.patterns import MAX_SPACE, MORE, NO, plain_name, skip_separators, skip_space
 from ..dialect.syntax import Syntax
+from ..dialect.template import ObjectShape
 from ..regex import Regex
 from ..schema import takes_text
 from .lookout import ALWAYS, Lookout
@@ -21,6 +22,11 @@ ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input"))
 
 _JSON_KEY = Regex(r'\s*+"((?:[^"\\\n]|\\.){0,256}+)"\s*+:')
 _JSON_KEY_MAYBE = Regex(r'\s*+(?:"(?:[^"\\\n]|\\.){0,256}+(?:\\|"\s*+)?)?\Z')
+
+
+_SHORT = Regex(r""""(?:[^"\\\n]|\\.){0,256}+"|'(?:[^'\\\n]|\\.){0,256}+'|[0-9]{1,18}+""")
+_SHORT_MAYBE = Regex(r"""(?:["'][^\n]{0,258}+|[0-9]{1,18}+)?\Z""")
+_NATIVE: Final = 2
 
 
 class Match(NamedTuple):
@@ -140,7 +146,8 @@ class Openings(msgspec.Struct, eq=False):
         assert form.shape is not None
         if form.forced and self.named:
             # Any object is the arguments, unless it is the call that was asked for.
-            return MORE if self.wrapped(i) == MORE else i
+            wrapped = self.wrapped(i) or self._is_native(o, i)
+            return MORE if wrapped == MORE else NO if wrapped == _NATIVE else i
         quote = buf[j]
         if quote != form.shape.quote and not (
             quote == "'" and self.look.plan.repairs and form.shape.quote == '"' and not self._has_form("'")
@@ -195,21 +202,33 @@ class Openings(msgspec.Struct, eq=False):
 
     def wrapped(self, i: int) -> int:
         """Under a named choice: whether the object is a call (name, then arguments), not arguments: 1, 0, `MORE`."""
+        name = json.dumps(self.named)
+        return self._spells(i, ('"name"',), (":",), (name,), (",",), ('"arguments"', '"parameters"'), (":",))
+
+    def _is_native(self, o: Opening, i: int) -> int:
+        """The same of the object as the dialect writes it without a marker: `_NATIVE`, 0, `MORE`."""
+        if self.names is None or self.named not in self.names:
+            return 0
+        edge = (m for m in self.look.outline.edge if isinstance(m, Opening) and text(m.pattern) == text(o.pattern))
+        forms = (m.form for m in edge if m.form is not None and not m.form.forced)
+        found = [self._spells(i, *_spelling(f.shape, self.named)) for f in forms if f.shape is not None]
+        return _NATIVE if 1 in found else MORE if MORE in found else 0
+
+    def _spells(self, i: int, *expected: tuple[str, ...]) -> int:
+        """Whether one text of each of these is at ``i``, white space aside: 1, 0, `MORE`. Of none: any short value."""
         buf = self._tape.buf
-        for expected in (
-            ('"name"',),
-            (":",),
-            (json.dumps(self.named),),
-            (",",),
-            ('"arguments"', '"parameters"'),
-            (":",),
-        ):
+        for texts in expected:
             i = skip_space(buf, i)
-            found = next((e for e in expected if buf.startswith(e, i)), None)
-            if found is None:
-                cut = any(e.startswith(buf[i:]) for e in expected) and not self._tape.final
-                return MORE if cut else 0
-            i += len(found)
+            if texts:
+                found = next((len(e) for e in texts if buf.startswith(e, i)), 0)
+                doubt = any(e.startswith(buf[i:]) for e in texts)
+            else:
+                m = _SHORT.match(buf, i)
+                found = 0 if m is None or m.end() == len(buf) else m.end() - i
+                doubt = _SHORT_MAYBE.match(buf, i) is not None
+            if not found:
+                return MORE if doubt and not self._tape.final else 0
+            i += found
         return 1
 
     def takes_name(self, form: Form, block: Block, name: str) -> bool:
@@ -340,3 +359,18 @@ class Openings(msgspec.Struct, eq=False):
                     return i, r
             i += 1
         return end, NO
+
+
+def _spelling(shape: ObjectShape, name: str) -> Iterator[tuple[str, ...]]:
+    """What an object of a call with this name begins with, up to its arguments; nothing: any short value."""
+    quote, written = shape.quote, json.dumps(name)[1:-1]
+    if shape.name_is_key:
+        yield from ((f"{quote}{written}{quote}",), (":",), ("{",))
+        return
+    for n, (key, role) in enumerate(shape.keys):
+        if n:
+            yield (",",)
+        yield from ((f"{quote}{key}{quote}",), (":",))
+        if role == "arguments":
+            return
+        yield (f"{quote}{written}{quote}",) if role == "name" else ()

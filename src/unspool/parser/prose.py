@@ -232,7 +232,7 @@ class Prose(Steps):
             elif not look.outline.calls:
                 r = look.stands(o.pattern, p)
                 if r >= 0 and o.form and not look.quoted(p):
-                    look.spare(p, o.form.suffix or o.block.suffix if o.block else o.form.suffix)
+                    self._spare(o, p)
                     return NO
             else:
                 match = self._openings.match(o, p, edge=False)
@@ -448,9 +448,15 @@ class Prose(Steps):
         self._at.go(State.EDGE)
         return True
 
+    def _spare(self, o: Opening, i: int) -> None:
+        """The call that opens at ``i`` is text, and so are its closing and its block's."""
+        closings = (o.form and o.form.suffix, o.block and o.block.suffix)
+        self._look.spare(i, *(c for c in closings if c))
+
     def _begin_call(self, o: Marker, i: int, match: Match) -> int:
-        if self._calls.refused(i):
-            return NO
         assert isinstance(o, Opening)
+        if self._calls.refused(i):
+            self._spare(o, i)
+            return NO
         self._calls.open(o, i, match)
         return match.end
