@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from unspool import ContentDelta, Dialect, Parser, Policy, get_dialect
+from unspool import ContentDelta, Dialect, Parser, Policy, ToolCallDelta, get_dialect
 from unspool.dialect.plan import marked
 
 from .support import (
@@ -448,6 +448,13 @@ def test_a_broken_call_in_a_fence_of_a_marked_block_ends_at_the_fence() -> None:
     for chunks in ways(raw):
         message, _ = run(dialect, chunks, tools=TOOLS)
         assert [(c.status, c.arguments.rstrip()) for c in message.tool_calls] == [("invalid", '{"a": @@}')]
+
+
+def test_white_space_in_a_named_object_is_not_waited_for_without_end() -> None:
+    choice = {"type": "function", "function": {"name": "g"}}
+    parser = Parser("hermes", tools=TOOLS, tool_choice=choice)
+    assert parser.feed('{"name"' + " " * 4000) == []
+    assert "".join(e.arguments for e in parser.feed(" " * 1000) if isinstance(e, ToolCallDelta)).startswith('{"name" ')
 
 
 # -- single dialects' own traps ----------------------------------------------------------------------------------------

@@ -218,7 +218,10 @@ class Openings(msgspec.Struct, eq=False):
         """Whether one text of each of these is at ``i``, white space aside: 1, 0, `MORE`. Of none: any short value."""
         buf = self._tape.buf
         for texts in expected:
-            i = skip_space(buf, i)
+            j = skip_space(buf, i)
+            if j - i > MAX_SPACE:
+                return 0
+            i = j
             if texts:
                 found = next((len(e) for e in texts if buf.startswith(e, i)), 0)
                 doubt = any(e.startswith(buf[i:]) for e in texts)
