@@ -434,7 +434,11 @@ def test_an_object_is_the_named_call_where_the_dialect_writes_it_so(call: str) -
 def test_what_closes_calls_that_are_text_does_not_end_the_turn(keys: str) -> None:
     dialect = dialect_of(keys)
     raw = write_calls(dialect, [("f", {"a": "x"})])
-    for options in ({"tools": []}, {"tools": TOOLS, "policy": Policy(text_before_tools="content")}):
+    ways_to_text: list[dict[str, Any]] = [
+        {"tools": []},
+        {"tools": TOOLS, "policy": Policy(text_before_tools="content")},
+    ]
+    for options in ways_to_text:
         for chunks in ways(f"Well. {raw}"):
             message, _ = run(dialect, chunks, **options)
             assert (message.content, message.tool_calls) == (f"Well. {raw}", [])
