@@ -419,6 +419,8 @@ def test_an_object_is_the_named_call_where_the_dialect_writes_it_so(call: str) -
     named_g = {"type": "function", "function": {"name": "g"}}
     assert_calls(dialect, write_calls(dialect, calls), calls, tool_choice=named_g)
     assert_calls(dialect, write_calls(dialect, calls), calls, tool_choice="required")
+    bare = '{"name": "f", "arguments": {"a": "x"}}'
+    assert_calls(dialect, bare, [("f", {"a": "x"})], tool_choice="required")
     for text in ('{"tool": "f", "input": {}}', '{"tool": "g"}', '{"id": 1}', '{"g": 1}', "{}"):
         assert_calls(dialect, text, [("g", json.loads(text))], tool_choice=named_g)
 

@@ -462,6 +462,10 @@ class _Loader:
         if d.codec.quote != '"' and len(d.codec.quote.strip()) < 2:
             why = "is one character, which strings contain too, and nothing escapes it in them"
             raise self.fail("quote", f'{d.codec.quote!r} {why}: for the strings of Python write arguments = "python"')
+        quote = d.codec.quote.strip()
+        if any(quote.endswith(quote[:k]) for k in range(1, len(quote))):
+            why = "ends as it begins, so that the end of a string may be part of it: let it differ"
+            raise self.fail("quote", f"{d.codec.quote!r} {why}")
         if d.argument and d.codec.name != "json":
             raise self.fail("arguments", "cannot be combined with `argument`")
 

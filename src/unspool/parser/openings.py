@@ -160,8 +160,9 @@ class Openings(msgspec.Struct, eq=False):
         if m is None:
             return MORE if _JSON_KEY_MAYBE.match(buf, i) and not tape.final else NO
         key = m.group(1)
-        keys = form.shape.keys
-        known = form.shape.name_is_key or key == "type" or key in ARGUMENT_KEYS or any(k == key for k, _ in keys)
+        if form.shape.name_is_key:
+            return i if "\\" in key or (self.names is not None and key in self.names) else NO
+        known = key == "type" or key in ARGUMENT_KEYS or any(k == key for k, _ in form.shape.keys)
         return i if known else NO
 
     def _has_form(self, quote: str) -> bool:
