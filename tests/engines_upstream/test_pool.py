@@ -188,6 +188,43 @@ def test_a_single_server_that_comes_back_is_used_before_the_next_check() -> None
     run(main())
 
 
+def test_health_is_bad_a_second_after_the_last_server_has_gone_whatever_the_interval_of_checks() -> None:
+    async def main() -> None:
+        fake = Fake("vllm", HI)
+        async with fake.running():
+            engine = Upstream(fake.url, check_interval=1000)
+            await engine.health()
+        await asyncio.sleep(1.1)  # what it answered does not count any more
+        with pytest.raises(EngineError, match="cannot be reached") as caught:
+            await engine.health()
+        assert caught.value.status == 503
+        await engine.close()
+
+    run(main())
+
+
+def test_all_who_ask_for_the_health_share_one_question() -> None:
+    async def main() -> None:
+        fake = Fake("vllm", HI)
+        async with connected(fake, check_interval=1000) as engine:
+            await asyncio.gather(*(engine.health() for _ in range(50)))
+            assert [a.path for a in fake.asked].count("/health") == 1
+
+    run(main())
+
+
+def test_health_does_not_wait_for_a_server_that_hangs_where_another_answers() -> None:
+    async def hangs(connection: Connection, asked: Asked) -> None:
+        await asyncio.sleep(60)
+
+    async def main() -> None:
+        stuck, well = Fake("vllm", HI, health=hangs), Fake("vllm", HI)
+        async with connected(stuck, well, check_interval=1000) as engine:
+            await asyncio.wait_for(engine.health(), 30)
+
+    run(main())
+
+
 def test_health_is_good_where_one_server_is() -> None:
     async def main() -> None:
         sick = Fake("vllm", HI, v1__models=fails(503), health=fails(503))

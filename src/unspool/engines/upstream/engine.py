@@ -149,17 +149,13 @@ class Upstream:
                     await stream.aclose()
 
     async def health(self) -> None:
-        """Return where a server is there, as of the last check.
+        """Return where a server is there now; what a server answered within the last second counts.
 
         Raises:
             EngineError: none is, and what is the matter with them; or the engine is closed.
         """
         self._pool.start()
-        backends = self._pool.backends
-        if not any(b.seen for b in backends):
-            await self._pool.check()
-        if not any(b.seen for b in backends):
-            raise EngineError("no engine can be reached: " + "; ".join(dict.fromkeys(b.fault for b in backends)), 503)
+        await self._pool.health()
 
     async def close(self) -> None:
         """Stop the checks and close every connection; what is generated fails."""

@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Final
 
 from ..base import EngineError
 from .kinds import Kind, Served
@@ -11,6 +13,9 @@ from .kinds import Kind, Served
 __all__ = ["Backend", "Pool"]
 
 log = logging.getLogger("unspool")
+
+_FRESH: Final = 1.0
+"""Seconds for which an answer counts for `Pool.health`."""
 
 
 class Backend:
@@ -35,6 +40,12 @@ class Backend:
         self.seen = False
         self.asking = asyncio.Lock()
         self._given = kind
+        self._answered = 0.0  # when it did, by the clock of `time.monotonic`
+
+    @property
+    def there(self) -> bool:
+        """Whether it has just answered."""
+        return self.seen and time.monotonic() - self._answered < _FRESH
 
     def out(self, fault: str) -> None:
         """Leave it out. Its answers are forgotten: another server may come back."""
@@ -48,6 +59,7 @@ class Backend:
         """Note that it answers."""
         if self.fault:
             log.warning("engine %s: back", self.url)
+        self._answered = time.monotonic()
         self.fault = ""
         self.seen = True
 
@@ -68,6 +80,7 @@ class Pool:
         self._probe = probe
         self._interval = interval
         self._watch: asyncio.Task[None] | None = None
+        self._checks: dict[Backend, asyncio.Task[None]] = {}
         self._stopped = False
         self._turn = 0
 
@@ -105,19 +118,43 @@ class Pool:
     async def stop(self) -> None:
         """Stop checking for ever; may be called again, in any event loop."""
         self._stopped = True
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.cancel()
-            await asyncio.gather(watch, return_exceptions=True)
+        tasks = [*self._checks.values()]
+        if self._watch is not None:
+            tasks.append(self._watch)
+        self._watch, self._checks = None, {}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def check(self) -> None:
-        """Ask every backend whether it is there."""
-        await asyncio.gather(*map(self._check, self.backends))
+    async def health(self) -> None:
+        """Return where a backend is there now; all are asked where none has just answered.
+
+        Raises:
+            EngineError: none is, and what is the matter with them; or the pool was stopped.
+        """
+        known = any(b.there for b in self.backends)
+        pending = set() if known else {self._checking(b) for b in self.backends}
+        while pending and not any(b.there for b in self.backends):
+            done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+            if self._stopped:
+                raise EngineError("the engine is closed", 503)
+            for check in done:
+                check.result()
+        if not any(b.seen for b in self.backends):
+            faults = dict.fromkeys(b.fault for b in self.backends)
+            raise EngineError("no engine can be reached: " + "; ".join(faults), 503)
 
     async def _check_for_ever(self) -> None:
         while True:
             await asyncio.sleep(self._interval)
-            await self.check()
+            await asyncio.gather(*map(self._checking, self.backends))
+
+    def _checking(self, backend: Backend) -> "asyncio.Task[None]":
+        """The check of a backend that is under way, or a new one; whoever waits for it shares it."""
+        task = self._checks.get(backend)
+        if task is None or task.done():
+            task = self._checks[backend] = asyncio.create_task(self._check(backend))
+        return task
 
     async def _check(self, backend: Backend) -> None:
         try:
