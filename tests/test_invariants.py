@@ -315,7 +315,7 @@ def test_a_broken_call_in_another_codec_leaves_others_alone(dialect: Dialect) ->
 
 @pytest.mark.parametrize(**named(XML))
 def test_text_before_arguments_spoils_its_own_call_alone(dialect: Dialect) -> None:
-    spoiled = "@@ stray " + write_arguments(dialect, {"a": "one"})
+    spoiled = "?? stray " + write_arguments(dialect, {"a": "one"})
     raw = write_calls(dialect, [("f", spoiled), ("g", {"a": "x"})])
     for chunks in ([raw], list(raw)):
         message, _ = run(dialect, chunks, tools=TOOLS)

@@ -448,6 +448,13 @@ def test_what_closes_calls_that_are_text_does_not_end_the_turn(keys: str) -> Non
         assert message.content == f"Well. {raw}"
 
 
+def test_a_blocks_closing_ends_a_call_without_arguments_and_without_a_closing_of_its_own() -> None:
+    dialect = dialect_of('calls = "<t>{call}</t>"\ncall = "\\n{name} {arguments}\\n"')
+    for arguments in ("", " ", "null"):
+        raw = write_calls(dialect, [("now", arguments), ("f", '{"a": "x"}')])
+        assert_calls(dialect, raw, [("now", {}), ("f", {"a": "x"})])
+
+
 def test_a_broken_call_in_a_fence_of_a_marked_block_ends_at_the_fence() -> None:
     dialect = dialect_of('calls = "@tool{call}@end"\ncall = "```call\\n{name}({arguments}\\n```"')
     raw = write_calls(dialect, [("f", '{"a": @@}')])

@@ -194,7 +194,7 @@ class Openings(msgspec.Struct, eq=False):
             if buf.startswith(NULL, j):
                 return i
             found = MORE
-        for suffix in plan.calls.suffixes:
+        for suffix in plan.calls.suffixes if form.suffix else plan.calls.closings:
             r = self.look.stands(suffix, j)
             if r >= 0:
                 return i
