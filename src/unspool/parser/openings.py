@@ -100,7 +100,7 @@ class Openings(msgspec.Struct, eq=False):
             return _NONE
         if not self._declared(o, i, fields):
             return _NONE
-        peek = self._arguments_begin(form, r)
+        peek = self._arguments_begin(o, form, r)
         if peek == NO:
             return Match(r, fields, True) if form.opening.after_name else _NONE
         if peek == MORE:
@@ -168,8 +168,8 @@ class Openings(msgspec.Struct, eq=False):
     def _has_form(self, quote: str) -> bool:
         return any(f.shape is not None and f.shape.quote == quote for f in self.look.plan.calls.forms)
 
-    def _arguments_begin(self, form: Form, i: int) -> int:
-        """``i`` if arguments, or the call's closing, begin there."""
+    def _arguments_begin(self, o: Opening, form: Form, i: int) -> int:
+        """``i`` if arguments, or the closing of the call or of its block, begin there."""
         if not form.arguments or form.syntax is Syntax.PYTHON or form.syntax is Syntax.TEXT:
             return i
         buf = self._tape.buf
@@ -194,7 +194,11 @@ class Openings(msgspec.Struct, eq=False):
             if buf.startswith(NULL, j):
                 return i
             found = MORE
-        for suffix in plan.calls.suffixes if form.suffix else plan.calls.closings:
+        suffixes = plan.calls.suffixes
+        if not form.suffix:
+            blocks = plan.calls.blocks if o.block is None else [o.block]
+            suffixes = [*suffixes, *(b.suffix for b in blocks)] if all(b.suffix.worded for b in blocks) else suffixes
+        for suffix in suffixes:
             r = self.look.stands(suffix, j)
             if r >= 0:
                 return i
