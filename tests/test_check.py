@@ -345,6 +345,7 @@ def test_closings_that_nothing_tells_from_others_are_refused(write: Any, keys: s
         ('end = ["@end"]\nreasoning = "<r>{reasoning}@end"', "reasoning", "at which the model stops"),
         ('end = ["@end"]\ncalls = "<t>{calls}</t>"\ncall = "<f>{name}{arguments}@end"', "call", "'@end', one of `end`"),
         ('reasoning = "<r>{reasoning}/#"\ncall = "#f/#{name}({arguments})#e#"', "reasoning", "mentions a call"),
+        ('call = "<f {name}{arguments}/>"', "call", "'/' may be in a name"),
         ('reasoning = "<r{reasoning}</r>"\ncontent = "<rx{content}</rx>"', "reasoning", "neither begin with the other"),
     ],
 )

@@ -12,7 +12,7 @@ import msgspec
 
 from .arguments import check
 from .dialect.file import Dialect, Example, example_tools, read_dialect
-from .dialect.patterns import Pattern
+from .dialect.patterns import Pattern, plain_name
 from .dialect.plan import marked
 from .dialect.registry import find_base
 from .dialect.template import Template, id_steps, literal, unstarted
@@ -76,7 +76,7 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     found = [*_problems(dialect), *_foreign_ids(dialect)]
     found += [*_closed_by_openings(dialect), *_closed_alike(dialect), *_closed_as_opened(dialect)]
     found += [*_unlike_their_block(dialect), *_ended_inside(dialect)]
-    found += [*_closed_inside_calls(dialect), *_begun_alike(dialect)]
+    found += [*_closed_inside_calls(dialect), *_begun_alike(dialect), *_closed_like_names(dialect)]
     if dialect.call and not any(example.tool_calls for example in dialect.examples):
         found.append(Problem("examples", "none contains a call, though the file has `call`: add one with `tool_calls`"))
     if found:
@@ -214,6 +214,15 @@ def _closed_inside_calls(dialect: Dialect) -> Iterator[Problem]:
             if any(closing in m for m in markers) and not _alike(closing, _solid(_end(u))):
                 what = f"{t.text!r} closes with {t.closing.strip()!r}, which {u.text!r} of `{key}` contains"
                 yield Problem("reasoning", f"{what}: where reasoning mentions a call, it would end: let them differ")
+
+
+def _closed_like_names(dialect: Dialect) -> Iterator[Problem]:
+    """Calls whose closing begins with what names contain, right behind a name where the arguments are left out."""
+    for t in dialect.call:
+        if "{name}{arguments}" in t.text and t.closing and plain_name(t.closing[0]):
+            what = f"{t.text!r} closes with {t.closing!r}, and {t.closing[0]!r} may be in a name"
+            moved = t.text.replace("{name}{arguments}", "{name} {arguments}")
+            yield Problem("call", f"{what}: where arguments are missing it would be part of it: as in {moved!r}")
 
 
 def _begun_alike(dialect: Dialect) -> Iterator[Problem]:

@@ -15,7 +15,7 @@ from ..regex import Regex
 from ..schema import takes_text
 from .impossible import impossible, late_id
 from .plain_toml import MoreThanPlain, read_plain
-from .template import FIELDS, Field, Template, literal, parse_template, pieces
+from .template import FIELDS, Codec, Field, Separator, Template, TextCall, Trained, literal, parse_template, pieces
 
 KEYS: dict[str, str] = {
     "name": "what the dialect answers to",
@@ -69,51 +69,6 @@ class Example(msgspec.Struct, frozen=True):
     reasoning: str
     content: str
     tool_calls: tuple[ExampleCall, ...]
-
-
-class TextCall(msgspec.Struct, frozen=True):
-    """How a model writes calls of a tool that it was trained on, whose only argument is bare text.
-
-    Attributes:
-        name: of the tool.
-        key: of the argument.
-        templates: of the call; the argument is their ``{value}``.
-    """
-
-    name: str
-    key: str
-    templates: tuple[Template, ...]
-
-
-class Trained(msgspec.Struct, frozen=True):
-    """The tools that a model was trained on, whose calls it writes in a way of their own.
-
-    Attributes:
-        text: calls whose only argument is bare text.
-        tools: the template of a call by a glob of the tool's name.
-    """
-
-    text: tuple[TextCall, ...] = ()
-    tools: tuple[tuple[str, Template], ...] = ()
-
-
-class Codec(msgspec.Struct, frozen=True):
-    """How arguments that are one object are written.
-
-    Attributes:
-        name: ``json`` or ``python``.
-        quote: what is around strings in JSON.
-    """
-
-    name: str = "json"
-    quote: str = '"'
-
-
-class Separator(msgspec.Struct, frozen=True):
-    """What is written between two calls and between two arguments."""
-
-    calls: str = ""
-    arguments: str = ""
 
 
 class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import msgspec
 
-from ..dialect.file import Dialect, TextCall
+from ..dialect.file import Dialect
 from ..dialect.follows import follows
 from ..dialect.patterns import ANY, LITERAL, SPACE, WORD, Pattern, closing
 from ..dialect.plan import Plan, plain_arguments, string_ends
 from ..dialect.syntax import is_keyword
-from ..dialect.template import Step, Template, literal, without, writable
+from ..dialect.template import Step, Template, TextCall, literal, without, writable
 from ..errors import ConstraintError
 from ..parser.readers.wrapped import WRAPPERS
 from ..schema import Schema, decode

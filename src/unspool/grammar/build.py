@@ -11,11 +11,22 @@ from typing import Any, Final
 
 import msgspec
 
-from ..dialect.file import Dialect, TextCall
+from ..dialect.file import Dialect
 from ..dialect.markers import CALL, REASONING, Opening, Scan
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined
 from ..dialect.plan import Plan, compile_plan, loose, marked
-from ..dialect.template import ObjectShape, Step, Template, id_steps, literal, unstarted, without, writable, written
+from ..dialect.template import (
+    ObjectShape,
+    Step,
+    Template,
+    TextCall,
+    id_steps,
+    literal,
+    unstarted,
+    without,
+    writable,
+    written,
+)
 from ..errors import ConstraintError
 from ..events import Stage
 from ..parser.openings import ARGUMENT_KEYS
