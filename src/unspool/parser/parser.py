@@ -334,7 +334,7 @@ class Parser:
         at = self._tape.end
         if is_marker(literal, plan):
             machine.look.mark(at)
-            if machine.calls.call is not None and closes(literal, plan):
+            if machine.look.counted and machine.calls.call is not None and closes(literal, plan):
                 machine.end_string()
         if foreign and machine.calls.call is None:
             machine.ledger.foreign(at, at + len(literal))

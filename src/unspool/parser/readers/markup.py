@@ -163,18 +163,19 @@ class MarkupReader:
     def _between(self) -> bool:
         tape = self._tape
         found = self._scalar(tape.buf, tape.i)
-        if found is not None:
-            if self._take_scalar(*found):
-                return True
-            if len(tape.buf) - tape.i <= _WAITING and not tape.final:
-                awaited = self._awaited()
-                waits = None if awaited is None else awaited.whole(found[0])
-                if waits is not None and waits.fullmatch(tape.buf, tape.i):
-                    return False
+        if found is not None and self._take_scalar(*found):
+            return True
         look = self._openings.look
         plan = look.plan
         buf = tape.buf
         i = skip_space(buf, tape.i)
+        if len(buf) - tape.i <= _WAITING and not tape.final and not look.by_ids:
+            awaited = self._awaited()
+            waits = None if awaited is None else awaited.between if found is None else awaited.whole(found[0])
+            if waits is not None and waits.fullmatch(buf, tape.i):
+                if found is None:
+                    tape.move(i)
+                return False
         level = self.containers.levels[-1]
         if plan.arguments.comma and not level.empty:
             r = look.stands(plan.arguments.comma, i)
