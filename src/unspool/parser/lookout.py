@@ -203,7 +203,7 @@ class Lookout(msgspec.Struct, eq=False):
 
     def closing(self, i: int) -> int:
         """Where what is at ``i`` ends, if it closes a call, a block or the turn."""
-        r = self.first(self.plan.closings, i)
+        r = self.first(self.plan.calls.closings, i)
         if r >= 0:
             return r
         end = self.end_here(i)

@@ -72,7 +72,7 @@ class Parser:
         if tokenizer is not None and not hasattr(tokenizer, "decode"):
             raise wrong_type("tokenizer", tokenizer, "a tokenizer (an object with a `decode` method), or None")
         plan, request = _asked(dialect, tools, tool_choice, policy, ids)
-        calls = bool(plan.forms) and request.kind != "none" and (request.tools is None or bool(request.tools))
+        calls = bool(plan.calls.forms) and request.kind != "none" and (request.tools is None or bool(request.tools))
         tape = self._tape = Tape()
         ledger = Ledger(tape)
         look = Lookout(plan, plan.reading if calls else plan.plain, tape, ledger)
