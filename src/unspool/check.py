@@ -217,7 +217,7 @@ def _closed_inside_calls(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _closed_like_names(dialect: Dialect) -> Iterator[Problem]:
-    """Calls whose closing begins with what names contain, right behind a name where the arguments are left out."""
+    """Calls whose closing begins with what names contain, right after a name where the arguments are left out."""
     for t in dialect.call:
         if "{name}{arguments}" in t.text and t.closing and plain_name(t.closing[0]):
             what = f"{t.text!r} closes with {t.closing!r}, and {t.closing[0]!r} may be in a name"

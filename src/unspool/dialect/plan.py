@@ -50,9 +50,9 @@ class ReasoningPlan(msgspec.Struct, eq=False):
     resuming: list[Marker]
     """The parts that may follow a call in reasoning, other than more reasoning."""
     lead: str
-    """White space behind the opening."""
+    """White space after the opening."""
     trail: str
-    """White space behind the closing."""
+    """White space after the closing."""
 
 
 class CallPlan(msgspec.Struct, eq=False):
@@ -72,7 +72,7 @@ class CallPlan(msgspec.Struct, eq=False):
     block_text: Scan
     """The ends of stray text in a block."""
     block_trail: str
-    """White space behind a block."""
+    """White space after a block."""
     suffixes: list[Pattern]
     """Closings of calls."""
     block_suffixes: list[Block]
@@ -135,7 +135,7 @@ class Plan(msgspec.Struct, eq=False):
     content_lead: str
     """White space before a turn's first text, where content has no markers of its own."""
     frame_trail: str
-    """White space behind a frame of content."""
+    """White space after a frame of content."""
     literals: frozenset[str]
     """All literals, for recognising special tokens by id."""
 

@@ -481,7 +481,7 @@ class _Builder:
 
 
 def _first_member(shape: ObjectShape, names: Node) -> Node:
-    """How the first member of a call's object goes on behind its first quote."""
+    """How the first member of a call's object goes on after its first quote."""
     if shape.name_is_key:
         return seq(names, _QUOTE)
     name_keys = [key for key, role in shape.keys if role == "name"]

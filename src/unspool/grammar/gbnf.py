@@ -215,7 +215,7 @@ class _State(msgspec.Struct, frozen=True):
     run: int
 
     def after(self, c: str, markers: list[list[str]], *, code: bool) -> "_State":
-        """The state behind one more character; ``""``: one that no marker contains."""
+        """The state after one more character; ``""``: one that no marker contains."""
         here = [*self.places, *((m, 0) for m in range(len(markers)))]
         # A marker that ended is not continued.
         places = frozenset((m, i + 1) for m, i in here if c and i < len(markers[m]) and c in markers[m][i])

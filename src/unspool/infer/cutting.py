@@ -68,7 +68,7 @@ class Cut(msgspec.Struct, frozen=True):
     Attributes:
         start: what opens a turn.
         given: what the prompt writes after it: a reasoning's opening, mostly.
-        turns: each turn behind its opening, with sentinels as characters.
+        turns: each turn after its opening, with sentinels as characters.
         at: where the turns begin after the user's words, where no opening is written for them; else -1.
     """
 

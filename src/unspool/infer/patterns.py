@@ -119,7 +119,7 @@ class _Reader:
             return Text(text, bool(quantifier) and not text.isspace())
         if text.isspace():
             return Text(text if quantifier == "+" else "")
-        raise self.fail(f"{quantifier!r} behind {text!r}")
+        raise self.fail(f"{quantifier!r} after {text!r}")
 
     def quantifier(self) -> str:
         c = self.pattern[self.i : self.i + 1]

@@ -246,7 +246,7 @@ class Openings(msgspec.Struct, eq=False):
         return self.names is not None and name in self.names
 
     def pending(self) -> bool:
-        """Whether what waits is the opening of a call, cut behind its first marker or before its arguments begin."""
+        """Whether what waits is the opening of a call, cut after its first marker or before its arguments begin."""
         buf = self._tape.buf
         i = skip_space(buf, self._tape.i)
         if i >= len(buf):
@@ -316,7 +316,7 @@ class Openings(msgspec.Struct, eq=False):
         return look.end_here(i) if kind == END else self._another(i, inside=inside)
 
     def _another(self, i: int, *, inside: bool) -> int:
-        """``i`` if another call begins there, in the arguments of one (``inside``) or behind one; `NO`; `MORE`."""
+        """``i`` if another call begins there, in the arguments of one (``inside``) or after one; `NO`; `MORE`."""
         found = NO
         for form in () if inside else self.look.plan.calls.forms:
             r = self.look.stands(form.opening, i)

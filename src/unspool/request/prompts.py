@@ -221,7 +221,7 @@ class Prompts:
         return found
 
     def _found(self, request: ChatRequest, at: int, ends: Sequence[str]) -> "_Found":
-        """The bridge behind one of the messages, an answer, where a word takes its place.
+        """The bridge after one of the messages, an answer, where a word takes its place.
 
         What follows is not trusted: where the answer ends is found with another word in its place.
         """

@@ -422,7 +422,7 @@ class MarkupReader:
             value.push(tape.buf[i:end], tape.here)
 
     def _ends(self, value: Value, p: int) -> int:
-        """If the value ends at ``p``: where reading goes on, behind its own closing or at another; `NO`; `MORE`."""
+        """If the value ends at ``p``: where reading goes on, after its own closing or at another; `NO`; `MORE`."""
         openings = self._openings
         look = openings.look
         plan = look.plan
