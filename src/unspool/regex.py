@@ -1,4 +1,8 @@
-"""Regular expressions that are compiled when they are first used, so that an import costs nothing."""
+"""Regular expressions that are compiled when they are first used, so that an import costs nothing.
+
+Python before 3.11.5 takes too much where the inside of a possessive group fails after a repetition, a choice or a look
+ahead in it. So these stand where such a group begins, or not in it at all (`tests/test_regex.py`).
+"""
 
 import re
 from collections.abc import Callable, Iterator

@@ -419,7 +419,7 @@ def _meet(left: Kinds, right: Kinds) -> Kinds:
 # --- from text to JSON ------------------------------------------------------------------------------------------------
 
 _BLANK: Final = " \t\n\r"
-_NUMBER: Final = Regex(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?+([eE][-+]?[0-9]++)?+")
+_NUMBER: Final = Regex(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?([eE][-+]?[0-9]++)?")
 _BRACKETS: Final = Regex(r'\\.|["{}\[\]]', re.DOTALL)
 
 

@@ -139,7 +139,7 @@ class Parameter(msgspec.Struct, eq=False):
                 return None
             ends = "|".join(map(re.escape, sorted(self.triggers)))
             first = re.escape(self.firsts)
-            value = rf"(?P<value>(?:[^{first}]++|(?!{ends})[{first}])*+)"
+            value = rf"(?P<value>(?:(?!{ends})[{first}]|[^{first}]++)*+)"
             self._plain = re.compile(f"{opened.pattern}{value}{after}")
         return self._plain
 

@@ -16,7 +16,7 @@ class Syntax(enum.Enum):
     """JSON whose strings are, unescaped, between a marker of the dialect's own, and whose keys are bare."""
 
 
-KEYWORD = Prefix(r"(?:[\w.$@:/#-]++(?: [\w.$@:/#-]++)*+)?+")
+KEYWORD = Prefix(r"(?:[\w.$@:/#-]++(?: [\w.$@:/#-][\w.$@:/#-]*+)*+)?")
 """The name of a keyword argument: Python's own, and what names of parameters hold besides where templates write them as
 they are."""
 

@@ -9,7 +9,7 @@ from ...regex import Prefix, Regex
 SHORT: Final = 16
 """Pieces up to this length recur, since they are tokens: what was found out about them is remembered."""
 
-JSON_RUN = Prefix(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+')
+JSON_RUN = Prefix(r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\uHHHH)*+'.replace("H", "[0-9a-fA-F]"))
 JSON_PARTIAL = Regex(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 RAW_RUNS = {q: Prefix(rf"[^{q}\\]*+") for q in ("'", '"')}
 # Text with the escapes that need no look at what they stand for; of the control characters, the common ones.
