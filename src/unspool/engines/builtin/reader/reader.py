@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from .clauses import clauses
+from .corrections import corrected
 from .fill import fill, value
 from .filling import Filled, is_cased
 from .follow import Call, answered, earlier, follow_up
@@ -51,7 +52,7 @@ def read(prompt: Prompt) -> Answer | None:
         return Answer([], said, "The tool has answered.") if said else None
     if not prompt.turns or prompt.turns[-1].role != "user" or not _bounded(prompt, prompt.turns[-1].text):
         return None
-    text = prompt.turns[-1].text
+    text = corrected(prompt.tools, prompt.turns[-1].text)
     words = plain(text).split()
     if said := talk(text, words):
         return Answer([], said)

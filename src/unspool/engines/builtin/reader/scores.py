@@ -33,6 +33,7 @@ from .words import (
     DEEDS,
     GENERIC,
     MONEY,
+    NEAR,
     PREPOSITIONS,
     QUESTION,
     SETS,
@@ -74,6 +75,8 @@ _VERB: Final = 0.9
 _KIN: Final = 2.2
 """For a word that means the same as one of a tool's name; ``_ALSO``: as one that describes it."""
 _ALSO: Final = 0.5
+_HINT: Final = 1.6
+"""For a word that hints at one of a tool's name."""
 _NEAR: Final = 1.5
 """How much less a tool may be asked for than another, of which the message lacks arguments."""
 
@@ -194,7 +197,9 @@ def _words(tool: Tool, asked: _Asked) -> float:
     score += _LITTLE * any(tool.name_words & SETS[kind] for kind in asked.wanted)
     score += 3.2 * len(own) + 0.7 * len(asked.stems & tool.described - own)
     if not own:
-        score += _KIN * _akin(asked.stems, frozenset(tool.name_words - GENERIC - own))
+        rest = frozenset(tool.name_words - GENERIC - own)
+        akin = _akin(asked.stems, rest)
+        score += _KIN * akin or _HINT * any(not asked.stems.isdisjoint(NEAR.get(stem(w), ())) for w in rest)
         score += _ALSO * _akin(asked.stems, tool.described - own)
     if not {*map(stem, parts_of(tool.name))} - GENERIC:
         score += 2.2 * len(asked.stems & tool.name_words & SETS["nouns"])
