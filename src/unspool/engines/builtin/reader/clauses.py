@@ -4,11 +4,12 @@ import re
 from typing import Final
 
 from .fill import fill
+from .fits import clear, fitting
 from .filling import is_cased, own_parts
 from .message import Message
 from .prompt import Tool
 from .scores import best
-from .spans import expressions
+from .spans import dates, expressions, numbers
 from .words import KINDS, LEAD, SETS, SPLIT, STARTERS, STOP, TALK, plain, stem
 
 Clause = tuple[Tool, str]
@@ -26,14 +27,45 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     parts = _parts(tools, text)
     whole = best(tools, Message(text))
     if not parts:
+        whole = whole or fitting(tools, text)
         return [] if whole is None else [(whole, text)]
     if len({tool.name for tool, _ in parts}) > 1:
         return parts
     cased = is_cased(Message(text))
+    if len(parts) == 1 and len(alike := _alike(*parts[0])) > 1:
+        return alike
     each = [fill(tool, Message(part), cased=cased) for tool, part in parts]
     if len(parts) > 1 and all(not f.missing and (f.values or f.several) for f in each):
         return parts
     return [(whole or parts[0][0], _without_talk(text))]
+
+
+def _alike(tool: Tool, text: str) -> list[Clause]:
+    """The parts of a request that each have all that a tool needs, without another verb: *multiply 6 by 4 and 12 by 9*."""
+    message = Message(text)
+    found: list[Clause] = []
+    begin = 0
+    words = message.words
+    whole = [(words[s.first].start, words[s.last - 1].end) for s in (*numbers(message), *dates(message))]
+    if any(p.kinds[:1] == ("expression",) for p in tool.parameters):
+        whole += _calculations(text)
+    cuts = [cut.span() for cut in SPLIT.finditer(text)]
+    cuts = [cut for cut in cuts if not any(a < cut[0] < b for a, b in whole)]
+    for start, end in [*cuts[:_MOST], (len(text), len(text))]:
+        part = text[begin:start]
+        if part.strip() and _whole(tool, part):
+            found.append((tool, part))
+        elif part.strip(" .!?"):
+            return []
+        begin = end
+    return found
+
+
+def _whole(tool: Tool, part: str) -> bool:
+    """Whether a part has a value of a clear form for each parameter that a tool needs."""
+    filled = fill(tool, m := Message(part))
+    needed = [p for p in tool.parameters if not p.optional]
+    return bool(needed) and all(p.name in filled.values and clear(p, filled.values[p.name], m) for p in needed)
 
 
 def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
@@ -113,5 +145,6 @@ def _tells(tool: Tool, part: str) -> bool:
     """Whether a sentence tells a value that a tool takes: *The ticker is TSLA*."""
     words = [w for w in plain(part).split() if w not in SETS["before a label"]][:3]
     link = next((i for i, w in enumerate(words) if w in SETS["equals"]), 0)
-    kinds = [(*own_parts(p), *KINDS.get(p.kinds[0] if p.kinds else "", ())) for p in tool.parameters]
+    names = SETS["code names"]
+    kinds = [(*own_parts(p), *(() if names.isdisjoint(own_parts(p)) else names), *KINDS.get(p.kinds[0] if p.kinds else "", ())) for p in tool.parameters]
     return link > 0 and any({*words[:link]} <= {*some} for some in kinds)

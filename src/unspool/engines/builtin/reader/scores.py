@@ -272,8 +272,7 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     for tool in near:
         f = fill(tool, m := Message(message.text))
         if not f.missing:
-            unread = sum(not taken and not idle for taken, idle in zip(m.taken, _idle(tool, m), strict=True))
-            full.append((found[tool.name] + _VALUE * len(f.values) - _UNREAD * unread, tool))
+            full.append((found[tool.name] + _VALUE * len(f.values) - _UNREAD * unread(tool, m), tool))
     if not full:
         return _reading(tools, message, found) or (first[0] if len(first) == 1 else None)
     return max(full, key=lambda both: both[0])[1]
@@ -300,13 +299,18 @@ def _simple(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) 
     tool, m = spoken[0], Message(message.text)
     filled = fill(tool, m)
     quoted = {s.value for s in quotes(message)} | {c for p in tool.parameters for c in p.choices}
-    names = all(v in quoted or v[:1].isupper() for v in filled.values.values() if isinstance(v, str))
+    names = all(v in quoted or v[:1].isupper() or v[:1].isdigit() for v in filled.values.values() if isinstance(v, str))
     return tool if not filled.missing and names and (said_out(tool, m) or not tool.parameters) else None
 
 
 def said_out(tool: Tool, message: Message) -> bool:
     """Whether each word of a message asks for the tool, or says nothing: none is left for a value."""
-    return all(taken or idle for taken, idle in zip(message.taken, _idle(tool, message), strict=True))
+    return not unread(tool, message)
+
+
+def unread(tool: Tool, message: Message) -> int:
+    """How many words neither ask for the tool nor are in a value."""
+    return sum(not taken and not idle for taken, idle in zip(message.taken, _idle(tool, message), strict=True))
 
 
 def _idle(tool: Tool, message: Message) -> list[bool]:
