@@ -8,14 +8,15 @@ from .fits import clear, fitting
 from .filling import is_cased, own_parts
 from .message import Message
 from .prompt import Tool
-from .scores import best
+from .scores import best, unread
 from .spans import dates, expressions, numbers
-from .words import KINDS, LEAD, SETS, SPLIT, STARTERS, STOP, TALK, plain, stem
+from .words import KINDS, LEAD, SETS, SPLIT, STARTERS, STOP, TALK, plain, stem, without_lead
 
 Clause = tuple[Tool, str]
 _MOST: Final = 12
 """How many places are tried at which a message may be split."""
 _QUOTED: Final = re.compile(r'"[^"]*"')
+_ANOTHER: Final = re.compile(r"(?i)(?:one|another(?: one)?) (?:of|for|from|to|in|at|with|called|named)\b")
 _REPORTING: Final = re.compile(
     r"(?i)\s*(?:i|we|he|she|they|it)\s+(?!need|want|would|have)(?:\w+ed|was|were|did|had|got|is|am|are)\b"
 )
@@ -26,8 +27,10 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     """The tools that a message asks for, in order, each with the part of the message that does."""
     parts = _parts(tools, text)
     whole = best(tools, Message(text))
+    whole = whole or (fitting(tools, text) if not parts else None)
+    if whole is not None and {t.name for t, _ in parts} <= {whole.name} and (rest := _without_order(whole, text)):
+        return [(whole, rest)]
     if not parts:
-        whole = whole or fitting(tools, text)
         return [] if whole is None else [(whole, text)]
     if len({tool.name for tool, _ in parts}) > 1:
         return parts
@@ -38,6 +41,25 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     if len(parts) > 1 and all(not f.missing and (f.values or f.several) for f in each):
         return parts
     return [(whole or parts[0][0], _without_talk(text))]
+
+
+def _without_order(tool: Tool, text: str) -> str:
+    """A message without the part that only says what to do with what the others say: *..., put it on my list*."""
+    cuts = [cut.span() for cut in SPLIT.finditer(text)]
+    starts, ends = [0, *(b for _, b in cuts)], [*(a for a, _ in cuts), len(text)]
+    for start, end in zip(starts, ends, strict=True):
+        rest = f"{text[:start]} {text[end:]}".strip(" ,.;")
+        if _orders(tool, text[start:end]) and rest and not fill(tool, Message(rest)).missing:
+            return rest
+    return ""
+
+
+def _orders(tool: Tool, part: str) -> bool:
+    """Whether a part has a verb and a pronoun, and nothing more than what names the tool."""
+    m = Message(without_lead(part))
+    pronoun = next((i for i, w in enumerate(m.words[:4]) if w.low in SETS["pronouns"]), 0)
+    values = {w for p in tool.parameters for c in p.choices for w in str(c).lower().split("_")}
+    return pronoun > 0 and values.isdisjoint(m.at) and not unread(tool, m) and best((tool,), m) is not None
 
 
 def _alike(tool: Tool, text: str) -> list[Clause]:
@@ -81,6 +103,10 @@ def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     for start, end in [*cuts, (len(text), len(text))]:
         part = text[begin:start]
         tool = best(tools, Message(part)) if part.strip() and not _idle(part) else None
+        if found and _ANOTHER.match(part):
+            found.append((found[-1][0], begin, start))
+            begin, ended, bare = end, False, False
+            continue
         if tool is not None and found and not _opens(tool, part, found[-1][0], ended=ended, bare=bare):
             tool = None
         if tool is not None:

@@ -20,7 +20,7 @@ _CUE: Final = re.compile(
 )
 """What begins a correction."""
 _TAIL: Final = 8
-"""How many words a correction has at most."""
+"""How many words a correction has that does not begin with its value."""
 _Spans = Callable[[Message], Iterable[Span]]
 
 
@@ -44,7 +44,7 @@ def corrected(tools: tuple[Tool, ...], text: str) -> str:
     """A message with the values that it corrects; the same message where it corrects none."""
     for cue in _CUE.finditer(text):
         head, tail = text[: cue.start()], text[cue.end() :]
-        if head.strip() and tail.strip() and len(tail.split()) <= _TAIL and (new := _replaced(tools, head, tail)):
+        if head.strip() and tail.strip() and (new := _replaced(tools, head, tail)):
             return new
     return text
 
@@ -56,7 +56,7 @@ def _replaced(tools: tuple[Tool, ...], head: str, tail: str) -> str:
         before, after = Message(head), Message(tail)
         new = next(iter(kind(after)), None)
         old = [s for s in kind(before) if s.last > s.first]
-        if new is None or new.first > len(SETS["determiners"]) or not old:
+        if new is None or not old or (new.first > 0 and len(after) > _TAIL):
             continue
         same = max(old, key=lambda s: (_alike(before, s, after, new), s.first))
         if before.said(same.first, same.last).lower() == after.said(new.first, new.last).lower():

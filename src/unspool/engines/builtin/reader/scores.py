@@ -189,6 +189,7 @@ def _words(tool: Tool, asked: _Asked) -> float:
     score = 3.0 * len(asked.concepts & {*named}) - ("search" in asked.concepts & {*named} and len(named) > 1)
     for concept in asked.concepts & {*also}:
         score += 2 if "search" not in named or concept == "search" else 0.5
+    done = _does(tool)
     own = asked.stems & (tool.name_words - GENERIC)
     phrase = " ".join(w for w in parts_of(tool.name) if w not in SETS["calling"])
     score += 3 * (" " in phrase and own.isdisjoint(phrase.split()) and has(asked.low, phrase))
@@ -199,11 +200,12 @@ def _words(tool: Tool, asked: _Asked) -> float:
     if not own:
         rest = frozenset(tool.name_words - GENERIC - own)
         akin = _akin(asked.stems, rest)
-        score += _KIN * akin or _HINT * any(not asked.stems.isdisjoint(NEAR.get(stem(w), ())) for w in rest)
+        wonders = asked.deed == "read" and done not in ("read", None)
+        hinted = not wonders and any(not asked.stems.isdisjoint(NEAR.get(stem(w), ())) for w in rest)
+        score += _KIN * akin or _HINT * hinted
         score += _ALSO * _akin(asked.stems, tool.described - own)
     if not {*map(stem, parts_of(tool.name))} - GENERIC:
         score += 2.2 * len(asked.stems & tool.name_words & SETS["nouns"])
-    done = _does(tool)
     score += _VERB * (parts_of(tool.name)[:1] == [asked.verb])
     score += _DEED * ((done == asked.deed) - (done != asked.deed)) if done and asked.deed else 0
     unasked = SETS["acts"] & {*named} - asked.concepts
@@ -299,7 +301,8 @@ def _simple(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) 
     tool, m = spoken[0], Message(message.text)
     filled = fill(tool, m)
     quoted = {s.value for s in quotes(message)} | {c for p in tool.parameters for c in p.choices}
-    names = all(v in quoted or v[:1].isupper() or v[:1].isdigit() for v in filled.values.values() if isinstance(v, str))
+    given = [v for value in filled.values.values() for v in (value if isinstance(value, list) else [value])]
+    names = all(v in quoted or v[:1].isupper() or v[:1].isdigit() for v in given if isinstance(v, str))
     return tool if not filled.missing and names and (said_out(tool, m) or not tool.parameters) else None
 
 
@@ -335,7 +338,7 @@ def _searching(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     search = [
         t for t in tools if CONCEPTS["search"][0] & t.name_words and any(p.type == "string" for p in t.parameters)
     ]
-    search = [t for t in search if t.concepts[0] == ("search",)] or search
+    search = [t for t in search if t.concepts[0] == ("search",)]
     text = without_lead(message.text)
     words = plain(text).split()
     if len(search) != 1 or not (SETS["personal"] | WRITE - {"explain", "describe"}).isdisjoint(words):
