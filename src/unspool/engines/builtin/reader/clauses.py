@@ -15,6 +15,8 @@ from .words import KINDS, LEAD, SETS, SPLIT, STARTERS, STOP, TALK, plain, stem, 
 Clause = tuple[Tool, str]
 _MOST: Final = 12
 """How many places are tried at which a message may be split."""
+_PRONOUN: Final = 4
+"""Before which word an order has its pronoun."""
 _QUOTED: Final = re.compile(r'"[^"]*"')
 _ANOTHER: Final = re.compile(r"(?i)(?:one|another(?: one)?) (?:of|for|from|to|in|at|with|called|named)\b")
 _REPORTING: Final = re.compile(
@@ -27,9 +29,9 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     """The tools that a message asks for, in order, each with the part of the message that does."""
     parts = _parts(tools, text)
     whole = best(tools, Message(text))
+    if len({t.name for t, _ in parts}) < 2 and (referred := _without_order(tools, text)):
+        return [referred]
     whole = whole or (fitting(tools, text) if not parts else None)
-    if whole is not None and {t.name for t, _ in parts} <= {whole.name} and (rest := _without_order(whole, text)):
-        return [(whole, rest)]
     if not parts:
         return [] if whole is None else [(whole, text)]
     if len({tool.name for tool, _ in parts}) > 1:
@@ -43,23 +45,28 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     return [(whole or parts[0][0], _without_talk(text))]
 
 
-def _without_order(tool: Tool, text: str) -> str:
+def _without_order(tools: tuple[Tool, ...], text: str) -> Clause | None:
     """A message without the part that only says what to do with what the others say: *..., put it on my list*."""
-    cuts = [cut.span() for cut in SPLIT.finditer(text)]
+    cuts = [cut.span() for cut in SPLIT.finditer(text)][:_MOST]
     starts, ends = [0, *(b for _, b in cuts)], [*(a for a, _ in cuts), len(text)]
     for start, end in zip(starts, ends, strict=True):
+        tool = _ordered(tools, text[start:end])
         rest = f"{text[:start]} {text[end:]}".strip(" ,.;")
-        if _orders(tool, text[start:end]) and rest and not fill(tool, Message(rest)).missing:
-            return rest
-    return ""
+        if tool is not None and rest and not fill(tool, Message(rest)).missing:
+            return tool, rest
+    return None
 
 
-def _orders(tool: Tool, part: str) -> bool:
-    """Whether a part has a verb and a pronoun, and nothing more than what names the tool."""
+def _ordered(tools: tuple[Tool, ...], part: str) -> Tool | None:
+    """The tool of a part that has a verb and a pronoun, and nothing more than what names the tool."""
     m = Message(without_lead(part))
-    pronoun = next((i for i, w in enumerate(m.words[:4]) if w.low in SETS["pronouns"]), 0)
+    if not any(0 < i < _PRONOUN for w in SETS["pronouns"] & m.at.keys() for i in m.at[w]):
+        return None
+    tool = best(tools, m)
+    if tool is None or unread(tool, m):
+        return None
     values = {w for p in tool.parameters for c in p.choices for w in str(c).lower().split("_")}
-    return pronoun > 0 and values.isdisjoint(m.at) and not unread(tool, m) and best((tool,), m) is not None
+    return tool if values.isdisjoint(m.at) else None
 
 
 def _alike(tool: Tool, text: str) -> list[Clause]:
@@ -87,7 +94,10 @@ def _whole(tool: Tool, part: str) -> bool:
     """Whether a part has a value of a clear form for each parameter that a tool needs."""
     filled = fill(tool, m := Message(part))
     needed = [p for p in tool.parameters if not p.optional]
-    return bool(needed) and all(p.name in filled.values and clear(p, filled.values[p.name], m) for p in needed)
+    if not needed or not all(p.name in filled.values for p in needed):
+        return False
+    said = [filled.values[p.name] for p in needed if not clear(p, filled.values[p.name], m)]
+    return len(said) < len(needed) and all(isinstance(v, str) and v[:1].isupper() and v.isalpha() for v in said)
 
 
 def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
@@ -161,7 +171,7 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> b
             return True
     if tool.name == before.name:
         return False
-    texts = [p for p in before.parameters if p.type == "string"]
+    texts = [p for p in before.parameters if p.type == "string" and not p.choices]
     open_ = any({*p.kinds[:1]} & {"body", "query", "subject"} or not p.kinds for p in texts)
     body = any(p.kinds[:1] == ("body",) for p in texts)
     return not bare and (not open_ or (ended and not body))

@@ -68,6 +68,8 @@ _BETWEEN: Final = 8
 _VALUE: Final = 0.1
 _UNREAD: Final = 0.5
 """What tells tools with near scores apart: values that are found, and words that nothing explains."""
+_LACKING: Final = 1.5
+"""How much less speaks for a tool for each argument that it lacks, beside others near it."""
 _CLEAR_NUMBER: Final = 0.8
 """For a number that is clearly for a parameter."""
 _VERB: Final = 0.9
@@ -271,11 +273,13 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     if len(near) == 1:
         return first[0]
     full: list[tuple[float, Tool]] = []
+    whole = False
     for tool in near:
         f = fill(tool, m := Message(message.text))
-        if not f.missing:
-            full.append((found[tool.name] + _VALUE * len(f.values) - _UNREAD * unread(tool, m), tool))
-    if not full:
+        lacking = _LACKING * len(f.missing)
+        full.append((found[tool.name] + _VALUE * len(f.values) - _UNREAD * unread(tool, m) - lacking, tool))
+        whole = whole or not f.missing
+    if not whole:
         return _reading(tools, message, found) or (first[0] if len(first) == 1 else None)
     return max(full, key=lambda both: both[0])[1]
 
