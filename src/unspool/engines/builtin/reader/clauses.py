@@ -15,6 +15,7 @@ from .words import KINDS, LEAD, SETS, SPLIT, STARTERS, STOP, TALK, plain, stem, 
 Clause = tuple[Tool, str]
 _MOST: Final = 12
 """How many places are tried at which a message may be split."""
+_REFERRED: Final = frozenset(("it", "that", "this", "them"))
 _PRONOUN: Final = 4
 """Before which word an order has its pronoun."""
 _QUOTED: Final = re.compile(r'"[^"]*"')
@@ -60,7 +61,7 @@ def _without_order(tools: tuple[Tool, ...], text: str) -> Clause | None:
 def _ordered(tools: tuple[Tool, ...], part: str) -> Tool | None:
     """The tool of a part that has a verb and a pronoun, and nothing more than what names the tool."""
     m = Message(without_lead(part))
-    if not any(0 < i < _PRONOUN for w in SETS["pronouns"] & m.at.keys() for i in m.at[w]):
+    if not any(0 < i < _PRONOUN for w in _REFERRED & m.at.keys() for i in m.at[w]):
         return None
     tool = best(tools, m)
     if tool is None or unread(tool, m):
@@ -182,5 +183,12 @@ def _tells(tool: Tool, part: str) -> bool:
     words = [w for w in plain(part).split() if w not in SETS["before a label"]][:3]
     link = next((i for i, w in enumerate(words) if w in SETS["equals"]), 0)
     names = SETS["code names"]
-    kinds = [(*own_parts(p), *(() if names.isdisjoint(own_parts(p)) else names), *KINDS.get(p.kinds[0] if p.kinds else "", ())) for p in tool.parameters]
+    kinds = [
+        (
+            *own_parts(p),
+            *(() if names.isdisjoint(own_parts(p)) else names),
+            *KINDS.get(p.kinds[0] if p.kinds else "", ()),
+        )
+        for p in tool.parameters
+    ]
     return link > 0 and any({*words[:link]} <= {*some} for some in kinds)

@@ -36,7 +36,19 @@ def _names(m: Message) -> Iterator[Span]:
         i = last + 1
 
 
-_KINDS: Final[tuple[_Spans, ...]] = (emails, urls, phones, dates, times, numbers, languages, colors, paths, codes, _names)
+_KINDS: Final[tuple[_Spans, ...]] = (
+    emails,
+    urls,
+    phones,
+    dates,
+    times,
+    numbers,
+    languages,
+    colors,
+    paths,
+    codes,
+    _names,
+)
 """What is corrected, the clearest first: a value by one of the same kind."""
 
 

@@ -128,6 +128,8 @@ class _Asked(NamedTuple):
 def asked_for(message: Message) -> frozenset[str]:
     """The concepts that a message's words ask for."""
     unsaid = SETS["asks of anyone"] if SETS["you"] & message.at.keys() else frozenset()
+    if " tell me " in message.low:
+        unsaid |= {"tell"}
     low = f"{message.low}{message.low.replace('-', ' ')}" if "-" in message.low else message.low
     known = (both for word in set(low.split()) for both in ASKING.get(word, ()))
     return frozenset(concept for phrase, concept in known if phrase not in unsaid and _says(low, phrase))
