@@ -35,9 +35,9 @@ class Awaited:
         patterns = [*openings, *closings]
         begun, whole = [p.begun() for p in patterns], [p.whole() for p in patterns]
         known = None not in begun and None not in whole
-        # What one of them begins, another one may be: that is decided.
-        heads = {p.first for p in others if any(q.first.startswith(p.first) for q in patterns)}
-        decided = _any([*map(str, whole), *map(re.escape, heads)])
+        # Another marker may be there where one of them begins: what stands before its first field decides.
+        rivals = [p for p in others if any(q.first.startswith(p.first) for q in patterns)]
+        decided = _any([*map(str, whole), *(p.head().whole() or re.escape(p.first) for p in rivals)])
         self._ahead = f"{FEW_SPACES}(?!{decided}){_any(map(str, begun))}" if known else ""
         self.between: Expression = re.compile(self._ahead) if known else None
         self.opens: Expression = re.compile(FEW_SPACES + _any(map(str, whole[: len(openings)]))) if known else None

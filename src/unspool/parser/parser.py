@@ -7,12 +7,12 @@ from ..arguments import check, check_ids, check_prompt, described, wrong_type
 from ..dialect.file import Dialect
 from ..dialect.plan import Plan, compile_plan
 from ..dialect.registry import as_dialect
-from ..events import Event, Stage
+from ..events import Event, Stage, ToolCallDelta
 from ..message import Fold, Message
 from ..policy import Policy
 from ..toolset import ToolChoice, Toolset, read_toolset
 from .call import Desk
-from .fast import AGAIN, FastPaths
+from .fast import AGAIN, FastPaths, Stretch
 from .glance import glance
 from .ids import Ids, MakeId
 from .ledger import Ledger
@@ -44,12 +44,14 @@ class Parser:
     """
 
     __slots__ = (
+        "_at",
         "_closed",
         "_dialect",
         "_fast",
         "_fold",
         "_machine",
         "_nonblank",
+        "_stretch",
         "_tape",
         "_tokenizer",
         "_tokens",
@@ -81,6 +83,8 @@ class Parser:
         self._dialect = plan.dialect
         self._tokenizer = tokenizer
         self._tokens: TokenFeed | None = None
+        self._at = 0  # the offset up to which all is said, on a fast path
+        self._stretch: Stretch | None = None  # how the next piece is said, if it is known
         self._closed = False
         self._nonblank = False
         if stage is not None:
@@ -92,7 +96,7 @@ class Parser:
 
     def __repr__(self) -> str:
         message = self.message
-        said, waits = self._fast.read if self._fast.take is not None else (self._machine.ledger.at, 0)
+        said, waits = self._fast.read(self._at) if self._fast.take is not None else (self._machine.ledger.at, 0)
         read = said + waits if self._fast.take is not None else self._tape.end
         parts = [f"{max(read, 0):,} characters read"]
         if read > max(said, 0):
@@ -133,15 +137,39 @@ class Parser:
             ValueError: the parser is closed, or there is no such stage.
             TypeError: the text is not a string.
         """
+        # Most pieces of an answer's strings are plain, or known: those go no further.
+        stretch = self._stretch
+        if stretch is not None and stage is None and type(text) is str:
+            known, stop, stop2, call, put, keep = stretch
+            if (
+                '"' not in text
+                and "\\" not in text
+                and (stop is None or stop not in text)
+                and (stop2 is None or stop2 not in text)
+                and text.isprintable()
+            ):
+                fragment = text
+            else:
+                fragment = known[text]
+            if fragment:
+                at = self._at
+                self._at = end = at + len(text)
+                put(fragment)
+                if keep is not None:
+                    keep(text)
+                return [ToolCallDelta(call, fragment, at, end)]
         fast = self._fast
         take = fast.take
         if take is not None and stage is None and type(text) is str:
-            events = take(fast, text)
+            events = take(fast, text, self._at)
             if events:
+                self._at = fast.at
+                self._stretch = fast.stretch
                 return events
             if events is AGAIN:
                 return self._go_on()
             if events is not None:
+                self._stretch = fast.stretch
                 return events
         # Wrong input is refused before anything has changed.
         given: object = text
@@ -189,7 +217,8 @@ class Parser:
     def _slow(self) -> None:
         """Leave the fast path: the machine goes on."""
         if self._fast.take is not None:
-            self._fast.stop()
+            self._stretch = None
+            self._fast.stop(self._at)
 
     def _feed(self, text: str, stage: Stage | None) -> list[Event]:
         if self._closed:
@@ -206,7 +235,7 @@ class Parser:
         self._tape.feed(text)
         machine.run()
         events = self._due()
-        self._fast.choose()
+        self._choose()
         return events
 
     def _go_on(self) -> list[Event]:
@@ -214,8 +243,15 @@ class Parser:
         self._slow()
         self._machine.run()
         events = self._due()
-        self._fast.choose()
+        self._choose()
         return events
+
+    def _choose(self) -> None:
+        fast = self._fast
+        fast.choose()
+        if fast.take is not None:
+            self._at = fast.at
+            self._stretch = fast.stretch
 
     def _due(self) -> list[Event]:
         """The events that are due, in the message too."""

@@ -115,6 +115,11 @@ class Containers:
         return self._hold >= 0
 
     @property
+    def quiet(self) -> bool:
+        """Whether a container is held, and far from its cap: whatever is read next, nothing is said."""
+        return self._hold >= 0 and self.dropped < 0 and self._weight < CAP // 2
+
+    @property
     def all_closed(self) -> bool:
         """Whether there are arguments, and none is open."""
         return len(self.levels) == 1 and bool(self.levels[0].given)

@@ -97,7 +97,8 @@ class MarkupReader:
             return None
         if self._place is Place.BETWEEN or value is None:
             return awaited.between
-        return awaited.inside(value.parameter) if value.holds() else None
+        held = self._place is Place.VALUE and value.kind is not Kind.TYPED and self.containers.quiet
+        return awaited.inside(value.parameter) if held or value.holds() else None
 
     def waits_on(self, text: str) -> re.Pattern[str] | None:
         """As `waits`, where the opening of an argument is all that is decided in the text that waits: of one that is

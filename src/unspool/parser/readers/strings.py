@@ -1,7 +1,6 @@
 """The inside of strings: pieces of them as the inside of a JSON string."""
 
 import re
-from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final
 
@@ -28,26 +27,6 @@ def json_string(text: str) -> str:
 def escaped(text: str) -> str:
     """Text as the inside of a JSON string; what is not ASCII stays."""
     return encode_basestring(text)[1:-1]
-
-
-@lru_cache(4096)
-def json_piece(text: str) -> bool:
-    """Whether a piece from inside a JSON string is valid, whole, and does not end the string."""
-    return bool(text) and JSON_RUN.fullmatch(text) is not None
-
-
-@lru_cache(4096)
-def escaped_piece(text: str) -> str:
-    """`escaped`, remembered."""
-    return escaped(text)
-
-
-@lru_cache(4096)
-def python_part(text: str, quote: str) -> tuple[str, str] | None:
-    """A piece from inside a Python string as JSON, and the escape at its end that is cut; ``None`` if it ends it."""
-    end = PYTHON_RUNS[quote].match(text).end()
-    rest = text[end:]
-    return (translated(text[:end]), rest) if not rest or rest == "\\" else None
 
 
 def translated(run: str) -> str:

@@ -1,0 +1,123 @@
+"""Pieces of strings that are remembered: what is known of them is what a look says, and there are never too many."""
+
+import json
+import re
+import threading
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+
+import unspool
+from unspool.parser.readers import pieces as module
+from unspool.parser.readers.pieces import Pieces, guarded_pieces, json_pieces, python_pieces, value_pieces
+
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"s": {"type": "string"}}}}}
+WRITTEN: dict[str, Callable[[str], str]] = {
+    "hermes": json.dumps,
+    "deepseek": json.dumps,
+    "pythonic": repr,
+    "gemma4": lambda text: f'<|"|>{text}<|"|>',
+    "qwen3-coder": lambda text: text,
+}
+"""A dialect for each kind of string, and how it writes a text."""
+
+
+def test_a_piece_is_the_same_whether_it_is_known_or_not() -> None:
+    """The first look at every piece, and the second, which is a memory."""
+    known = Pieces(json_pieces().split, "")
+    for letters in product('ab"\\nu0\n', repeat=4):
+        text = "".join(letters)
+        part = known.split(text)
+        whole = part[0] if part is not None and not part[1] else ""
+        assert known[text] == known[text] == whole
+        assert text not in known.parts or known.parts[text] == part
+
+
+@pytest.mark.parametrize("dialect", WRITTEN)
+def test_a_string_reads_alike_when_its_pieces_are_known(dialect: str) -> None:
+    """Escapes, quotes, the beginnings of markers and white space, in pieces of every size, twice."""
+    text = 'x = "a\\b" + \'c\'\n\tif a < b: y << 1 </ `q` ``` end  é 世\n\n"""z""" </x>\n'
+    message = {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": json.dumps({"s": text})}}]}
+    raw = unspool.render(message, dialect, tools=[TOOL], stage="content")
+    assert WRITTEN[dialect](text)[:6] in raw
+    for size in (1, 3, 4, 17):
+        said = []
+        for _ in range(2):
+            parser = unspool.Parser(dialect, tools=[TOOL], stage="content", ids=lambda index, name: f"{name}{index}")
+            said.append([event for i in range(0, len(raw), size) for event in parser.feed(raw[i : i + size])])
+            parser.close()
+            assert parser.message.tool_calls[0].arguments_dict() == {"s": text}
+        assert said[0] == said[1]
+
+
+def test_the_message_may_be_asked_for_at_every_piece() -> None:
+    """It joins the pieces that were said, and none is lost: also where the call turns out to be broken."""
+    raw = '<tool_call>\n{"name": "f", "arguments": {"s": "some text", "t": "more \\q'
+    parser = unspool.Parser("hermes", tools=[TOOL], stage="content")
+    said = ""
+    for letter in raw:
+        parser.feed(letter)
+        if parser.message.tool_calls:
+            arguments = parser.message.tool_calls[0].arguments
+            assert arguments.startswith(said)
+            said = arguments
+    parser.close()
+    (call,) = parser.message.tool_calls
+    assert call.status == "invalid"
+    assert call.raw == raw
+    assert call.arguments == raw[raw.index('{"s"') :]
+
+
+def test_what_is_no_text_is_refused_inside_a_string() -> None:
+    """Also what no memory can look up; the parser stays usable."""
+    parser = unspool.Parser("hermes", tools=[TOOL], stage="content")
+    parser.feed('<tool_call>\n{"name": "f", "arguments": {"s": "text ')
+    for wrong in (b"bytes", ["list"], 1, None):
+        with pytest.raises(TypeError, match="text"):
+            parser.feed(wrong)  # type: ignore[arg-type]
+    assert parser.feed("") == []
+    parser.feed('more"}}\n</tool_call>')
+    parser.close()
+    assert parser.message.tool_calls[0].arguments == '{"s": "text more"}'
+
+
+def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In pieces and in kinds; long pieces are not remembered."""
+    monkeypatch.setattr(module, "_MOST_PIECES", 20)
+    monkeypatch.setattr(module, "_MOST_KINDS", 3)
+    monkeypatch.setattr(module, "_kinds", {})
+    for n in range(5):
+        scan = re.compile(f"<{n}")
+        for known in (guarded_pieces(scan, "<"), value_pieces(scan, "<", {f"<{n}"}, "\n"), python_pieces("'")):
+            for i in range(50):
+                assert known[f"{i}\\n"]
+                assert len(known) <= 20
+                assert len(known.parts) <= 20
+        assert len(module._kinds) <= 3
+    known = json_pieces()
+    assert known["\\n" * 50] == ""
+    assert not known
+
+
+def test_threads_share_the_memory() -> None:
+    """Many parsers in many threads, with pieces of one kind: each reads its own text."""
+    wrong = []
+
+    def read(n: int) -> None:
+        for i in range(6):
+            text = f'"{n}\n{i}"\\' * 20
+            raw = '<tool_call>\n{"name": "f", "arguments": {"s": ' + json.dumps(text) + "}}\n</tool_call>"
+            parser = unspool.Parser("hermes", tools=[TOOL], stage="content")
+            for at in range(0, len(raw), 3):
+                parser.feed(raw[at : at + 3])
+            parser.close()
+            if parser.message.tool_calls[0].arguments_dict() != {"s": text}:
+                wrong.append(n)
+
+    threads = [threading.Thread(target=read, args=(n,)) for n in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
