@@ -4,8 +4,8 @@ import re
 from typing import Final
 
 from .fill import fill
-from .fits import clear, fitting
 from .filling import is_cased, own_parts
+from .fits import clear, fitting
 from .message import Message
 from .prompt import Tool
 from .scores import best, unread
@@ -71,7 +71,7 @@ def _ordered(tools: tuple[Tool, ...], part: str) -> Tool | None:
 
 
 def _alike(tool: Tool, text: str) -> list[Clause]:
-    """The parts of a request that each have all that a tool needs, without another verb: *multiply 6 by 4 and 12 by 9*."""
+    """The parts of a request that each have all that a tool needs: *multiply 6 by 4 and 12 by 9*."""
     message = Message(text)
     found: list[Clause] = []
     begin = 0

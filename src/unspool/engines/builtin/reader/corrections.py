@@ -1,5 +1,6 @@
 """Corrections within a message: *a table for 4, no wait, make it 6*."""
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
@@ -7,20 +8,25 @@ from typing import Final
 from .message import Message, Span
 from .prompt import Parameter, Tool
 from .spans import codes, colors, dates, emails, languages, numbers, paths, phones, times, urls
-from .words import SETS, STARTERS, STOP
+from .words import STARTERS, STOP
 
 _CUE: Final = re.compile(
-    r"(?ix)\s*(?: [,.;!?\u2013\u2014-]+ | \b(?=no,?\ wait|wait,?\ no|scratch\ that|or\ rather|make\ that|i\ mean) | [(] )\s*"
-    r"(?:(?:oh|ah|uh|um|hm+|er+|argh|well|but|or|sorry|pardon|please)\b[\s,.!]*)*"
-    r"(?:no|nope|wait|hold\ on|hang\ on|scratch\ that|strike\ that|correction|oops|whoops|sorry|actually|my\ (?:bad|mistake)"
-    r" |i\ mean|i\ meant|or\ rather|rather|make\ (?:that|it)|on\ second\ thou?ght?|better)\b[\s,.:!\u2013\u2014-]*"
-    r"(?:(?:no|wait|sorry|actually|please|let's|lets|rather|better)\b[\s,.!]*)*"
-    r"(?:(?:i\ mean|i\ meant|make\ (?:that|it|them)|make|say|it'?s|it\ is|that'?s|that\ should\ be|it\ should\ be|should\ be"
-    r" |change\ (?:that|it)\ to|use|do|go\ (?:for|with))\b[\s,:]*)?"
+    r"""(?ix)
+    \s*(?: [,.;!?\u2013\u2014(-]+ | \b(?=no,?\ wait|wait,?\ no|scratch\ that|or\ rather|make\ that|i\ mean) )\s*
+    (?:(?:oh|ah|uh|um|hm+|er+|argh|well|but|or|sorry|pardon|please)\b[\s,.!]*)*
+    (?:no|nope|wait|hold\ on|hang\ on|scratch\ that|strike\ that|correction|oops|whoops|sorry|actually|my\ bad
+      |my\ mistake|i\ mean|i\ meant|or\ rather|rather|make\ (?:that|it)|on\ second\ thought|better)
+    \b[\s,.:!\u2013\u2014-]*
+    (?:(?:no|wait|sorry|actually|please|let's|lets|rather|better)\b[\s,.!]*)*
+    (?:(?:i\ mean|i\ meant|make\ (?:that|it|them)|make|say|it'?s|it\ is|that'?s|(?:that|it)\ should\ be|should\ be
+      |change\ (?:that|it)\ to|use|do|go\ (?:for|with))\b[\s,:]*)?
+    """
 )
 """What begins a correction."""
 _TAIL: Final = 8
 """How many words a correction has that does not begin with its value."""
+_MOST: Final = 4
+"""How many places are tried at which one may begin."""
 _Spans = Callable[[Message], Iterable[Span]]
 
 
@@ -54,18 +60,19 @@ _KINDS: Final[tuple[_Spans, ...]] = (
 
 def corrected(tools: tuple[Tool, ...], text: str) -> str:
     """A message with the values that it corrects; the same message where it corrects none."""
-    for cue in _CUE.finditer(text):
+    for cue in itertools.islice(_CUE.finditer(text), _MOST):
         head, tail = text[: cue.start()], text[cue.end() :]
-        if head.strip() and tail.strip() and (new := _replaced(tools, head, tail)):
+        quoted = head.count('"') % 2 or not tail.strip()
+        if head.strip() and not quoted and (new := _replaced(tools, head, tail)):
             return new
     return text
 
 
 def _replaced(tools: tuple[Tool, ...], head: str, tail: str) -> str:
     """The first part of a message with the values of the other instead of its own; empty where none is corrected."""
+    before, after = Message(head), Message(tail)
     chosen = [_chosen(p) for t in tools for p in t.parameters if p.choices]
     for kind in (*chosen, _ended(tail), *_KINDS):
-        before, after = Message(head), Message(tail)
         new = next(iter(kind(after)), None)
         old = [s for s in kind(before) if s.last > s.first]
         if new is None or not old or (new.first > 0 and len(after) > _TAIL):
