@@ -69,7 +69,7 @@ bench: $(STAMP) ## print the table of speed and memory
 	$(BIN)/python -m benchmarks $(ARGS)
 
 fuzz: $(STAMP) ## mutate model output for SECONDS_ seconds (default: ten minutes)
-	$(BIN)/python -m tests.fuzz --seconds $(SECONDS_) $(ARGS)
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS_) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 drawn: $(STAMP) ## draw dialect files (ARGS="--files 1000 --among 20"): what check accepts keeps to all that shipped ones do
 	$(BIN)/python -m tests.dialect.drawn $(ARGS)

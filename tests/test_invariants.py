@@ -74,7 +74,9 @@ def test_an_example_means_what_its_file_says(case: Case) -> None:
 
 
 @every_case
-def test_every_raw_text_keeps_the_promises_that_check_tries(case: Case) -> None:
+def test_every_raw_text_keeps_the_promises_that_check_tries(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    if case.raw != case.example.raw[0]:  # another spelling of the first: at fewer places
+        monkeypatch.setattr("unspool.promises.MAX_PLACES", 80)
     for promise in RAW_PROMISES:
         promise(case)
 
@@ -96,7 +98,7 @@ def test_every_dialect_keeps_the_promises_that_check_tries(
 @pytest.mark.parametrize(**named(DIALECTS))
 def test_chunking_is_invisible_in_mutated_outputs(dialect: Dialect) -> None:
     rng = random.Random(dialect.name)
-    for text in mutants(dialect, 25):
+    for text in mutants(dialect, 12):  # `make fuzz` goes on with it
         for tools in (None, tools_of(dialect)):
             whole = same(run(dialect, [text], tools=tools, ids=number)[0])
             for chunks in (list(text), random_split(text, rng, 5), random_split(text, rng, 30)):
@@ -238,11 +240,13 @@ def holdable(dialect: Dialect) -> list[str]:
 
 @pytest.mark.parametrize(**named(JSON_LIKE))
 def test_every_marker_bracket_and_quote_inside_a_string_is_data(dialect: Dialect) -> None:
+    turn = len(dialect.name)
     for text in holdable(dialect):
-        for value in (text, f"x {text} y", f"{text}\n"):
+        turn += 1
+        for i, value in enumerate((text, f"x {text} y", f"{text}\n")):
             calls: list[tuple[str, Any]] = [("f", {"a": value, "n": 3}), ("g", {"a": text})]
             raw = write_calls(dialect, calls)
-            for chunks in ([raw], list(raw)):
+            for chunks in ([raw], list(raw))[: 2 if i == turn % 3 else 1]:  # by character each in its turn
                 message, _ = run(dialect, chunks, tools=TOOLS)
                 assert values(message) == calls, raw
                 assert message.content == ""
@@ -374,7 +378,7 @@ def test_an_xml_call_cut_before_its_closing_is_incomplete(dialect: Dialect) -> N
 
 # -- 8. round trip through an independent writer -----------------------------------------------------------------------
 
-ROUND = [
+ROUND: list[list[tuple[str, Any]]] = [
     [("f", {"a": "Paris", "b": "é 北京 🌧️", "n": -3})],
     [("now", {})],
     [("now", {}), ("f", {"a": "x"}), ("now", {})],
@@ -386,14 +390,14 @@ ROUND = [
 
 
 @pytest.mark.parametrize(**named(CALLING))
-@pytest.mark.parametrize("calls", ROUND, ids=str)
-def test_calls_written_by_the_templates_are_read_back(dialect: Dialect, calls: list[tuple[str, Any]]) -> None:
-    raw = write_calls(dialect, calls)
-    for chunks in ([raw], list(raw)):
-        message, _ = run(dialect, chunks, tools=TOOLS)
-        assert values(message) == calls, raw
-        assert [c.status for c in message.tool_calls] == ["ok"] * len(calls)
-        assert (message.reasoning, message.content) == ("", "")
+def test_calls_written_by_the_templates_are_read_back(dialect: Dialect) -> None:
+    for calls in ROUND:
+        raw = write_calls(dialect, calls)
+        for chunks in ([raw], list(raw)):
+            message, _ = run(dialect, chunks, tools=TOOLS)
+            assert values(message) == calls, raw
+            assert [c.status for c in message.tool_calls] == ["ok"] * len(calls), raw
+            assert (message.reasoning, message.content) == ("", ""), raw
 
 
 @pytest.mark.parametrize(**named(THINKING))

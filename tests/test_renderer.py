@@ -1,6 +1,7 @@
 """The renderer writes what a family's template writes, and what it writes reads back; what it refuses it names."""
 
 import json
+import random
 import re
 import time
 from functools import cache
@@ -8,8 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import unspool
 from tests.support import CALLING, DIALECTS, THINKING, named, tools_of
@@ -57,15 +56,12 @@ def assert_reads_back(message: dict[str, Any], text: str, dialect: Dialect | str
 
 # -- what is written ---------------------------------------------------------------------------------------------------
 
-EXAMPLES = [(d, i) for d in DIALECTS for i in range(len(d.examples))]
 
-
-@pytest.mark.parametrize(("dialect", "number"), EXAMPLES, ids=[f"{d.name}-{i}" for d, i in EXAMPLES])
-@pytest.mark.parametrize("declared", [True, False], ids=["tools", "no tools"])
-def test_an_example_is_written_as_its_first_raw_text(dialect: Dialect, number: int, declared: bool) -> None:
-    example = dialect.examples[number]
-    tools = tools_of(dialect) if declared else None
-    assert render(example_message(example), dialect, tools=tools, stage=example.stage) == example.raw[0]
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_an_example_is_written_as_its_first_raw_text(dialect: Dialect) -> None:
+    for example in dialect.examples:
+        for tools in (tools_of(dialect), None):
+            assert render(example_message(example), dialect, tools=tools, stage=example.stage) == example.raw[0]
 
 
 @pytest.mark.parametrize(**named(DIALECTS))
@@ -361,34 +357,47 @@ def test_the_renderer_reads_by_the_dialects_own_policy() -> None:
 # -- round trip --------------------------------------------------------------------------------------------------------
 
 WORDS = ["the", "quick", "fox,", "über", "Zürich", "jumps;", "x<4", "&", "[sic]", "北京", "says", "it's", "fine."]
-TAME_TEXT = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join)
-TAME_VALUE = st.recursive(
-    TAME_TEXT | st.integers(-(10**6), 2**70) | st.booleans() | st.sampled_from([1e-07, 0.5, -3.25]),
-    lambda v: (
-        st.lists(v, min_size=1, max_size=3) | st.dictionaries(st.sampled_from(["a", "b_c", "key"]), v, min_size=1)
-    ),
-    max_leaves=6,
-)
-TAME_ARGUMENTS = st.dictionaries(st.sampled_from(["city", "days", "max_items", "q"]), TAME_VALUE, max_size=4)
+SEEDS = 20
+"""How many messages are drawn for each dialect, always the same ones."""
+
+
+def tame_text(rng: random.Random) -> str:
+    return " ".join(rng.choices(WORDS, k=rng.randint(1, 8)))
+
+
+def tame_value(rng: random.Random, depth: int = 0) -> Any:
+    roll = rng.randrange(8 if depth < 3 else 6)
+    if roll < 3:
+        return tame_text(rng)
+    if roll == 3:
+        return rng.choice([rng.randint(-(10**6), 10**6), rng.randint(0, 2**70)])
+    if roll < 6:
+        return rng.choice([True, False, 1e-07, 0.5, -3.25])
+    values = [tame_value(rng, depth + 1) for _ in range(rng.randint(1, 3))]
+    return values if roll == 6 else dict(zip(rng.sample(["a", "b_c", "key"], len(values)), values, strict=True))
+
+
+def tame_call(rng: random.Random) -> Call:
+    keys = rng.sample(["city", "days", "max_items", "q"], rng.randint(0, 4))
+    return rng.choice(["get_weather", "now", "search-web"]), {key: tame_value(rng) for key in keys}
+
+
 UNMARKED = {d.name for d in CALLING if not stands_out(d)}
 """Dialects whose calls are text where prose comes before them, because no marker tells them apart."""
-TAME_CALL = st.tuples(st.sampled_from(["get_weather", "now", "search-web"]), TAME_ARGUMENTS)
 
 
-@pytest.mark.parametrize("name", [d.name for d in DIALECTS])
-@settings(max_examples=10)
-@given(reasoning=TAME_TEXT | st.just(""), content=TAME_TEXT | st.just(""), calls=st.lists(TAME_CALL, max_size=3))
-def test_plain_words_and_calls_are_never_refused(name: str, reasoning: str, content: str, calls: list[Call]) -> None:
-    dialect = unspool.get_dialect(name)
-    if not dialect.call:
-        calls = []
-    if calls and (dialect.policy.text_before_tools == "content" or name in UNMARKED):
-        content = ""
-    if dialect.codec == "python":
-        calls = [(n.replace("-", "_"), a) for n, a in calls]
-    turn = message(reasoning if dialect.reasoning else "", content, *calls)
-    text = render(turn, dialect)
-    assert_reads_back(turn, text, dialect, tools=_tools(calls))
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_plain_words_and_calls_are_never_refused(dialect: Dialect) -> None:
+    rng = random.Random(dialect.name)
+    for _ in range(SEEDS):
+        reasoning, content = (rng.choice(["", tame_text(rng)]) for _ in range(2))
+        calls = [tame_call(rng) for _ in range(rng.randint(0, 3) if dialect.call else 0)]
+        if calls and (dialect.policy.text_before_tools == "content" or dialect.name in UNMARKED):
+            content = ""
+        if dialect.codec == "python":
+            calls = [(n.replace("-", "_"), a) for n, a in calls]
+        turn = message(reasoning if dialect.reasoning else "", content, *calls)
+        assert_reads_back(turn, render(turn, dialect), dialect, tools=_tools(calls))
 
 
 def _tools(calls: list[Call]) -> list[dict[str, Any]] | None:
@@ -426,55 +435,66 @@ MARKS = [
 
 
 @cache
-def nasty_text(dialect: Dialect) -> st.SearchStrategy[str]:
-    """Text of the dialect's own markers, what other syntaxes use, and anything else."""
+def marks(dialect: Dialect) -> list[str]:
+    """The dialect's own markers, and what other syntaxes use."""
     templates = (*dialect.reasoning, *dialect.content, *dialect.calls, *dialect.call, *dialect.argument)
-    own = sorted({p for t in templates for p in re.split(r"\{[a-z]+\}", t.text) if p} | {*dialect.end, *dialect.start})
-    return st.lists(st.sampled_from([*MARKS, *own, dialect.quote]) | st.text(max_size=5), max_size=6).map("".join)
+    own = {p for t in templates for p in re.split(r"\{[a-z]+\}", t.text) if p} | {*dialect.end, *dialect.start}
+    return [*MARKS, *sorted(own), dialect.quote]
 
 
-@cache
-def nasty_value(dialect: Dialect) -> st.SearchStrategy[Any]:
-    scalars = nasty_text(dialect) | st.sampled_from([2**70, -(2**53) - 1, 1e-07, -0.0, 1e300, 0, True, False, None])
-    return st.recursive(
-        scalars, lambda v: st.lists(v, max_size=3) | st.dictionaries(nasty_text(dialect), v, max_size=3), max_leaves=6
-    )
+PLANES = [(0, 0x80), (0x80, 0x800), (0x800, 0xD800), (0xE000, 0x10000), (0x10000, 0x110000)]
+"""Code points that UTF-8 writes with as many bytes each; surrogates are none."""
 
 
-@pytest.mark.parametrize("name", [d.name for d in DIALECTS])
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
-@given(data=st.data())
-def test_what_is_written_reads_back_and_the_rest_is_refused(name: str, data: st.DataObject) -> None:
-    dialect = unspool.get_dialect(name)
-    text = nasty_text(dialect)
-    keys = st.sampled_from(["a", "b_c"]) | text
-    calls = data.draw(
-        st.lists(
-            st.tuples(st.sampled_from(["f", "get.it"]), st.dictionaries(keys, nasty_value(dialect), max_size=3)),
-            max_size=4,
-        )
-    )
-    turn = message(data.draw(text), data.draw(text), *calls)
-    stage = data.draw(st.sampled_from([None, "content", "reasoning", "tool_call"]))
-    tools = _tools(calls)
-    try:
-        written = render(turn, dialect, tools=tools, stage=stage)
-    except DialectError as error:
-        refusal = str(error)
-    else:
-        assert_reads_back(turn, written, dialect, tools=tools, stage=stage)
-        return
-    assert re.match(r"(reasoning|content|tool_calls)\b.*: ", refusal)
+def nasty_text(dialect: Dialect, rng: random.Random) -> str:
+    """Text of `marks`, and of anything else."""
+    pieces = []
+    for _ in range(rng.randrange(7)):
+        anything = "".join(chr(rng.randrange(*rng.choice(PLANES))) for _ in range(rng.randrange(6)))
+        pieces.append(rng.choice(marks(dialect)) if rng.random() < 0.7 else anything)
+    return "".join(pieces)
 
 
-@pytest.mark.parametrize("name", [d.name for d in CALLING if d.argument_format == "json"])
-@settings(max_examples=12)
-@given(data=st.data())
-def test_any_json_value_is_written_where_arguments_are_json(name: str, data: st.DataObject) -> None:
-    dialect = unspool.get_dialect(name)
-    arguments = data.draw(st.dictionaries(nasty_text(dialect), nasty_value(dialect), max_size=3))
-    turn = message("", "", ("f", arguments), ("f", arguments))
-    assert_reads_back(turn, render(turn, dialect), dialect, tools=[{"function": {"name": "f"}}])
+def nasty_value(dialect: Dialect, rng: random.Random, depth: int = 0) -> Any:
+    roll = rng.randrange(8 if depth < 3 else 6)
+    if roll < 4:
+        return nasty_text(dialect, rng)
+    if roll < 6:
+        return rng.choice([2**70, -(2**53) - 1, 1e-07, -0.0, 1e300, 0, True, False, None])
+    values = [nasty_value(dialect, rng, depth + 1) for _ in range(rng.randrange(4))]
+    return values if roll == 6 else {nasty_text(dialect, rng): v for v in values}
+
+
+def nasty_arguments(dialect: Dialect, rng: random.Random) -> dict[str, Any]:
+    keys = [rng.choice(["a", "b_c", nasty_text(dialect, rng)]) for _ in range(rng.randrange(4))]
+    return {key: nasty_value(dialect, rng) for key in keys}
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_what_is_written_reads_back_and_the_rest_is_refused(dialect: Dialect) -> None:
+    rng = random.Random(dialect.name)
+    for _ in range(SEEDS):
+        calls = [(rng.choice(["f", "get.it"]), nasty_arguments(dialect, rng)) for _ in range(rng.randrange(5))]
+        turn = message(nasty_text(dialect, rng), nasty_text(dialect, rng), *calls)
+        stage = rng.choice([None, "content", "reasoning", "tool_call"])
+        tools = _tools(calls)
+        try:
+            written = render(turn, dialect, tools=tools, stage=stage)
+        except DialectError as error:
+            refusal = str(error)
+        else:
+            assert_reads_back(turn, written, dialect, tools=tools, stage=stage)
+            continue
+        assert re.match(r"(reasoning|content|tool_calls)\b.*: ", refusal)
+
+
+@pytest.mark.parametrize(**named([d for d in CALLING if d.argument_format == "json"]))
+def test_any_json_value_is_written_where_arguments_are_json(dialect: Dialect) -> None:
+    rng = random.Random(dialect.name)
+    for _ in range(SEEDS):
+        arguments = nasty_arguments(dialect, rng)
+        turn = message("", "", ("f", arguments), ("f", arguments))
+        assert_reads_back(turn, render(turn, dialect), dialect, tools=[{"function": {"name": "f"}}])
 
 
 def test_many_calls_are_written_in_linear_time() -> None:

@@ -216,7 +216,7 @@ def test_a_prompt_may_end_anywhere_even_inside_a_marker(case: Case) -> None:
         "policy": Policy(text_before_tools="keep", text_between_tools="keep"),
     }
     whole, _ = run(case.dialect, [case.raw], stage="content", ids=number, **options)
-    for at in range(case.number % 7, len(case.raw), 7):
+    for at in range(case.number % 17, len(case.raw), 17):  # the cases begin by turns with the first places
         prompt = f"user: hi\n{case.dialect.start[0]}{case.raw[:at]}"
         message = after(case.dialect, prompt, case.raw[at:], **options)
         assert whole.content.endswith(message.content), prompt

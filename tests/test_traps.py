@@ -257,14 +257,12 @@ def test_what_ends_a_turn_is_dropped_at_the_end_and_text_before_it(dialect: Dial
 
 
 @pytest.mark.parametrize(**named(CALLING))
-@pytest.mark.parametrize(
-    "name", ["a", "get_weather", "files.search", "mcp-server_tool", "ns:tool", "a/b", "x1", "Ünï", "工具"]
-)
-def test_names_of_any_usual_form_are_read_whole(dialect: Dialect, name: str) -> None:
-    if not name.isascii() or (":" in name and "{index}" in dialect.call[0].text):
-        pytest.skip("such a name is not written by this dialect")
-    calls: Calls = [(name, {"a": "x"}), (name, {"a": "y"})]
-    assert_calls(dialect, write_calls(dialect, calls), calls, tools=[tool(name, a="string")])
+def test_names_of_any_usual_form_are_read_whole(dialect: Dialect) -> None:
+    for name in ("a", "get_weather", "files.search", "mcp-server_tool", "ns:tool", "a/b", "x1"):
+        if ":" in name and "{index}" in dialect.call[0].text:
+            continue  # such a name is not written by this dialect
+        calls: Calls = [(name, {"a": "x"}), (name, {"a": "y"})]
+        assert_calls(dialect, write_calls(dialect, calls), calls, tools=[tool(name, a="string")])
 
 
 @pytest.mark.parametrize(**named(CALLING))

@@ -306,8 +306,8 @@ def _id(dialect: Dialect, name: str, index: int, row: int) -> str:
     size = form.count("?")
     if not size:
         return form
-    letters = blake2b(f"{row}:{index}".encode(), digest_size=64).digest().translate(_LETTERS).decode()
-    return fill_letters(form, letters.ljust(size, "0"))
+    letters = blake2b(f"{row}:{index}".encode()).digest().translate(_LETTERS).decode()  # 64 of them
+    return fill_letters(form, letters if size <= len(letters) else letters.ljust(size, "0"))
 
 
 def _named(text: str, columns: Columns) -> str:

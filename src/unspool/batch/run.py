@@ -32,7 +32,8 @@ from .workers import Mapped, crew
 __all__ = ["BlockWorker", "Job", "Progress"]
 
 _STATE: Final = ".unspool"
-_PEEKED: Final = 64
+_Join = Callable[[int], None]
+"""Puts a part, by its number, into the one file once all parts before it are there."""
 
 
 class Progress(NamedTuple):
@@ -77,6 +78,7 @@ class Job:
         ray: whether it is to be run on Ray, which cuts blocks otherwise.
         resume: whether to go on where an earlier run with the same inputs and settings ended.
         rows: of a part at most.
+        start: multiprocessing's way to start workers.
 
     Attributes:
         errors: the file of rows that cannot be read.
@@ -97,6 +99,7 @@ class Job:
         resume: bool = False,
         ray: bool = False,
         rows: int = 2_000,
+        start: str = "spawn",
     ) -> None:
         self._files = find_inputs(inputs)
         if "-" in self._files and len(self._files) > 1:
@@ -106,14 +109,24 @@ class Job:
         self._workers = workers
         self._rows = rows
         self._ray = ray
+        self._start = start
         self._form = self._output.suffix if self._output.suffix in (".parquet", ".jsonl") else ""
         self._parts = self._output if not self._form else Path(f"{output}{_STATE}")
+        self._refuse_own_inputs()
         self._state = self._parts / _STATE
         self.errors = Path(f"{output}.errors.jsonl")
         self._ending = ".jsonl" if self._form == ".jsonl" else ".parquet"
         Reader(reading)  # refuses what is wrong with the settings
         self.finished = False
         self._begin(resume)
+
+    def _refuse_own_inputs(self) -> None:
+        """What is read must not be replaced, or removed with the parts of an earlier run."""
+        output, parts = self._output.resolve(), self._parts.resolve()
+        for file in self._files:
+            path = Path(file).resolve()
+            if file != "-" and (path == output or parts in path.parents):
+                raise InputError(f"{file}: would be replaced by the output {self._output}")
 
     def _begin(self, resume: bool) -> None:
         """Make the folder of parts, or find it as an earlier run left it."""
@@ -189,7 +202,11 @@ class Job:
         for done, found in enumerate(worked, len(planned) - len(undone) + 1):
             summary.merge(found)
             show(Progress(summary, time.monotonic() - began, done / len(planned)))
-        self._finish(len(planned), schema)
+        with self._joined(schema) as join:
+            for number in range(len(planned)):
+                join(number)
+            self._write_errors(len(planned))
+        self._clear()
         return summary
 
     def run(self, show: Callable[[Progress], None] = lambda progress: None) -> Summary:
@@ -207,26 +224,31 @@ class Job:
         summary = Summary(detected=reading.reasons)
         count = 0
         share = _Share(self._files)
-        parts: deque[float | None] = deque()  # of the blocks that are worked on
+        given: deque[tuple[int, float | None]] = deque()  # the blocks that are worked on
 
-        def undone(every: Iterator[Block]) -> Iterator[Block]:
+        def undone(every: Iterator[Block], join: _Join) -> Iterator[Block]:
             nonlocal count
             for block in every:
                 count += 1
                 state = self._done(block)
                 if state is None:
-                    parts.append(share(block))
+                    given.append((block.number, share(block)))
                     yield block
                 else:
-                    summary.merge(state.summary)
-                    show(Progress(summary, time.monotonic() - began, share(block)))
+                    counted(block.number, share(block), state.summary, join)
 
-        with crew(_PartWriter(reading, self._parts, self._ending), self._workers) as mapped:
+        def counted(number: int, part: float | None, found: Summary, join: _Join) -> None:
+            summary.merge(found)
+            join(number)
+            show(Progress(summary, time.monotonic() - began, part))
+
+        with crew(_PartWriter(reading, self._parts, self._ending), self._workers, self._start) as mapped:
             schema, stream = self._schema(stream, mapped)
-            for one in mapped(partial(_PartWriter.write, schema=schema), undone(stream)):
-                summary.merge(one)
-                show(Progress(summary, time.monotonic() - began, parts.popleft()))
-        self._finish(count, schema)
+            with self._joined(schema) as join:
+                for one in mapped(partial(_PartWriter.write, schema=schema), undone(stream, join)):
+                    counted(*given.popleft(), one, join)
+                self._write_errors(count)
+        self._clear()
         return summary
 
     def _done(self, block: Block) -> _State | None:
@@ -270,28 +292,60 @@ class Job:
             raise InputError(f"inputs: columns differ between files: {error}") from None
         return schema_of(merged)
 
-    def _finish(self, count: int, schema: pa.Schema | None) -> None:
-        """Write the errors, and the one file where one is wanted."""
-        names = [_names(self._parts, number, self._ending) for number in range(count)]
+    def _write_errors(self, count: int) -> None:
+        """Write the bad rows of all parts to their file."""
         with _whole(self.errors, kept=True) as stream:
-            for _, state in names:
+            for number in range(count):
+                _, state = _names(self._parts, number, self._ending)
                 for bad in msgspec.json.decode(state.read_bytes(), type=_State).bad:
                     stream.write(msgspec.json.encode(bad._asdict()) + b"\n")
         if not self.errors.stat().st_size:
             self.errors.unlink()
+
+    @contextlib.contextmanager
+    def _joined(self, schema: pa.Schema | None) -> Iterator[_Join]:
+        """The one file, where one is wanted: parts are put into it in their order while workers make the next ones."""
         if not self._form:
+            yield lambda number: None
             return
-        with _whole(self._output, kept=True) as stream:
-            if schema is None:
-                for part, _ in names:
-                    with part.open("rb") as source:
-                        shutil.copyfileobj(source, stream)
-            else:
-                with pq.ParquetWriter(stream, schema) as writer:
-                    for part, _ in names:
-                        with pq.ParquetFile(part) as table:  # read_table imports all of Arrow
-                            writer.write_table(table.read())
-        shutil.rmtree(self._parts)
+        there: set[int] = set()
+        following = 0
+
+        def join(number: int) -> None:
+            nonlocal following
+            there.add(number)
+            while following in there:
+                there.remove(following)
+                append(_names(self._parts, following, self._ending)[0])
+                following += 1
+
+        with _whole(self._output, kept=True, folder=self._parts) as stream, _appended(stream, schema) as append:
+            yield join
+
+    def _clear(self) -> None:
+        """Remove what only a run that goes on needs."""
+        if self._form:
+            shutil.rmtree(self._parts)
+
+
+@contextlib.contextmanager
+def _appended(stream: Any, schema: pa.Schema | None) -> Iterator[Callable[[Path], None]]:
+    """What puts parts into a file, one behind the other."""
+    if schema is None:
+        yield partial(_copied, stream)
+        return
+    with pq.ParquetWriter(stream, schema) as writer:
+        yield partial(_copied_table, writer)
+
+
+def _copied(stream: Any, part: Path) -> None:
+    with part.open("rb") as source:
+        shutil.copyfileobj(source, stream)
+
+
+def _copied_table(writer: pq.ParquetWriter, part: Path) -> None:
+    with pq.ParquetFile(part) as table:  # read_table imports all of Arrow
+        writer.write_table(table.read())
 
 
 class _Share:
@@ -350,10 +404,16 @@ def _stat(file: str | Path) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def _whole(path: Path, *, kept: bool = False) -> Iterator[Any]:
-    """A file that is there when it is whole, or not at all; one that is kept is so though the power fails."""
+def _whole(path: Path, *, kept: bool = False, folder: Path | None = None) -> Iterator[Any]:
+    """A file that is there when it is whole, or not at all; one that is kept is so though the power fails.
+
+    Args:
+        path: of the file.
+        kept: whether it is.
+        folder: where it is written, on the same file system; its own by default.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    writing = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    writing = (folder or path.parent) / f".{path.name}.{os.getpid()}.tmp"
     try:
         with writing.open("wb") as stream:
             yield stream

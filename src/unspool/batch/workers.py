@@ -33,12 +33,13 @@ _mine = threading.local()
 
 
 @contextlib.contextmanager
-def crew(task: Any, workers: int) -> Iterator[Mapped]:
+def crew(task: Any, workers: int, start: str = "spawn") -> Iterator[Mapped]:
     """Workers, for one pass over blocks or several. They are started where there is a second block.
 
     Args:
         task: what each worker has of its own; can be sent to other processes, and copied.
         workers: how many; 1 works in this process.
+        start: multiprocessing's way to start processes. Forking this one would copy the locks of Arrow's threads.
     """
     with contextlib.ExitStack() as stack:
         pool: Executor | None = None
@@ -48,7 +49,7 @@ def crew(task: Any, workers: int) -> Iterator[Mapped]:
             stream = iter(blocks)
             first = list(islice(stream, 2)) if workers > 1 and pool is None else []
             if len(first) > 1:
-                pool = stack.enter_context(_pool(task, workers))
+                pool = stack.enter_context(_pool(task, workers, start))
             stream = chain(first, stream)
             return map(partial(step, task), stream) if pool is None else _mapped(pool, _AHEAD * workers, step, stream)
 
@@ -69,11 +70,10 @@ def _mapped(pool: Executor, ahead: int, step: Step, blocks: Iterable[Block]) -> 
             future.cancel()
 
 
-def _pool(task: Any, workers: int) -> Executor:
+def _pool(task: Any, workers: int, start: str) -> Executor:
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return ThreadPoolExecutor(workers, initializer=_give_copy, initargs=(task,))
-    # Forking would copy the locks of Arrow's threads.
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context(start)
     return ProcessPoolExecutor(workers, mp_context=context, initializer=_give, initargs=(task,))
 
 

@@ -1,6 +1,7 @@
 """``unspool batch``: many outputs from files into files."""
 
 import argparse
+import multiprocessing
 import os
 import sys
 import time
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _EVERY = 0.2  # seconds between two drawings of the progress bar
 _WIDTH = 24  # of the bar, in characters
+_LARGE = 1 << 20  # bytes of input that are worth several workers
 
 
 def batch_arguments(p: argparse.ArgumentParser) -> None:
@@ -61,6 +63,8 @@ def batch_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run_batch(options: argparse.Namespace) -> int:
+    workers = options.workers or os.cpu_count() or 1
+    start = "spawn" if options.ray or workers == 1 else _workers_start(options.input)
     try:
         from ..batch import InputError, Job
     except ImportError as error:
@@ -80,10 +84,11 @@ def run_batch(options: argparse.Namespace) -> int:
             options.input,
             options.output,
             _reading(options),
-            workers=options.workers or os.cpu_count() or 1,
+            workers=workers,
             resume=options.resume,
             ray=options.ray,
             rows=options.rows,
+            start=start,
         )
         if job.finished:
             print(f"{options.output} exists already; without --resume it is overwritten", file=sys.stderr)
@@ -117,6 +122,22 @@ def run_batch(options: argparse.Namespace) -> int:
         except OSError as error:
             raise Misuse(f"--html: {options.html}: {error.strerror}") from None
     return 1 if options.strict and summary.errors else 0
+
+
+def _workers_start(inputs: list[str]) -> str:
+    """Multiprocessing's way to start workers.
+
+    On Linux they are forked from a process that has imported what they need. It begins with that at once, while this
+    process does the same, so that nobody waits for imports; both have only threads of libraries that allow forking.
+    """
+    if sys.platform != "linux" or not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return "spawn"
+    from multiprocessing import forkserver
+
+    multiprocessing.get_context("forkserver").set_forkserver_preload(["unspool.cli.batch", "unspool.batch"])
+    if sum(os.path.getsize(f) if os.path.isfile(f) else _LARGE for f in inputs) >= _LARGE:
+        forkserver.ensure_running()
+    return "forkserver"
 
 
 def _reading(options: argparse.Namespace) -> Any:

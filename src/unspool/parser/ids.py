@@ -78,9 +78,10 @@ def fill_id(template: str, name: str, index: str) -> str:
 
 def fill_letters(template: str, letters: str) -> str:
     """A template with letters, one after the other, in place of its ``?``; of those there are no more than letters."""
+    head = template.rstrip("?")
+    if "?" not in head:  # all at the end, as nearly everywhere
+        return head + letters[: len(template) - len(head)]
     head, *rest = template.split("?")
-    if not any(rest):  # all at the end, as nearly everywhere
-        return head + letters[: len(rest)]
     return head + "".join(letter + part for letter, part in zip(letters, rest, strict=False))
 
 
