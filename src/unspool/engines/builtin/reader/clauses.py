@@ -1,12 +1,15 @@
 """The parts of a message that each ask for a tool."""
 
+import itertools
 import re
+from collections.abc import Iterator
 from typing import Final
 
+from .amounts import unit_of
 from .fill import fill
 from .filling import is_cased, own_parts
 from .fits import clear, fitting
-from .message import Message
+from .message import Message, Span
 from .prompt import Tool
 from .scores import best, unread
 from .spans import dates, expressions, numbers
@@ -16,6 +19,9 @@ Clause = tuple[Tool, str]
 _MOST: Final = 12
 """How many places are tried at which a message may be split."""
 _REFERRED: Final = frozenset(("it", "that", "this", "them"))
+"""Words with which an order refers to what was said."""
+_APART: Final = 4
+"""How many words lie between the parts of a measure, less one."""
 _PRONOUN: Final = 4
 """Before which word an order has its pronoun."""
 _QUOTED: Final = re.compile(r'"[^"]*"')
@@ -76,7 +82,9 @@ def _alike(tool: Tool, text: str) -> list[Clause]:
     found: list[Clause] = []
     begin = 0
     words = message.words
-    whole = [(words[s.first].start, words[s.last - 1].end) for s in (*numbers(message), *dates(message))]
+    whole = [
+        (words[s.first].start, words[s.last - 1].end) for s in (*numbers(message), *dates(message), *_measures(message))
+    ]
     if any(p.kinds[:1] == ("expression",) for p in tool.parameters):
         whole += _calculations(text)
     cuts = [cut.span() for cut in SPLIT.finditer(text)]
@@ -89,6 +97,14 @@ def _alike(tool: Tool, text: str) -> list[Clause]:
             return []
         begin = end
     return found
+
+
+def _measures(m: Message) -> Iterator[Span]:
+    """Measures of two parts: *1 hour and 30 minutes*."""
+    for a, b in itertools.pairwise(numbers(m)):
+        units = {unit_of(m, a), unit_of(m, b)} - {None}
+        if len(units) > 1 and b.first - a.last < _APART:
+            yield m.span(a.first, b.last)
 
 
 def _whole(tool: Tool, part: str) -> bool:
