@@ -26,6 +26,8 @@ CHUNK: Final = 4
 SIZES: Final = (1_000, 50_000)
 PATIENCE: Final = 5.0
 """Seconds after which a reader is stopped, and not measured again: what a token has cost so far is what counts."""
+LONG: Final = 8
+"""Rounds for the long arguments, as far as patience lasts."""
 LOOK: Final = 100
 """After how many pieces the clock is looked at."""
 NOTHING: Final = "nothing"
@@ -220,7 +222,7 @@ def hosts(only: Sequence[str], families: Sequence[Family], rounds: int) -> Itera
                 tok = tokenizer(sorted(set(_MARKER.findall(raw))))
                 given = pieces(raw, lambda text: list(tok.encode(text)))  # noqa: B023  # it is used at once
                 readers = HOSTS[host](family, tok)
-                ours, theirs, nothing = measured(readers, given, arguments, rounds if size == SIZES[0] else 2)
+                ours, theirs, nothing = measured(readers, given, arguments, rounds if size == SIZES[0] else LONG)
                 case = f"{family.dialect}, {size // 1000} kB"
                 yield Row(f"{host}: unspool, a token", case, (ours - nothing) * 1e6, "µs")
                 yield Row(f"{host}: its own, a token", case, (theirs - nothing) * 1e6, "µs")

@@ -70,7 +70,7 @@ def at_content(dialect: Dialect) -> Dialect:
     if dialect.stage is not Stage.REASONING:
         return dialect
     examples = tuple(msgspec.structs.replace(e, stage=e.stage or dialect.stage) for e in dialect.examples)
-    begun = msgspec.structs.replace(dialect, stage=Stage.CONTENT, compiled={})
+    begun = msgspec.structs.replace(dialect, stage=Stage.CONTENT)
     vars(begun)["examples"] = examples  # instead of what the property reads from the file
     return begun
 
@@ -154,10 +154,10 @@ def dialect_of(keys: str) -> Dialect:
 
 def block_is_marked(dialect: Dialect) -> bool:
     """Whether the block of calls, as it is written, counts anywhere in text: its opening has a letter or digit."""
-    return compile_plan(dialect).blocks[0].marked
+    return compile_plan(dialect).calls.blocks[0].marked
 
 
 def is_marked(dialect: Dialect) -> bool:
     """Whether calls, as they are written, count anywhere in text: by their block's opening, or by their own."""
-    block = compile_plan(dialect).blocks[0]
+    block = compile_plan(dialect).calls.blocks[0]
     return block.marked or (not block.prefix and marked(dialect.call[0].before, dialect.anywhere))

@@ -324,12 +324,34 @@ def test_reasoning_that_closes_as_calls_do_is_refused(write: Any) -> None:
         ('calls = "<a>{calls}</x>"\ncall = "<b>{name}|{arguments}</x>"', "calls", "closes as '<b>"),
         ('call = "<b>{name}|{arguments}</x>"\nargument = "<c {key}>{value}</x>"', "call", "closes as '<c "),
         ('call = "<b>{name}({arguments}) </x>"\nreasoning = "<c>{reasoning}</x>"', "reasoning", "with '</x>'"),
+        (
+            'call = "<b>{name}({arguments}) </x>"\nreasoning = "<c>{reasoning}</x>"\ncontent = "<d>{content}</d>"',
+            "reasoning",
+            "with '</x>'",
+        ),
         ('calls = "tools:{calls};"\ncall = "<b>{name}|{arguments}</b>"', "calls", "may also separate two parts"),
         ('reasoning = "```think\\n{reasoning}\\n```"', "reasoning", "with which it opens too"),
         ('reasoning = "(x {reasoning} x)"', "reasoning", "so that '(x)' contains both"),
     ],
 )
 def test_closings_that_nothing_tells_from_others_are_refused(write: Any, keys: str, where: str, what: str) -> None:
+    found = check_dialect(read_file(write('[[examples]]\nraw = "x"\ncontent = "x"\n', f'name = "mine"\n{keys}\n')))
+    assert any(p.where == where and what in p.what for p in found), found
+
+
+@pytest.mark.parametrize(
+    ("keys", "where", "what"),
+    [
+        ('end = ["@end"]\nreasoning = "<r>{reasoning}@end"', "reasoning", "at which the model stops"),
+        ('end = ["@end"]\ncalls = "<t>{calls}</t>"\ncall = "<f>{name}{arguments}@end"', "call", "'@end', one of `end`"),
+        ('reasoning = "<r>{reasoning}/#"\ncall = "#f/#{name}({arguments})#e#"', "reasoning", "mentions a call"),
+        ('call = "<f {name}{arguments}/>"', "call", "'/' may be in a name"),
+        ('reasoning = "<r{reasoning}</r>"\ncontent = "<rx{content}</rx>"', "reasoning", "neither begin with the other"),
+    ],
+)
+def test_markers_that_parts_share_are_refused_where_one_would_be_the_other(
+    write: Any, keys: str, where: str, what: str
+) -> None:
     found = check_dialect(read_file(write('[[examples]]\nraw = "x"\ncontent = "x"\n', f'name = "mine"\n{keys}\n')))
     assert any(p.where == where and what in p.what for p in found), found
 

@@ -171,6 +171,8 @@ def test_missing_null_and_empty_arguments_are_an_empty_object(dialect: Dialect, 
     bare = not dialect.call[0].after and not dialect.calls[0].after and dialect.call[0].text.endswith("{arguments}")
     if (dialect.call[0].object is not None or bare) and not arguments.strip():
         arguments = "null"
+    if "{name}{arguments}" in dialect.call[0].text and arguments == "null":
+        arguments = "{}"  # else it would be part of the name
     text = write_calls(dialect, [("now", arguments), ("f", '{"a": "x"}')])
     for chunks in ([text], list(text)):
         message, _ = run(dialect, chunks, tools=TOOLS)
@@ -233,8 +235,8 @@ NASTY = [
 def holdable(dialect: Dialect) -> list[str]:
     """Texts that a string argument of a dialect can hold."""
     found = [*NASTY, *literals(dialect)]
-    if dialect.quote != '"':
-        found = [t for t in found if dialect.quote not in t]
+    if dialect.codec.quote != '"':
+        found = [t for t in found if dialect.codec.quote not in t]
     return found
 
 
@@ -256,7 +258,7 @@ def test_every_marker_bracket_and_quote_inside_a_string_is_data(dialect: Dialect
 def test_all_markers_together_inside_one_string_are_data(dialect: Dialect) -> None:
     value = " ".join(holdable(dialect)) * 2
     calls: list[tuple[str, Any]] = [("f", {"a": value, "b": value[::-1]}), ("now", {})]
-    if dialect.quote != '"':
+    if dialect.codec.quote != '"':
         calls = [("f", {"a": value, "b": "x"}), ("now", {})]
     raw = write_calls(dialect, calls)
     rng = random.Random(dialect.name)
@@ -307,7 +309,7 @@ def test_a_broken_call_ends_at_its_closing_and_leaves_others_alone(dialect: Dial
 
 @pytest.mark.parametrize(**named([d for d in JSON_LIKE if d not in VERBATIM]))
 def test_a_broken_call_in_another_codec_leaves_others_alone(dialect: Dialect) -> None:
-    arguments = "{a:@@}" if dialect.quote != '"' else "a=@@"
+    arguments = "{a:@@}" if dialect.codec.quote != '"' else "a=@@"
     good = write_calls(dialect, [("g", {"a": "x"})])
     raw = write_calls(dialect, [("f", arguments), ("g", {"a": "x"})])
     assert good
@@ -319,7 +321,7 @@ def test_a_broken_call_in_another_codec_leaves_others_alone(dialect: Dialect) ->
 
 @pytest.mark.parametrize(**named(XML))
 def test_text_before_arguments_spoils_its_own_call_alone(dialect: Dialect) -> None:
-    spoiled = "@@ stray " + write_arguments(dialect, {"a": "one"})
+    spoiled = "?? stray " + write_arguments(dialect, {"a": "one"})
     raw = write_calls(dialect, [("f", spoiled), ("g", {"a": "x"})])
     for chunks in ([raw], list(raw)):
         message, _ = run(dialect, chunks, tools=TOOLS)
@@ -360,7 +362,7 @@ def test_markers_stay_data_after_an_error_inside_their_string(dialect: Dialect) 
 @pytest.mark.parametrize(**named(JSON_LIKE))
 def test_a_call_whose_arguments_closed_themselves_is_ok_with_a_notice(dialect: Dialect) -> None:
     raw = write_calls(dialect, [("f", {"a": "x"})])
-    at = raw.rindex(")") if dialect.codec == "python" and not dialect.call[0].object else raw.rindex("}")
+    at = raw.rindex(")") if dialect.codec.name == "python" and not dialect.call[0].object else raw.rindex("}")
     if raw[at + 1 :].strip():
         message, _ = run(dialect, [raw[: at + 1]], tools=TOOLS)
         assert values(message) == [("f", {"a": "x"})]
@@ -402,7 +404,7 @@ def test_calls_written_by_the_templates_are_read_back(dialect: Dialect) -> None:
 
 @pytest.mark.parametrize(**named(THINKING))
 def test_reasoning_and_content_written_by_the_templates_are_read_back(dialect: Dialect) -> None:
-    for reasoning in ("plan", "one\n\ntwo < 3 [x] {y} `z`", "é 北京"):
+    for reasoning in ("plan", "one\n\ntwo < 3 [sic] {y} `z`", "é 北京"):
         raw = fill_margins(dialect, reasoning, "An answer.")
         for chunks in ([raw], list(raw)):
             message, _ = run(dialect, chunks, tools=TOOLS)

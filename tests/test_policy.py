@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from unspool import Dialect, Message, Policy, ToolCallEnd, ToolCallStart, get_dialect, parse
+from unspool.dialect.plan import compile_plan
 from unspool.policy import CHOICES
 
 from .support import CALLING, THINKING, VERBATIM, chunkings, is_marked, named, notices, number, run, same, tool, values
@@ -315,7 +316,7 @@ def test_a_call_at_the_end_of_reasoning_that_it_closes_leaves_no_text(dialect: D
 
 # -- bare_calls --------------------------------------------------------------------------------------------------------
 
-WRAPPED = [d for d in MARKED if all(t.before for t in d.calls)]
+WRAPPED = [d for d in MARKED if all(b.prefix for b in compile_plan(d).calls.blocks)]
 
 
 @pytest.mark.parametrize(**named(WRAPPED))

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from unspool import ContentDelta, Dialect, Parser, Policy, get_dialect
+from unspool import ContentDelta, Dialect, Parser, Policy, ToolCallDelta, get_dialect
+from unspool.dialect.plan import marked
 
 from .support import (
     CALLING,
@@ -15,6 +16,7 @@ from .support import (
     VERBATIM,
     block_is_marked,
     cases,
+    dialect_of,
     literals,
     named,
     notices,
@@ -30,7 +32,7 @@ from .writing import write_arguments, write_call, write_calls, write_content, wr
 
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 JSON_LIKE = [d for d in CALLING if not d.argument]
-PYTHON = [d for d in CALLING if d.codec == "python" and d.call[0].object is None]
+PYTHON = [d for d in CALLING if d.codec.name == "python" and d.call[0].object is None]
 XML = [d for d in CALLING if d.argument]
 UNTYPED = [d for d in XML if "{string}" not in d.argument[0].text and "{type}" not in d.argument[0].text]
 KEEPING = [d for d in CALLING if d.policy.text_before_tools != "content"]
@@ -190,7 +192,10 @@ LOOKALIKES = [
 def test_plain_content_that_looks_like_syntax_is_kept(dialect: Dialect) -> None:
     calls: Calls = [("g", {"a": "y"})]
     called = bool(dialect.call) and not dialect.policy.text_before_tools and dialect not in BARE
+    own = [e for e in literals(dialect) if marked((e,))]
     for text in LOOKALIKES:
+        if any(e in text for e in own):
+            continue  # it does not look like a marker of the dialect, it is one
         assert_text(dialect, text, stage="content")
         if called and not any(text.endswith(e[: len(text)]) for e in literals(dialect) if text):
             for chunks in ways(f"{dialect.content[0].inner_lead}{text}. {write_calls(dialect, calls)}"):
@@ -395,6 +400,72 @@ def test_a_demanded_call_may_have_its_native_form(dialect: Dialect) -> None:
     raw = write_calls(dialect, calls)
     assert_calls(dialect, raw, calls, tool_choice="required")
     assert_calls(dialect, raw, calls, tool_choice={"type": "function", "function": {"name": "g"}})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "{'name': '{name}', 'parameters': {arguments}}",
+        '{"tool": "{name}", "input": {arguments}}',
+        '{"id": "{id}", "name": "{name}", "arguments": {arguments}}',
+        '{"{name}": {arguments}}',
+    ],
+)
+def test_an_object_is_the_named_call_where_the_dialect_writes_it_so(call: str) -> None:
+    dialect = dialect_of(f"call = {json.dumps(call)}")
+    calls: Calls = [("g", {"a": "x"})]
+    named_g = {"type": "function", "function": {"name": "g"}}
+    assert_calls(dialect, write_calls(dialect, calls), calls, tool_choice=named_g)
+    assert_calls(dialect, write_calls(dialect, calls), calls, tool_choice="required")
+    bare = '{"name": "f", "arguments": {"a": "x"}}'
+    assert_calls(dialect, bare, [("f", {"a": "x"})], tool_choice="required")
+    for text in ('{"tool": "f", "input": {}}', '{"tool": "g"}', '{"id": 1}', '{"g": 1}', "{}"):
+        assert_calls(dialect, text, [("g", json.loads(text))], tool_choice=named_g)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        'end = ["@end"]\ncalls = "@tool\\n{calls}@end"\ncall = "<f {name}>{arguments}</f>"',
+        'end = ["@end"]\ncalls = "@tool\\n{call}\\n@end"\ncall = "<f {name}>{arguments}</f>"',
+        'end = ["@end"]\ncalls = "<t>{calls}@end"\ncall = \'{"name": "{name}", "arguments": {arguments}}\'',
+    ],
+)
+def test_what_closes_calls_that_are_text_does_not_end_the_turn(keys: str) -> None:
+    dialect = dialect_of(keys)
+    raw = write_calls(dialect, [("f", {"a": "x"})])
+    ways_to_text: list[dict[str, Any]] = [
+        {"tools": []},
+        {"tools": TOOLS, "policy": Policy(text_before_tools="content")},
+    ]
+    for options in ways_to_text:
+        for chunks in ways(f"Well. {raw}"):
+            message, _ = run(dialect, chunks, **options)
+            assert (message.content, message.tool_calls) == (f"Well. {raw}", [])
+        message, _ = run(dialect, [f"Well. {raw}@end"], **options)
+        assert message.content == f"Well. {raw}"
+
+
+def test_a_blocks_closing_ends_a_call_without_arguments_and_without_a_closing_of_its_own() -> None:
+    dialect = dialect_of('calls = "<t>{call}</t>"\ncall = "\\n{name} {arguments}\\n"')
+    for arguments in ("", " ", "null"):
+        raw = write_calls(dialect, [("now", arguments), ("f", '{"a": "x"}')])
+        assert_calls(dialect, raw, [("now", {}), ("f", {"a": "x"})])
+
+
+def test_a_broken_call_in_a_fence_of_a_marked_block_ends_at_the_fence() -> None:
+    dialect = dialect_of('calls = "@tool{call}@end"\ncall = "```call\\n{name}({arguments}\\n```"')
+    raw = write_calls(dialect, [("f", '{"a": @@}')])
+    for chunks in ways(raw):
+        message, _ = run(dialect, chunks, tools=TOOLS)
+        assert [(c.status, c.arguments.rstrip()) for c in message.tool_calls] == [("invalid", '{"a": @@}')]
+
+
+def test_white_space_in_a_named_object_is_not_waited_for_without_end() -> None:
+    choice = {"type": "function", "function": {"name": "g"}}
+    parser = Parser("hermes", tools=TOOLS, tool_choice=choice)
+    assert parser.feed('{"name"' + " " * 4000) == []
+    assert "".join(e.arguments for e in parser.feed(" " * 1000) if isinstance(e, ToolCallDelta)).startswith('{"name" ')
 
 
 # -- single dialects' own traps ----------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def argument(dialect: Dialect, key: str, value: str, kind: str = "string") -> st
 def call(dialect: Dialect, *arguments: tuple[str, str], name: str = "h") -> str:
     """A call with arguments as text."""
     return write_calls(
-        dialect, [(name, dialect.argument_separator.join(argument(dialect, k, v) for k, v in arguments))]
+        dialect, [(name, dialect.separator.arguments.join(argument(dialect, k, v) for k, v in arguments))]
     )
 
 
@@ -72,7 +72,7 @@ def unclosed(dialect: Dialect, first: str = "Dallas", key: str = "state") -> str
     raw = call(dialect, ("city", first), (key, "TX"))
     close = closing(dialect, "city")
     at = raw.index(close)
-    gap = "\n" if "\n" in dialect.argument[0].text + dialect.argument_separator else ""
+    gap = "\n" if "\n" in dialect.argument[0].text + dialect.separator.arguments else ""
     return raw[:at].rstrip("\n") + gap + raw[at + len(close) :].lstrip("\n")
 
 
@@ -92,7 +92,7 @@ def test_an_opening_of_a_key_that_is_not_declared_or_given_already_is_the_values
         assert statuses == ["ok"]
 
 
-@pytest.mark.parametrize(**named([d for d in XML if "\n" in d.argument[0].text + d.argument_separator]))
+@pytest.mark.parametrize(**named([d for d in XML if "\n" in d.argument[0].text + d.separator.arguments]))
 def test_an_opening_within_a_line_is_the_values_text(dialect: Dialect) -> None:
     opening = argument(dialect, "state", "").partition("\n")[0]
     value = f"see {opening} here"

@@ -12,7 +12,7 @@ from .support import CALLING, named, notices, random_split, run, tool, values
 from .test_traps import TOOLS, XML, Calls, assert_calls, ways
 from .writing import write_argument_text, write_calls
 
-PYTHON = [d for d in CALLING if d.codec == "python" and d.call[0].object is None]
+PYTHON = [d for d in CALLING if d.codec.name == "python" and d.call[0].object is None]
 UNTYPED = [d for d in XML if "{string}" not in d.argument[0].text and "{type}" not in d.argument[0].text]
 
 

@@ -29,7 +29,7 @@ from .writing import write_argument_text, write_calls
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 END = Policy(markers_in_strings="end")
 MEND = Policy(bad_arguments="repair")
-QUOTED = [d for d in CALLING if d.quote != '"']
+QUOTED = [d for d in CALLING if d.codec.quote != '"']
 
 
 def every_way(dialect: Dialect, raw: str, **options: Any) -> Any:
@@ -226,7 +226,7 @@ def test_a_number_with_a_leading_zero_is_reported_alike_however_it_is_cut(dialec
 
 @pytest.mark.parametrize(**named([*PYTHON, *QUOTED]))
 def test_a_key_given_twice_is_written_once(dialect: Dialect) -> None:
-    q = dialect.quote if dialect in QUOTED else "'"
+    q = dialect.codec.quote if dialect in QUOTED else "'"
     for written, meant in [
         ([("a", "1"), ("b", "2"), ("a", f"[{q}x{q}, 3]")], {"a": 1, "b": 2}),
         ([("a", f"{q}x{q}"), ("a", f"{q}y, {q}"), ("b", "2")], {"a": "x", "b": 2}),

@@ -23,12 +23,12 @@ def write_calls(dialect: Dialect, calls: Sequence[tuple[str, Arguments]]) -> str
     written = [write_call(dialect, i, *call) for i, call in enumerate(calls)]
     template = dialect.calls[0].text
     if "{calls}" in template:
-        text = fill(template, calls=dialect.call_separator.join(written))
+        text = fill(template, calls=dialect.separator.calls.join(written))
     else:
         lead = dialect.calls[0].lead
         blocks = [fill(template, call=w) for w in written]
         # Between blocks the separator takes the place of the next one's margin.
-        text = dialect.call_separator.join([blocks[0], *(b.removeprefix(lead) for b in blocks[1:])])
+        text = dialect.separator.calls.join([blocks[0], *(b.removeprefix(lead) for b in blocks[1:])])
     return text.lstrip()
 
 
@@ -49,10 +49,10 @@ def an_id(dialect: Dialect, index: int, name: str) -> str:
 def write_arguments(dialect: Dialect, values: dict[str, Any]) -> str:
     """The arguments of a call."""
     if dialect.argument:
-        return dialect.argument_separator.join(_argument(dialect, k, v) for k, v in values.items())
-    if dialect.quote != '"':
+        return dialect.separator.arguments.join(_argument(dialect, k, v) for k, v in values.items())
+    if dialect.codec.quote != '"':
         return _quoted(dialect, values)
-    if dialect.codec == "python" and dialect.call[0].object is None:
+    if dialect.codec.name == "python" and dialect.call[0].object is None:
         return ", ".join(f"{k}={v!r}" for k, v in values.items())
     return json.dumps(values, ensure_ascii=False)
 
@@ -61,9 +61,9 @@ def write_argument_text(dialect: Dialect, key: str, value: str) -> str:
     """The arguments of a call with one argument, a number whose digits are given."""
     if dialect.argument:
         return fill(dialect.argument[0].text, key=key, value=value, string="false", type="number")
-    if dialect.quote != '"':
+    if dialect.codec.quote != '"':
         return f"{{{key}:{value}}}"
-    if dialect.codec == "python" and dialect.call[0].object is None:
+    if dialect.codec.name == "python" and dialect.call[0].object is None:
         return f"{key}={value}"
     return f'{{"{key}": {value}}}'
 
@@ -92,7 +92,7 @@ def _type(value: Any) -> str:
 
 def _quoted(dialect: Dialect, value: Any) -> str:
     if isinstance(value, str):
-        return f"{dialect.quote}{value}{dialect.quote}"
+        return f"{dialect.codec.quote}{value}{dialect.codec.quote}"
     if isinstance(value, dict):
         return "{" + ",".join(f"{k}:{_quoted(dialect, v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):

@@ -12,7 +12,7 @@ import msgspec
 
 from .arguments import check
 from .dialect.file import Dialect, Example, example_tools, read_dialect
-from .dialect.patterns import Pattern
+from .dialect.patterns import Pattern, plain_name
 from .dialect.plan import marked
 from .dialect.registry import find_base
 from .dialect.template import Template, id_steps, literal, unstarted
@@ -75,7 +75,8 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
 
     found = [*_problems(dialect), *_foreign_ids(dialect)]
     found += [*_closed_by_openings(dialect), *_closed_alike(dialect), *_closed_as_opened(dialect)]
-    found += _unlike_their_block(dialect)
+    found += [*_unlike_their_block(dialect), *_ended_inside(dialect)]
+    found += [*_closed_inside_calls(dialect), *_begun_alike(dialect), *_closed_like_names(dialect)]
     if dialect.call and not any(example.tool_calls for example in dialect.examples):
         found.append(Problem("examples", "none contains a call, though the file has `call`: add one with `tool_calls`"))
     if found:
@@ -183,9 +184,9 @@ def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
 def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
     """Parts that contain one another and close alike: if one closing is missing, nothing shows which one it is.
 
-    A frame ends whatever it contains, so frames may all close alike.
+    Where frames open with a `start`, calls are frames too: none contains another, and all may close alike.
     """
-    nested = (("argument", "item"), ("call",), ("calls",), () if dialect.framed else ("reasoning",))
+    nested = (("argument", "item"), ("call",), ("calls",), () if _starts_frames(dialect) else ("reasoning",))
     seen: list[tuple[str, str, str]] = []
     for keys in nested:
         found = [(key, t, _solid(_end(t))) for key in keys for t in getattr(dialect, key) if _end(t)]
@@ -199,6 +200,57 @@ def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
                 what = f"{t.text!r} closes with {_end(t)!r}, which may also separate two parts"
                 yield Problem(key, f"{what}: write a closing that is more than commas and semicolons")
         seen += [(key, t.text, closing) for key, t, closing in found]
+
+
+def _closed_inside_calls(dialect: Dialect) -> Iterator[Problem]:
+    """Closings of reasoning in the markers of a call: where reasoning mentions a call, it would end there."""
+    if _starts_frames(dialect):
+        return
+    called = [(key, u) for key in ("calls", "call", "argument", "item") for u in getattr(dialect, key)]
+    for t in dialect.reasoning:
+        closing = _solid(t.closing)
+        for key, u in called:
+            markers = [_solid(p) for p in (*u.before, *u.after) if isinstance(p, str)]
+            if any(closing in m for m in markers) and not _alike(closing, _solid(_end(u))):
+                what = f"{t.text!r} closes with {t.closing.strip()!r}, which {u.text!r} of `{key}` contains"
+                yield Problem("reasoning", f"{what}: where reasoning mentions a call, it would end: let them differ")
+
+
+def _closed_like_names(dialect: Dialect) -> Iterator[Problem]:
+    """Calls whose closing begins with what names contain, right behind a name where the arguments are left out."""
+    for t in dialect.call:
+        if "{name}{arguments}" in t.text and t.closing and plain_name(t.closing[0]):
+            what = f"{t.text!r} closes with {t.closing!r}, and {t.closing[0]!r} may be in a name"
+            moved = t.text.replace("{name}{arguments}", "{name} {arguments}")
+            yield Problem("call", f"{what}: where arguments are missing it would be part of it: as in {moved!r}")
+
+
+def _begun_alike(dialect: Dialect) -> Iterator[Problem]:
+    """Openings of texts with which the opening of another part begins: a text that goes on so would be the other."""
+    keys = ("reasoning", "content", "preamble", "calls")
+    found = [(key, t) for key in keys for t in getattr(dialect, key)[:1]]
+    openings = [(key, t, _solid(unstarted(t.opening, dialect.start))) for key, t in found]
+    for key, t, opening in openings:
+        for other, u, longer in openings:
+            if key != "calls" and opening and longer != opening and longer.startswith(opening):
+                what = f"{t.text!r} opens with {t.opening.strip()!r}, with which {u.text!r} of `{other}` begins"
+                yield Problem(key, f"{what}: a text could go on as that does: let neither begin with the other")
+
+
+def _ended_inside(dialect: Dialect) -> Iterator[Problem]:
+    """Parts that close with what ends the turn, though something has to follow them."""
+    ends = tuple(_solid(e) for e in dialect.end)
+    blocks = [b for b in dialect.calls if b.opening.strip() or b.closing.strip()]
+    keys = ["argument", "item", *(["call"] if blocks else []), *([] if _starts_frames(dialect) else ["reasoning"])]
+    for key in keys:
+        for t in getattr(dialect, key):
+            if _solid(_end(t)).endswith(ends):
+                what = f"{t.text!r} closes with {_end(t)!r}, one of `end`, at which the model stops"
+                yield Problem(key, f"{what}: leave it out of `end`, or let the part close with something else")
+
+
+def _starts_frames(dialect: Dialect) -> bool:
+    return dialect.framed and any(t.text.startswith(dialect.start) for t in dialect.reasoning[:1] if dialect.start)
 
 
 def _end(t: Template) -> str:

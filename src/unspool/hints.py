@@ -208,7 +208,7 @@ _KEYWORD = re.compile(r"\s*+[(]?\s*+[A-Za-z_]\w*+\s*+=")
 
 def _style_hint(dialect: Dialect, got: Message) -> Iterator[str]:
     """Arguments that are written as Python's, in a dialect of JSON."""
-    if dialect.codec != "json" or dialect.argument:
+    if dialect.codec.name != "json" or dialect.argument:
         return
     for call in got.tool_calls:
         if call.status == "invalid" and _KEYWORD.match(call.arguments):

@@ -438,7 +438,7 @@ def markers_inside_strings_are_data(dialect: Dialect) -> None:
     """A string argument may contain any literal of the dialect, save closings where arguments are markup."""
     if not dialect.call:
         return
-    own = closings(dialect) if dialect.argument else [dialect.quote] if dialect.quote != '"' else []
+    own = closings(dialect) if dialect.argument else [dialect.codec.quote] if dialect.codec.quote != '"' else []
     for text in literals(dialect):
         if any(text.startswith(c) or c.startswith(text) for c in own):
             continue
@@ -502,7 +502,7 @@ def a_broken_call_leaves_the_next_one_alone(dialect: Dialect) -> None:
         return
     calls = [{"function": {"name": n, "arguments": json.dumps(a)}} for n, a in (("f", {"a": "@@"}), ("g", {"a": "x"}))]
     raw = render({"role": "assistant", "tool_calls": calls}, dialect, tools=TOOLS)
-    for quote in (dialect.quote, "'"):
+    for quote in (dialect.codec.quote, "'"):
         raw = raw.replace(f"{quote}@@{quote}", "@@", 1)
     message, _ = run(dialect, [raw], tools=TOOLS, policy=Policy(bad_arguments="raw"))
     got = [(c.name, c.status) for c in message.tool_calls]
@@ -525,7 +525,7 @@ def literals(dialect: Dialect) -> list[str]:
         *dialect.item,
     )  # fmt: skip
     found = [p.strip() for t in templates for p in (*t.before, *t.after) if isinstance(p, str)]
-    return sorted({t for t in (*found, *dialect.start, *dialect.end, dialect.quote) if t.strip()})
+    return sorted({t for t in (*found, *dialect.start, *dialect.end, dialect.codec.quote) if t.strip()})
 
 
 DIALECT_PROMISES: Final[tuple[Callable[[Dialect], None], ...]] = (

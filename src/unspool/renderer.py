@@ -114,7 +114,7 @@ class _Renderer:
         self.ids = _call_ids(d.id, turn.calls)
         ends = string_ends(compile_plan(d))
         self.ends = re.compile("|".join((r"\\.", *map(re.escape, ends)))) if ends else None
-        self.style = PYTHON if d.codec == "python" else JSON if d.quote == '"' else quoted(d.quote)
+        self.style = PYTHON if d.codec.name == "python" else JSON if d.codec.quote == '"' else quoted(d.codec.quote)
 
     def render(self) -> str:
         self.check()
@@ -133,7 +133,7 @@ class _Renderer:
     def attempt(self) -> tuple[str, _Difference | None]:
         """The text with the alternatives that are chosen, and where it does not say what it should."""
         for i, (call, form) in enumerate(zip(self.turn.calls, self.forms, strict=True)):
-            if form.call.object is None and self.d.codec == "python":
+            if form.call.object is None and self.d.codec.name == "python":
                 key = next((k for k in call.value if not is_keyword(k)), None)
                 if key is not None:
                     why = f"{key[:_MAX_SHOWN]!r} cannot be the name of a keyword argument"
@@ -263,7 +263,7 @@ class _Renderer:
             begin = "" if self.begin is Stage.TOOL_CALL else unstarted(opening, self.d.start)
             if not opening:
                 calls[0] = unstarted(calls[0], self.d.start)
-        separator = self.d.call_separator
+        separator = self.d.separator.calls
         lead, trail = self.margins("calls")
         if template.body == "call":
             separator = closing + template.trail + separator + opening
@@ -287,10 +287,10 @@ class _Renderer:
     def arguments(self, call: Call, form: _Form) -> str:
         d = self.d
         if d.argument:
-            return d.argument_separator.join(
+            return d.separator.arguments.join(
                 self.argument(form.arguments.get(k, d.argument[0]), k, v) for k, v in call.value.items()
             )
-        if d.codec == "python":
+        if d.codec.name == "python":
             return ", ".join(f"{k}={write(v, PYTHON)}" for k, v in call.value.items())
         return self.json(call) if self.style is JSON else write(call.value, self.style)
 

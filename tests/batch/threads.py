@@ -48,7 +48,7 @@ class Shared(NamedTuple):
 
 def fresh(of: int, turn: int) -> Shared:
     """Every so manieth shipped dialect, as if it had just been loaded, and what is read in it."""
-    dialects = [msgspec.structs.replace(d, compiled={}) for d in list_dialects()[turn % of :: of]]
+    dialects = [msgspec.structs.replace(d) for d in list_dialects()[turn % of :: of]]
     tools = {d.name: read_toolset(case.tools) for d in dialects for case in islice(cases([d]), 1)}
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(alphabet)}, merges=[]))

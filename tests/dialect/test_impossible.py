@@ -36,6 +36,7 @@ def load(keys: str) -> Dialect:
         ('call = "<c>{name}{arguments}|{id}</c>"', "has {id} behind {arguments}", ""),
         ("call = '{\"name\": \"{name}\", \"arguments\": {arguments}, \"id\": \"{id}\"}'", "leave {id} out; members", ""),
         ('call = "<c>{name}{arguments}</c>"\nquote = "\'"', "is one character, which strings contain too", ""),
+        ('call = "<c>{name}{arguments}</c>"\nquote = "\'\'"', "ends as it begins", ""),
         ('end = ["."]\n' + XML, "is one character, with which text ends too", ""),
         ('base = "no-such"', "mine.toml: base: there is no dialect 'no-such'", ""),
     ],

@@ -52,10 +52,10 @@ def test_numbers_are_read_alike_however_they_are_cut(dialect: Dialect) -> None:
 @pytest.mark.parametrize("dialect", MARKUP, ids=lambda d: d.name)
 def test_what_may_wait_between_arguments_is_the_beginning_of_a_marker_and_no_whole_one(dialect: Dialect) -> None:
     plan = compile_plan(dialect)
-    awaited = plan.awaited(None, plan.parameters)
+    awaited = plan.arguments.awaited(None, plan.arguments.parameters)
     assert awaited is not None
     assert awaited.between is not None
-    patterns = [*(p.opening for p in plan.parameters), *plan.closings]
+    patterns = [*(p.opening for p in plan.arguments.parameters), *plan.calls.closings]
     text = written(dialect)
     begins = text.index("3") + 1
     waits = 0

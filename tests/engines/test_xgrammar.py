@@ -90,7 +90,7 @@ def never(dialect: Dialect) -> tuple[str, tuple[str, ...]]:
     if dialect.argument_format == "json":  # the pattern of a bounded string takes no escape
         return '"\\\n', ("minLength", "maxLength")
     # Text of some length contains no character with which a marker begins.
-    marker = dialect.quote if dialect.argument_format == "quote" else dialect.item[0].text if dialect.item else ""
+    marker = dialect.codec.quote if dialect.argument_format == "quote" else dialect.item[0].text if dialect.item else ""
     return marker.lstrip()[:1], ("minLength",)
 
 

@@ -11,7 +11,7 @@ from unspool.engines.builtin.reader import read
 from unspool.engines.builtin.reader.assign import assign
 
 
-def tool(name: str, required: list[str], **properties: Any) -> dict[str, Any]:
+def tool(name: str, required: list[str], /, **properties: Any) -> dict[str, Any]:
     schema = {"type": "object", "properties": properties, "required": required}
     return {"type": "function", "function": {"name": name, "parameters": schema}}
 

@@ -98,7 +98,9 @@ def as_tools(schemas: Mapping[str, Any], *, strict: bool = True) -> list[dict[st
 def words_of(dialect: Dialect, names: Iterable[str] = ()) -> list[str]:
     """What brings an output on: the markers of the dialect, and how calls of tools begin."""
     plan = compile_plan(dialect, Policy())
-    words = {w for w in (*plan.literals, *(s.first for s in plan.suffixes), dialect.quote) if w and w.strip()}
+    words = {
+        w for w in (*plan.literals, *(s.first for s in plan.calls.suffixes), dialect.codec.quote) if w and w.strip()
+    }
     call, block = dialect.call[0], dialect.calls[0]
     head, end = call.lead + call.opening, call.closing + call.trail
     if dialect.argument:  # a value ends where something follows that may
@@ -106,7 +108,7 @@ def words_of(dialect: Dialect, names: Iterable[str] = ()) -> list[str]:
         opening = literal(dialect.argument[0].head)
         keys = [k for s in names.values() for k in s["properties"]] if isinstance(names, Mapping) else []
         for one in {closing.replace("{key}", key) for key in keys or [""]}:
-            words |= {one + end, one + dialect.argument_separator + opening}
+            words |= {one + end, one + dialect.separator.arguments + opening}
     begin = block.lead + block.opening
     words |= {"null", "None", "true", "True", "false", "False"}
     return sorted(words | {begin + head.replace("{name}", name) for name in names if "{index}" not in head})

@@ -102,6 +102,18 @@ def test_repairs_keep_the_meaning(text: str, expected: str, repaired: str) -> No
         assert not repaired or reader.repaired == repaired
 
 
+@pytest.mark.parametrize("white", ["\u2028", "\x0b", "\xa0", " \u3000\n"])
+@pytest.mark.parametrize("seed", [None, 1])
+def test_white_space_that_is_not_jsons_becomes_spaces(white: str, seed: int | None) -> None:
+    text = '{_"a"_:_[_1_,_"x_"_,_{_}_,_]_,_"b"_:_true_}'.replace("_", white)
+    reader = LiteralReader(Syntax.JSON, Root.OBJECT, repair=True)
+    output, left = read(reader, text, None if seed is None else random.Random(seed))
+    assert (json.loads(output), left, reader.repaired) == ({"a": [1, f"x{white}", {}], "b": True}, "", "white space")
+    verbatim = LiteralReader(Syntax.JSON, Root.OBJECT)
+    read(verbatim, text)
+    assert verbatim.mode == ERROR
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -137,7 +137,7 @@ def test_without_tools_nothing_of_calls_is_stray(dialect: Dialect) -> None:
 
 
 def reasoning_marks(dialect: Dialect) -> set[str]:
-    return {text(o.pattern) for o in compile_plan(dialect, Policy()).reasoning_ends}
+    return {text(o.pattern) for o in compile_plan(dialect, Policy()).reasoning.ends}
 
 
 CUT = [d for d in DROPPING if not d.framed and is_marked(d) and not d.policy.text_before_tools]

@@ -236,5 +236,5 @@ def test_a_dialect_of_ones_own_has_such_tools_too() -> None:
         assert unspool.render({"role": "assistant", "tool_calls": [call]}, own, tools=tools) == written
         assert [c.name for c in unspool.parse(written, own, tools=tools).tool_calls] == [name]
     child = parse_dialect(f'name = "y"\nbase = "x"\n{EXAMPLE}', "y.toml", lambda _: own)
-    assert child.tools == own.tools
+    assert child.trained == own.trained
     assert child.call == own.call

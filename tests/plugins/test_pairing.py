@@ -9,28 +9,25 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import unspool
-from unspool import Dialect, Message, Parser, Policy
+from unspool import Dialect, Message, Parser, Policy, Stage
+from unspool.parser.paired import PairedParser
 from unspool.plugins.host import foreign_tokens
 from unspool.plugins.pairing import Pairing, Special, special_of
 from unspool.plugins.reader import Delta, Ids, Reader, reader_of
+from unspool.tokens import Detokenizer
 
 from .. import test_tokens_feed as feeding
 from ..support import CALLING, named, tools_of
 from ..test_tokens import make_deepseek, make_metaspace
 from ..test_tokens_feed import FOREIGN
 from .support import WEATHER, Parts, parts, raws
+from .support import read as read_text
 from .vllm_server import markers
 
 HERMES = unspool.get_dialect("hermes")
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 Fed = list[tuple[str, list[int]]]
 """Pieces of an output, each with its ids."""
-
-
-@pytest.fixture(autouse=True)
-def ids_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A spelled special token is text."""
-    monkeypatch.setenv("UNSPOOL_POLICY", "text_markers=ignore")
 
 
 class Host:
@@ -91,11 +88,24 @@ def read(reader: Reader, pieces: Fed) -> Parts:
 
 
 def by_ids(dialect: Dialect, tokenizer: Any, ids: list[int], **options: Any) -> Message:
-    """What the parser makes of the ids alone."""
-    parser = Parser(dialect, tokenizer=tokenizer, policy=Policy(text_markers="ignore"), **options)
+    """What is known where each id comes by itself; also what `feed_tokens` says, but for markers in strings."""
+    policy = Policy(text_markers="ignore")
+    parser, alone = Parser(dialect, tokenizer=tokenizer, policy=policy, **options), Detokenizer(tokenizer)
     parser.feed_tokens(ids)
     parser.close()
-    return parser.message
+    paired, special = PairedParser(dialect, policy=policy, **options), known(dialect, tokenizer)
+    paired.know_tokens(special.markers)
+    for token in ids:
+        text, literal = alone.push(token)
+        paired.feed(text)
+        if token not in special.ids:
+            paired.feed(literal)
+        elif literal in special.markers or paired.stage is Stage.TOOL_CALL:
+            paired.feed_special(literal, foreign=literal not in special.markers)
+    paired.close()
+    quoted = any(marker in call.arguments for call in paired.message.tool_calls for marker in special.markers)
+    assert quoted or parts(parser.message) == parts(paired.message)
+    return paired.message
 
 
 def mixed(tokenizer: Any, *texts: tuple[str, bool]) -> list[int]:
@@ -151,6 +161,17 @@ def test_pieces_wholes_late_text_and_text_without_special_tokens_say_the_same(
             assert read(reader_of(HERMES, tokenizer, ids=Ids(lag=True), **options), pieces) == want, (size, by)
 
 
+@pytest.mark.parametrize(**named(CALLING))
+def test_where_nothing_is_spelled_ids_change_nothing(dialect: Dialect) -> None:
+    tokenizer = special(dialect.name)
+    for example, raw in raws(dialect):
+        ids = tokenizer.backend_tokenizer.encode(raw).ids
+        options: dict[str, Any] = {"tools": tools_of(dialect), "stage": example.stage}
+        want = read_text(raw, dialect, example.stage)
+        for size in (1, 7, 1000):
+            assert read(reader_of(dialect, tokenizer, ids=Ids(), **options), fed(tokenizer, ids, size)) == want
+
+
 def test_text_that_a_stop_string_cuts_is_not_made_up_for() -> None:
     tokenizer = special("hermes")
     ids = mixed(tokenizer, ("One <tool_call> two STOP three", False), (CALL, True))
@@ -177,6 +198,15 @@ def test_without_ids_or_with_others_text_alone_is_read(ids: list[int]) -> None:
     assert read(reader, [("Sure.", ids), (CALL, ids)]) == ("", "Sure.", [("get_weather", '{"city": "Paris"}')])
 
 
+def test_a_grammar_writes_what_is_behind_the_reasoning_and_there_a_spelled_marker_counts() -> None:
+    tokenizer = special("hermes")
+    thought = mixed(tokenizer, (f"So {CALL}</think> on", False), ("</think>", True), (CALL, False))
+    for size in (1, 4, 1000):
+        reader = reader_of(HERMES, tokenizer, ids=Ids(constrained=True), tools=[WEATHER], stage="reasoning")
+        got = read(reader, fed(tokenizer, thought, size))
+        assert got == (f"So {CALL}</think> on", "", [("get_weather", '{"city": "Paris"}')])
+
+
 def test_under_a_grammar_and_where_a_policy_says_so_a_spelled_marker_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = special("hermes")
     pieces = fed(tokenizer, mixed(tokenizer, (CALL, False)), 1)
@@ -185,6 +215,20 @@ def test_under_a_grammar_and_where_a_policy_says_so_a_spelled_marker_counts(monk
         assert read(reader_of(HERMES, tokenizer, ids=ids, tools=[WEATHER], stage="content"), pieces)[2] == want
     monkeypatch.setenv("UNSPOOL_POLICY", "text_markers=accept")
     assert read(reader_of(HERMES, tokenizer, ids=Ids(), tools=[WEATHER], stage="content"), pieces)[2] == call
+
+
+def test_white_space_before_all_else_does_not_tell_whether_ids_belong_to_the_text() -> None:
+    tokenizer = special("hermes")
+    ids = mixed(tokenizer, (f"\n\n {CALL} is one. ", False), (CALL, True))
+    want = ("", f"\n\n {CALL} is one. ", [("get_weather", '{"city": "Paris"}')])
+    for by in (0, 1, 9):
+        for size in (1, 3, 1000):
+            reader = reader_of(HERMES, tokenizer, ids=Ids(lag=by > 0), tools=[WEATHER], stage="content")
+            assert read(reader, late(fed(tokenizer, ids, size), by)) == want, (by, size)
+    for blank in ("", "\n"):
+        for ids in ([], tokenizer.backend_tokenizer.encode(blank).ids):
+            reader = reader_of(HERMES, tokenizer, ids=Ids(lag=True), tools=[WEATHER], stage="content")
+            assert read(reader, [(blank, ids)]) == ("", blank, [])
 
 
 @pytest.mark.parametrize("lag", [False, True])

@@ -13,9 +13,11 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import unspool
 from unspool import Dialect, Stage, ToolCallDelta, ToolsError, ToolStrictLevel
+from unspool.plugins import following
 from unspool.plugins import vllm as plugin
 from unspool.plugins.host import foreign_tokens
 from unspool.plugins.reader import CallDelta, Delta
+from unspool.tokens import Detokenizer
 
 from ..support import CALLING, named, tools_of
 from .support import WEATHER, Parts, objects, parts, pieces, raws
@@ -195,11 +197,67 @@ def test_ids_tell_the_end_of_reasoning_its_content_and_its_length(tokens: Tokens
     assert off.is_reasoning_end([])
 
 
-def test_ids_tell_a_call_from_text_that_spells_one_in_pieces_and_in_the_whole(
+def spell(tokens: Tokens, text: str) -> list[int]:
+    """A text without special tokens."""
+    return [i for character in text for i in tokens.encode(character)]
+
+
+def test_a_closing_that_ordinary_tokens_spell_does_not_end_the_reasoning_and_one_of_no_special_token_does(
     tokens: Tokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("UNSPOOL_POLICY", "text_markers=ignore")
-    spelled = [i for character in CALL for i in tokens.encode(character)]
+    prompt = tokens.encode("<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<think>")
+    spelled = spell(tokens, "so </think>\n\n<tool_call>\n{<|im_start|>assistant\n ")
+
+    def ends(output: list[int], name: str = "hermes") -> list[int]:
+        """Where the reasoning is over, asked as the engine asks, token by token; and without that, at once."""
+        first, _ = halves(name, tokens)
+        assert not first.is_reasoning_end(prompt)
+        ids = [*prompt, *output]
+        whole = range(len(prompt) + 1, len(ids) + 1)
+        found = [n - len(prompt) for n in whole if first.is_reasoning_end_streaming(ids[:n], ids[n - 1 : n])]
+        assert found[:1] == [n - len(prompt) for n in whole if halves(name, tokens)[0].is_reasoning_end(ids[:n])][:1]
+        return found[:1]
+
+    assert ends(spelled) == []
+    assert ends([*spelled, *tokens.encode("</think>"), *spelled]) == [len(spelled) + 1]
+    assert ends(spell(tokens, "<|im_start|>x") + tokens.encode("</think>\n")) == [14]
+    assert halves("hermes", tokens)[0].is_reasoning_end([*tokens.encode("<|im_start|>assistant\n"), *spelled]) is False
+    first, _ = halves("hermes", tokens)
+    first.set_prompt_token_ids(prompt)
+    output = [*spelled, *tokens.encode("</think>"), *spell(tokens, "Yes.")]
+    assert first.count_reasoning_tokens(output) == len(spelled)
+    first.mate = None
+    assert tokens.decode(first.extract_content_ids(output)) == "Yes."
+    # The tokenizer has no token for this dialect's closing: it is text, however it is cut.
+    prompt = tokens.encode("<|im_start|>assistant\n<seed:think>")
+    for closing in (tokens.encode("</seed:think>"), spell(tokens, "</seed:think>")):
+        assert ends([*tokens.encode("so"), *closing], "seed-oss") == [2 + len(closing)]
+    monkeypatch.setenv("UNSPOOL_POLICY", "text_markers=accept")
+    prompt = tokens.encode("<|im_start|>assistant\n<think>")
+    assert ends(spelled) == [len("so </think>")]
+
+
+def test_many_openings_in_a_thought_are_each_read_once(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+    pushed = 0
+
+    class Counting(Detokenizer):
+        def push(self, token: int) -> tuple[str, str]:
+            nonlocal pushed
+            pushed += 1
+            return super().push(token)
+
+    monkeypatch.setattr(following, "Detokenizer", Counting)
+    first, _ = halves("hermes", tokens)
+    ids = tokens.encode("<|im_start|>assistant\n<think>" + "so <think>, again " * 300)
+    begin = ids.index(tokens.encode("<think>")[0])
+    assert not any(first.is_reasoning_end_streaming(ids[:n], ids[n - 1 : n]) for n in range(begin + 1, len(ids) + 1))
+    assert len(ids) - begin <= pushed <= len(ids)
+
+
+def test_ids_tell_a_call_from_text_that_spells_one_in_pieces_and_in_the_whole(
+    tokens: Tokens,
+) -> None:
+    spelled = spell(tokens, CALL)
     ids = [*spelled, *tokens.encode(f"</think>{CALL}")]
     text = tokens.decode(ids, skip_special_tokens=False)
     want = (CALL, "", ["get_weather"])

@@ -301,6 +301,45 @@ def test_a_drawn_answer_that_must_call_ends_in_a_valid_call(
     together(draw, range(4))
 
 
+def test_a_call_that_the_model_begins_by_itself_is_kept_to_its_strict_schema(model: Model) -> None:
+    validate = importlib.import_module("jsonschema").validate
+    tool = model.bounded
+    case = Case("", 1, thoughts="Drawn.")
+    written = {"role": "assistant", "tool_calls": [{"function": {"name": "book", "arguments": "{}"}}]}
+    call = unspool.render(written, model.dialect, tools=[tool], stage=Stage.CONTENT)
+    script = model.ids(model.plan(case) + call[: call.index("book") + len("book")])
+
+    def draw(seed: int) -> None:
+        (reasoning, _, calls), _, _ = model.answer(case, script, seed=seed, tools=[tool], max_tokens=len(script) + 300)
+        assert (reasoning, calls[0][0]) == ("Drawn.", "book")
+        validate(json.loads(calls[0][1]), tool["function"]["parameters"])
+
+    together(draw, range(3))
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_thought_that_spells_its_closing_goes_on_and_the_grammar_waits_for_the_real_one(
+    model: Model, stream: bool
+) -> None:
+    if model.url != model.engine:
+        pytest.skip("unspool serve gets no ids from vLLM")
+    validate = importlib.import_module("jsonschema").validate
+    case = Case("", 1, "required", thoughts="any")
+    tools = [model.bounded]
+    spelled = [i for character in "So </think> is" for i in model.ids(character)]
+    script = [*spelled, *model.ids(" how.\n</think>")]
+    ask = model.streamed if stream else model.answer
+
+    def draw(seed: int) -> None:
+        (reasoning, content, calls), _, _ = ask(case, script, seed=seed, tools=tools)
+        assert (reasoning.rstrip(), content.strip()) == ("So </think> is how.", "")
+        assert calls
+        for _, arguments in calls:
+            validate(json.loads(arguments), tools[0]["function"]["parameters"])
+
+    together(draw, range(2))
+
+
 def running(engine: str) -> float:
     """How many requests vLLM computes."""
     with urllib.request.urlopen(f"{engine}/metrics", timeout=20) as answer:

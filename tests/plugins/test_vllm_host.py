@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import unspool
-from unspool import Dialect, Policy, Stage
+from unspool import Dialect, Policy, Stage, ToolStrictLevel
 
 from ..infer import invented
 from ..support import CALLING, named, tools_of
@@ -46,9 +46,19 @@ def make_tokenizer(special: list[str]) -> Any:
     return transformers.PreTrainedTokenizerFast(tokenizer_object=inner)
 
 
-def parser_of(host: Any, tokenizer: Any, dialect: Dialect, tools: Any, *, thoughts: bool = True, **options: Any) -> Any:
+def parser_of(
+    host: Any,
+    tokenizer: Any,
+    dialect: Dialect,
+    tools: Any,
+    *,
+    thoughts: bool = True,
+    level: str | None = None,
+    **options: Any,
+) -> Any:
     name = f"unspool_{dialect.name}"
     kind = host.manager.get_parser(
+        tool_strict_level=level,
         tool_parser_name=name,
         reasoning_parser_name=name if dialect.reasoning and thoughts else None,
         enable_auto_tools=True,
@@ -164,10 +174,7 @@ class Pipe:
 
 
 @pytest.mark.parametrize("name", QUOTING)
-def test_a_call_that_is_only_spelled_is_text_by_its_ids_and_a_real_one_is_a_call(
-    host: Any, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("UNSPOOL_POLICY", "text_markers=ignore")
+def test_a_call_that_is_only_spelled_is_text_by_its_ids_and_a_real_one_is_a_call(host: Any, name: str) -> None:
     dialect = unspool.get_dialect(name)
     tokenizer = make_tokenizer(markers(dialect))
     prompt = tokenizer.encode(prompt_of(dialect, Stage.CONTENT))
@@ -192,8 +199,7 @@ def test_a_call_that_is_only_spelled_is_text_by_its_ids_and_a_real_one_is_a_call
         assert got == [want] * 4, fields
 
 
-def test_a_stop_string_cuts_pieces_and_the_whole_alike(host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("UNSPOOL_POLICY", "text_markers=ignore")
+def test_a_stop_string_cuts_pieces_and_the_whole_alike(host: Any) -> None:
     hermes = unspool.get_dialect("hermes")
     tokenizer = make_tokenizer(markers(hermes))
     prompt = tokenizer.encode("<|im_start|>assistant\n<think>")
@@ -245,15 +251,16 @@ def test_without_our_reasoning_half_thoughts_stay_as_they_were_written(host: Any
 
 
 @pytest.mark.parametrize(**named(CALLING))
-@pytest.mark.parametrize("choice", ["required", "named", "auto", "single"])
+@pytest.mark.parametrize("choice", ["required", "named", "auto", "level", "single"])
 def test_requests_carry_our_structural_tag(host: Any, tokenizer: Any, dialect: Dialect, choice: str) -> None:
-    strict = {**WEATHER, "function": {**WEATHER["function"], "strict": True}}
+    tool = {**WEATHER, "function": {**WEATHER["function"], "strict": choice != "level"}}
     mode: Any = {"type": "function", "function": {"name": "get_weather"}} if choice == "named" else choice
-    mode = "required" if choice == "single" else mode
-    request = request_of(host, [strict], tool_choice=mode, parallel_tool_calls=choice != "single")
-    parser = parser_of(host, tokenizer, dialect, request.tools)
+    mode = {"single": "required", "level": "auto"}.get(choice, mode)
+    request = request_of(host, [tool], tool_choice=mode, parallel_tool_calls=choice != "single")
+    parser = parser_of(host, tokenizer, dialect, request.tools, level="function" if choice == "level" else None)
     adjusted = parser.adjust_request(request)
-    own = unspool.constrain(dialect, [strict], mode, choice != "single", stage=Stage.CONTENT)
+    level = ToolStrictLevel(int(choice == "level"))
+    own = unspool.constrain(dialect, [tool], mode, choice != "single", stage=Stage.CONTENT, strict_level=level)
     assert own is not None
     kind = importlib.import_module("xgrammar").StructuralTag
     carried = json.loads(adjusted.structured_outputs.structural_tag)

@@ -76,12 +76,12 @@ def describe(dialect: Dialect) -> str:
         ),
     }
     written = {
-        "arguments": (dialect.codec, "json"),
-        "quote": (dialect.quote, '"'),
+        "arguments": (dialect.codec.name, "json"),
+        "quote": (dialect.codec.quote, '"'),
         "id": (dialect.id, Dialect("").id),
         "anywhere": (", ".join(dialect.anywhere), ""),
-        "separator.calls": (dialect.call_separator, ""),
-        "separator.arguments": (dialect.argument_separator, ""),
+        "separator.calls": (dialect.separator.calls, ""),
+        "separator.arguments": (dialect.separator.arguments, ""),
     }
     lines = [dialect.description, ""] if dialect.description else []
     lines += [f"{key:<10} {value}" for key, value in about.items() if value]

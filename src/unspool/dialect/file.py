@@ -15,7 +15,7 @@ from ..regex import Regex
 from ..schema import takes_text
 from .impossible import impossible, late_id
 from .plain_toml import MoreThanPlain, read_plain
-from .template import FIELDS, Field, Template, literal, parse_template, pieces
+from .template import FIELDS, Codec, Field, Separator, Template, TextCall, Trained, literal, parse_template, pieces
 
 KEYS: dict[str, str] = {
     "name": "what the dialect answers to",
@@ -71,25 +71,10 @@ class Example(msgspec.Struct, frozen=True):
     tool_calls: tuple[ExampleCall, ...]
 
 
-class TextCall(msgspec.Struct, frozen=True):
-    """How a model writes calls of a tool that it was trained on, whose only argument is bare text.
-
-    Attributes:
-        name: of the tool.
-        key: of the argument.
-        templates: of the call; the argument is their ``{value}``.
-    """
-
-    name: str
-    key: str
-    templates: tuple[Template, ...]
-
-
 class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One model family's format.
 
-    Built by `load_dialect`, `get_dialect`; not meant to be made by hand. ``compiled`` contains what other modules
-    derive from it, so that each derives once.
+    Built by `load_dialect`, `get_dialect`; not meant to be made by hand.
     """
 
     name: str
@@ -105,19 +90,14 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
     call: tuple[Template, ...] = ()
     argument: tuple[Template, ...] = ()
     item: tuple[Template, ...] = ()
-    text: tuple[TextCall, ...] = ()
-    tools: tuple[tuple[str, Template], ...] = ()
+    trained: Trained = Trained()
     anywhere: tuple[str, ...] = ()
-    call_separator: str = ""
-    argument_separator: str = ""
-    codec: str = "json"
-    quote: str = '"'
+    separator: Separator = Separator()
+    codec: Codec = Codec()
     id: str = "call_" + "?" * 24
-    policy: Policy = msgspec.field(default_factory=Policy)
-    description: str = ""
+    policy: Policy = Policy()
     file: tuple[str, str] = ("", "")
     """Where it was loaded from, and the text."""
-    compiled: dict[Any, Any] = msgspec.field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Dialect {self.name}>"
@@ -126,6 +106,17 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
     def names(self) -> tuple[str, ...]:
         """The name and its aliases."""
         return (self.name, *self.aliases)
+
+    @property
+    def description(self) -> str:
+        """The comment in the first line of the file; empty where there is none."""
+        comment = self.file[1].lstrip().partition("\n")[0]
+        return comment.lstrip("# ").rstrip() if comment.startswith("#") else ""
+
+    @cached_property
+    def compiled(self) -> dict[Any, Any]:
+        """What other modules derive from the dialect, so that each derives once."""
+        return {}
 
     @cached_property
     def examples(self) -> tuple[Example, ...]:
@@ -149,10 +140,10 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
             return "-"
         if self.argument:
             return "xml"
-        if self.quote != '"':
+        if self.codec.quote != '"':
             return "quote"
         shape = self.call[0].object
-        return self.codec if shape is None else "python" if shape.quote == "'" else "json"
+        return self.codec.name if shape is None else "python" if shape.quote == "'" else "json"
 
     @property
     def parallel(self) -> bool:
@@ -166,21 +157,23 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
             tool: an OpenAI tool dict; ``None``: the tool is not known.
             name: of the tool.
         """
-        found = next((t for t in self.text if t.name == name), None)
+        found = next((t for t in self.trained.text if t.name == name), None)
         return found if found is not None and (tool is None or takes_text(tool, found.key)) else None
 
     def call_of(self, name: str) -> Template:
         """How calls of a tool are written, where the dialect has calls; text of its own aside."""
-        found = (template for glob, template in self.tools if _fits(name, glob))
+        found = (template for glob, template in self.trained.tools if _fits(name, glob))
         return next(found, self.call[0])
 
     def knows(self, name: str) -> bool:
         """Whether the model was trained on a tool of this name."""
-        return any(one.name == name for one in self.text) or any(_fits(name, glob) for glob, _ in self.tools)
+        return any(one.name == name for one in self.trained.text) or any(
+            _fits(name, glob) for glob, _ in self.trained.tools
+        )
 
     def with_reasoning(self, other: "Dialect") -> "Dialect":
         """This dialect with the reasoning markers of another."""
-        return msgspec.structs.replace(self, reasoning=other.reasoning, compiled={})
+        return msgspec.structs.replace(self, reasoning=other.reasoning)
 
     def matches(self, model: str) -> int:
         """How literally a model's name (without organisation, in lower case) fits; 0 where it does not."""
@@ -206,10 +199,8 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
         DialectError: naming the file, the key, and what is allowed.
     """
     data = _head(text, where) if trusted else read_toml(text, where)
-    comment = text.lstrip().split("\n", 1)[0]
     loader = _Loader(where, data, bases)
-    loaded = loader.load(comment.lstrip("# ").rstrip() if comment.startswith("#") else "")
-    dialect = msgspec.structs.replace(loaded, file=(where, text))
+    dialect = msgspec.structs.replace(loader.load(), file=(where, text))
     if not trusted:
         loader.check_possible(dialect)
         vars(dialect)["examples"] = loader.examples()  # read already: `Dialect.examples` need not
@@ -263,7 +254,7 @@ class _Loader:
     def fail(self, key: str, why: str) -> DialectError:
         return DialectError(f"{self.where}: {key}: {why}")
 
-    def load(self, description: str) -> Dialect:
+    def load(self) -> Dialect:
         data = self.data
         for key in data:
             if key not in KEYS:
@@ -285,17 +276,16 @@ class _Loader:
             "end": self.strings("end", base.end, empty=False),
             "anywhere": self.strings("anywhere", base.anywhere, empty=False),
             "stage": Stage(self.choice("stage", base.stage.value, _STAGES)),
-            "codec": self.choice("arguments", base.codec, _CODECS),
-            "quote": self.string("quote", base.quote) or '"',
+            "codec": Codec(
+                self.choice("arguments", base.codec.name, _CODECS), self.string("quote", base.codec.quote) or '"'
+            ),
             "id": self.string("id", base.id),
             "policy": self.policy(base.policy),
-            "description": description,
+            "separator": self.separator(base.separator),
+            "trained": Trained(self.text_calls(base.trained.text), self.known_tools(base.trained.tools)),
         }
         for key in _TEMPLATES:
             values[key] = self.templates(key, getattr(base, key))
-        values["text"] = self.text_calls(base.text)
-        values["tools"] = self.known_tools(base.tools)
-        values["call_separator"], values["argument_separator"] = self.separators(base)
         self.check_id(values["id"])
         if values["call"] and not values["calls"]:
             values["calls"] = (parse_template("calls", "{calls}", self.where, first=True),)
@@ -386,7 +376,7 @@ class _Loader:
                 raise self.fail(f"tools.{glob}", f"must be a template, not {_kind(text)}")
         return tuple((g, parse_template("call", t, f"{self.where}: tools.{g}", first=True)) for g, t in table.items())
 
-    def separators(self, base: Dialect) -> tuple[str, str]:
+    def separator(self, base: Separator) -> Separator:
         table = self.data.get("separator", {})
         if not isinstance(table, dict):
             raise self.fail("separator", f"must be a table, not {_kind(table)}")
@@ -395,7 +385,7 @@ class _Loader:
                 raise self.fail(f"separator.{key}", "unknown key; allowed are calls, arguments")
             if not isinstance(value, str):
                 raise self.fail(f"separator.{key}", f"must be a string, not {_kind(value)}")
-        return table.get("calls", base.call_separator), table.get("arguments", base.argument_separator)
+        return Separator(table.get("calls", base.calls), table.get("arguments", base.arguments))
 
     def check_id(self, template: str) -> None:
         for piece in pieces(template):
@@ -412,29 +402,33 @@ class _Loader:
             if not d.reasoning and not d.framed:
                 raise self.fail("call", "the file defines neither `call` nor `reasoning` nor a framed `content`")
         for key in ("text", "tools"):
-            if getattr(d, key) and (not d.framed or not d.call or d.calls[0].opening or d.calls[0].closing):
+            if getattr(d.trained, key) and (not d.framed or not d.call or d.calls[0].opening or d.calls[0].closing):
                 raise self.fail(key, "is allowed only where content is framed and each call is on its own")
-        for glob, own in d.tools:
+        for glob, own in d.trained.tools:
             if own.body != d.call[0].body or own.object is not None or d.call[0].object is not None:
                 raise self.fail(f"tools.{glob}", "must have the fields that `call` has")
-        for one in d.text:
+        for one in d.trained.text:
             if not all(t.opening and t.closing and not t.inner_lead and not t.inner_trail for t in one.templates):
                 raise self.fail(f"text.{one.name}", "must have markers on both sides of its field, without white space")
         if d.item and not d.argument:
             raise self.fail("item", "needs `argument`")
-        if d.quote != '"' and (d.argument or d.codec != "json"):
+        if d.codec.quote != '"' and (d.argument or d.codec.name != "json"):
             raise self.fail("quote", 'needs JSON arguments (no `argument`, no arguments = "python")')
-        if d.quote != '"' and len(d.quote.strip()) < 2:
+        if d.codec.quote != '"' and len(d.codec.quote.strip()) < 2:
             why = "is one character, which strings contain too, and nothing escapes it in them"
-            raise self.fail("quote", f'{d.quote!r} {why}: for the strings of Python write arguments = "python"')
-        if d.argument and d.codec != "json":
+            raise self.fail("quote", f'{d.codec.quote!r} {why}: for the strings of Python write arguments = "python"')
+        quote = d.codec.quote.strip()
+        if any(quote.endswith(quote[:k]) for k in range(1, len(quote))):
+            why = "ends as it begins, so that the end of a string may be part of it: let it differ"
+            raise self.fail("quote", f"{d.codec.quote!r} {why}")
+        if d.argument and d.codec.name != "json":
             raise self.fail("arguments", "cannot be combined with `argument`")
 
     def check_possible(self, d: Dialect) -> None:
         """Refuse templates that nothing could read back; shipped files are known to have none."""
         for key in _TEMPLATES:
             for t in getattr(d, key):
-                why = impossible(key, t, python=d.codec == "python", arguments=d.argument)
+                why = impossible(key, t, python=d.codec.name == "python", arguments=d.argument)
                 if why:
                     raise self.fail(key, f"{t.text!r} {why}")
         for t in d.call[:1]:  # what is only read may have it there

@@ -37,13 +37,13 @@ class Follows(msgspec.Struct, eq=False):
 
 def follows(plan: Plan, own: Pattern) -> list[Follows]:
     """`FOLLOWERS` in the markers of a dialect, for a value that ``own`` closes."""
-    calls = [f.suffix for f in plan.forms if f.suffix]
-    blocks = [b.suffix for b in plan.blocks if b.suffix]
+    calls = [f.suffix for f in plan.calls.forms if f.suffix]
+    blocks = [b.suffix for b in plan.calls.blocks if b.suffix]
     stands = {
         CALL_END: calls,
         BLOCK_END: blocks,
-        ARGUMENT: [p.opening for p in plan.parameters],
-        CALL: [o.pattern for o in (*plan.inner, *plan.reading.edge) if o.kind == CALL and o.marked],
+        ARGUMENT: [p.opening for p in plan.arguments.parameters],
+        CALL: [o.pattern for o in (*plan.calls.inner, *plan.reading.edge) if o.kind == CALL and o.marked],
         END: [o.pattern for o in plan.ends],
     }
     closings = {ARGUMENT_END: [own], CALL_END: calls, BLOCK_END: blocks}

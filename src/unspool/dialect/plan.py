@@ -41,64 +41,65 @@ from .template import ObjectShape, Piece, Template, unstarted
 _FENCE = Regex(r"```\w*")
 
 
-class Plan(msgspec.Struct, eq=False):
-    """The compiled dialect. Lists of markers are ordered: the most literal reading first."""
+class ReasoningPlan(msgspec.Struct, eq=False):
+    """How reasoning ends, and what is around it."""
 
-    dialect: Dialect
-    policy: Policy
-    framed: bool
-    forms: list[Form]
-    blocks: list[Block]
-    parameters: list[Parameter]
-    items: list[Parameter]
-    reading: Outline
-    """The markers that count while calls are read."""
-    plain: Outline
-    """The markers that count while calls are text."""
+    ends: list[Closing]
+    ends_in_text: Scan
+    """The same, to be found in text."""
     resuming: list[Marker]
     """The parts that may follow a call in reasoning, other than more reasoning."""
-    reasoning_ends: list[Closing]
-    thought_ends: Scan
-    """The same, to be found in text."""
-    reasoning_lead: str
-    reasoning_trail: str
-    frame_trail: str
-    content_lead: str
-    """White space before a turn's first text, where content has no markers of its own."""
-    block_trail: str
+    lead: str
+    """White space behind the opening."""
+    trail: str
+    """White space behind the closing."""
+
+
+class CallPlan(msgspec.Struct, eq=False):
+    """Calls and their blocks."""
+
+    forms: list[Form]
+    blocks: list[Block]
     inner: list[Opening]
     """Calls as they are in a block, by themselves."""
     inner_bare: list[Opening]
     """The same where the block is not marked."""
-    next_calls: list[Opening]
+    following: list[Opening]
     """Marked calls that may follow one whose block is closed."""
-    next_inside: list[Opening]
+    following_inside: list[Opening]
     """The same where the block may be open."""
+    separator: Pattern
     block_text: Scan
     """The ends of stray text in a block."""
-    separator: Pattern
-    comma: Pattern
-    """The separator of arguments."""
-    breaks: bool
-    """Whether arguments are written with line breaks."""
-    quoted: bool
-    """Whether a string that would read as something else is written in double quotes."""
+    block_trail: str
+    """White space behind a block."""
     suffixes: list[Pattern]
     """Closings of calls."""
     block_suffixes: list[Block]
     """Blocks that have a closing."""
     closings: list[Pattern]
     """Closings of calls and of blocks."""
-    ends: list[Marker]
-    """The markers that end a turn, or begin another."""
     recover: Scan
     """Where a call whose arguments went wrong ends."""
     string_ends: Scan
     """The markers that end a call even inside an open string, where the policy says so."""
-    repairs: bool
-    """Whether arguments that are not quite JSON are mended."""
-    literals: frozenset[str]
-    """All literals, for recognising special tokens by id."""
+
+
+class ArgumentPlan(msgspec.Struct, eq=False):
+    """Arguments in markup."""
+
+    parameters: list[Parameter]
+    items: list[Parameter]
+    comma: Pattern
+    """The separator of arguments."""
+    breaks: bool
+    """Whether arguments are written with line breaks."""
+    quoted: bool
+    """Whether a string that would read as something else is written in double quotes."""
+    closings: list[Pattern]
+    """What may follow the last argument of a call: the closings of calls and of blocks."""
+    others: list[Pattern]
+    """What else ends a call: the next one, or the turn's end."""
     _awaited: dict[tuple[int, ...], Awaited] = {}
 
     def awaited(self, within: Parameter | None, children: list[Parameter]) -> Awaited | None:
@@ -112,9 +113,36 @@ class Plan(msgspec.Struct, eq=False):
         found = self._awaited.get(asked)
         if found is None and not self.comma:
             closings = self.closings if within is None else [within.closing]
-            others = (m.pattern for m in (*self.ends, *self.next_inside))
-            found = self._awaited[asked] = Awaited(children, closings, others)
+            found = self._awaited[asked] = Awaited(children, closings, self.others)
         return found
+
+
+class Plan(msgspec.Struct, eq=False):
+    """The compiled dialect. Lists of markers are ordered: the most literal reading first."""
+
+    dialect: Dialect
+    policy: Policy
+    framed: bool
+    reading: Outline
+    """The markers that count while calls are read."""
+    plain: Outline
+    """The markers that count while calls are text."""
+    reasoning: ReasoningPlan
+    calls: CallPlan
+    arguments: ArgumentPlan
+    ends: list[Marker]
+    """The markers that end a turn, or begin another."""
+    content_lead: str
+    """White space before a turn's first text, where content has no markers of its own."""
+    frame_trail: str
+    """White space behind a frame of content."""
+    literals: frozenset[str]
+    """All literals, for recognising special tokens by id."""
+
+    @property
+    def repairs(self) -> bool:
+        """Whether arguments that are not quite JSON are mended."""
+        return self.policy.bad_arguments == "repair"
 
 
 def _longest(texts: list[str]) -> str:
@@ -183,10 +211,10 @@ def _form(t: Template, before: tuple[Piece, ...], d: Dialect, barriers: tuple[st
         opening = Pattern(before, barriers)
         if d.argument:
             syntax = None
-        elif d.quote != '"':
+        elif d.codec.quote != '"':
             syntax = Syntax.QUOTE
         else:
-            syntax = Syntax.PYTHON if d.codec == "python" else Syntax.JSON
+            syntax = Syntax.PYTHON if d.codec.name == "python" else Syntax.JSON
     known = marked(before, d.anywhere) or (before != t.before and marked(t.before, d.anywhere))
     return Form(opening, closing(t.after), t.object, syntax, bool(t.body), known)
 
@@ -208,7 +236,7 @@ def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[tuple[Template, F
                 triggers=frozenset((suffix.first, *(b for b in barriers if b))),
             ),
         )
-        for one in d.text
+        for one in d.trained.text
         for t in one.templates
     ]
 
@@ -270,46 +298,59 @@ class _Parts(msgspec.Struct, frozen=True):
 def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     barriers = (*(e.strip() for e in d.end), *(s.strip() for s in d.start))
     parts = _parts(d, policy, forced, barriers)
-    forms, blocks = parts.forms, parts.blocks
     reading, plain = _outlines(d, parts, named=forced == "named")
-    inner = ranked(Opening(CALL, f.opening, form=f) for f in parts.inside)
-    suffixes = sorted((f.suffix for f in forms if f.suffix), key=lambda p: -p.weight)
-    block_suffixes = sorted((b for b in blocks if b.suffix), key=lambda b: -b.suffix.weight)
+    calls = _calls(d, parts, reading)
+    ends: list[Marker] = [*parts.ends, *parts.starts]
     return Plan(
         dialect=d,
         policy=policy,
         framed=bool(parts.frames),
-        forms=sorted(forms, key=lambda f: -f.opening.weight),
-        blocks=blocks,
-        parameters=sorted(_parameters(d, parts, plain_arguments(d), barriers), key=lambda p: -p.opening.weight),
-        items=_parameters(d, parts, d.item, barriers),
         reading=reading,
         plain=plain,
-        resuming=ranked([*parts.reasoning_ends, *parts.thought_calls, *parts.others]),
-        reasoning_ends=parts.reasoning_ends,
-        thought_ends=Scan(parts.reasoning_ends),
-        reasoning_lead=_longest([t.inner_lead for t in d.reasoning]),
-        reasoning_trail=_longest([t.trail for t in d.reasoning]),
-        frame_trail=_longest([t.trail for t in _framed(d)]),
+        reasoning=ReasoningPlan(
+            ends=parts.reasoning_ends,
+            ends_in_text=Scan(parts.reasoning_ends),
+            resuming=ranked([*parts.reasoning_ends, *parts.thought_calls, *parts.others]),
+            lead=_longest([t.inner_lead for t in d.reasoning]),
+            trail=_longest([t.trail for t in d.reasoning]),
+        ),
+        calls=calls,
+        arguments=ArgumentPlan(
+            parameters=sorted(_parameters(d, parts, plain_arguments(d), barriers), key=lambda p: -p.opening.weight),
+            items=_parameters(d, parts, d.item, barriers),
+            comma=Pattern((d.separator.arguments.strip(),)) if d.separator.arguments.strip() else Pattern(()),
+            breaks=_breaks(d),
+            quoted=len(plain_arguments(d)) < len(d.argument),
+            closings=calls.closings,
+            others=[m.pattern for m in (*ends, *calls.following_inside)],
+        ),
+        ends=ends,
         content_lead="" if parts.frames else _longest([t.inner_lead for t in d.content]),
-        block_trail=_longest([b.trail for b in blocks]),
+        frame_trail=_longest([t.trail for t in _framed(d)]),
+        literals=frozenset(_all_literals(d)),
+    )
+
+
+def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
+    forms, blocks = parts.forms, parts.blocks
+    inner = ranked(Opening(CALL, f.opening, form=f) for f in parts.inside)
+    suffixes = sorted((f.suffix for f in forms if f.suffix), key=lambda p: -p.weight)
+    block_suffixes = sorted((b for b in blocks if b.suffix), key=lambda b: -b.suffix.weight)
+    return CallPlan(
+        forms=sorted(forms, key=lambda f: -f.opening.weight),
+        blocks=blocks,
         inner=inner,
         inner_bare=[Opening(CALL, o.pattern, o.form is not None and o.form.marked, form=o.form) for o in inner],
-        next_calls=_next_calls(reading.edge),
-        next_inside=_next_calls([*reading.edge, *inner]),
+        following=_next_calls(reading.edge),
+        following_inside=_next_calls([*reading.edge, *inner]),
+        separator=Pattern((d.separator.calls.strip(),)) if d.separator.calls.strip(" \t\r\n,;") else Pattern(()),
         block_text=_block_text(parts, inner),
-        separator=Pattern((d.call_separator.strip(),)) if d.call_separator.strip(" \t\r\n,;") else Pattern(()),
-        comma=Pattern((d.argument_separator.strip(),)) if d.argument_separator.strip() else Pattern(()),
-        breaks=_breaks(d),
-        quoted=len(plain_arguments(d)) < len(d.argument),
+        block_trail=_longest([b.trail for b in blocks]),
         suffixes=suffixes,
         block_suffixes=block_suffixes,
         closings=[*suffixes, *(b.suffix for b in block_suffixes)],
-        ends=[*parts.ends, *parts.starts],
         recover=_recover(parts),
         string_ends=Scan(_string_ends(forms, blocks)),
-        repairs=policy.bad_arguments == "repair",
-        literals=frozenset(_all_literals(d)),
     )
 
 
@@ -319,7 +360,7 @@ def _framed(d: Dialect) -> list[Template]:
 
 
 def _breaks(d: Dialect) -> bool:
-    return "\n" in "".join([*(t.text for t in d.argument), d.argument_separator])
+    return "\n" in "".join([*(t.text for t in d.argument), d.separator.arguments])
 
 
 def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -> _Parts:
@@ -469,8 +510,9 @@ def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
 
 def _recover(parts: _Parts) -> Scan:
     forms, blocks = parts.forms, parts.blocks
+    inside = all(b.marked for b in blocks)  # a fence in a marked block is its call's, too
     closings = [
-        *(Closing(CALL_END, f.suffix) for f in forms if f.suffix and f.marked),
+        *(Closing(CALL_END, f.suffix) for f in forms if f.suffix and (f.marked or (inside and f.suffix.weight > 1))),
         *(Closing(CALL_END, f.suffix) for f in forms if f.suffix and any(c.isalnum() for c in f.suffix.first)),
         *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if any(c.isalnum() for c in b.suffix.first)),
         *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if b.suffix.weight > 1),
@@ -533,7 +575,7 @@ def string_ends(plan: Plan) -> tuple[str, ...]:
     """The markers that a JSON string must not spell, since they would end it under the plan's policy."""
     if plan.policy.markers_in_strings != "end":
         return ()
-    atoms = [a for o in plan.string_ends.markers for a in o.pattern.atoms if a.kind == LITERAL]
+    atoms = [a for o in plan.calls.string_ends.markers for a in o.pattern.atoms if a.kind == LITERAL]
     return tuple(dict.fromkeys(a.text for a in atoms if any(c.isalnum() for c in a.text)))
 
 
@@ -546,7 +588,7 @@ def _edge(markers: list[Marker], forced: list[Opening], *, named: bool) -> list[
 
 
 def _all_literals(d: Dialect) -> list[str]:
-    own = (t for one in d.text for t in one.templates)
+    own = (t for one in d.trained.text for t in one.templates)
     templates = (*d.reasoning, *d.content, *d.preamble, *d.calls, *d.call, *d.argument, *d.item, *own)
     found = [p.strip() for t in templates for p in (*t.before, *t.after) if isinstance(p, str)]
-    return [t for t in (*found, *d.end, *d.start, d.quote) if t.strip() and t != '"']
+    return [t for t in (*found, *d.end, *d.start, d.codec.quote) if t.strip() and t != '"']

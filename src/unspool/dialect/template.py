@@ -110,6 +110,51 @@ class ObjectShape(msgspec.Struct, frozen=True, gc=False):
     quote: str
 
 
+class TextCall(msgspec.Struct, frozen=True):
+    """How a model writes calls of a tool that it was trained on, whose only argument is bare text.
+
+    Attributes:
+        name: of the tool.
+        key: of the argument.
+        templates: of the call; the argument is their ``{value}``.
+    """
+
+    name: str
+    key: str
+    templates: tuple[Template, ...]
+
+
+class Trained(msgspec.Struct, frozen=True):
+    """The tools that a model was trained on, whose calls it writes in a way of their own.
+
+    Attributes:
+        text: calls whose only argument is bare text.
+        tools: the template of a call by a glob of the tool's name.
+    """
+
+    text: tuple[TextCall, ...] = ()
+    tools: tuple[tuple[str, Template], ...] = ()
+
+
+class Codec(msgspec.Struct, frozen=True):
+    """How arguments that are one object are written.
+
+    Attributes:
+        name: ``json`` or ``python``.
+        quote: what is around strings in JSON.
+    """
+
+    name: str = "json"
+    quote: str = '"'
+
+
+class Separator(msgspec.Struct, frozen=True):
+    """What is written between two calls and between two arguments."""
+
+    calls: str = ""
+    arguments: str = ""
+
+
 def pieces(text: str) -> list[Piece]:
     """Literals and fields in turn."""
     found: list[Piece] = []

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import msgspec
 
-from ..dialect.file import Dialect, TextCall
+from ..dialect.file import Dialect
 from ..dialect.follows import follows
 from ..dialect.patterns import ANY, LITERAL, SPACE, WORD, Pattern, closing
 from ..dialect.plan import Plan, plain_arguments, string_ends
 from ..dialect.syntax import is_keyword
-from ..dialect.template import Step, Template, literal, without, writable
+from ..dialect.template import Step, Template, TextCall, literal, without, writable
 from ..errors import ConstraintError
 from ..parser.readers.wrapped import WRAPPERS
 from ..schema import Schema, decode
@@ -45,10 +45,13 @@ class Arguments:
         self.d = d
         self.rules = rules
         self.plan = plan
-        outer = [*(f.suffix.first for f in plan.forms if f.suffix), *(b.suffix.first for b in plan.blocks if b.suffix)]
+        outer = [
+            *(f.suffix.first for f in plan.calls.forms if f.suffix),
+            *(b.suffix.first for b in plan.calls.blocks if b.suffix),
+        ]
         self.outer = tuple(dict.fromkeys(outer))
         self.guard = _guard(d, plan) if d.argument else ()
-        self.openings = tuple(dict.fromkeys(p.opening.first for p in plan.parameters))
+        self.openings = tuple(dict.fromkeys(p.opening.first for p in plan.arguments.parameters))
         self.serials = itertools.count()
 
     def of(self, tool: Tool, end: str) -> Node:
@@ -66,7 +69,7 @@ class Arguments:
                 )
             # Where arguments begin lines, none begins within JSON.
             names = named(parameters)
-            without = (*self.ends_of(d.argument[0], names), *(() if self.plan.breaks else self.opened(names)))
+            without = (*self.ends_of(d.argument[0], names), *(() if self.plan.arguments.breaks else self.opened(names)))
             values = Values(JSON_SPELLING, self.rules, parameters, without)
             return choice(_Markup(self, values, b, at, end).all() for b in _objects(values, parameters, at))
         return seq(self.value(parameters, at), Const(end))
@@ -83,12 +86,12 @@ class Arguments:
             return seq(
                 head, Free(grammar.source, "", self.ends_of(template, [key])), Const(margin + stop), rest, Const(end)
             )
-        if d.call[0].object is None and d.codec == "python":
+        if d.call[0].object is None and d.codec.name == "python":
             return choice(seq(Const(f"{key}={q}"), Free(grammar.source, q), Const(q + end)) for q in ("'", '"'))
-        if d.call[0].object is None and d.quote != '"':
-            style = quote_spelling(d.quote).style
-            opening = "{" + style.key(key) + style.colon + d.quote
-            return seq(Const(opening), Free(grammar.source, "", (d.quote,)), Const(d.quote + "}" + end))
+        if d.call[0].object is None and d.codec.quote != '"':
+            style = quote_spelling(d.codec.quote).style
+            opening = "{" + style.key(key) + style.colon + d.codec.quote
+            return seq(Const(opening), Free(grammar.source, "", (d.codec.quote,)), Const(d.codec.quote + "}" + end))
         if d.argument_format == "python":
             opening = "{" + PYTHON_SPELLING.style.key(key) + PYTHON_SPELLING.style.colon
             return choice(seq(Const(opening + q), Free(grammar.source, q), Const(q + "}" + end)) for q in ("'", '"'))
@@ -99,11 +102,11 @@ class Arguments:
     def value(self, parameters: dict[str, Any], at: str) -> Node:
         """Arguments that are one value."""
         d = self.d
-        if d.call[0].object is None and d.codec == "python":
+        if d.call[0].object is None and d.codec.name == "python":
             values = Values(PYTHON_SPELLING, self.rules, parameters)
             return choice(self.keywords(values, b, at) for b in _objects(values, parameters, at))
-        if d.call[0].object is None and d.quote != '"':
-            values = Values(quote_spelling(d.quote), self.rules, parameters)
+        if d.call[0].object is None and d.codec.quote != '"':
+            values = Values(quote_spelling(d.codec.quote), self.rules, parameters)
             return choice(values.object(b, at) for b in _objects(values, parameters, at))
         if d.call[0].object is not None and d.call[0].object.quote == "'":
             values = Values(PYTHON_SPELLING, self.rules, parameters)
@@ -135,10 +138,10 @@ class Arguments:
         arguments that may still come. Each such opening would make up for a missing closing."""
         if not later or not self.guard:
             return self.guard, ()
-        opened = choice(_opening(p.opening, later) for p in self.plan.parameters)
-        if not self.plan.breaks:
+        opened = choice(_opening(p.opening, later) for p in self.plan.arguments.parameters)
+        if not self.plan.arguments.breaks:
             return (*self.guard, opened), ()
-        first = any("\n" in p.lead for p in self.plan.parameters)
+        first = any("\n" in p.lead for p in self.plan.arguments.parameters)
         return (*self.guard, seq(Const("\n"), opened)), (opened,) if first else ()
 
     def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, Node]:
@@ -178,7 +181,7 @@ class Arguments:
         entries = []
         for name, node, required in declared:
             entries.append((self.nested(values, node, self.d.argument[0], Const(name), f"{at}.{name}"), required))
-        return values.members(entries, None, self.d.argument_separator)
+        return values.members(entries, None, self.d.separator.arguments)
 
     def nested(self, values: Values, schema: dict[str, Any] | bool, template: Template, key: Const, at: str) -> Node:
         """An argument or an item whose value may nest."""
@@ -269,7 +272,7 @@ class _Markup:
         """The arguments and what closes the call."""
         named = [(self.alone(i, []), required) for i, (_, _, required) in enumerate(self.entries)]
         extra = None if self.extra is False else self.alone(len(self.entries), [])
-        plain = seq(self.values.members(named, extra, self.arguments.d.argument_separator), Const(self.end))
+        plain = seq(self.values.members(named, extra, self.arguments.d.separator.arguments), Const(self.end))
         if not self.end or not self.arguments.guard:
             return plain
         return Finer(plain, choice(seq(Const(text), node) for text, node in self.next(0, "")))
@@ -289,7 +292,7 @@ class _Markup:
 
     def one_of(self, i: int) -> Node:
         """An argument, of those from ``i`` on that may come next, whose opening has begun, and all that follows it."""
-        separator = self.arguments.d.argument_separator
+        separator = self.arguments.d.separator.arguments
         if i == len(self.entries):
             return self.argument(i, self.next(i, separator))
         found = [self.argument(i, self.next(i + 1, separator))]
@@ -425,8 +428,8 @@ def _guard(d: Dialect, plan: Plan) -> tuple[Node, ...]:
     if any(a.kind not in (LITERAL, SPACE) for part in rule for p in part.closings for a in p.atoms):
         return ()
     found: list[Node] = []
-    own = _whole(plan.separator)
-    between = choice((_BETWEEN, seq(_BETWEEN, own, _BETWEEN))) if plan.separator else _BETWEEN
+    own = _whole(plan.calls.separator)
+    between = choice((_BETWEEN, seq(_BETWEEN, own, _BETWEEN))) if plan.calls.separator else _BETWEEN
     for part in rule:
         wanted = [first for first in dict.fromkeys(p.first for p in part.followers) if first]
         if part.closings and wanted:

@@ -11,11 +11,22 @@ from typing import Any, Final
 
 import msgspec
 
-from ..dialect.file import Dialect, TextCall
+from ..dialect.file import Dialect
 from ..dialect.markers import CALL, REASONING, Opening, Scan
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined
 from ..dialect.plan import Plan, compile_plan, loose, marked
-from ..dialect.template import ObjectShape, Step, Template, id_steps, literal, unstarted, without, writable, written
+from ..dialect.template import (
+    ObjectShape,
+    Step,
+    Template,
+    TextCall,
+    id_steps,
+    literal,
+    unstarted,
+    without,
+    writable,
+    written,
+)
 from ..errors import ConstraintError
 from ..events import Stage
 from ..parser.openings import ARGUMENT_KEYS
@@ -152,7 +163,7 @@ class _Builder:
     def tags(self) -> frozenset[str]:
         """The markers of reasoning that are read in any mixture of upper and lower case."""
         patterns = [*(o.pattern for o in self.plan.reading.edge if o.kind == REASONING)]
-        patterns += [o.pattern for o in self.plan.reasoning_ends]
+        patterns += [o.pattern for o in self.plan.reasoning.ends]
         return frozenset(p.first for p in patterns if _TAG.fullmatch(p.first))
 
     def cases(self, marker: str) -> list[str]:
@@ -176,14 +187,14 @@ class _Builder:
         scan = (plan.reading if self.d.call else plan.plain).text.scan
         without = [*self.markers(scan), *more]
         begins = [o.pattern.first for o in plan.reading.edge if o.marked and o.pattern.first]
-        begins += [o.pattern.first for o in plan.reasoning_ends]  # at the very start, it closes an empty one
+        begins += [o.pattern.first for o in plan.reasoning.ends]  # at the very start, it closes an empty one
         begins = [t for t in dict.fromkeys(begins) if not any(w in t for w in without)]
         begins = [c for t in begins for c in self.cases(t)]
         unlike: list[Node] = [seq(_WHITE, choice(map(Const, begins)))] if begins else []
         # After a call, another may begin with its name.
-        unlike += [_named(o.pattern) for o in plan.inner if o.form and o.form.marked and not o.pattern.first]
+        unlike += [_named(o.pattern) for o in plan.calls.inner if o.form and o.form.marked and not o.pattern.first]
         if self.undecided:
-            without += [o.pattern.first for o in plan.reasoning_ends]
+            without += [o.pattern.first for o in plan.reasoning.ends]
         unlike += self.unlike_calls(without)
         # A line's end ends a code span too.
         return self.kept(stop, without, tuple(dict.fromkeys(unlike)), code=not stop.startswith("\n"))
@@ -391,7 +402,7 @@ class _Builder:
             one = seq(self.header(self.begun(begun)[1], begun), self.arguments_and_end(begun))
         else:
             one = self.each(begin)
-        separator = d.call_separator
+        separator = d.separator.calls
         if template.body == "call":
             separator = closed + template.trail + separator + opening
         many: Node = EMPTY
@@ -415,7 +426,7 @@ class _Builder:
 
     def text_and_end(self, own: TextCall) -> Node:
         """Bare text, without what might end it, and what closes the call."""
-        ends = (t for f in self.plan.forms if f.name == own.name for t in f.triggers)
+        ends = (t for f in self.plan.calls.forms if f.name == own.name for t in f.triggers)
         return self.kept(own.templates[0].closing, ends)
 
     def header(self, opening: Sequence[Step], tool: Tool) -> Node:

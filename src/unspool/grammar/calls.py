@@ -61,7 +61,7 @@ def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str", *, i
     name = tool if isinstance(tool, str) else tool_name(tool)
     if not name:
         raise ConstraintError("tool: needs a name")
-    if not d.call or d.argument_format != "json" or any(own.name == name for own in d.text):
+    if not d.call or d.argument_format != "json" or any(own.name == name for own in d.trained.text):
         return None
     block, call = d.calls[0], d.call_of(name)
     escaped = JSON.string(name)[1:-1] if call.object is not None else name

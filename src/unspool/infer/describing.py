@@ -107,11 +107,13 @@ def _calls(dialect: Dialect, lossy: list[str]) -> dict[str, Any]:
         head, rest = (t.replace(field, "\0") for t in (head, rest))
     stop = re.escape(rest.strip("\0")[:1].strip() or "<{(")
     name = (
-        rf"(?P<name>[^\s{stop}]+{'?' if rest.strip() else ''})" if dialect.codec != "python" else r"(?P<name>[\w.-]+)"
+        rf"(?P<name>[^\s{stop}]+{'?' if rest.strip() else ''})"
+        if dialect.codec.name != "python"
+        else r"(?P<name>[\w.-]+)"
     )
     pattern = _literal(head) + name + r"\s*" + _literal(rest)
     return {
-        "open_pattern": _around(before, dialect.call_separator)
+        "open_pattern": _around(before, dialect.separator.calls)
         + pattern.replace("\\\0", "\0").replace("\0", r"[^\s<>]*?"),
         "close_pattern": _behind(dialect, closing, after, before or head),
         "repeats": True,
@@ -128,7 +130,7 @@ def _around(block: str, separator: str) -> str:
 
 def _behind(dialect: Dialect, closing: str, block: str, opening: str) -> str:
     """The closing of a call, with white space, the separator and the block's closing, so that none becomes content."""
-    rest = "".join(rf"(?:{_literal(t)}\s*)?" for t in (dialect.call_separator.strip(), block) if t)
+    rest = "".join(rf"(?:{_literal(t)}\s*)?" for t in (dialect.separator.calls.strip(), block) if t)
     if closing.strip():
         return rf"{_literal(closing)}\s*{rest}"
     if block:
@@ -159,12 +161,12 @@ def _arguments(dialect: Dialect, lossy: list[str]) -> dict[str, Any]:
             "content": "xml-inline",
             "content_args": {"tag_pattern": pattern, "value_parser": {"name": "text"}},
         }
-    if dialect.codec == "python":
+    if dialect.codec.name == "python":
         lossy.append("arguments: values of Python that are not JSON are text, and nesting is read one level deep")
         parser = {"name": "json", "args": {"string_delims": [["'", "'"]], "allow_non_json": True}}
         return {"content": "xml-inline", "content_args": {"tag_pattern": _PYTHON, "value_parser": parser}}
-    if dialect.quote != '"':
-        delimiters = {"string_delims": [[dialect.quote, dialect.quote]], "unquoted_keys": True}
+    if dialect.codec.quote != '"':
+        delimiters = {"string_delims": [[dialect.codec.quote, dialect.codec.quote]], "unquoted_keys": True}
         return {"content": "json", "content_args": delimiters}
     return {"content": "json"}
 
@@ -187,7 +189,7 @@ def _object(dialect: Dialect, call: Template, before: str, after: str) -> dict[s
     if not head + before:
         raise DialectError("call: an object that nothing opens cannot be told from content")
     function = {"name": f"{{content.{keys['name']}}}", "arguments": f"{{content.{keys['arguments']}}}"}
-    lead = _around(before, dialect.call_separator) + _literal(head) if head else _literal(before)
+    lead = _around(before, dialect.separator.calls) + _literal(head) if head else _literal(before)
     return {
         "open_pattern": rf"{lead}\s*",
         "close_pattern": _behind(dialect, tail, after, head or before),

@@ -144,7 +144,7 @@ class Prover:
 
     def _unescaped(self, dialect: Dialect, turn: h.Turn, raw: str) -> bool:
         """Whether strings that are between quotes contain such quotes as they are."""
-        quotes = "'\"" if dialect.codec == "python" else dialect.quote if dialect.quote != '"' else ""
+        quotes = "'\"" if dialect.codec.name == "python" else dialect.codec.quote if dialect.codec.quote != '"' else ""
         values = [v for _, arguments in turn.calls for v in arguments.values() if isinstance(v, str)]
         return any(q in v and f"{q}{v}{q}" in raw for v in values for q in quotes)
 
@@ -375,7 +375,7 @@ def _examples(dialect: Dialect) -> Iterator[Case]:
 def _own_closings(dialect: Dialect) -> list[str]:
     if dialect.argument:
         return promises.closings(dialect)
-    return [dialect.quote] if dialect.quote != '"' else []
+    return [dialect.codec.quote] if dialect.codec.quote != '"' else []
 
 
 def _reasoning(dialect: Dialect) -> tuple[str, str]:

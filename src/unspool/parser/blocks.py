@@ -19,8 +19,8 @@ class Blocks(Steps):
         buf = tape.buf
         i = tape.i
         j = skip_separators(buf, i)
-        if plan.separator:
-            r = look.stands(plan.separator, j)
+        if plan.calls.separator:
+            r = look.stands(plan.calls.separator, j)
             if r >= 0:
                 j = skip_separators(buf, r)
             elif r == MORE and not tape.final:
@@ -40,7 +40,7 @@ class Blocks(Steps):
             else:
                 self._parts.leave_block()
             return True
-        for block in (within, *plan.block_suffixes) if within is not None else plan.block_suffixes:
+        for block in (within, *plan.calls.block_suffixes) if within is not None else plan.calls.block_suffixes:
             r = look.stands(block.suffix, j)
             if r == MORE and not tape.final:
                 return False
@@ -53,7 +53,7 @@ class Blocks(Steps):
         if r >= 0:
             return True
         more = r == MORE
-        for suffix in plan.suffixes:
+        for suffix in plan.calls.suffixes:
             r = look.stands(suffix, j)
             if r >= 0 and any(c.isalnum() for c in suffix.first):
                 tape.move(r)
@@ -92,7 +92,7 @@ class Blocks(Steps):
         """Begin the call whose opening is at ``j`` in a block; `NO` or `MORE` where there is none (yet)."""
         plan, within = self._plan, self._calls.within
         # After a bare opening only declared names count, after a marked one all do.
-        inner = plan.inner if within is None or within.marked else within.inner or plan.inner_bare
+        inner = plan.calls.inner if within is None or within.marked else within.inner or plan.calls.inner_bare
         found: tuple[Opening, Match] | None = None
         more = False
         for o in inner if self._look.outline.calls else ():
@@ -137,7 +137,7 @@ class Blocks(Steps):
         i = tape.i
         if ledger.at < tape.here:
             ledger.markup(tape.here)
-        scan = self._plan.block_text
+        scan = self._plan.calls.block_text
         pos = i
         while True:
             m = scan.find.search(buf, pos)
@@ -191,4 +191,4 @@ class Blocks(Steps):
     def enter(self) -> None:
         """Just after the opening of a block; that it is open is known from the first call on."""
         self._calls.enter(None)
-        self._at.go(State.BLOCK if self._plan.blocks else State.EDGE)
+        self._at.go(State.BLOCK if self._plan.calls.blocks else State.EDGE)

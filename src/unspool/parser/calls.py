@@ -63,7 +63,7 @@ class Calls(Steps):
     def open(self, o: Opening, i: int, match: Match) -> None:
         """The opening of a call is at ``buf[i:match.end]``."""
         tape, ledger = self._tape, self._ledger
-        block, form, end = o.block or self.within or self._plan.blocks[0], o.form, match.end
+        block, form, end = o.block or self.within or self._plan.calls.blocks[0], o.form, match.end
         assert form is not None
         buf, base = tape.buf, tape.base
         self._look.forget_spared()
@@ -283,7 +283,7 @@ class Calls(Steps):
         if j == len(tape.buf) and not tape.final and j - i <= MAX_SPACE:
             return False
         more = False
-        for pattern in (suffix, *(s for s in self._plan.suffixes if s is not suffix)):
+        for pattern in (suffix, *(s for s in self._plan.calls.suffixes if s is not suffix)):
             r = look.stands(pattern, j, dict(call.fields))
             if r >= 0:
                 tape.move(r)
@@ -293,7 +293,7 @@ class Calls(Steps):
         if more and not tape.final:
             return False
         self._ledger.notice("missing_close", call.name)
-        end = len(tape.buf) if more else max(look.progress(p, j) for p in (suffix, *self._plan.suffixes))
+        end = len(tape.buf) if more else max(look.progress(p, j) for p in (suffix, *self._plan.calls.suffixes))
         tape.move(end if end > j else i)
         self._end_call(call.status, tape.here)
         return True

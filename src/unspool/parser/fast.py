@@ -36,8 +36,7 @@ AGAIN: Final[list[Event]] = []
 class FastPaths:
     """Reads on in the machine's place, while it is in a string, in reasoning or in content.
 
-    All that is read is said: what a piece leaves waits for the next one. Before the machine goes on, `stop` must report
-    what went here.
+    What is read is said, or waits for the next piece. Before the machine goes on, `stop` must report what went here.
 
     Attributes:
         take: how the next piece is read; ``None`` where only the machine can.
@@ -329,7 +328,7 @@ class FastPaths:
         literal = self._literal
         assert literal is not None
         whole = self._buf + text if self._buf else text
-        if self._read and len(whole) > MAX_SPACE:
+        if self._read and len(whole) > MAX_SPACE:  # the machine does not let so much go unsaid
             return None
         read = literal.read(whole, self._read)
         if literal.mode < DONE and not literal.notes:

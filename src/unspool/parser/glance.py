@@ -41,8 +41,8 @@ def glance(text: str, plan: Plan, tools: Toolset, stage: Stage, reason: str, ids
         return None
     reading = _Glance(text, plan, tools, ended=reason != "length")
     try:
-        if stage is Stage.REASONING and plan.reasoning_ends:
-            reading.reasoning(0, plan.reasoning_lead)
+        if stage is Stage.REASONING and plan.reasoning.ends:
+            reading.reasoning(0, plan.reasoning.lead)
         elif stage is not Stage.CONTENT:
             return None
         reading.read()
@@ -128,7 +128,7 @@ class _Glance:
         text, plan = self._text, self._plan
         self._none_stands([s.pattern for s in plan.reading.strays.at(text, i)], i)
         if not self._seen:
-            self._none_stands([o.pattern for o in plan.reasoning_ends], i)
+            self._none_stands([o.pattern for o in plan.reasoning.ends], i)
 
     def _none_stands(self, patterns: Iterable[Pattern], i: int) -> None:
         for pattern in patterns:
@@ -148,7 +148,7 @@ class _Glance:
         if o is None or o.kind != REASONING_END:
             raise _NotPlain
         self._put("reasoning", begin, p - common_suffix(text, begin, p, region.inner))
-        self._leave(end, plan.reasoning_trail)
+        self._leave(end, plan.reasoning.trail)
 
     def _found(self, region: Region, i: int) -> tuple[int, Marker | None, int, dict[str, str]]:
         """The first marker in a text from ``i`` on: where it is, and as in `_standing`."""
@@ -204,7 +204,7 @@ class _Glance:
     # -- calls --------------------------------------------------------------------------------------------------------
 
     def _block_of(self, o: Marker) -> Block:
-        return o.block or self._within or self._plan.blocks[0]
+        return o.block or self._within or self._plan.calls.blocks[0]
 
     def _block(self, o: Marker | None, i: int, end: int, fields: dict[str, str]) -> None:
         """Calls, the first of which opens at ``text[i:end]``, and what closes their block."""
@@ -215,8 +215,8 @@ class _Glance:
             within = self._within = self._block_of(o)
             i = self._call(o, within, i, end, fields)
             j = skip_separators(text, i)
-            if plan.separator:
-                r = plan.separator.match(text, j, {})
+            if plan.calls.separator:
+                r = plan.calls.separator.match(text, j, {})
                 if r == MORE:
                     raise _NotPlain
                 if r >= 0:
@@ -228,19 +228,21 @@ class _Glance:
                 return
             closed = self._closes(within, j)
             if closed >= 0:
-                self._leave(closed, plan.block_trail)
+                self._leave(closed, plan.calls.block_trail)
                 return
-            o, end, fields = self._standing(plan.inner if within.marked else within.inner or plan.inner_bare, j)
+            o, end, fields = self._standing(
+                plan.calls.inner if within.marked else within.inner or plan.calls.inner_bare, j
+            )
             if o is None and not within.suffix:
-                self._none_stands(plan.suffixes, j)
+                self._none_stands(plan.calls.suffixes, j)
                 other, _, _ = self._standing(plan.reading.edge.at(text, j), j)
-                self._leave(i if other is None else j, plan.block_trail)
+                self._leave(i if other is None else j, plan.calls.block_trail)
                 return
             i = j
 
     def _closes(self, within: Block, i: int) -> int:
         """Where the closing of a block that is at ``i`` ends."""
-        for block in (within, *self._plan.block_suffixes) if within.suffix else self._plan.block_suffixes:
+        for block in (within, *self._plan.calls.block_suffixes) if within.suffix else self._plan.calls.block_suffixes:
             r = block.suffix.match(self._text, i, {})
             if r == MORE:
                 raise _NotPlain

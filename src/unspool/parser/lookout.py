@@ -44,6 +44,8 @@ class Lookout(msgspec.Struct, eq=False):
     """The tokenizer's added tokens."""
     _ignores: bool = False
     """Whether text that only spells one of them is text."""
+    _constrained: bool = False
+    """Whether it is so in reasoning alone."""
     _spared: dict[str, tuple[Pattern, int]] = {}
     """Closings of openings that are text, by their literals, and how many: they are text too."""
     _spared_at: int = ALWAYS
@@ -79,9 +81,10 @@ class Lookout(msgspec.Struct, eq=False):
         """Whether token ids are fed."""
         return self._marks is not None
 
-    def know_tokens(self, added: Iterable[str], *, counted: bool = False) -> None:
-        """Special tokens are told from text; these are their literals."""
+    def know_tokens(self, added: Iterable[str], *, counted: bool = False, constrained: bool = False) -> None:
+        """Special tokens are told from text; these are their literals. ``constrained``: in reasoning alone."""
         self.counted = counted
+        self._constrained = constrained
         self._marks = set()
         self._added = added
         self._ignores = self.plan.policy.text_markers == "ignore"
@@ -97,23 +100,30 @@ class Lookout(msgspec.Struct, eq=False):
             here = self._tape.here
             self._marks = {m for m in self._marks if m >= here}
 
-    def certain(self, i: int) -> bool:
+    def marked(self, i: int) -> bool:
         """Whether a special token is here, known by its id."""
         return self._marks is not None and self._tape.base + i in self._marks
 
+    def certain(self, i: int) -> bool:
+        """Whether it is one that counts in arguments whatever follows: in an output of ids alone, that is."""
+        return self.counted and self.marked(i)
+
     def spelled(self, first: str, i: int, end: int) -> bool:
         """Whether what is there, and begins with ``first``, only spells a special token, which does not count."""
-        if not self._ignores:
+        if not self._ignores or (self._constrained and not self._ledger.thinking):
             return False
         buf = self._tape.buf
-        begins = not self.certain(i)
+        begins = not self.marked(i)
         for token in self._added:
-            if begins and (first.startswith(token) or (token.startswith(first) and buf.startswith(token, i))):
+            if begins and (
+                (first.startswith(token) and buf.startswith(token[: len(buf) - i], i))
+                or (token.startswith(first) and buf.startswith(token, i))
+            ):
                 return bool(token)
             if len(token) < _SHORTEST or token.isalnum() or token.isspace():
                 continue  # words and space are in names and between markers, too
             p = buf.find(token, i + 1, end)
-            while p >= 0 and self.certain(p):
+            while p >= 0 and self.marked(p):
                 p = buf.find(token, p + 1, end)
             if p >= 0:
                 return True
@@ -171,7 +181,7 @@ class Lookout(msgspec.Struct, eq=False):
 
     def end_counts(self, i: int, end: int) -> int:
         """An ``end`` spelled as text counts only where nothing but white space follows it, or an end, or an opening."""
-        if self.replay or self.certain(i):
+        if self.replay or self.marked(i):
             return end
         tape = self._tape
         buf = tape.buf
@@ -193,7 +203,7 @@ class Lookout(msgspec.Struct, eq=False):
 
     def closing(self, i: int) -> int:
         """Where what is at ``i`` ends, if it closes a call, a block or the turn."""
-        r = self.first(self.plan.closings, i)
+        r = self.first(self.plan.calls.closings, i)
         if r >= 0:
             return r
         end = self.end_here(i)

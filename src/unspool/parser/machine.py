@@ -132,7 +132,7 @@ class Machine:
         """Where the closing of the thought is, or may begin; the text's end where neither is."""
         tape = self.tape
         buf = tape.buf
-        scan = self._plan.thought_ends
+        scan = self._plan.reasoning.ends_in_text
         pos = max(tape.i, self._closed_at - tape.base)
         while True:
             m = scan.find.search(buf, pos)
@@ -166,9 +166,9 @@ class Machine:
         """The output begins there."""
         if stage is Stage.CONTENT:
             self._parts.starts()
-        elif stage is Stage.REASONING and self._plan.reasoning_ends:
-            self._parts.begin_reasoning(0, self._plan.reasoning_lead, seen=False)
-        elif stage is Stage.UNDECIDED and self._plan.reasoning_ends:
+        elif stage is Stage.REASONING and self._plan.reasoning.ends:
+            self._parts.begin_reasoning(0, self._plan.reasoning.lead, seen=False)
+        elif stage is Stage.UNDECIDED and self._plan.reasoning.ends:
             self.at.go(State.UNDECIDED)
         elif stage is Stage.TOOL_CALL and self.look.outline.calls:
             self._blocks.enter()
@@ -193,7 +193,7 @@ class Machine:
             self._parts.end_reasoning(ledger.at)
         if stage is Stage.REASONING:
             if not ledger.thinking:
-                self._parts.begin_reasoning(ledger.at, self._plan.reasoning_lead)
+                self._parts.begin_reasoning(ledger.at, self._plan.reasoning.lead)
         elif stage is Stage.TOOL_CALL:
             self._blocks.enter()
         else:

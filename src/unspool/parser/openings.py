@@ -2,15 +2,16 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from ..dialect.follows import ARGUMENT, ARGUMENT_END, FOLLOWERS
-from ..dialect.markers import BLOCK_END, CALL, CALL_END, END, Block, Form, Opening, Scan
+from ..dialect.markers import BLOCK_END, CALL, CALL_END, END, Block, Form, Opening, Scan, text
 from ..dialect.patterns import MAX_SPACE, MORE, NO, plain_name, skip_separators, skip_space
 from ..dialect.syntax import Syntax
+from ..dialect.template import ObjectShape
 from ..regex import Regex
 from ..schema import takes_text
 from .lookout import ALWAYS, Lookout
@@ -21,6 +22,11 @@ ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input"))
 
 _JSON_KEY = Regex(r'\s*+"((?:[^"\\\n]|\\.){0,256}+)"\s*+:')
 _JSON_KEY_MAYBE = Regex(r'\s*+(?:"(?:[^"\\\n]|\\.){0,256}+(?:\\|"\s*+)?)?\Z')
+
+
+_SHORT = Regex(r""""(?:[^"\\\n]|\\.){0,256}+"|'(?:[^'\\\n]|\\.){0,256}+'|[0-9]{1,18}+""")
+_SHORT_MAYBE = Regex(r"""(?:["'][^\n]{0,258}+|[0-9]{1,18}+)?\Z""")
+_NATIVE: Final = 2
 
 
 class Match(NamedTuple):
@@ -94,7 +100,7 @@ class Openings(msgspec.Struct, eq=False):
             return _NONE
         if not self._declared(o, i, fields):
             return _NONE
-        peek = self._arguments_begin(form, r)
+        peek = self._arguments_begin(o, form, r)
         if peek == NO:
             return Match(r, fields, True) if form.opening.after_name else _NONE
         if peek == MORE:
@@ -140,7 +146,8 @@ class Openings(msgspec.Struct, eq=False):
         assert form.shape is not None
         if form.forced and self.named:
             # Any object is the arguments, unless it is the call that was asked for.
-            return MORE if self.wrapped(i) == MORE else i
+            wrapped = self.wrapped(i) or self._is_native(o, i)
+            return MORE if wrapped == MORE else NO if wrapped == _NATIVE else i
         quote = buf[j]
         if quote != form.shape.quote and not (
             quote == "'" and self.look.plan.repairs and form.shape.quote == '"' and not self._has_form("'")
@@ -153,15 +160,16 @@ class Openings(msgspec.Struct, eq=False):
         if m is None:
             return MORE if _JSON_KEY_MAYBE.match(buf, i) and not tape.final else NO
         key = m.group(1)
-        keys = form.shape.keys
-        known = form.shape.name_is_key or key == "type" or key in ARGUMENT_KEYS or any(k == key for k, _ in keys)
+        if form.shape.name_is_key:
+            return i if "\\" in key or (self.names is not None and key in self.names) else NO
+        known = key == "type" or key in ARGUMENT_KEYS or any(k == key for k, _ in form.shape.keys)
         return i if known else NO
 
     def _has_form(self, quote: str) -> bool:
-        return any(f.shape is not None and f.shape.quote == quote for f in self.look.plan.forms)
+        return any(f.shape is not None and f.shape.quote == quote for f in self.look.plan.calls.forms)
 
-    def _arguments_begin(self, form: Form, i: int) -> int:
-        """``i`` if arguments, or the call's closing, begin there."""
+    def _arguments_begin(self, o: Opening, form: Form, i: int) -> int:
+        """``i`` if arguments, or the closing of the call or of its block, begin there."""
         if not form.arguments or form.syntax is Syntax.PYTHON or form.syntax is Syntax.TEXT:
             return i
         buf = self._tape.buf
@@ -173,7 +181,7 @@ class Openings(msgspec.Struct, eq=False):
         plan = self.look.plan
         found = NO
         if form.syntax is None:
-            for p in plan.parameters:
+            for p in plan.arguments.parameters:
                 r = self.look.stands(p.opening, j)
                 if r >= 0:
                     return i
@@ -186,7 +194,11 @@ class Openings(msgspec.Struct, eq=False):
             if buf.startswith(NULL, j):
                 return i
             found = MORE
-        for suffix in plan.suffixes:
+        suffixes = plan.calls.suffixes
+        if not form.suffix:
+            blocks = plan.calls.blocks if o.block is None else [o.block]
+            suffixes = [*suffixes, *(b.suffix for b in blocks)] if all(b.suffix.worded for b in blocks) else suffixes
+        for suffix in suffixes:
             r = self.look.stands(suffix, j)
             if r >= 0:
                 return i
@@ -195,21 +207,36 @@ class Openings(msgspec.Struct, eq=False):
 
     def wrapped(self, i: int) -> int:
         """Under a named choice: whether the object is a call (name, then arguments), not arguments: 1, 0, `MORE`."""
+        name = json.dumps(self.named)
+        return self._spells(i, ('"name"',), (":",), (name,), (",",), ('"arguments"', '"parameters"'), (":",))
+
+    def _is_native(self, o: Opening, i: int) -> int:
+        """The same of the object as the dialect writes it without a marker: `_NATIVE`, 0, `MORE`."""
+        if self.names is None or self.named not in self.names:
+            return 0
+        edge = (m for m in self.look.outline.edge if isinstance(m, Opening) and text(m.pattern) == text(o.pattern))
+        forms = (m.form for m in edge if m.form is not None and not m.form.forced)
+        found = [self._spells(i, *_spelling(f.shape, self.named)) for f in forms if f.shape is not None]
+        return _NATIVE if 1 in found else MORE if MORE in found else 0
+
+    def _spells(self, i: int, *expected: tuple[str, ...]) -> int:
+        """Whether one text of each of these is at ``i``, white space aside: 1, 0, `MORE`. Of none: any short value."""
         buf = self._tape.buf
-        for expected in (
-            ('"name"',),
-            (":",),
-            (json.dumps(self.named),),
-            (",",),
-            ('"arguments"', '"parameters"'),
-            (":",),
-        ):
-            i = skip_space(buf, i)
-            found = next((e for e in expected if buf.startswith(e, i)), None)
-            if found is None:
-                cut = any(e.startswith(buf[i:]) for e in expected) and not self._tape.final
-                return MORE if cut else 0
-            i += len(found)
+        for texts in expected:
+            j = skip_space(buf, i)
+            if j - i > MAX_SPACE:
+                return 0
+            i = j
+            if texts:
+                found = next((len(e) for e in texts if buf.startswith(e, i)), 0)
+                doubt = any(e.startswith(buf[i:]) for e in texts)
+            else:
+                m = _SHORT.match(buf, i)
+                found = 0 if m is None or m.end() == len(buf) else m.end() - i
+                doubt = _SHORT_MAYBE.match(buf, i) is not None
+            if not found:
+                return MORE if doubt and not self._tape.final else 0
+            i += found
         return 1
 
     def takes_name(self, form: Form, block: Block, name: str) -> bool:
@@ -237,7 +264,7 @@ class Openings(msgspec.Struct, eq=False):
     def opens_next(self, i: int, *, inside: bool = False) -> int:
         """Whether another call begins at ``i``, where a block is open (``inside``) or not: 1, 0, or `MORE`."""
         more = False
-        for o in self.look.plan.next_inside if inside else self.look.plan.next_calls:
+        for o in self.look.plan.calls.following_inside if inside else self.look.plan.calls.following:
             r = self.match(o, i, edge=False).end
             if r >= 0:
                 return 1
@@ -248,7 +275,7 @@ class Openings(msgspec.Struct, eq=False):
         """``i`` if what is there may follow a call: its block's closing (unless closed), another call, the end."""
         tape = self._tape
         j = skip_separators(tape.buf, i)
-        separator = self.look.plan.separator
+        separator = self.look.plan.calls.separator
         if separator and j < len(tape.buf):
             r = self.look.stands(separator, j)
             if r == MORE and not tape.final:
@@ -283,15 +310,15 @@ class Openings(msgspec.Struct, eq=False):
         """Where a marker of a kind that is at ``i`` ends; ``inside``: in the arguments of a call."""
         look = self.look
         if kind == CALL_END:
-            return look.first(look.plan.suffixes, i)
+            return look.first(look.plan.calls.suffixes, i)
         if kind == BLOCK_END:
-            return look.first([b.suffix for b in look.plan.block_suffixes], i)
+            return look.first([b.suffix for b in look.plan.calls.block_suffixes], i)
         return look.end_here(i) if kind == END else self._another(i, inside=inside)
 
     def _another(self, i: int, *, inside: bool) -> int:
         """``i`` if another call begins there, in the arguments of one (``inside``) or behind one; `NO`; `MORE`."""
         found = NO
-        for form in () if inside else self.look.plan.forms:
+        for form in () if inside else self.look.plan.calls.forms:
             r = self.look.stands(form.opening, i)
             if r >= 0 and form.marked:
                 return i
@@ -304,7 +331,11 @@ class Openings(msgspec.Struct, eq=False):
     def string_ends(self) -> Scan | None:
         """The text that may end an open string, if there is one."""
         plan = self.look.plan
-        return plan.string_ends if plan.policy.markers_in_strings == "end" and plan.string_ends.markers else None
+        return (
+            plan.calls.string_ends
+            if plan.policy.markers_in_strings == "end" and plan.calls.string_ends.markers
+            else None
+        )
 
     def ends_string(self, scan: Scan, p: int, m: re.Match[str]) -> int:
         """Where the closing that may be at ``p``, found as ``m``, ends, if it ends an open string and the call."""
@@ -336,3 +367,18 @@ class Openings(msgspec.Struct, eq=False):
                     return i, r
             i += 1
         return end, NO
+
+
+def _spelling(shape: ObjectShape, name: str) -> Iterator[tuple[str, ...]]:
+    """What an object of a call with this name begins with, up to its arguments; nothing: any short value."""
+    quote, written = shape.quote, json.dumps(name)[1:-1]
+    if shape.name_is_key:
+        yield from ((f"{quote}{written}{quote}",), (":",), ("{",))
+        return
+    for n, (key, role) in enumerate(shape.keys):
+        if n:
+            yield (",",)
+        yield from ((f"{quote}{key}{quote}",), (":",))
+        if role == "arguments":
+            return
+        yield (f"{quote}{written}{quote}",) if role == "name" else ()

@@ -72,7 +72,7 @@ class Parser:
         if tokenizer is not None and not hasattr(tokenizer, "decode"):
             raise wrong_type("tokenizer", tokenizer, "a tokenizer (an object with a `decode` method), or None")
         plan, request = _asked(dialect, tools, tool_choice, policy, ids)
-        calls = bool(plan.forms) and request.kind != "none" and (request.tools is None or bool(request.tools))
+        calls = bool(plan.calls.forms) and request.kind != "none" and (request.tools is None or bool(request.tools))
         tape = self._tape = Tape()
         ledger = Ledger(tape)
         look = Lookout(plan, plan.reading if calls else plan.plain, tape, ledger)
@@ -334,7 +334,7 @@ class Parser:
         at = self._tape.end
         if is_marker(literal, plan):
             machine.look.mark(at)
-            if machine.calls.call is not None and closes(literal, plan):
+            if machine.look.counted and machine.calls.call is not None and closes(literal, plan):
                 machine.end_string()
         if foreign and machine.calls.call is None:
             machine.ledger.foreign(at, at + len(literal))

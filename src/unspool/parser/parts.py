@@ -160,7 +160,7 @@ class Parts(msgspec.Struct, eq=False):
         self.settle_thought()
 
     def leave_block(self) -> None:
-        self.margin = self._plan.block_trail
+        self.margin = self._plan.calls.block_trail
         if self._ledger.paused:
             self._at.go(State.RESUMING)
         elif self._ledger.thinking:

@@ -84,13 +84,13 @@ class Prose(Steps):
                 maybe.append(None if match is None else match.fields.get("name"))
         if not self._parts.seen and not self._ledger.spoken:
             # A closing of reasoning at the very start closes an empty one.
-            r = self._look.soonest([o.pattern for o in self._plan.reasoning_ends], i)
+            r = self._look.soonest([o.pattern for o in self._plan.reasoning.ends], i)
             if r == MORE:
                 return MORE
             if r >= 0:
                 tape.move(r)
                 self._ledger.markup(tape.here)
-                self._parts.leaves(self._plan.reasoning_trail)
+                self._parts.leaves(self._plan.reasoning.trail)
                 return r
         if weak is not None and all(name == weak[1].fields.get("name") for name in maybe):
             return self._begin_call(weak[0], i, weak[1])
@@ -133,7 +133,7 @@ class Prose(Steps):
             ledger.notice("hold_overflow", "white space")
         else:
             more = False
-            for o in self._plan.resuming:
+            for o in self._plan.reasoning.resuming:
                 if isinstance(o, Opening) and o.kind == CALL:
                     match = self._openings.match(o, j, edge=False)
                     r = match.end
@@ -156,7 +156,7 @@ class Prose(Steps):
         if o.kind == REASONING_END:
             self._ledger.markup(self._tape.base + end)
             self._parts.end_turn(end)
-            self._parts.leaves(self._plan.reasoning_trail)
+            self._parts.leaves(self._plan.reasoning.trail)
         else:
             self._parts.begin(o, i, end)
 
@@ -167,7 +167,7 @@ class Prose(Steps):
         self._ledger.text(tape.base + p - take)
         self._parts.end_reasoning(tape.base + end)
         tape.move(end)
-        self._parts.leaves(self._plan.reasoning_trail)
+        self._parts.leaves(self._plan.reasoning.trail)
 
     def region(self) -> Region:
         """The markers that count in the text that is read."""
@@ -232,7 +232,7 @@ class Prose(Steps):
             elif not look.outline.calls:
                 r = look.stands(o.pattern, p)
                 if r >= 0 and o.form and not look.quoted(p):
-                    look.spare(p, o.form.suffix or o.block.suffix if o.block else o.form.suffix)
+                    self._spare(o, p)
                     return NO
             else:
                 match = self._openings.match(o, p, edge=False)
@@ -272,7 +272,7 @@ class Prose(Steps):
         if o.kind == REASONING:
             text = self._plan.policy.reasoning_in_content == "text"
             if text or self._tape.base + p < look.thoughts_from:
-                look.spare(p, *(e.pattern for e in self._plan.reasoning_ends))
+                look.spare(p, *(e.pattern for e in self._plan.reasoning.ends))
                 return NO
         counts = look.outline.calls or o.kind not in (END, FRAME_END) or not look.is_spared(p)
         return end if counts else NO
@@ -435,7 +435,7 @@ class Prose(Steps):
                     return self._too_long()
                 if r >= 0 and not (o.kind in (CALL, REASONING) and look.quoted(p)):
                     if o.kind == REASONING_END:
-                        self._parts.begin_reasoning(self._ledger.at, self._plan.reasoning_lead)
+                        self._parts.begin_reasoning(self._ledger.at, self._plan.reasoning.lead)
                     else:
                         self._at.go(State.EDGE)
                     return True
@@ -448,9 +448,15 @@ class Prose(Steps):
         self._at.go(State.EDGE)
         return True
 
+    def _spare(self, o: Opening, i: int) -> None:
+        """The call that opens at ``i`` is text, and so are its closing and its block's."""
+        closings = (o.form and o.form.suffix, o.block and o.block.suffix)
+        self._look.spare(i, *(c for c in closings if c))
+
     def _begin_call(self, o: Marker, i: int, match: Match) -> int:
-        if self._calls.refused(i):
-            return NO
         assert isinstance(o, Opening)
+        if self._calls.refused(i):
+            self._spare(o, i)
+            return NO
         self._calls.open(o, i, match)
         return match.end

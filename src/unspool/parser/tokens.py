@@ -102,4 +102,4 @@ def is_marker(literal: str, plan: Plan) -> bool:
 
 def closes(literal: str, plan: Plan) -> bool:
     """Whether something that closes a call, a block or the turn begins with an added token."""
-    return any(p.first.startswith(literal) for p in (*plan.closings, *(o.pattern for o in plan.ends)))
+    return any(p.first.startswith(literal) for p in (*plan.calls.closings, *(o.pattern for o in plan.ends)))

@@ -96,9 +96,9 @@ def _object(form: Form, marked: bool, names: Container[str] | None, text: str, i
 
 def _markup(plan: Plan, schema: Schema | None, form: Form, text: str, i: int, fields: dict[str, str]) -> _Inside | None:
     """A call whose arguments are strings, numbers or booleans, each in markup of its own."""
-    if schema is None or plan.items or plan.comma or plan.quoted or not form.suffix:
+    if schema is None or plan.arguments.items or plan.arguments.comma or plan.arguments.quoted or not form.suffix:
         return None
-    parameter = plan.parameters[0]  # the most literal one, which counts before the others
+    parameter = plan.arguments.parameters[0]  # the most literal one, which counts before the others
     plain = parameter.plain()
     header = i
     arguments: dict[str, str] = {}

@@ -2,7 +2,10 @@
 
 FastDeploy makes parsers with the tokenizer alone. One reasoning parser serves all requests, and a tool parser is made
 for each. Both are given the whole output, and no call says that an output is over: what may still become a marker
-is sent with the end-of-sequence token, whose id is looked for.
+is sent with the end-of-sequence token, whose id is looked for, or with a piece without ids, which is what is left of
+the last one in versions that take that token away.
+
+Only pieces come with ids, whole outputs do not: so that both are read alike, text is read.
 """
 
 import json
@@ -87,12 +90,15 @@ class _Half:
     def _reader(self, tools: Any, stage: Stage | None, choice: Any = "auto") -> Reader:
         return reader_of(self.dialect, self.tokenizer, tools=tools, tool_choice=choice, stage=stage)
 
-    def _feed(self, reader: Reader, text: str, ids: Sequence[int]) -> Delta:
-        """The next piece; the end of the sequence closes the output, and what follows is nothing."""
+    def _feed(self, reader: Reader, text: str, ids: Sequence[int], before: Sequence[int] = ()) -> Delta:
+        """The next piece, after the ids ``before`` it.
+
+        The end of the sequence closes the output, and so does a piece without ids; what follows is nothing.
+        """
         if reader.closed:
             return Delta()
         delta = reader.feed(text)
-        if getattr(self.tokenizer, "eos_token_id", None) in ids:
+        if getattr(self.tokenizer, "eos_token_id", None) in ids or (before and not ids):
             reader.join(delta, reader.close())
         return delta
 
@@ -136,7 +142,7 @@ class ReasoningHalf(_Half):
 
         Args:
             model_output: all of it.
-            request: for its tools; without any, markup of calls is content.
+            request: for its tools; with none, markup of calls is content. Where it does not say, it may have any.
             model_status: where the output begins, as `get_model_status` has it.
             output_stage: the RFC's word for it.
 
@@ -144,7 +150,7 @@ class ReasoningHalf(_Half):
             ValueError: the status is unknown.
         """
         stage = stage_of(output_stage or model_status)
-        delta = self._reader(tools_of(_field(request, "tools")), stage).whole(model_output)
+        delta = self._reader(_tools(request), stage).whole(model_output)
         return delta.reasoning, delta.content
 
     def extract_reasoning_content_streaming(
@@ -164,16 +170,21 @@ class ReasoningHalf(_Half):
         The host does not say which request a piece belongs to: streams are distinguished by their text so far. Two
         requests of one text are read alike; the second to go on is read again from its beginning.
 
+        Where the prompt leaves open how the output begins, it is content unless it opens reasoning: as no call ends a
+        stream, what waits for a closing marker would be lost where none comes.
+
         Raises:
             ValueError: the status is unknown.
         """
         stage = stage_of(output_stage or model_status)
+        if stage is None and self.dialect.stage is Stage.UNDECIDED:
+            stage = Stage.CONTENT
         reader = self._streams.pop((stage, previous_text), None) if previous_text else None
         if reader is None:
             reader = self._reader(None, stage)
             if previous_text:
                 self._feed(reader, previous_text, previous_token_ids)
-        delta = self._feed(reader, delta_text, delta_token_ids)
+        delta = self._feed(reader, delta_text, delta_token_ids, previous_token_ids)
         if not reader.closed:
             self._streams[stage, current_text] = reader
             if len(self._streams) > MAX_STREAMS:
@@ -185,7 +196,8 @@ class ToolHalf(_Half):
     """FastDeploy's tool parser.
 
     It is given the output with its reasoning, and only ``enable_thinking`` says where that begins, which the
-    host writes into the request; without that, the output itself decides.
+    host writes into the request; without that, the output itself decides. Some versions of the host give it the
+    response instead of the request: then any tool may be called.
     """
 
     make_calls: ClassVar[Callable[[Delta], Any]]
@@ -228,7 +240,7 @@ class ToolHalf(_Half):
         """
         if self._stream is None:
             self._stream = self._read(request, output_stage or model_status)
-        delta = self._feed(self._stream, delta_text, delta_token_ids)
+        delta = self._feed(self._stream, delta_text, delta_token_ids, previous_token_ids)
         self.current_tool_id = note_calls(self._stream, delta, self.prev_tool_call_arr, self.streamed_args_for_tool)
         self.current_tool_name_sent = self.current_tool_id >= 0
         return type(self).make_delta(delta if delta.calls else Delta())
@@ -278,14 +290,20 @@ class ToolHalf(_Half):
         if stage is None and self.dialect.reasoning:
             thinks = _field(request, "enable_thinking")
             stage = Stage.UNDECIDED if thinks is None else Stage.REASONING if thinks else Stage.CONTENT
-        tools = tools_of(_field(request, "tools"))
+        tools = _tools(request)
         choice = tool_choice_of(_field(request, "tool_choice")) if tools else "auto"
         return self._reader(tools, stage, choice)
 
 
-def _field(request: Any, name: str) -> Any:
+def _field(request: Any, name: str, default: Any = None) -> Any:
     """A field of a request, which may be a dict."""
-    return request.get(name) if isinstance(request, Mapping) else getattr(request, name, None)
+    return request.get(name, default) if isinstance(request, Mapping) else getattr(request, name, default)
+
+
+def _tools(request: Any) -> list[Any] | None:
+    """A request's tools; ``None`` where nothing is said about them."""
+    tools = _field(request, "tools", ...)
+    return None if tools is ... else tools_of(tools)
 
 
 # --- registration -----------------------------------------------------------------------------------------------------

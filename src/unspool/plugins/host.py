@@ -11,6 +11,8 @@ from functools import cache, lru_cache
 from importlib import metadata
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from .. import (
     ContentDelta,
     Dialect,
@@ -36,6 +38,7 @@ __all__ = [
     "dialect_of",
     "environment_policy",
     "foreign_tokens",
+    "ids_policy",
     "names",
     "openings",
     "reasoning_closed",
@@ -204,6 +207,17 @@ def environment_policy() -> Policy | None:
     """
     given = os.environ.get(POLICY, "").strip()
     return _policy(given) if given else None
+
+
+def ids_policy() -> Policy:
+    """The policies of the environment for outputs whose token ids are known: text that only spells a special token is
+    text, unless they say otherwise.
+
+    Raises:
+        ValueError: as `environment_policy` does.
+    """
+    policy = environment_policy() or Policy()
+    return policy if policy.text_markers is not None else msgspec.structs.replace(policy, text_markers="ignore")
 
 
 @cache

@@ -15,14 +15,17 @@ import msgspec
 
 from .. import Dialect
 from ..dialect.plan import compile_plan
+from ..parser.prompt import decode_ids
 from ..parser.tokens import is_marker
 from ..tokens import Detokenizer, added_tokens
 from .host import remembered
 
-__all__ = ["Pairing", "Special", "special_of"]
+__all__ = ["Pairing", "Special", "exact_text", "special_of"]
 
 _SLACK: Final = 4
 """By how many characters the text of ids may differ from the text that came with them."""
+_SHORTEST: Final = 3
+"""How long a special token is that can be told from text."""
 _LOOK: Final = 64
 """How many characters, and ids, tell whether text and ids belong together."""
 _BROKEN: Final = "\ufffd"
@@ -35,11 +38,14 @@ class Special(msgspec.Struct, frozen=True):
         literals: the text of each, by its id.
         ids: the ids.
         markers: the text of those that are in a template of the dialect, or part of one.
+        spelled: matches text that spells one of those; ``None`` where there are none. Words and short ones do not
+            count, which are in names and in other text, too.
     """
 
     literals: dict[int, str]
     ids: frozenset[int]
     markers: tuple[str, ...]
+    spelled: "re.Pattern[str] | None" = None
 
 
 _known: "weakref.WeakKeyDictionary[Any, dict[str, Special | None]]" = weakref.WeakKeyDictionary()
@@ -65,7 +71,26 @@ def _special_of(d: Dialect, tokenizer: Any, foreign: "re.Pattern[str] | None") -
     markers = {i: text for text, i in added.items() if text.strip() and is_marker(text, plan)}
     others = {i: text for text, i in added.items() if foreign is not None and foreign.fullmatch(text)}
     literals = others | markers
-    return Special(literals, frozenset(literals), tuple(markers.values()))
+    told = sorted((t for t in markers.values() if len(t) >= _SHORTEST and not t.isalnum()), key=len, reverse=True)
+    spelled = re.compile("|".join(map(re.escape, told))) if told else None
+    return Special(literals, frozenset(literals), tuple(markers.values()), spelled)
+
+
+def exact_text(ids: Sequence[int], tokenizer: Any, special: Special | None) -> str:
+    """The text of ids, without what only spells a special token."""
+    spelled = None if special is None else special.spelled
+    if spelled is None:
+        return decode_ids(tokenizer, ids)
+    decoder = Detokenizer(tokenizer)
+    found: list[str] = []
+    run: list[str] = []
+    for token in ids:
+        text, literal = decoder.push(token)
+        run.append(text)
+        if literal:
+            found += [spelled.sub("", "".join(run)), literal]
+            run = []
+    return "".join([*found, spelled.sub("", "".join(run) + decoder.flush()[0])])
 
 
 class Pairing:
@@ -75,10 +100,12 @@ class Pairing:
         special: see `special_of`.
         tokenizer: the host's.
         lags: whether text may come later than its ids, and end before them: the request has stop strings.
+        constrained: see `Ids`.
     """
 
-    def __init__(self, special: Special, tokenizer: Any, *, lags: bool = False) -> None:
+    def __init__(self, special: Special, tokenizer: Any, *, lags: bool = False, constrained: bool = False) -> None:
         self.markers = special.markers
+        self.constrained = constrained
         self._special = special
         self._ids = special.ids
         self._decoder = Detokenizer(tokenizer)

@@ -13,7 +13,6 @@ from .. import (
     Event,
     Markup,
     Notice,
-    Policy,
     ReasoningDelta,
     ReasoningEnd,
     ReasoningStart,
@@ -23,7 +22,7 @@ from .. import (
     ToolCallStart,
 )
 from ..parser.paired import PairedParser
-from .host import environment_policy, foreign_tokens
+from .host import environment_policy, foreign_tokens, ids_policy
 from .pairing import Pairing, special_of
 
 __all__ = ["CallDelta", "Delta", "Ids", "Keep", "Reader", "note_calls", "reader_of"]
@@ -65,7 +64,7 @@ class Ids(msgspec.Struct, frozen=True):
 
     Attributes:
         lag: text may come later than its ids, and end before them: there are stop strings.
-        constrained: a grammar wrote the output, which is one of text: what spells a marker is one.
+        constrained: a grammar wrote what is behind the reasoning, and it is one of text: what spells a marker is one.
     """
 
     lag: bool = False
@@ -77,7 +76,8 @@ def reader_of(
 ) -> "Reader":
     """A reader of one output, under the policies of the environment.
 
-    Ids that come with the text are looked at where the policy ``text_markers`` is set.
+    Where ids come with the text, text that only spells a special token is text, unless the policy ``text_markers`` says
+    otherwise, or a grammar wrote it.
 
     Args:
         d: what is read.
@@ -89,16 +89,15 @@ def reader_of(
     Raises:
         ValueError, TypeError: a policy or an option is wrong.
     """
-    policy = environment_policy() or Policy()
+    policy = environment_policy()
     foreign = pairing = None
     if tokenizer is not None:
         foreign = foreign_tokens(d, tokenizer)
-    if ids is not None and policy.text_markers is not None:
+    if ids is not None:
         special = special_of(d, tokenizer, foreign)
         if special is not None:
-            pairing = Pairing(special, tokenizer, lags=ids.lag)
-            if ids.constrained:
-                policy = msgspec.structs.replace(policy, text_markers="accept")
+            pairing = Pairing(special, tokenizer, lags=ids.lag, constrained=ids.constrained)
+            policy = ids_policy()
     return Reader(PairedParser(d, policy=policy, **options), foreign=foreign, keep=keep, pairing=pairing)
 
 
@@ -124,7 +123,8 @@ class Reader:
         self._foreign = foreign
         self._pairing = pairing
         self._paired = False  # text and ids are known to belong together
-        self._early: list[int] = []  # ids before any text
+        self._early: list[int] = []  # ids before any text but white space
+        self._blank_start = ""  # that white space
         self._keep = keep
         self._feed = parser.feed
         self._flows = keep is not Keep.CALLS  # what is only more of a call's arguments needs no look
@@ -170,14 +170,16 @@ class Reader:
         """Text whose special tokens are known by ids; without ids, or with others than its own, text alone counts."""
         if not self._paired:
             self._early += ids
-            if not text and not self.closed:
+            self._blank_start += text
+            if not self._blank_start.strip() and (self._early or not text) and not self.closed:
                 return Delta()
+            text, self._blank_start = self._blank_start, ""
             ids, self._early = self._early, []
             if not ids or not pairing.agree(text, ids):
                 self._pairing = None
                 return self.take(text)
             self._paired = True
-            self.parser.know_tokens(pairing.markers)
+            self.parser.know_tokens(pairing.markers, constrained=pairing.constrained)
             if pairing.plain(ids):
                 return self.take(text, ids)
         delta = Delta()
@@ -205,7 +207,7 @@ class Reader:
         self.closed = True
         delta = Delta()
         if self._pairing is not None:
-            delta = self.feed("") if self._early else delta
+            delta = self.feed("") if self._early or self._blank_start else delta
             self._add(delta, self._pairing.rest())
         self.join(delta, self._delta("", self.parser.close(finish_reason)))
         return delta

@@ -7,9 +7,9 @@ vLLM composes each request's parser of two halves, and hands text from the first
 reasoning half passes everything on, and the half of calls reads all of it: framing that belongs to both stays whole.
 The halves are made one after the other in one thread with one tokenizer, which is how they find each other.
 
-What is read is the text; where the policy ``text_markers`` is set, ids tell its special tokens, in pieces and whole
-alike: see `pairing`. vLLM's parser of two halves keeps the ids of a whole output to itself, so the class it composes
-of ours is made to hand them on. Ids also decide where the prompt ends, and count tokens.
+What is read is the text, and ids tell its special tokens, in pieces and whole alike: see `pairing`. vLLM's parser of
+two halves keeps the ids of a whole output to itself, so the class it composes of ours is made to hand them on. Ids also
+decide where reasoning ends (`following`), and count tokens.
 """
 
 import threading
@@ -25,10 +25,9 @@ from .. import (
     ToolCallDelta,
     ToolStrictLevel,
     constrain,
-    detect_stage,
     get_dialect,
 )
-from ..parser.prompt import decode_ids
+from .following import Following, prompt_text
 from .host import (
     AUTO,
     PREFIX,
@@ -36,9 +35,8 @@ from .host import (
     content_ids,
     dialect_for,
     dialect_of,
+    ids_policy,
     names,
-    openings,
-    reasoning_closed,
     registered,
     tool_choice_of,
     tools_of,
@@ -48,8 +46,6 @@ from .reader import CallDelta, Delta, Ids, Keep, Reader, note_calls, reader_of
 __all__ = ["ReasoningHalf", "ToolHalf", "register"]
 
 WRITTEN_FOR: Final = "0.33"
-_TAIL: Final = 24
-"""How many ids are looked at for a marker that new ids complete."""
 
 _made = threading.local()
 
@@ -79,6 +75,7 @@ class ReasoningHalf:
         self._prompt: list[int] | None = None
         self._reader: Reader | None = None
         self._ended = False
+        self._following: Following | None = None
         _made.half = weakref.ref(self)
 
     @property
@@ -88,7 +85,7 @@ class ReasoningHalf:
         With thinking on or unknown, whether the prompt opened the thought cannot be known: the output itself decides.
         """
         if self._prompt is not None:
-            return {"prompt": decode_ids(self.tokenizer, self._prompt)}
+            return {"prompt": prompt_text(self.dialect, self._prompt, self.tokenizer)}
         if self._thinking is False:
             return {"stage": Stage.CONTENT}
         if self.dialect.stage is Stage.CONTENT and self.dialect.reasoning:
@@ -118,20 +115,20 @@ class ReasoningHalf:
 
         Where it neither began nor ended it is still to come, unless thinking is off.
         """
-        if not self.dialect.reasoning or self._thinking is False:
-            return True
-        ids = list(input_ids)
-        stage = detect_stage(self.dialect, ids, tokenizer=self.tokenizer)
-        if stage is not Stage.CONTENT:
-            return stage is Stage.TOOL_CALL
-        return reasoning_closed(self.dialect, ids, self.tokenizer)
+        return not self._may_reason or self._follow().over(input_ids)
 
     def is_reasoning_end_streaming(self, input_ids: Sequence[int], delta_ids: Iterable[int]) -> bool:
         """Whether the newest ids end the reasoning."""
-        recent = list(input_ids[-_TAIL - len(list(delta_ids)) :])
-        text = self.tokenizer.decode(recent, skip_special_tokens=False)
-        marks = [end for _, end in closings(self.dialect)] + list(openings(self.dialect))
-        return any(mark and mark in text for mark in marks) and self.is_reasoning_end(input_ids)
+        return not self._may_reason or self._follow().ends(input_ids, len(list(delta_ids)))
+
+    @property
+    def _may_reason(self) -> bool:
+        return bool(self.dialect.reasoning) and self._thinking is not False
+
+    def _follow(self) -> Following:
+        if self._following is None:
+            self._following = Following(self.dialect, self.tokenizer, ids_policy())
+        return self._following
 
     def has_engine_confirmed_reasoning_end(self) -> bool:
         """Whether what follows goes to the half of calls: if that is ours at once, else after the reasoning."""
@@ -141,11 +138,11 @@ class ReasoningHalf:
         """The ids after the reasoning."""
         if self.mate is not None:
             return list(input_ids)
-        return content_ids(self.dialect, input_ids, self.tokenizer, self.beginning)
+        return content_ids(self.dialect, input_ids, self.tokenizer, {**self.beginning, "policy": ids_policy()})
 
     def count_reasoning_tokens(self, token_ids: Sequence[int]) -> int:
         """How many of an output's ids are reasoning, without markers."""
-        parser = Parser(self.dialect, **{**self.beginning, "tokenizer": self.tokenizer})
+        parser = Parser(self.dialect, **self.beginning, policy=ids_policy(), tokenizer=self.tokenizer)
         parser.feed_tokens(token_ids)
         parser.close()
         return parser.message.reasoning_tokens or 0

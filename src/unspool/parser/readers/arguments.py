@@ -279,5 +279,5 @@ def literal_of(openings: Openings, c: str, syntax: Syntax) -> LiteralReader | Un
     plan = openings.look.plan
     root = Root.KEYWORDS if c == "(" else Root.OBJECT
     return LiteralReader(
-        syntax, root, repair=repair, quote=plan.dialect.quote, stops=plan.recover.at if repair else None
+        syntax, root, repair=repair, quote=plan.dialect.codec.quote, stops=plan.calls.recover.at if repair else None
     )

@@ -82,7 +82,7 @@ class BrokenReader:
             i = self._string_over(i)
             if i < 0:
                 return False
-        recover = self._openings.look.plan.recover
+        recover = self._openings.look.plan.calls.recover
         pos = i
         while True:
             # A stretch at a time: brackets mostly end the call long before the next marker.
@@ -188,7 +188,7 @@ class BrokenReader:
         """Whether the call ends at ``i``: where what ends it ends, `NO`, or `MORE`."""
         openings = self._openings
         found = NO
-        for o in openings.look.plan.recover.markers:
+        for o in openings.look.plan.calls.recover.markers:
             if isinstance(o, Opening) and o.kind == CALL:
                 r = openings.match(o, i, edge=False).end
             else:

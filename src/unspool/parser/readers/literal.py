@@ -46,6 +46,7 @@ __all__ = ["DONE", "ERROR", "MAX_DEPTH", "STRING", "VALUE", "LiteralReader", "Ro
 _DIGITS = Prefix(r"[0-9]*+")
 _WORD = Regex(r"[A-Za-z_][A-Za-z_0-9]*+")
 _EXPONENT = Regex(r"[eE][+-]?[0-9]++")
+_JSON_SPACE = Regex(r"[ \t\n\r]*+")
 _BARE_KEY = Prefix(r"[^:,{}\[\]]*+")
 
 _PAIRS = frozenset(("{}", "[]", "t)", "s}"))
@@ -85,7 +86,9 @@ class LiteralReader(Strings):
                 if c <= " " or c > "\x7f":
                     k = how.space.match(text, i).end()
                     if k > i:
-                        if self._pending:
+                        if how.repair and not _JSON_SPACE.fullmatch(text, i, k):
+                            self._mend_space(text, i, k)
+                        elif self._pending:
                             self._pending += text[i:k]
                             self._mark = k
                         elif not how.keep:
@@ -113,6 +116,17 @@ class LiteralReader(Strings):
         if doubt.since >= 0 and doubt.dropping < 0 and doubt.read(i):
             self._overflows()
         return i
+
+    def _mend_space(self, text: str, i: int, k: int) -> None:
+        """White space at ``text[i:k]`` that is not all JSON's becomes spaces."""
+        mended = "".join(c if c in " \t\n\r" else " " for c in text[i:k])
+        self._mended("white space")
+        if self._pending:
+            self._pending += mended
+        else:
+            self._flush(text, i)
+            self.out.append(mended)
+        self._mark = k
 
     def close_all(self) -> str:
         """The JSON text that would close what is open: the repair of a value that its call's end marker cuts.

@@ -109,7 +109,7 @@ class MarkupReader:
 
     def _awaited(self) -> Awaited | None:
         level = self.containers.levels[-1]
-        return self._openings.look.plan.awaited(level.parameter, self._children(level))
+        return self._openings.look.plan.arguments.awaited(level.parameter, self._children(level))
 
     # -- arguments that are whole -----------------------------------------------------------------------------------
 
@@ -163,21 +163,22 @@ class MarkupReader:
     def _between(self) -> bool:
         tape = self._tape
         found = self._scalar(tape.buf, tape.i)
-        if found is not None:
-            if self._take_scalar(*found):
-                return True
-            if len(tape.buf) - tape.i <= _WAITING and not tape.final:
-                awaited = self._awaited()
-                waits = None if awaited is None else awaited.whole(found[0])
-                if waits is not None and waits.fullmatch(tape.buf, tape.i):
-                    return False
+        if found is not None and self._take_scalar(*found):
+            return True
         look = self._openings.look
         plan = look.plan
         buf = tape.buf
         i = skip_space(buf, tape.i)
+        if len(buf) - tape.i <= _WAITING and not tape.final and not look.by_ids:
+            awaited = self._awaited()
+            waits = None if awaited is None else awaited.between if found is None else awaited.whole(found[0])
+            if waits is not None and waits.fullmatch(buf, tape.i):
+                if found is None:
+                    tape.move(i)
+                return False
         level = self.containers.levels[-1]
-        if plan.comma and not level.empty:
-            r = look.stands(plan.comma, i)
+        if plan.arguments.comma and not level.empty:
+            r = look.stands(plan.arguments.comma, i)
             if r >= 0:
                 i = skip_space(buf, r)
             elif r == MORE and i < len(buf):
@@ -195,7 +196,7 @@ class MarkupReader:
                 return True
             more = r == MORE
         else:
-            r = look.first(plan.suffixes, i)
+            r = look.first(plan.calls.suffixes, i)
             if r >= 0:
                 tape.move(i)
                 return self._end()
@@ -238,8 +239,12 @@ class MarkupReader:
         """How what lies in a container is written; a list's elements at times have names of their own."""
         plan = self._openings.look.plan
         if level.bracket == "{":
-            return plan.parameters
-        return plan.items if level.parameter is None or not level.children else [*plan.items, *plan.parameters]
+            return plan.arguments.parameters
+        return (
+            plan.arguments.items
+            if level.parameter is None or not level.children
+            else [*plan.arguments.items, *plan.arguments.parameters]
+        )
 
     def _end(self) -> bool:
         self.containers.end(self._tape.here)
@@ -313,7 +318,7 @@ class MarkupReader:
         buf = tape.buf
         i = tape.i
         n = len(buf)
-        if plan.items and value.kind is not Kind.STRING:
+        if plan.arguments.items and value.kind is not Kind.STRING:
             r = self._nested(value)
             if r != NO:
                 return r == 1
@@ -321,10 +326,10 @@ class MarkupReader:
         k = 0
         while k < len(lead) and i + k < n and buf[i + k] == lead[k]:
             k += 1
-        if i + k == n and not tape.final and (k < len(lead) or plan.quoted):
+        if i + k == n and not tape.final and (k < len(lead) or plan.arguments.quoted):
             return False
         tape.move(i + k)
-        value.starts(line=k > 0 and buf[i + k - 1] == "\n", quoted=plan.quoted and buf.startswith('"', i + k))
+        value.starts(line=k > 0 and buf[i + k - 1] == "\n", quoted=plan.arguments.quoted and buf.startswith('"', i + k))
         self._place = Place.VALUE
         return True
 
@@ -341,7 +346,7 @@ class MarkupReader:
             return 0
         if own >= 0:
             return NO
-        for bracket, group in (("[", look.plan.items), ("{", look.plan.parameters)):
+        for bracket, group in (("[", look.plan.arguments.items), ("{", look.plan.arguments.parameters)):
             for p in group:
                 r = self._opens(p, j, {})
                 if r == MORE and not tape.final:
@@ -431,7 +436,7 @@ class MarkupReader:
         if r == MORE:
             return MORE
         found = NO
-        for suffix in plan.suffixes:
+        for suffix in plan.calls.suffixes:
             r = look.stands(suffix, p)
             if r >= 0:
                 r = r if certain else openings.follows_call(r)
@@ -439,7 +444,7 @@ class MarkupReader:
                     return p
             found = min(found, r)
         tape = self._tape
-        for block in plan.block_suffixes:
+        for block in plan.calls.block_suffixes:
             r = look.stands(block.suffix, p)
             if r >= 0:
                 j = skip_space(tape.buf, r)
@@ -456,10 +461,10 @@ class MarkupReader:
         level = self.containers.levels[-1]
         schema = level.schema
         starts_line = tape.buf[p - 1] == "\n" if p > tape.i else value.line_start
-        if schema is None or level.bracket == "[" or (plan.breaks and not starts_line):
+        if schema is None or level.bracket == "[" or (plan.arguments.breaks and not starts_line):
             return NO
         found = NO
-        for parameter in plan.parameters:
+        for parameter in plan.arguments.parameters:
             fields: dict[str, str] = {}
             r = self._opens(parameter, p, fields)
             if r >= 0 and fields["key"] not in level.given and schema.declares(fields["key"]):
@@ -476,8 +481,8 @@ class MarkupReader:
         j = skip_space(tape.buf, i)
         if j - i > MAX_SPACE:
             return NO
-        if plan.comma:
-            r = look.stands(plan.comma, j)
+        if plan.arguments.comma:
+            r = look.stands(plan.arguments.comma, j)
             if r >= 0:
                 j = skip_space(tape.buf, r)
             elif r == MORE and j < len(tape.buf):
@@ -486,7 +491,7 @@ class MarkupReader:
             return i if tape.ended else MORE
         level = self.containers.levels[-1]
         if level.parameter is None:
-            r = look.first([p.opening for p in plan.parameters], j)
+            r = look.first([p.opening for p in plan.arguments.parameters], j)
             if r < 0:
                 other = self._openings.behind(ARGUMENT_END, j)
                 r = other if other >= 0 else min(r, other)

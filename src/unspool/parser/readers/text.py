@@ -62,7 +62,7 @@ class TextReader:
         look = openings.look
         found = NO
         tried = NO  # forms that close alike end at one place
-        for suffix in look.plan.suffixes:
+        for suffix in look.plan.calls.suffixes:
             r = look.stands(suffix, p)
             if r >= 0 and r != tried:
                 tried = r

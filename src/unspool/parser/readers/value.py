@@ -204,8 +204,8 @@ class Value:
             return Held(json_string(unquoted(text)), text)
         else:
             kinds = self._kinds
-            decoded, fits = decode_marked(unquoted(text) if self._plan.quoted else text, kinds, self._marked)
-            if not text and self._plan.items and kinds is not None:
+            decoded, fits = decode_marked(unquoted(text) if self._plan.arguments.quoted else text, kinds, self._marked)
+            if not text and self._plan.arguments.items and kinds is not None:
                 # An empty container and an empty text look alike; the schema decides.
                 empty = "[]" if "array" in kinds.types else "{}" if "object" in kinds.types else ""
                 decoded, fits = (empty, True) if empty else (decoded, fits)

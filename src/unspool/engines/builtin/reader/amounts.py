@@ -8,10 +8,9 @@ from .assign import assign
 from .filling import Filling, named, own_parts, role
 from .message import Message, Span
 from .prompt import NUMERIC, Parameter
-from .spans import YEAR, codes, numbers, value_of, written
-from .words import BOUNDS, CURRENCIES, MONEY, SETS, UNITS, parts_of, stem
+from .spans import YEAR, addresses, codes, numbers, value_of, written
+from .words import BOUNDS, CURRENCIES, MONEY, SCALES, SETS, UNITS, parts_of, stem
 
-_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
 _JOINED: Final = re.compile(r"[$€£]?[\d.,]+([a-z]+)")
 _CLEAR: Final = 3
 _IN_UNITS: Final = re.compile(r"^(?:\w+ in |in )?([a-z]{3,12})(?:[ .,].*)?$|\bin ([a-z]{3,12})\b")
@@ -23,11 +22,14 @@ _LARGE: Final = 200
 
 def amounts(f: Filling) -> None:
     """Give numbers, lists of them, and codes."""
-    free = [s for s in numbers(f.message) if f.message.free(s)]
+    houses = {i for s in addresses(f.message) for i in range(s.first, s.last) if _on_a_street(f.message, s)}
+    free = [s for s in numbers(f.message) if f.message.free(s) and s.first not in houses]
     wanted = [p for p in f.left if p.type in NUMERIC]
     if wanted:
         free = _durations(f.message, free)
-    series = [p for p in f.left if p.type == "array" and (p.members in NUMERIC or named(p, SETS["series"]))]
+    series = [
+        p for p in f.left if p.type == "array" and (p.members in NUMERIC or (not p.inner and named(p, SETS["series"])))
+    ]
     if series and free:
         f.give(series[0], [value_of(s) for s in free])
         for s in free:
@@ -59,12 +61,23 @@ def _durations(m: Message, free: list[Span]) -> list[Span]:
         before = joined[-1] if joined else s
         if before is not s and s.first - before.last <= 2:
             larger, smaller = unit_of(m, before), unit_of(m, s)
-            if larger in _SECONDS and smaller in _SECONDS and _SECONDS[larger] > _SECONDS[smaller]:
-                total = float(before.value) * _SECONDS[larger] / _SECONDS[smaller] + float(s.value)
+            if (times := _times(larger, smaller)) > 1:
+                total = float(before.value) * times + float(s.value)
                 joined[-1] = Span(before.first, s.last, written(total))
                 continue
         joined.append(s)
     return joined
+
+
+def _times(larger: str | None, smaller: str | None) -> float:
+    """How many of one unit another is; zero where they do not measure the same."""
+    a, b = SCALES.get(larger or ""), SCALES.get(smaller or "")
+    return a[1] / b[1] if a and b and a[0] == b[0] else 0
+
+
+def _on_a_street(m: Message, s: Span) -> bool:
+    """Whether a house's number comes before the name of its street: *22 Baker Street*."""
+    return any(m.words[i].low in SETS["ways"] for i in range(s.first + 2, s.last))
 
 
 def _assigned(f: Filling, wanted: list[Parameter], free: list[Span]) -> None:
@@ -75,8 +88,8 @@ def _assigned(f: Filling, wanted: list[Parameter], free: list[Span]) -> None:
         if _evidence(f, p, s):
             m.take(m.span(_leading(m, s, _names_of(p)), s.first))
         unit, said = unit_named(p), unit_of(m, s)
-        if unit in _SECONDS and said in _SECONDS and unit != said:
-            s = s._replace(value=written(float(s.value) * _SECONDS[said] / _SECONDS[unit]))
+        if unit != said and (times := _times(said, unit)):
+            s = s._replace(value=written(float(s.value) * times))
         _give(f, p, s)
 
 
@@ -84,9 +97,9 @@ def _fits(f: Filling, p: Parameter, s: Span) -> float:
     """How well a number fits a parameter; zero where it does not."""
     m = f.message
     unit, said = unit_named(p), unit_of(m, s)
-    timed = unit in _SECONDS and said in _SECONDS
-    if (p.type == "integer" and not timed and not isinstance(value_of(s), int)) or (
-        unit and said and unit != said and not timed
+    times = _times(said, unit)
+    if (p.type == "integer" and not (float(s.value) * (times or 1)).is_integer()) or (
+        unit and said and unit != said and not times
     ):
         return 0
     sure = _evidence(f, p, s)
@@ -109,7 +122,7 @@ def _other_side(m: Message, p: Parameter, s: Span) -> bool:
 def _evidence(f: Filling, p: Parameter, s: Span) -> float:
     """What speaks for a number: a parameter's unit, a word of its name nearby, a bound, what is counted."""
     m = f.message
-    if (unit := unit_named(p)) and unit_of(m, s) == unit:
+    if (unit := unit_named(p)) and ((said := unit_of(m, s)) == unit or _times(said, unit)):
         return 5
     names = _names_of(p)
     if (d := _distance(m, s, names)) < _FAR:

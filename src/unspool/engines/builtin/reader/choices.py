@@ -1,6 +1,7 @@
 """Enumerations and switches."""
 
 import re
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from .filling import Filling, named, role
@@ -8,10 +9,12 @@ from .message import Message, Span
 from .prompt import NUMERIC, Parameter
 from .sides import sided
 from .spans import currencies, languages, units
-from .words import CHOICES, CURRENCIES, NUMBERS, OFF, SETS, STOP, UNITS, parts_of, stem
+from .words import CHOICES, CUES, CURRENCIES, NUMBERS, OFF, SETS, STOP, UNITS, parts_of, stem
 
 _MEANS: Final = re.compile(r"\b(\d{1,6}|[a-z]{3,5}) ?(?:=|is|means|for) ?(?:fully )?([a-z]{3,20})\b")
 """How a description explains a number."""
+_SHORTENED: Final = 3
+"""Letters of a shortened choice."""
 
 
 def choose(f: Filling) -> None:
@@ -58,18 +61,32 @@ def _choice(f: Filling, p: Parameter) -> Any:
         chosen = sided(m, spans, side) if spans else None
         if chosen is not None:
             return same[canonical(m.take(chosen))]
-    for choice in sorted(p.choices, key=lambda c: stem(str(c).lower()) in f.tool.name_words):
-        words = " ".join(re.findall(r"\w+", str(choice).lower().replace("_", " ")))
-        if (span := _said(m, words)) is not None:
-            m.take(span)
-            return choice
+    ordered = sorted(p.choices, key=lambda c: stem(str(c).lower()) in f.tool.name_words)
+    sides = CUES[side] if side and any(q.choices == p.choices for q in f.tool.parameters if q is not p) else []
+    for said in (_forms, _alike, _shortened):
+        for choice in ordered:
+            found = [s for s in _spans(m, _words(choice), said) if not sides or _led(m, s) in sides]
+            if found and (said is not _shortened or sum(_words(c).startswith(found[0].value) for c in ordered) == 1):
+                m.take(found[0])
+                return choice
     return None
+
+
+def _words(choice: Any) -> str:
+    return " ".join(re.findall(r"\w+", str(choice).lower().replace("_", " ")))
+
+
+def _led(m: Message, span: Span) -> str:
+    """The word before a choice, but for articles: *out of* my *savings*."""
+    i = span.first - 1
+    while m.has(i, SETS["determiners"] | {"of"}):
+        i -= 1
+    return m.words[i].low if i >= 0 else ""
 
 
 def _several(f: Filling, p: Parameter) -> list[Any]:
     """The choices that a message says, in its order."""
-    words = [(c, " ".join(re.findall(r"\w+", str(c).lower().replace("_", " ")))) for c in p.choices]
-    said = sorted((span.first, c, span) for c, w in words if (span := _said(f.message, w)) is not None)
+    said = sorted((span.first, c, span) for c in p.choices if (span := _said(f.message, _words(c))) is not None)
     for _, _, span in said:
         f.message.take(span)
     return [c for _, c, _ in said]
@@ -77,11 +94,42 @@ def _several(f: Filling, p: Parameter) -> list[Any]:
 
 def _said(m: Message, choice: str) -> Span | None:
     """Where a choice is: itself, a form of it, what else says it, or a unit that is the same."""
-    for phrase in (choice, stem(choice), choice.removesuffix("d"), f"{choice}s", *CHOICES.get(choice, ())):
+    return next((span for said in (_forms, _alike) for span in _spans(m, choice, said)), None)
+
+
+def _spans(m: Message, choice: str, said: Callable[[Message, str], Iterator[str]]) -> list[Span]:
+    """Where a choice is said in a way."""
+    found: list[Span] = []
+    for phrase in dict.fromkeys(said(m, choice)):
         if phrase and phrase != "a" and (phrase == choice or len(phrase) > 2):
-            for span in m.phrases.get(phrase, ()):
-                if m.free(span) and not (_asks(m, span) and phrase == choice):
-                    return span
+            spans = m.phrases.get(phrase, ())
+            found += [s for s in spans if m.free(s) and not (_asks(m, s) and phrase == choice)]
+    if said is _alike and not found and (unit := _unit(m, choice)) is not None:
+        found.append(unit)
+    return found
+
+
+def _forms(_: Message, choice: str) -> Iterator[str]:
+    """A choice, and forms of its words."""
+    yield from (choice, stem(choice), choice.removesuffix("d"), f"{choice}s")
+    if choice.endswith("y"):
+        yield f"{choice[:-1]}ies"
+
+
+def _alike(_: Message, choice: str) -> Iterator[str]:
+    """What else says a choice."""
+    yield from CHOICES.get(choice, ())
+
+
+def _shortened(m: Message, choice: str) -> Iterator[str]:
+    """Words of a message that a choice begins with: *prod*."""
+    for w in m.words:
+        if _SHORTENED <= len(w.low) < len(choice) - 1 and choice.startswith(w.low) and w.low not in SETS["function"]:
+            yield w.low
+
+
+def _unit(m: Message, choice: str) -> Span | None:
+    """Where the unit is that a choice is."""
     unit = UNITS.get(choice)
     for i, w in enumerate(m.words if unit else ()):
         clear = len(w.low) > 1 or w.text.isupper() or m.has(i - 1, SETS["degrees"])

@@ -4,14 +4,15 @@ from typing import Final
 
 from .amounts import amounts
 from .choices import choose
+from .evidence import persons, told, weighed
 from .filling import Filled, Filling, is_cased
 from .forms import formed
 from .message import Message
 from .parts import rows, side_by_side
-from .phrases import labels, noun, own, prepositional
+from .phrases import labels, own
 from .places import place
 from .prompt import NUMERIC, Tool, parameter
-from .texts import framed, labelled, led, people, quoted, worded
+from .texts import framed, labelled, quoted, worded
 
 STEPS: Final = (
     choose,
@@ -21,12 +22,11 @@ STEPS: Final = (
     amounts,
     labels,
     labelled,
-    led,
+    told,
+    persons,
     own,
-    prepositional,
-    noun,
     framed,
-    people,
+    weighed,
     quoted,
     worded,
 )
@@ -69,7 +69,7 @@ def value(key: str, message: Message) -> str | None:
     """The text that a message has for a key of JSON, where its words say so; these words are taken."""
     p = parameter(key)
     f = Filling(Tool("", "", (p,), ((), ()), *[frozenset()] * 4), message, cased=is_cased(message))
-    for step in (formed, labelled, led):
+    for step in (formed, labelled, told):
         step(f)
     if p.kinds[:1] == ("place",) and p in f.left:
         place(f, p)

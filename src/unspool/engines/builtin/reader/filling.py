@@ -7,6 +7,9 @@ from .message import Message, Span, items
 from .prompt import Parameter, Tool
 from .words import SETS, STOP, parts_of
 
+_TEXTS = ("", "string", "any")
+"""The members of a list of texts."""
+
 
 class Filled:
     """What a message gives a tool.
@@ -92,7 +95,8 @@ class Filling:
 
     def texts(self) -> list[Parameter]:
         """The parameters left that take text, or lists."""
-        return [p for p in self.left if p.type in ("string", "any", "array")]
+        lists = [p for p in self.left if p.type == "array" and p.members in _TEXTS and not p.choices]
+        return [p for p in self.left if p.type in ("string", "any") or p in lists]
 
     def give(self, p: Parameter, value: Any) -> None:
         """Set the value of a parameter."""

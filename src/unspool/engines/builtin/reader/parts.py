@@ -8,7 +8,7 @@ from .filling import Filling, own_parts, role
 from .message import Message, Span
 from .prompt import NUMERIC, Parameter
 from .spans import FORMS, emails, numbers, value_of
-from .words import NUMBERS, PREPOSITIONS, SETS, STARTERS, STOP
+from .words import NUMBERS, PREPOSITIONS, SETS, STARTERS, STOP, stem
 
 _HOUSE: Final = re.compile(r"\d+\w? .*[a-z]|.*[a-z] \d+\w?")
 _REGION: Final = re.compile(r"[A-Z]{2,3}")
@@ -40,6 +40,8 @@ def _between_commas(f: Filling, group: list[Parameter], runs: list[list[Span]]) 
     for whole in runs:
         house = next((i for i, s in enumerate(whole) if _HOUSE.fullmatch(s.value.lower())), 0)
         run = whole[house:] if any(SETS["streets"] & {*own_parts(p)} for p in group) else whole
+        if any(stem(f.message.words[s.first].low) in map(stem, own_parts(p)) for s in run for p in group):
+            continue  # names of parameters: `told` reads them
         pairs = assign(group, run, lambda p, s: _fits(f.message, p, s)) if len(run) >= len(needed) else []
         given = [p for p, _ in pairs]
         if len(pairs) == len(run) and all(p in given for p in needed):

@@ -90,7 +90,7 @@ def _spoken(m: Message) -> Iterator[Span]:
 
 _FORMS: Final[tuple[tuple[Callable[[Message], Iterator[Span]], int, tuple[str, ...], float], ...]] = (
     (urls, 1, ("url",), 3.0),
-    (paths, 1, ("path", "directory"), 1.5),
+    (paths, 1, ("path", "directory"), 2.0),
     (emails, 1, ("email",), 1.5),
     (currencies, 2, ("currency",), 2.5),
     (symbols, 1, ("symbol",), 1.5),
@@ -238,7 +238,9 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
             and (c.lower() != asked.verb or c.lower() not in SETS["asking choices"])
         ]
         score += 2 * bool(named(p, SETS["genre names"]) and asked.stems & SETS["genres"])
-        score += bool(said) + 1.5 * any(f" {c} {n} " in asked.low for c in said for n in (p.name, p.name.lower()))
+        score += (1 + (not p.optional)) * bool(said) + 1.5 * any(
+            f" {c} {n} " in asked.low for c in said for n in (p.name, p.name.lower())
+        )
         switch = {"on", "off"} <= {*p.choices} or (p.type == "boolean" and named(p, SETS["state"]))
         score += 2 * (switch and asked.switched)
         score += 2 * (p.type in NUMERIC and unit_named(p) in asked.units)

@@ -30,6 +30,7 @@ _QUOTED: Final = re.compile(
 )
 _EXPRESSION: Final = re.compile(r"(?=[-+(]?\s?[\d(])[\d\s()+\-*/^%.,×÷]*[\d)%]")
 _CALCULATES: Final = re.compile(r"\d\s*[-+*/^%×÷x]+\s*[-(\d]")
+_TERM: Final = re.compile(r"\d+(?:\.\d+)?[a-z]?|[a-z]|[-+*/^()=]")
 _PERCENT: Final = re.compile(r"(?i)(\d+(?:\.\d+)?) ?(?:%|percent) of (\d+(?:\.\d+)?)")
 _FUNCTION: Final = re.compile(r"(?i)\b(?:the )?square root of (\d+(?:\.\d+)?)|\bsqrt(?: of)? ?\(? ?(\d+(?:\.\d+)?)\)?")
 _OPERATOR: Final = re.compile(rf"(?i)(?<=[\d)] )({OPERATOR})(?= [-(\d])|(?<=\d)(x)(?=\d)")
@@ -180,6 +181,9 @@ def numbers(m: Message) -> Iterator[Span]:
             found_ = Span(i - 1, i + 1, f"-{value}") if negative else _and_a_half(m, Span(i, i + 1, value))
             yield found_
             i = found_.last
+        elif w == "half" and m.has(i + 1, ("an", "a")) and m.has(i + 2, UNITS):
+            yield Span(i, i + 2, "0.5")
+            i += 2
         elif w in NUMBERS and not (w == "one" and m.has(i - 1, SETS["the one"])):
             span = _spelled(m, i)
             yield span
@@ -226,6 +230,7 @@ def expressions(m: Message) -> Iterator[Span]:
     """Calculations: words such as *plus* become what they mean."""
     for found in _FUNCTION.finditer(m.text):
         yield m.covering(found.start(), found.end(), f"sqrt({found[1] or found[2]})")
+    yield from _equations(m)
     yield from _in_words(m)
     if percent := _PERCENT.search(m.text):
         yield m.covering(percent.start(), percent.end(), f"{percent[1]} / 100 * {percent[2]}")
@@ -235,6 +240,19 @@ def expressions(m: Message) -> Iterator[Span]:
         text = " ".join(found.group().split()).strip(",. ")
         if _CALCULATES.search(text) and not _DATE.fullmatch(text.replace(" ", "")):
             yield m.covering(found.start(), found.start() + len(found.group().rstrip()), text)
+
+
+def _equations(m: Message) -> Iterator[Span]:
+    """Equations: ``3x + 7 = 22``."""
+    i = 0
+    while i < len(m):
+        last = i
+        while last < len(m) and _TERM.fullmatch(m.words[last].low):
+            last += 1
+        text = m.said(i, last)
+        if "=" in text.strip("= ") and re.search(r"\d", text) and re.search(r"[-+*/^(]|\d[a-z]", text):
+            yield Span(i, last, text)
+        i = max(last, i + 1)
 
 
 def _in_words(m: Message) -> Iterator[Span]:

@@ -1,5 +1,7 @@
 """Texts: as one asks for them, after their cues, and what is left of a message."""
 
+import re
+
 from .filling import Filling, named, own_parts, role
 from .message import Message, Span, items
 from .places import joined, pair, place
@@ -24,6 +26,8 @@ from .words import (
     stem,
 )
 
+_DRAWN = re.compile(r"[\s\u2600-\u27bf\ufe0f\U0001f000-\U0001faff]+$")
+"""Emoji behind a request."""
 _ENDS = frozenset((".", "?", "!", ";", "\n"))
 _LONG = ("body", "query", "subject")
 _FITS = {
@@ -62,7 +66,7 @@ def _core(text: str) -> tuple[list[int], int]:
     starts = [len(text) - len(text.lstrip())]
     while found := LEAD.match(text, starts[-1]):
         starts.append(found.end())
-    end = len(text.rstrip(" \n\t.?!"))
+    end = len(_DRAWN.sub("", text).rstrip(" \n\t.?!"))
     while found := TAIL.search(text[:end]):
         end = len(text[: found.start()].rstrip(" \n\t.?!"))
     return starts[::-1], end
@@ -81,6 +85,8 @@ def _group(f: Filling, kind: str, span: Span) -> None:
     end = next((i for i in range(first, last) if m.taken[i]), last)
     if kind == "body" and any(m.words[i].low in SETS["opens a text"] for i in range(end, last)):
         return  # it comes after what is taken: *tell the team in #general that ...*
+    if kind == "body" and end - first > 2 and m.has(first, SETS["opens a text"]):
+        first += 1
     bound = end
     alone = m.has(first, SETS["pronouns"])
     end = m.trimmed(first + alone, end, SETS["loose ends"] if end < len(m) else SETS["marks"])
@@ -147,21 +153,6 @@ def _for(f: Filling, kind: str) -> Parameter | None:
 # -- people and sorts --------------------------------------------------------------------------------------------------
 
 
-def people(f: Filling) -> None:
-    """Those after *with*."""
-    m = f.message
-    for p in [p for p in f.left if p.kinds[:1] == ("people",)]:
-        with_ = next((i for i in m.at.get("with", ()) if not m.taken[i]), None)
-        if with_ is None:
-            return
-        last = _end(m, with_ + 1, SETS["ends people"])
-        names = items(m, with_ + 1, last)
-        if names:
-            whole = m.span(names[0].first, names[-1].last)
-            m.take(m.span(with_, last))
-            f.give(p, [s.value for s in names] if p.type == "array" else whole.value)
-
-
 def _end(m: Message, i: int, stops: frozenset[str]) -> int:
     """Where a text ends that begins at ``i``: before a mark, a day, or a word that begins something else."""
     while i < len(m) and not m.taken[i]:
@@ -206,23 +197,6 @@ def quoted(f: Filling) -> None:
     found = [s for s in quotes(f.message) if f.message.free(s)]
     if len(found) == 1 and len(wanted) == 1:
         f.give_span(wanted[0], found[0])
-
-
-def led(f: Filling) -> None:
-    """Texts of which the message says that they are it: *my name is Anna*, *colour: red*, *change the name to Anna*."""
-    m = f.message
-    links = SETS["equals"] if SETS["changing"].isdisjoint(m.at) else SETS["equals"] | {"to"}
-    for p in f.texts():
-        words = own_parts(p)
-        for i in m.at.get(words[0], ()) if words else ():
-            begin = i + len(words)
-            clear = p.optional and (m.large(begin) or any(s.first == begin for s in quotes(m)))
-            linked = m.has(begin, links)
-            said = [w.low for w in m.words[i:begin]] == words and (linked or (clear and i > 0))
-            begin += m.has(begin, ("to",))
-            said = said and begin < len(m) and not m.taken[begin] and not m.words[begin].low[0].isdigit()
-            if said and not any(m.taken[i:begin]) and _behind(f, p, i, begin, LABELS if linked else None):
-                break
 
 
 def worded(f: Filling) -> None:
@@ -371,6 +345,8 @@ def _rest(f: Filling, p: Parameter) -> None:
     if span is None and not p.optional and kind in ("", "symbol"):
         span = _remaining(f, p, long=False, asking=f.tool.name_words | STARTERS)
     if span is not None and {stem(w.low) for w in m.words[span.first : span.last]} <= {stem(w) for w in own_parts(p)}:
+        return
+    if span is not None and all(w.low in SETS["function"] for w in m.words[span.first : span.last]) and not p.choices:
         return
     if span is None or (p.optional and (not _spoken_of(f, p, span) or _idle(m, span))):
         return

@@ -104,6 +104,10 @@ NUMBERS: Final[dict[str, float]] = _DATA["numbers"]
 OPERATORS: Final[dict[str, str]] = _DATA["operators"]
 OPERATOR: Final = _any_of(list(OPERATORS))
 UNITS: Final[dict[str, str]] = {word: unit for unit, words in _DATA["units"].items() for word in words}
+SCALES: Final[dict[str, tuple[str, float]]] = {
+    unit: (measure, size) for measure, sizes in _DATA["scales"].items() for unit, size in sizes.items()
+}
+"""What units measure, and how large they are beside the others that do."""
 MONEY: Final[dict[str, str]] = _DATA["money"]
 CURRENCIES: Final[dict[str, str]] = {w: code for code, ws in _DATA["currencies"].items() for w in (code.lower(), *ws)}
 LANGUAGES: Final = frozenset(_DATA["languages"])

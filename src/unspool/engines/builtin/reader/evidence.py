@@ -1,0 +1,380 @@
+"""Short texts: which words are for which parameters, all looked at together.
+
+A message falls into phrases, each between function words, marks and values that are taken. For each parameter and each
+phrase, what speaks for the pair is added up: the parameter's name beside or within the phrase, the preposition before
+it, words of its description, quotes, capitals, its place. The best total wins.
+"""
+
+from functools import cache
+from typing import Final, NamedTuple
+
+from .assign import MOST, assign
+from .filling import Filling, named, own_parts, role
+from .message import Message, Span, items
+from .prompt import Parameter
+from .spans import quotes
+from .words import (
+    BEFORE_PLACE,
+    GENERIC,
+    PREPOSITIONS,
+    RELATIVE,
+    SETS,
+    STARTERS,
+    STOP,
+    UNITS,
+    derived,
+    parts_of,
+    stem,
+)
+
+_LABEL: Final = 6.0
+"""For a parameter's name beside a phrase, or at one of its ends."""
+_SIDE: Final = 5.0
+_PREPOSITION: Final = 4.0
+_DESCRIBED: Final = 2.5
+_QUOTED: Final = 2.0
+_NAME: Final = 1.5
+"""For capitals where names are expected; as much against small letters."""
+_LARGE: Final = 0.5
+"""For capitals elsewhere."""
+_DIRECT: Final = 1.0
+"""For a needed value that comes right after the verb."""
+_LISTED: Final = 2.1
+"""For a list where one is wanted."""
+_ANY: Final = 0.4
+_TOLD: Final = 3.9
+"""From here on a pair is clear."""
+_SURE: Final = 2.4
+"""What an optional parameter needs, or one beside a long text that takes all that is left."""
+_MOST_WORDS: Final = 6
+_NEAR: Final = 4
+"""How near a parameter's name is to its value."""
+_LONG: Final = (("body",), ("query",))
+_FOUND: Final = frozenset(("date", "time", "email", "url", "unit", "currency", "expression", "phone", "path", "zone"))
+"""Kinds that have a form: other words are none."""
+_PEOPLE: Final = frozenset(("people", "author", "place", "zone", "email"))
+
+
+class Phrase(NamedTuple):
+    """Words that belong together.
+
+    Attributes:
+        lead: the preposition before them; ``verb`` behind the verb that asks.
+        quoted: what quotes hold.
+        several: whether they are a list.
+    """
+
+    first: int
+    last: int
+    lead: str
+    quoted: str = ""
+    several: bool = False
+
+
+def told(f: Filling) -> None:
+    """Give texts the phrases that a word clearly tells to be theirs, before frames take long ones."""
+    _weighed(f, _TOLD)
+
+
+def persons(f: Filling) -> None:
+    """Give a first and a last name the parts of one that is written large: *Priya Nair*."""
+    given = next((p for p in f.texts() if {"first", "given"} & {*own_parts(p)}), None)
+    family = next((p for p in f.texts() if {"last", "family", "surname"} & {*own_parts(p)}), None)
+    if given is None or family is None or not (named(given, ("name",)) or named(family, ("name", "surname"))):
+        return
+    for c in _phrases(f):
+        first, last = _without_own(f, given, c.first, c.last)
+        if last - first > 1 and all(f.message.large(i) for i in range(first, last)):
+            f.give_span(given, f.message.span(first, first + 1))
+            f.give_span(family, f.message.span(first + 1, last))
+            return
+
+
+def weighed(f: Filling) -> None:
+    """Give short texts the phrases that fit them best."""
+    _weighed(f, 0.0)
+
+
+def _weighed(f: Filling, least: float) -> None:
+    wanted = f.texts()
+    if not wanted:
+        return
+    open_ = any(not _is_short(p) and not p.optional for p in f.texts())
+    found = _listed(f, _phrases(f), wanted)[:MOST]
+    fits = {(p.name, c): _fit(f, p, c) for p in wanted for c in found}
+
+    def weight(p: Parameter, c: Phrase) -> float:
+        total = fits[p.name, c][0]
+        least_ = _TOLD if p.kinds[:1] == ("sort",) else _SURE if p.optional or open_ else 0.0
+        return total if total >= max(least, least_) else 0.0
+
+    short = sorted(wanted, key=lambda p: p.optional)
+    for p, c in assign(short, found, weight):
+        region = p.optional and bool(least) and len(wanted) > 1
+        if p.kinds[:1] in (("place",), ("zone",)) and not c.quoted and not region:
+            continue  # `place` takes it, and others beside it
+        _give(f, p, c, fits[p.name, c][1])
+
+
+def _is_short(p: Parameter) -> bool:
+    return p.kinds[:1] not in _LONG and SETS["long names"].isdisjoint(own_parts(p))
+
+
+def _give(f: Filling, p: Parameter, c: Phrase, s: Span) -> None:
+    m = f.message
+    first = _leading(m, p, s.first)
+    if c.quoted:
+        m.take(Span(c.first, c.last, c.quoted))
+        f.give(p, [c.quoted] if p.type == "array" else c.quoted)
+    elif c.several:
+        f.give_all(p, items(m, s.first, s.last))
+    else:
+        f.give_span(p, s)
+    m.take(m.span(first, s.first))
+    if c.last > s.last and _is(m, s.last, _names(p)):
+        m.taken[s.last] = True
+
+
+def _leading(m: Message, p: Parameter, first: int) -> int:
+    """Where the words begin that lead to a value: its parameter's name, a preposition."""
+    i = _called(m, p, first)
+    i = first if i is None else i
+    while i > 0 and not m.taken[i - 1] and m.has(i - 1, SETS["determiners"]):
+        i -= 1
+    return i - (i > 0 and not m.taken[i - 1] and m.has(i - 1, PREPOSITIONS))
+
+
+# -- phrases -----------------------------------------------------------------------------------------------------------
+
+
+def _phrases(f: Filling) -> list[Phrase]:
+    """The phrases of a message, in order."""
+    m = f.message
+    whole = {s.first: s for s in quotes(m) if m.free(s)}
+    labels = frozenset().union(*(_names(p) for p in f.texts()))
+    found: list[Phrase] = []
+    lead = ""
+    i = 0
+    while i < len(m):
+        low = m.words[i].low
+        if i in whole:
+            found.append(Phrase(i, whole[i].last, lead, whole[i].value))
+            i, lead = whole[i].last, ""
+        elif m.taken[i]:
+            i, lead = i + 1, ""
+        elif lead == "verb" and low in SETS["particles"]:
+            i += 1  # put *on*
+        elif not low[0].isalnum() or _functional(m, i) or _measures(m, i):
+            i, lead = i + 1, lead if low in SETS["determiners"] else low
+        elif _asks(f, i):
+            i, lead = i + 1, "verb"
+        else:
+            last = i + 1
+            while last < len(m) and last not in whole and _goes_on(f, last):
+                if stem(m.words[last].low) in labels and last + 1 < len(m) and _goes_on(f, last + 1):
+                    break  # auth-api *version 2*
+                last += 1
+            found.append(Phrase(i, last, lead))
+            i, lead = last, ""
+    return found
+
+
+def _listed(f: Filling, found: list[Phrase], wanted: list[Parameter]) -> list[Phrase]:
+    """The phrases, those that commas and *and* join as one where a list is wanted."""
+    m = f.message
+    needed = [p for p in wanted if not p.optional]
+    lists = any(p.type == "array" for p in wanted)
+    if not lists and (len(needed) != 1 or not f.cased or f.filled.several):
+        return found
+    joined: list[Phrase] = []
+    for c in found:
+        before = joined[-1] if joined else None
+        between = {w.low for w in m.words[before.last : c.first]} if before else set()
+        free = before is not None and not any(m.taken[before.last : c.first])
+        large = before is not None and m.large(before.first) and m.large(c.first)
+        if before and free and (lists or large) and between and between <= SETS["joins"] | SETS["determiners"]:
+            joined[-1] = before._replace(last=c.last, several=True)
+        else:
+            joined.append(c)
+    return joined
+
+
+def _goes_on(f: Filling, i: int) -> bool:
+    m = f.message
+    if m.taken[i]:
+        return False
+    if m.large(i - 1) and m.large(i + 1) and m.words[i].low in SETS["within a name"] | {".", "'", "&"}:
+        return not m.taken[i + 1]
+    return m.words[i].low[0].isalnum() and not _functional(m, i) and not _asks(f, i)
+
+
+def _functional(m: Message, i: int) -> bool:
+    """Whether a word only joins others."""
+    low = m.words[i].low
+    if i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1)):
+        return False  # *Under Pressure*
+    return low in SETS["calls"] | RELATIVE | SETS["function"] or low in PREPOSITIONS or low in BEFORE_PLACE
+
+
+def _measures(m: Message, i: int) -> bool:
+    """Whether a word is the unit of a number that has been given."""
+    return i > 0 and m.taken[i - 1] and m.has(i, UNITS)
+
+
+def _asks(f: Filling, i: int) -> bool:
+    """Whether a word is a verb: the one that asks, or one that leads to a phrase: *starring*, *filed against*."""
+    m = f.message
+    low = m.words[i].low
+    opens = i == 0 or not m.words[i - 1].low[0].isalnum() or m.has(i - 1, SETS["before a verb"])
+    if opens and i + 1 < len(m):
+        known = low in STARTERS or low in SETS["verbs"] or low in SETS["imperatives"] or low in f.tool.asking
+        return known or m.has(i + 1, SETS["behind a verb"])
+    leads = m.has(i + 1, SETS["determiners"]) or m.large(i + 1) or m.has(i + 1, PREPOSITIONS)
+    return leads and not m.large(i) and len(low) > 4 and low.endswith(("ing", "ed"))
+
+
+# -- evidence ----------------------------------------------------------------------------------------------------------
+
+
+def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
+    """How much speaks for a pair, and which words of the phrase are the value."""
+    m = f.message
+    names = _names(p)
+    first, last = c.first, c.last
+    whole = c.quoted or c.several
+    total = _ANY
+    if not c.quoted and 0 < (named_so := _begins(m, p, first)) < last - first:
+        total, first = total + _LABEL, first + named_so  # *tenant Maria*
+    elif not whole and last - first > 1 and _is(m, last - 1, names):
+        total, last = total + _LABEL, last - (not m.large(last - 1))  # *the customers table*, *Elm Street*
+    elif (label := _called(m, p, first)) is not None:
+        total += (
+            _LABEL if _is(m, label, names) or len(own_parts(p)) == first - label else _LABEL / 2 + 1 / len(own_parts(p))
+        )
+    total += _by_lead(p, c)
+    if c.quoted:
+        return total + _QUOTED, Span(c.first, c.last, c.quoted)
+    if not _is_short(p):
+        return _long(f, p, c, total)
+    if c.several and p.type != "array" and p.optional:
+        return 0.0, m.span(first, last)
+    if not whole:
+        first, last = _without_own(f, p, first, last)
+    if _is(m, last - 1, _described(p)):
+        total += _DESCRIBED
+    if p.kinds[:1] and p.kinds[0] in _PEOPLE and f.cased:
+        total += _NAME if m.large(first) and (first > 0 or m.large(first + 1)) else -_NAME
+    elif m.large(first) and first > 0:
+        total += _LARGE
+    if m.has(c.last, ("of",)) and not m.taken[c.last]:
+        total -= _ANY / 2  # the usage *of checkout*
+    formless = p.kinds[:1] and p.kinds[0] in _FOUND and total < _LABEL
+    if formless or (last - first > _MOST_WORDS and not whole) or _no_value(f, first, last, clear=total > _PREPOSITION):
+        return 0.0, m.span(first, last)
+    return total + _LISTED * (p.type == "array" and bool(c.several)), m.span(first, last)
+
+
+def _long(f: Filling, p: Parameter, c: Phrase, total: float) -> tuple[float, Span]:
+    """A text that may be long: after its name and a mark, or a few words after its own preposition."""
+    m = f.message
+    last = c.last
+    first = c.first + _begins(m, p, c.first)
+    if (c.lead in SETS["equals"] and _called(m, p, c.first) is not None) or c.first < first < last:
+        while last < len(m) and not m.taken[last] and (m.words[last].low not in SETS["marks"]):
+            last += 1
+        return total, m.span(first, last)
+    ends = last == len(m) or m.taken[last] or not m.words[last].low[0].isalnum() or _functional(m, last)
+    few = ends and (m.large(c.first) or last - c.first < 3) and c.lead in PREPOSITIONS
+    return total if few and total > _PREPOSITION and not _no_value(f, c.first, last, clear=False) else 0.0, m.span(
+        c.first, last
+    )
+
+
+def _begins(m: Message, p: Parameter, first: int) -> int:
+    """With how many words of its parameter's name a phrase begins: *tenant Maria*, *name Baker*."""
+    own = own_parts(p)
+    if [w.low for w in m.words[first : first + len(own)]] == own and (m.large(first + len(own)) or len(own) > 1):
+        return len(own)
+    return int(not m.large(first) and _is(m, first, _names(p)))
+
+
+def _by_lead(p: Parameter, c: Phrase) -> float:
+    """What the word before a phrase says for a parameter."""
+    side = role(p)
+    if c.lead and side == c.lead:
+        return _SIDE
+    if c.lead and not PREPOSITIONS.get(c.lead, frozenset()).isdisjoint(_all_names(p)):
+        return _PREPOSITION
+    if c.lead in SETS["calls"] and p.kinds[:1] == ("subject",):
+        return _LABEL
+    if c.lead == "with" and p.kinds[:1] == ("people",):
+        return _PREPOSITION
+    if c.lead in BEFORE_PLACE and p.kinds[:1] == ("place",):
+        return BEFORE_PLACE[c.lead]
+    if c.lead == "verb":
+        return _DIRECT * (not p.optional)
+    if c.lead == "of":
+        return 0.0
+    return -_ANY / 2 if c.lead in PREPOSITIONS or (side and c.lead in ("from", "to")) else 0.0
+
+
+def _called(m: Message, p: Parameter, first: int) -> int | None:
+    """Where a word names the parameter of what comes after it, with no more than *is*, *the* or *it to* between."""
+    own = own_parts(p)
+    i = first - len(own)
+    if i >= 0 and [w.low for w in m.words[i:first]] == own and not any(m.taken[i:first]):
+        return i  # *directed by* Edgar Wright
+    i = first - 1
+    while i > 0 and first - i < _NEAR and m.has(i, SETS["between a label"]) and not m.taken[i]:
+        i -= 1
+    if i < 0 or m.taken[i]:
+        return None
+    low = m.words[i].low
+    said = stem(low) in _names(p) or low in own or any(derived(low, w) for w in own)
+    return i if said else None
+
+
+def _without_own(f: Filling, p: Parameter, first: int, last: int) -> tuple[int, int]:
+    """A phrase without the tool's own words: *the chicken curry timer*, *customer John Wick*, *Helen free*."""
+    m = f.message
+    while last - first > 1 and _own(f, first):
+        first += 1
+    last = next((i for i in range(first + 1, last) if _own(f, i)), last)
+    if m.large(first) and (named(p, SETS["somebody"]) or (p.kinds[:1] and p.kinds[0] in _PEOPLE)):
+        last = next((i for i in range(first, last) if not m.large(i) and m.words[i].low[0].isalpha()), last)
+    return first, last
+
+
+def _own(f: Filling, i: int) -> bool:
+    m = f.message
+    return stem(m.words[i].low) in f.tool.nouns and not m.large(i)
+
+
+def _no_value(f: Filling, first: int, last: int, *, clear: bool) -> bool:
+    """Whether words stand for no value: those that name a parameter or, if nothing else is clear, ask for the tool."""
+    m = f.message
+    own = {stem(w) for q in f.tool.parameters for w in own_parts(q)} | f.tool.name_words
+    idle = SETS["function"] | SETS["anyone"] | (frozenset() if clear else f.tool.asking)
+    low = [w.low for w in m.words[first:last]]
+    return all(stem(w) in own or w in idle for w in low) and not m.large(first)
+
+
+def _is(m: Message, i: int, names: frozenset[str]) -> bool:
+    return 0 <= i < len(m) and not m.taken[i] and stem(m.words[i].low) in names
+
+
+@cache
+def _names(p: Parameter) -> frozenset[str]:
+    """Stems of what a parameter is called."""
+    return frozenset(stem(w) for w in own_parts(p) if stem(w) not in GENERIC and len(w) > 2)
+
+
+@cache
+def _all_names(p: Parameter) -> frozenset[str]:
+    """The words of a parameter's name, with that of the object it is in, and their stems."""
+    return frozenset(w for part in parts_of(p.name) for w in (part, stem(part)))
+
+
+@cache
+def _described(p: Parameter) -> frozenset[str]:
+    return frozenset(stem(w) for w in p.description.lower().replace(",", " ").split() if w not in STOP) - GENERIC

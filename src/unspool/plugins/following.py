@@ -1,0 +1,111 @@
+"""Whether reasoning is over, by token ids: of a prompt, and of an output that follows it.
+
+Engines ask that at each token, to know from where on a grammar holds. A marker that is a special token counts by its
+id: text that spells it does not. One that the tokenizer has no token for counts as its text, however it is cut into
+tokens. That is how outputs are read, too: both ends of a thought are one.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from .. import Dialect, Policy, ReasoningEnd, Stage
+from ..parser.paired import PairedParser
+from ..parser.prompt import decode_ids, last_turn
+from ..tokens import Detokenizer
+from .host import closings, foreign_tokens, ids_policy, openings
+from .pairing import Special, exact_text, special_of
+
+__all__ = ["Following", "prompt_text"]
+
+_TAIL: Final = 24
+"""How many ids are looked at for a marker that new ids complete."""
+
+
+def prompt_text(d: Dialect, ids: Sequence[int], tokenizer: Any) -> str:
+    """The text of a prompt's ids; what only spells a special token is left out."""
+    exact = ids_policy().text_markers == "ignore"
+    return exact_text(ids, tokenizer, special_of(d, tokenizer, foreign_tokens(d, tokenizer)) if exact else None)
+
+
+class Following:
+    """Reads ids as they grow, each of them once.
+
+    Args:
+        d: what is read.
+        tokenizer: the host's.
+        policy: of the output; ``text_markers`` as it is for outputs whose ids are known.
+    """
+
+    def __init__(self, d: Dialect, tokenizer: Any, policy: Policy) -> None:
+        self._dialect = d
+        self._tokenizer = tokenizer
+        self._policy = policy
+        exact = policy.text_markers == "ignore"
+        self._special: Special | None = special_of(d, tokenizer, foreign_tokens(d, tokenizer)) if exact else None
+        spelled = None if self._special is None else self._special.spelled
+        marks = {end for _, end in closings(d)} | set(openings(d))
+        self._marks = [m for m in marks if m and not (spelled and spelled.search(m))]
+        self._taken: list[int] = []
+        self._parser: PairedParser | None = None
+        self._closed = False
+
+    def over(self, ids: Sequence[int]) -> bool:
+        """Whether reasoning is over after these ids; where it neither began nor ended, it is still to come."""
+        self._begin(list(ids))
+        return self._is_over()
+
+    def ends(self, ids: Sequence[int], new: int) -> bool:
+        """The same while an output grows.
+
+        Args:
+            ids: of the prompt and the output.
+            new: how many of them came last.
+        """
+        if not self._may_end(ids[-_TAIL - new :]):
+            return False
+        ids = list(ids)
+        known = len(self._taken)
+        if self._parser is None or known > len(ids) or ids[:known] != self._taken:
+            self._begin(ids[: len(ids) - new])
+            known = len(ids) - new
+        self._feed(ids[known:])
+        self._taken = ids
+        return self._is_over()
+
+    def _may_end(self, recent: Sequence[int]) -> bool:
+        """Whether a marker that could end the reasoning is among the latest ids."""
+        if self._special is not None and not self._special.ids.isdisjoint(recent):
+            return True
+        if not self._marks:
+            return False
+        text = decode_ids(self._tokenizer, recent)
+        return any(mark in text for mark in self._marks)
+
+    def _begin(self, prompt: list[int]) -> None:
+        text = last_turn(self._dialect, exact_text(prompt, self._tokenizer, self._special))
+        self._parser = PairedParser(self._dialect, prompt=text, policy=self._policy)
+        turn = text
+        for start in self._dialect.start:
+            turn = turn.rpartition(start)[2]
+        self._closed = any(end and end in turn for _, end in closings(self._dialect))
+        if self._special is not None:
+            self._parser.know_tokens(self._special.markers)
+        self._decoder = Detokenizer(self._tokenizer)
+        self._taken = prompt
+
+    def _feed(self, ids: Sequence[int]) -> None:
+        parser = self._parser
+        assert parser is not None
+        for token in ids:
+            text, literal = self._decoder.push(token)
+            events = parser.feed(text)
+            if literal and self._special is not None and token in self._special.ids:
+                events = [*events, *parser.feed_special(literal, foreign=literal not in self._special.markers)]
+            elif literal:
+                events = [*events, *parser.feed(literal)]
+            self._closed = self._closed or any(isinstance(e, ReasoningEnd) for e in events)
+
+    def _is_over(self) -> bool:
+        assert self._parser is not None
+        stage = self._parser.stage
+        return stage is Stage.TOOL_CALL or (stage is Stage.CONTENT and self._closed)
