@@ -136,8 +136,6 @@ def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
             continue
         if tool is not None and found and not _opens(tool, part, found[-1][0], ended=ended, bare=bare):
             tool = None
-        if tool is None and found and not ended and _again(found[-1][0], text[found[-1][1] : begin], part):
-            tool = found[-1][0]
         if tool is not None:
             found.append((tool, begin if found else first, start))
         elif found:
@@ -147,12 +145,6 @@ def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
         begin, ended = end, bool(re.match(r"\s*[.?!;]", text[start:end]))
         bare = text[start:end].strip() == ","
     return [(tool, text[a:b]) for tool, a, b in found]
-
-
-def _again(tool: Tool, before: str, part: str) -> bool:
-    """Whether a part has all that a tool needs, as the one before it has: *Multiply 6 by 4, and 12 by 9*."""
-    several = sum(not p.optional for p in tool.parameters) > 1
-    return several and not any(fill(tool, Message(some)).missing for some in (before, part))
 
 
 def _calculations(text: str) -> list[tuple[int, int]]:
