@@ -8,7 +8,7 @@ from typing import Final
 from .amounts import unit_of
 from .fill import fill
 from .filling import is_cased, own_parts
-from .fits import clear, fitting
+from .fits import LONGEST, clear, fitting
 from .message import Message, Span
 from .prompt import Tool
 from .scores import best, unread
@@ -36,7 +36,8 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     """The tools that a message asks for, in order, each with the part of the message that does."""
     parts = _parts(tools, text)
     whole = best(tools, Message(text))
-    if len({t.name for t, _ in parts}) < 2 and (referred := _without_order(tools, text)):
+    short = len(Message(text)) <= LONGEST
+    if short and len({t.name for t, _ in parts}) < 2 and (referred := _without_order(tools, text)):
         return [referred]
     whole = whole or (fitting(tools, text) if not parts else None)
     if not parts:
@@ -44,7 +45,7 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     if len({tool.name for tool, _ in parts}) > 1:
         return parts
     cased = is_cased(Message(text))
-    if len(parts) == 1 and len(alike := _alike(*parts[0])) > 1:
+    if short and len(parts) == 1 and len(alike := _alike(*parts[0])) > 1:
         return alike
     each = [fill(tool, Message(part), cased=cased) for tool, part in parts]
     if len(parts) > 1 and all(not f.missing and (f.values or f.several) for f in each):

@@ -9,6 +9,8 @@ from .prompt import NUMERIC, Parameter, Tool
 from .scores import scores, unread
 from .spans import FORMS, quotes
 
+LONGEST: Final = 50
+"""How many words a message has at most that is looked at so closely."""
 _SURE: Final = 1.5
 """How much speaks for a tool that a message fits."""
 _APART: Final = 0.8
@@ -24,7 +26,10 @@ _FORMS: Final[dict[str, Callable[[Message], Iterable[Span]]]] = dict(FORMS)
 
 def fitting(tools: tuple[Tool, ...], text: str) -> Tool | None:
     """The tool whose required parameters a message has, in values that are like no others."""
-    found = scores(tools, Message(text))
+    message = Message(text)
+    if len(message) > LONGEST:
+        return None
+    found = scores(tools, message)
     each = sorted(((_fit(t, text) + found[t.name], i) for i, t in enumerate(tools) if found.get(t.name, 0) >= _WORD))
     each = each[::-1]
     if not each or each[0][0] < _SURE or (len(each) > 1 and each[0][0] < each[1][0] + _APART):
