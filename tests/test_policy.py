@@ -208,7 +208,7 @@ def test_what_cannot_be_repaired_is_as_raw(dialect: Dialect, written: str) -> No
 
 @pytest.mark.parametrize(**named(XML))
 def test_bad_arguments_hold_for_calls_of_elements_too(dialect: Dialect) -> None:
-    spoiled = "@@ stray " + write_arguments(dialect, {"a": "one"})
+    spoiled = "?? stray " + write_arguments(dialect, {"a": "one"})
     raw = write_calls(dialect, [("f", spoiled), *G])
     choices: tuple[Any, ...] = ("drop", "text")
     for choice in choices:

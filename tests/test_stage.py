@@ -181,6 +181,7 @@ def test_a_prompt_that_ends_in_a_tools_result_means_content(dialect: Dialect) ->
 def test_a_call_opened_in_a_prefill_starts_with_its_full_name_and_the_prompts_arguments(dialect: Dialect) -> None:
     raw = write_calls(dialect, [("f", {"a": "one two", "b": "three"}), ("g", {"a": "y"})])
     at = raw.index("two")
+    held = any(t.closing.startswith(" ") for t in dialect.argument)  # the space may belong to the closing
     prompt = history(dialect) + dialect.start[0] + raw[:at]
     if is_marked(dialect):  # others are calls only with declared tools
         assert detect_stage(dialect, prompt) is Stage.TOOL_CALL
@@ -192,7 +193,7 @@ def test_a_call_opened_in_a_prefill_starts_with_its_full_name_and_the_prompts_ar
         assert (start.index, start.name, start.start, start.end, start.known) == (0, "f", 0, 0, True)
         assert isinstance(first, ToolCallDelta)
         assert (first.index, first.start, first.end) == (0, 0, 0)
-        assert first.arguments.endswith("one ")
+        assert first.arguments.endswith("one" if held else "one ")
         events += parser.close()
         check(events, raw[at:])
         assert values(parser.message) == [("f", {"a": "one two", "b": "three"}), ("g", {"a": "y"})]
