@@ -1,20 +1,31 @@
 """The parts of a message that each ask for a tool."""
 
+import itertools
 import re
+from collections.abc import Iterator
 from typing import Final
 
+from .amounts import unit_of
 from .fill import fill
 from .filling import is_cased, own_parts
-from .message import Message
+from .fits import LONGEST, clear, fitting
+from .message import Message, Span
 from .prompt import Tool
-from .scores import best
-from .spans import expressions
-from .words import KINDS, LEAD, SETS, SPLIT, STARTERS, STOP, TALK, plain, stem
+from .scores import best, unread
+from .spans import dates, expressions, numbers
+from .words import KINDS, LEAD, SETS, SPLIT, STARTERS, STOP, TALK, plain, stem, without_lead
 
 Clause = tuple[Tool, str]
 _MOST: Final = 12
 """How many places are tried at which a message may be split."""
+_REFERRED: Final = frozenset(("it", "that", "this", "them"))
+"""Words with which an order refers to what was said."""
+_APART: Final = 4
+"""How many words lie between the parts of a measure, less one."""
+_PRONOUN: Final = 4
+"""Before which word an order has its pronoun."""
 _QUOTED: Final = re.compile(r'"[^"]*"')
+_ANOTHER: Final = re.compile(r"(?i)(?:one|another(?: one)?) (?:of|for|from|to|in|at|with|called|named)\b")
 _REPORTING: Final = re.compile(
     r"(?i)\s*(?:i|we|he|she|they|it)\s+(?!need|want|would|have)(?:\w+ed|was|were|did|had|got|is|am|are)\b"
 )
@@ -25,15 +36,86 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     """The tools that a message asks for, in order, each with the part of the message that does."""
     parts = _parts(tools, text)
     whole = best(tools, Message(text))
+    short = len(Message(text)) <= LONGEST
+    if short and len({t.name for t, _ in parts}) < 2 and (referred := _without_order(tools, text)):
+        return [referred]
+    whole = whole or (fitting(tools, text) if not parts else None)
     if not parts:
         return [] if whole is None else [(whole, text)]
     if len({tool.name for tool, _ in parts}) > 1:
         return parts
     cased = is_cased(Message(text))
+    if short and len(parts) == 1 and len(alike := _alike(*parts[0])) > 1:
+        return alike
     each = [fill(tool, Message(part), cased=cased) for tool, part in parts]
     if len(parts) > 1 and all(not f.missing and (f.values or f.several) for f in each):
         return parts
     return [(whole or parts[0][0], _without_talk(text))]
+
+
+def _without_order(tools: tuple[Tool, ...], text: str) -> Clause | None:
+    """A message without the part that only says what to do with what the others say: *..., put it on my list*."""
+    cuts = [cut.span() for cut in SPLIT.finditer(text)][:_MOST]
+    starts, ends = [0, *(b for _, b in cuts)], [*(a for a, _ in cuts), len(text)]
+    for start, end in zip(starts, ends, strict=True):
+        tool = _ordered(tools, text[start:end])
+        rest = f"{text[:start]} {text[end:]}".strip(" ,.;")
+        if tool is not None and rest and not fill(tool, Message(rest)).missing:
+            return tool, rest
+    return None
+
+
+def _ordered(tools: tuple[Tool, ...], part: str) -> Tool | None:
+    """The tool of a part that has a verb and a pronoun, and nothing more than what names the tool."""
+    m = Message(without_lead(part))
+    if not any(0 < i < _PRONOUN for w in _REFERRED & m.at.keys() for i in m.at[w]):
+        return None
+    tool = best(tools, m)
+    if tool is None or unread(tool, m):
+        return None
+    values = {w for p in tool.parameters for c in p.choices for w in str(c).lower().split("_")}
+    return tool if values.isdisjoint(m.at) else None
+
+
+def _alike(tool: Tool, text: str) -> list[Clause]:
+    """The parts of a request that each have all that a tool needs: *multiply 6 by 4 and 12 by 9*."""
+    message = Message(text)
+    found: list[Clause] = []
+    begin = 0
+    words = message.words
+    whole = [
+        (words[s.first].start, words[s.last - 1].end) for s in (*numbers(message), *dates(message), *_measures(message))
+    ]
+    if any(p.kinds[:1] == ("expression",) for p in tool.parameters):
+        whole += _calculations(text)
+    cuts = [cut.span() for cut in SPLIT.finditer(text)]
+    cuts = [cut for cut in cuts if not any(a < cut[0] < b for a, b in whole)]
+    for start, end in [*cuts[:_MOST], (len(text), len(text))]:
+        part = text[begin:start]
+        if part.strip() and _whole(tool, part):
+            found.append((tool, part))
+        elif part.strip(" .!?"):
+            return []
+        begin = end
+    return found
+
+
+def _measures(m: Message) -> Iterator[Span]:
+    """Measures of two parts: *1 hour and 30 minutes*."""
+    for a, b in itertools.pairwise(numbers(m)):
+        units = {unit_of(m, a), unit_of(m, b)} - {None}
+        if len(units) > 1 and b.first - a.last < _APART:
+            yield m.span(a.first, b.last)
+
+
+def _whole(tool: Tool, part: str) -> bool:
+    """Whether a part has a value of a clear form for each parameter that a tool needs."""
+    filled = fill(tool, m := Message(part))
+    needed = [p for p in tool.parameters if not p.optional]
+    if not needed or not all(p.name in filled.values for p in needed):
+        return False
+    said = [filled.values[p.name] for p in needed if not clear(p, filled.values[p.name], m)]
+    return len(said) < len(needed) and all(isinstance(v, str) and v[:1].isupper() and v.isalpha() for v in said)
 
 
 def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
@@ -49,10 +131,12 @@ def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     for start, end in [*cuts, (len(text), len(text))]:
         part = text[begin:start]
         tool = best(tools, Message(part)) if part.strip() and not _idle(part) else None
+        if found and _ANOTHER.match(part):
+            found.append((found[-1][0], begin, start))
+            begin, ended, bare = end, False, False
+            continue
         if tool is not None and found and not _opens(tool, part, found[-1][0], ended=ended, bare=bare):
             tool = None
-        if tool is None and found and not ended and _again(found[-1][0], text[found[-1][1] : begin], part):
-            tool = found[-1][0]
         if tool is not None:
             found.append((tool, begin if found else first, start))
         elif found:
@@ -62,12 +146,6 @@ def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
         begin, ended = end, bool(re.match(r"\s*[.?!;]", text[start:end]))
         bare = text[start:end].strip() == ","
     return [(tool, text[a:b]) for tool, a, b in found]
-
-
-def _again(tool: Tool, before: str, part: str) -> bool:
-    """Whether a part has all that a tool needs, as the one before it has: *Multiply 6 by 4, and 12 by 9*."""
-    several = sum(not p.optional for p in tool.parameters) > 1
-    return several and not any(fill(tool, Message(some)).missing for some in (before, part))
 
 
 def _calculations(text: str) -> list[tuple[int, int]]:
@@ -111,7 +189,7 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> b
             return True
     if tool.name == before.name:
         return False
-    texts = [p for p in before.parameters if p.type == "string"]
+    texts = [p for p in before.parameters if p.type == "string" and not p.choices]
     open_ = any({*p.kinds[:1]} & {"body", "query", "subject"} or not p.kinds for p in texts)
     body = any(p.kinds[:1] == ("body",) for p in texts)
     return not bare and (not open_ or (ended and not body))
@@ -121,5 +199,13 @@ def _tells(tool: Tool, part: str) -> bool:
     """Whether a sentence tells a value that a tool takes: *The ticker is TSLA*."""
     words = [w for w in plain(part).split() if w not in SETS["before a label"]][:3]
     link = next((i for i, w in enumerate(words) if w in SETS["equals"]), 0)
-    kinds = [(*own_parts(p), *KINDS.get(p.kinds[0] if p.kinds else "", ())) for p in tool.parameters]
+    names = SETS["code names"]
+    kinds = [
+        (
+            *own_parts(p),
+            *(() if names.isdisjoint(own_parts(p)) else names),
+            *KINDS.get(p.kinds[0] if p.kinds else "", ()),
+        )
+        for p in tool.parameters
+    ]
     return link > 0 and any({*words[:link]} <= {*some} for some in kinds)

@@ -1,7 +1,7 @@
 """What is known while the arguments of one tool are read from one message."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from .message import Message, Span, items
 from .prompt import Parameter, Tool
@@ -9,6 +9,9 @@ from .words import SETS, STOP, parts_of
 
 _TEXTS = ("", "string", "any")
 """The members of a list of texts."""
+
+_OPEN: Final = (("body",), ("query",), ("subject",), ("expression",))
+"""Kinds of texts that begin with any word."""
 
 
 class Filled:
@@ -100,7 +103,7 @@ class Filling:
 
     def give(self, p: Parameter, value: Any) -> None:
         """Set the value of a parameter."""
-        self.filled.values[p.name] = value
+        self.filled.values[p.name] = _bare(p, value) if isinstance(value, str) else value
         self.left.remove(p)
 
     def give_span(self, p: Parameter, span: Span) -> None:
@@ -134,6 +137,15 @@ class Filling:
         self.left.remove(p)
         if not p.optional:
             self.filled.missing.append(p)
+
+
+def _bare(p: Parameter, value: str) -> str:
+    """A value without what is none of it: the parameter's own name before it, a stop behind its only word."""
+    first, _, rest = value.partition(" ")
+    if not rest:
+        return value.rstrip(".,;:!") if value[:1].isalpha() and value[:-1].isalpha() else value
+    named_so = first.islower() and first in own_parts(p) and p.kinds[:1] not in _OPEN
+    return rest.strip() if named_so and rest[:1].isalnum() else value
 
 
 def is_cased(message: Message) -> bool:

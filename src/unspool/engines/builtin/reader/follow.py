@@ -13,6 +13,13 @@ from .words import AGAIN, FOLLOW, SETS, STOP, plain, stem
 Call = tuple[str, dict[str, Any]]
 _SHORT: Final = 5
 """How many words a follow-up has that does not begin as one."""
+_ALIKE: Final = 8
+"""How many words a follow-up has that asks for the same."""
+_SAME: Final = re.compile(r"(?i)\b(?:the )?same(?: thing| message)?\b")
+_DOES: Final = re.compile(
+    r"(?i)^\W*(?:(?:and|now|please|can you|could you|also) )*(?:do|send|tell|say|set|give|make|text|write|email)\b"
+)
+_INSTEAD: Final = re.compile(r"(?i),? (?:instead|too|as well|also)(?:,? please)?[.?!]*$")
 _ANSWERS: Final = re.compile(
     r"(?i)^\W*(?:(?:yes|sure|ok|okay|well|oh|sorry|please)\b[\s,.!]*)*"
     r"(?:(?:i think |i guess |i believe )?(?:it'?s|it is|that'?s|that is|i meant|for|in|to)\b\s*)?"
@@ -39,8 +46,11 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
     if low in AGAIN:
         return [(t.text, t.arguments) for t in before]
     begun = next((f for f in FOLLOW if low == f or low.startswith(f"{f} ")), None)
-    own = best(prompt.tools, Message(text))
     last = tools[before[-1].text]
+    text = _INSTEAD.sub("", text)
+    if begun is None and len(low.split()) <= _ALIKE and (rest := _SAME.sub(" ", text)) != text:
+        return _changed(last, [t for t in before if t.text == last.name], _DOES.sub("", rest))
+    own = best(prompt.tools, Message(text))
     if own is last and _repeats(last, Message(text)) and not _differs(last, before[-1], text):
         return [(t.text, t.arguments) for t in before if t.text == last.name]
     short = begun is not None or (len(low.split()) <= _SHORT and own is None)

@@ -155,7 +155,8 @@ def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
         parameters[:] = [p._replace(kinds=("email", *p.kinds)) if p.name.lower() in _TO else p for p in parameters]
     if "math" not in concepts[0] + concepts[1]:
         parameters[:] = [_without_calculation(p) for p in parameters]
-    words = {*parts_of(name), name.lower()}
+    parts = parts_of(name)
+    words = {*parts, name.lower()} | {a + b for a, b in itertools.pairwise(parts)}
     names = frozenset(words | {stem(w) for w in words})
     about = {w for w in re.findall(r"[a-z-]+", described.lower()) if w not in STOP and stem(w) not in GENERIC}
     nouns = {stem(w) for c in concepts[0] for n in CONCEPTS[c][0] for w in n.split()} | names

@@ -6,15 +6,16 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from .clauses import clauses
+from .corrections import corrected
 from .fill import fill, value
-from .filling import Filled, is_cased
+from .filling import Filled, is_cased, named
 from .follow import Call, answered, earlier, follow_up
 from .message import Message
 from .prompt import Parameter, Prompt, Tool, Turn
 from .scores import said_out
 from .spelling import mended
-from .talk import itself, listed, reaction, refused, talk
-from .words import BACK, SETS, STOP, parts_of, plain
+from .talk import BEYOND, itself, listed, reaction, refused, talk
+from .words import BACK, QUESTION, SETS, STOP, parts_of, plain
 from .work import results_text, work
 
 MOST_CHARACTERS: Final = 400
@@ -23,6 +24,8 @@ MOST_WORDS: Final = 120
 MOST_TOOLS: Final = 32
 MOST_PARAMETERS: Final = 16
 MOST_CALLS: Final = 8
+_CODE: Final = 2
+"""How many words a code has at most that has no digit."""
 _MOST_ASKED: Final = 4
 """How many arguments are asked for."""
 _RUNS: Final = re.compile(r"\s{4}|\d{32}")
@@ -51,7 +54,7 @@ def read(prompt: Prompt) -> Answer | None:
         return Answer([], said, "The tool has answered.") if said else None
     if not prompt.turns or prompt.turns[-1].role != "user" or not _bounded(prompt, prompt.turns[-1].text):
         return None
-    text = prompt.turns[-1].text
+    text = corrected(prompt.tools, prompt.turns[-1].text)
     words = plain(text).split()
     if said := talk(text, words):
         return Answer([], said)
@@ -111,6 +114,10 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
     known = _known(prompt, before) if len(filled) == 1 or BACK & message.at.keys() else {}
     calls: list[Call] = []
     for i, (tool, f) in enumerate(filled):
+        for p in tool.parameters:
+            if not p.optional and named(p, SETS["codes"]) and _no_code(f.values.get(p.name)):
+                del f.values[p.name]
+                f.missing.append(p)
         if not _resolved(tool, f, filled[:i]):
             return None
         for p in f.missing[:]:
@@ -129,6 +136,9 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
 def _ask(tool: Tool, f: Filled, message: Message) -> Answer | None:
     """A question for what is missing: a place, if nothing else is; all, where a message has no word that may be it."""
     names = [_spoken(p) for p in f.missing]
+    first = [w.low for w in message.words[:2]]
+    if first[1:] == ["you"] and QUESTION.match(first[0]):  # *do you like music?*
+        return Answer([], BEYOND, "No tool is for this.")
     if [p for p in tool.parameters if _kind(p) == "place"] == f.missing and len(names) == 1:
         return Answer([], f"Please say for which {names[0]}.", f"The {names[0]} is missing.")
     chosen = f.values and any(p.choices for p in f.missing)
@@ -179,11 +189,17 @@ def _resolved(tool: Tool, f: Filled, before: list[tuple[Tool, Filled]]) -> bool:
     """
     for p in tool.parameters:
         if p.type == "string" and str(f.values.get(p.name, "")).lower() in SETS["pronouns"]:
-            said = [v for _, other in before for v in other.values.values() if isinstance(v, str)]
+            alike = [other.values[p.name] for t, other in before if t.name == tool.name and p.name in other.values]
+            said = alike[-1:] or [v for _, other in before for v in other.values.values() if isinstance(v, str)]
             if len(said) != 1:
                 return False
             f.values[p.name] = said[0]
     return True
+
+
+def _no_code(value: Any) -> bool:
+    """Whether a value has several words and no digit, as no number and no id has."""
+    return isinstance(value, str) and len(value.split()) > _CODE and not any(map(str.isdigit, value))
 
 
 def _kind(p: Parameter) -> str:

@@ -33,6 +33,7 @@ from .words import (
     DEEDS,
     GENERIC,
     MONEY,
+    NEAR,
     PREPOSITIONS,
     QUESTION,
     SETS,
@@ -67,6 +68,8 @@ _BETWEEN: Final = 8
 _VALUE: Final = 0.1
 _UNREAD: Final = 0.5
 """What tells tools with near scores apart: values that are found, and words that nothing explains."""
+_LACKING: Final = 1.5
+"""How much less speaks for a tool for each argument that it lacks, beside others near it."""
 _CLEAR_NUMBER: Final = 0.8
 """For a number that is clearly for a parameter."""
 _VERB: Final = 0.9
@@ -74,6 +77,8 @@ _VERB: Final = 0.9
 _KIN: Final = 2.2
 """For a word that means the same as one of a tool's name; ``_ALSO``: as one that describes it."""
 _ALSO: Final = 0.5
+_HINT: Final = 1.6
+"""For a word that hints at one of a tool's name."""
 _NEAR: Final = 1.5
 """How much less a tool may be asked for than another, of which the message lacks arguments."""
 
@@ -123,6 +128,8 @@ class _Asked(NamedTuple):
 def asked_for(message: Message) -> frozenset[str]:
     """The concepts that a message's words ask for."""
     unsaid = SETS["asks of anyone"] if SETS["you"] & message.at.keys() else frozenset()
+    if " tell me " in message.low:
+        unsaid |= {"tell"}
     low = f"{message.low}{message.low.replace('-', ' ')}" if "-" in message.low else message.low
     known = (both for word in set(low.split()) for both in ASKING.get(word, ()))
     return frozenset(concept for phrase, concept in known if phrase not in unsaid and _says(low, phrase))
@@ -186,6 +193,7 @@ def _words(tool: Tool, asked: _Asked) -> float:
     score = 3.0 * len(asked.concepts & {*named}) - ("search" in asked.concepts & {*named} and len(named) > 1)
     for concept in asked.concepts & {*also}:
         score += 2 if "search" not in named or concept == "search" else 0.5
+    done = _does(tool)
     own = asked.stems & (tool.name_words - GENERIC)
     phrase = " ".join(w for w in parts_of(tool.name) if w not in SETS["calling"])
     score += 3 * (" " in phrase and own.isdisjoint(phrase.split()) and has(asked.low, phrase))
@@ -194,11 +202,14 @@ def _words(tool: Tool, asked: _Asked) -> float:
     score += _LITTLE * any(tool.name_words & SETS[kind] for kind in asked.wanted)
     score += 3.2 * len(own) + 0.7 * len(asked.stems & tool.described - own)
     if not own:
-        score += _KIN * _akin(asked.stems, frozenset(tool.name_words - GENERIC - own))
+        rest = frozenset(tool.name_words - GENERIC - own)
+        akin = _akin(asked.stems, rest)
+        wonders = asked.deed == "read" and done not in ("read", None)
+        hinted = not wonders and any(not asked.stems.isdisjoint(NEAR.get(stem(w), ())) for w in rest)
+        score += _KIN * akin or _HINT * hinted
         score += _ALSO * _akin(asked.stems, tool.described - own)
     if not {*map(stem, parts_of(tool.name))} - GENERIC:
         score += 2.2 * len(asked.stems & tool.name_words & SETS["nouns"])
-    done = _does(tool)
     score += _VERB * (parts_of(tool.name)[:1] == [asked.verb])
     score += _DEED * ((done == asked.deed) - (done != asked.deed)) if done and asked.deed else 0
     unasked = SETS["acts"] & {*named} - asked.concepts
@@ -266,12 +277,13 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     if len(near) == 1:
         return first[0]
     full: list[tuple[float, Tool]] = []
+    whole = False
     for tool in near:
         f = fill(tool, m := Message(message.text))
-        if not f.missing:
-            unread = sum(not taken and not idle for taken, idle in zip(m.taken, _idle(tool, m), strict=True))
-            full.append((found[tool.name] + _VALUE * len(f.values) - _UNREAD * unread, tool))
-    if not full:
+        lacking = _LACKING * len(f.missing)
+        full.append((found[tool.name] + _VALUE * len(f.values) - _UNREAD * unread(tool, m) - lacking, tool))
+        whole = whole or not f.missing
+    if not whole:
         return _reading(tools, message, found) or (first[0] if len(first) == 1 else None)
     return max(full, key=lambda both: both[0])[1]
 
@@ -297,13 +309,19 @@ def _simple(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) 
     tool, m = spoken[0], Message(message.text)
     filled = fill(tool, m)
     quoted = {s.value for s in quotes(message)} | {c for p in tool.parameters for c in p.choices}
-    names = all(v in quoted or v[:1].isupper() for v in filled.values.values() if isinstance(v, str))
+    given = [v for value in filled.values.values() for v in (value if isinstance(value, list) else [value])]
+    names = all(v in quoted or v[:1].isupper() or v[:1].isdigit() for v in given if isinstance(v, str))
     return tool if not filled.missing and names and (said_out(tool, m) or not tool.parameters) else None
 
 
 def said_out(tool: Tool, message: Message) -> bool:
     """Whether each word of a message asks for the tool, or says nothing: none is left for a value."""
-    return all(taken or idle for taken, idle in zip(message.taken, _idle(tool, message), strict=True))
+    return not unread(tool, message)
+
+
+def unread(tool: Tool, message: Message) -> int:
+    """How many words neither ask for the tool nor are in a value."""
+    return sum(not taken and not idle for taken, idle in zip(message.taken, _idle(tool, message), strict=True))
 
 
 def _idle(tool: Tool, message: Message) -> list[bool]:
@@ -328,7 +346,7 @@ def _searching(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     search = [
         t for t in tools if CONCEPTS["search"][0] & t.name_words and any(p.type == "string" for p in t.parameters)
     ]
-    search = [t for t in search if t.concepts[0] == ("search",)] or search
+    search = [t for t in search if t.concepts[0] == ("search",)]
     text = without_lead(message.text)
     words = plain(text).split()
     if len(search) != 1 or not (SETS["personal"] | WRITE - {"explain", "describe"}).isdisjoint(words):

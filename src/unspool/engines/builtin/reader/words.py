@@ -69,6 +69,12 @@ SAME: Final[dict[str, frozenset[str]]] = {
     for word in words.split()
 }
 """Words that mean the same where tools are concerned."""
+NEAR: Final[dict[str, set[str]]] = {}
+"""Words that hint at a tool, by the words of its name: those of the same line, or behind its colon."""
+for _line in _DATA["near"]:
+    _names, _, _sorts = _line.partition(":")
+    for _name in _names.split():
+        NEAR.setdefault(stem(_name), set()).update(map(stem, _line.replace(":", "").split()))
 KINDS: Final[dict[str, frozenset[str]]] = {k: frozenset(v) for k, v in _DATA["kinds"].items()}
 """Words of parameters' names, by the kind of value that they name."""
 FRAMES: Final[dict[str, list[re.Pattern[str]]]] = {

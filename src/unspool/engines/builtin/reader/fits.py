@@ -1,0 +1,73 @@
+"""Which tool a message fits that names none: the one that its values are made for."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from .fill import fill
+from .message import Message, Span
+from .prompt import NUMERIC, Parameter, Tool
+from .scores import scores, unread
+from .spans import FORMS, quotes
+
+LONGEST: Final = 50
+"""How many words a message has at most that is looked at so closely."""
+_SURE: Final = 1.5
+"""How much speaks for a tool that a message fits."""
+_APART: Final = 0.8
+"""How much more than for the others."""
+_UNREAD: Final = 0.4
+"""How much less speaks for it for each word that is neither its own nor in a value."""
+_CLEAR: Final = 1.0
+"""How clear a value is that its form alone gives to a parameter."""
+_WORD: Final = 0.5
+"""What words have to say at least."""
+_FORMS: Final[dict[str, Callable[[Message], Iterable[Span]]]] = dict(FORMS)
+
+
+def fitting(tools: tuple[Tool, ...], text: str) -> Tool | None:
+    """The tool whose required parameters a message has, in values that are like no others."""
+    message = Message(text)
+    if len(message) > LONGEST:
+        return None
+    found = scores(tools, message)
+    each = sorted(((_fit(t, text) + found[t.name], i) for i, t in enumerate(tools) if found.get(t.name, 0) >= _WORD))
+    each = each[::-1]
+    if not each or each[0][0] < _SURE or (len(each) > 1 and each[0][0] < each[1][0] + _APART):
+        return None
+    return tools[each[0][1]]
+
+
+def _fit(tool: Tool, text: str) -> float:
+    """How much the values of a message speak for a tool; below zero where one is missing."""
+    message = Message(text)
+    f = fill(tool, message)
+    if f.missing:
+        return -9
+    given = {p.name: p for p in tool.parameters if p.name in f.values}
+    told = sum(_told(p, f.values[name], message) * (0.5 if p.optional else 1) for name, p in given.items())
+    return told - _UNREAD * unread(tool, message)
+
+
+def clear(p: Parameter, value: Any, message: Message) -> bool:
+    """Whether a value has a form that only such a parameter takes: a number, a time, an address."""
+    return p.type in NUMERIC or (p.type == "string" and not p.choices and _told(p, value, message) >= _CLEAR)
+
+
+def _told(p: Parameter, value: Any, message: Message) -> float:
+    """How clearly a value is one of a parameter's."""
+    if p.choices and p.type != "array":
+        return 1.2 if str(value).lower().replace("_", " ") in message.low else 0.8
+    if p.type == "boolean":
+        return 1.2
+    if p.type in NUMERIC:
+        return 0.8
+    if not isinstance(value, str):
+        return 0.3
+    if any(value == s.value for s in quotes(message)):
+        return 0.6
+    form = _FORMS.get(p.kinds[0]) if p.kinds else None
+    if form is not None and any(s.value in value for s in form(message)):
+        return 1.0
+    if any(map(str.isdigit, value)):
+        return 1.0 if " " not in value else 0.3
+    return 0.4 if value[:1].isupper() else 0.1

@@ -1,0 +1,118 @@
+"""What a message asks for: corrections within it, several calls of one tool, tools that its values fit."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, tool
+from tests.engines_builtin.test_reader import prompt
+from unspool.engines.builtin.reader import Answer, read
+from unspool.engines.builtin.reader.corrections import corrected
+
+
+def one_of(*choices: str) -> dict[str, Any]:
+    return {"type": "string", "enum": list(choices)}
+
+
+TOOLS = {
+    "timer": tool("set_timer", ["minutes"], minutes=NUMBER),
+    "clock": tool("set_alarm", ["time"], time=TEXT, label=TEXT),
+    "times": tool("multiply", ["a", "b"], a=NUMBER, b=NUMBER),
+    "power": tool("exponentiate", ["base", "exponent"], base=NUMBER, exponent=NUMBER),
+    "cart": tool("add_to_cart", ["product"], product=TEXT, quantity=WHOLE, color=TEXT),
+    "list": tool("add_shopping_items", ["items"], items={"type": "array", "items": TEXT}),
+    "deal": tool("update_deal", ["deal_id", "stage"], deal_id=TEXT, stage=one_of("open", "won", "lost")),
+    "meal": tool("log_meal", ["food", "meal"], food=TEXT, meal=one_of("breakfast", "lunch", "dinner")),
+    "build": tool("trigger_build", ["project"], project=TEXT, branch=TEXT),
+    "text": tool("send_text", ["contact", "message"], contact=TEXT, message=TEXT),
+    "parcel": tool("get_delivery_date", ["order_id"], order_id=TEXT),
+    "files": tool("search_files", ["pattern"], pattern=TEXT),
+}
+
+
+def asked(text: str, *names: str) -> Answer | None:
+    return read(prompt([TOOLS[n] for n in names], [{"role": "user", "content": text}]))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Transfer 300 to Ann. no wait, make it 350", "Transfer 350 to Ann"),
+        ("a table for 4 people at 8pm, sorry, 5 people", "a table for 5 people at 8pm"),
+        ("Retro on Friday, actually no, Monday, 11:00, with Zoe and Jon", "Retro on Monday, 11:00, with Zoe and Jon"),
+        ("remind me to call Ben, I mean Tom", "remind me to call Tom"),
+        ("a latte with oat milk, sorry, soy milk", "a latte with soy milk"),
+        ("weather in Oslo, no wait, Bergen instead please", "weather in Bergen"),
+        ("Order a small tea, make that large", "Order a large tea"),
+    ],
+)
+def test_a_value_is_corrected_by_one_of_its_kind(text: str, expected: str) -> None:
+    read_in = prompt([tool("order_tea", ["size"], size=one_of("small", "large"))], [{"role": "user", "content": text}])
+    assert corrected(read_in.tools, text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Email Tom that I'm late, sorry",
+        "What is 3 - 2?",
+        "Is it open? no idea",
+        "add milk, eggs and bread",
+        'Text Mia "at 5, no, at 6"',
+    ],
+)
+def test_what_corrects_nothing_stays(text: str) -> None:
+    assert corrected((), text) == text
+
+
+@pytest.mark.parametrize(
+    ("names", "text", "expected"),
+    [
+        (("times",), "Multiply 6.5 by 4 and 12 by 9", [{"a": 6.5, "b": 4}, {"a": 12, "b": 9}]),
+        (("power", "times"), "compute 2^10 and 5^3", [{"base": 2, "exponent": 10}, {"base": 5, "exponent": 3}]),
+        (("clock",), "Set alarms for 7:00 and 7:15", [{"time": "7:00"}, {"time": "7:15"}]),
+        (("build",), "Trigger a build of web and one of admin", [{"project": "web"}, {"project": "admin"}]),
+        (("timer",), "timer for one and a half minutes", [{"minutes": 1.5}]),
+        (("list",), "We're out of dish soap, put it on my shopping list.", [{"items": ["dish soap"]}]),
+        (("cart", "timer"), "I'll take a raincoat, put it in my basket", [{"product": "raincoat"}]),
+        (("deal",), "They walked away, so D-2087 has to go down as lost", [{"deal_id": "D-2087", "stage": "lost"}]),
+        (("meal", "timer"), "I had oatmeal for breakfast", [{"food": "oatmeal", "meal": "breakfast"}]),
+        (("parcel", "list"), "when will order_12345 arrive", [{"order_id": "order_12345"}]),
+        (("parcel",), "Where is my package? The order number is 7731-C", [{"order_id": "7731-C"}]),
+    ],
+)
+def test_what_is_asked_for_is_called(names: tuple[str, ...], text: str, expected: list[dict[str, Any]]) -> None:
+    answer = asked(text, *names)
+    assert answer is not None
+    assert [given for _, given in answer.calls] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("How long should I boil an egg for a soft yolk?", ("list", "cart")),
+        ("how much memory is the server using?", ("files",)),
+        ("Tell me about the French revolution", ("text", "parcel")),
+        ("Do you like music?", ("text", "timer")),
+    ],
+)
+def test_what_no_tool_is_for_is_no_call(text: str, names: tuple[str, ...]) -> None:
+    answer = asked(text, *names)
+    assert answer is None or not answer.calls
+
+
+@pytest.mark.parametrize("text", ["tell Mia the same", "send the same to Mia", "and Mia too"])
+def test_the_same_is_said_to_another(text: str) -> None:
+    given = json.dumps({"contact": "Tom", "message": "I'm late"})
+    call = {"type": "function", "id": "1", "function": {"name": "send_text", "arguments": given}}
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "text Tom that I'm late"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "sent"},
+        {"role": "assistant", "content": "Sent."},
+        {"role": "user", "content": text},
+    ]
+    answer = read(prompt([TOOLS["text"]], messages))
+    assert answer is not None
+    assert answer.calls == [("send_text", {"contact": "Mia", "message": "I'm late"})]
