@@ -168,7 +168,7 @@ def test_an_opening_in_the_users_words_is_no_part_of_the_output(dialect: Dialect
 def test_a_prompt_that_ends_in_a_tools_result_means_content(dialect: Dialect) -> None:
     end = dialect.end[0] if dialect.end else "\n"
     call = write_calls(dialect, [("f", {"a": "x"})]) if dialect.call else "Hello."
-    prompt = f"{dialect.start[0]}{call}{end}\ntool: 20 degrees\n"
+    prompt = f"{dialect.start[0]}{call}{end}\n20 degrees\n"
     assert detect_stage(dialect, prompt) is Stage.CONTENT
     assert after(dialect, prompt, "Fine.").content == "Fine."
     assert detect_stage(dialect, prompt + dialect.start[-1]) is Stage.CONTENT

@@ -230,8 +230,8 @@ def test_markers_spelled_as_text_inside_text_values_stay_data_where_policy_ignor
     tokenizer = special(dialect.name)
     last = dialect.argument[0].after
     closing = "".join(p for p in last if isinstance(p, str)).strip()
-    if closing not in tokenizer.get_vocab():
-        pytest.skip("the closing is not one special token")
+    if closing not in tokenizer.get_vocab() or len(closing) < 3:
+        pytest.skip("the closing is not one special token, or is too short to be told from text")
     head, tail = write_calls(dialect, [("f", {"a": "⌖"})]).split("⌖")
     inner = f"x {closing}{tail.strip()} y"
     ids = encode(tokenizer, head) + plain(tokenizer, inner) + encode(tokenizer, tail)

@@ -8,7 +8,7 @@ tokens. That is how outputs are read, too: both ends of a thought are one.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from .. import Dialect, Policy, ReasoningEnd, Stage
+from .. import Dialect, Event, Markup, Policy, ReasoningEnd, Stage
 from ..parser.paired import PairedParser
 from ..parser.prompt import decode_ids, last_turn
 from ..tokens import Detokenizer
@@ -43,7 +43,8 @@ class Following:
         exact = policy.text_markers == "ignore"
         self._special: Special | None = special_of(d, tokenizer, foreign_tokens(d, tokenizer)) if exact else None
         spelled = None if self._special is None else self._special.spelled
-        marks = {end for _, end in closings(d)} | set(openings(d))
+        self._closings = [end for _, end in closings(d) if end]
+        marks = {*self._closings, *openings(d)}
         self._marks = [m for m in marks if m and not (spelled and spelled.search(m))]
         self._taken: list[int] = []
         self._parser: PairedParser | None = None
@@ -87,7 +88,7 @@ class Following:
         turn = text
         for start in self._dialect.start:
             turn = turn.rpartition(start)[2]
-        self._closed = any(end and end in turn for _, end in closings(self._dialect))
+        self._closed = any(end in turn for end in self._closings)
         if self._special is not None:
             self._parser.know_tokens(self._special.markers)
         self._decoder = Detokenizer(self._tokenizer)
@@ -103,7 +104,13 @@ class Following:
                 events = [*events, *parser.feed_special(literal, foreign=literal not in self._special.markers)]
             elif literal:
                 events = [*events, *parser.feed(literal)]
-            self._closed = self._closed or any(isinstance(e, ReasoningEnd) for e in events)
+            self._closed = self._closed or any(map(self._closes, events))
+
+    def _closes(self, event: Event) -> bool:
+        """Whether reasoning ends with an event; a closing that nothing opened counts, too."""
+        if isinstance(event, Markup):
+            return any(end in event.text for end in self._closings)
+        return isinstance(event, ReasoningEnd)
 
     def _is_over(self) -> bool:
         assert self._parser is not None
