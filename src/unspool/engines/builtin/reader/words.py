@@ -19,9 +19,17 @@ def _any_of(phrases: list[str]) -> str:
     return "|".join(map(re.escape, sorted(phrases, key=len, reverse=True)))
 
 
+IRREGULAR: Final[dict[str, str]] = {
+    form: base for base, *forms in map(str.split, _DATA["irregular"]) for form in forms
+}
+"""Verbs by their forms that no ending tells: *froze*."""
+
+
 @cache
 def stem(word: str) -> str:
     """A word without the ending of its plural or participle, so that *emails* and *email* are one."""
+    if word in IRREGULAR:
+        return IRREGULAR[word]
     if word != "times" and not word.endswith("ss"):
         for ending, instead in _ENDINGS:
             if word.endswith(ending) and len(word) - len(ending) >= 3:
@@ -96,7 +104,9 @@ BOUNDS: Final[dict[str, str]] = _DATA["bounds"]
 """What comes before a number that is a bound: ``min``, ``max``, or for how many, ``most``."""
 BEFORE_PLACE: Final[dict[str, int]] = _DATA["before_place"]
 """What comes before a place, and how sure that is."""
-CHOICES: Final[dict[str, list[str]]] = _DATA["choices"]
+CHOICES: Final[dict[str, list[str]]] = {
+    choice: phrases for choices, phrases in _DATA["choices"].items() for choice in choices.split("|")
+}
 """What else says a value of an enumeration."""
 
 NUMBERS: Final[dict[str, float]] = _DATA["numbers"]
