@@ -9,13 +9,14 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from .assign import MOST, assign
-from .filling import Filling, named, own_parts, role
+from .filling import Filling, is_thing, named, own_parts, role
 from .message import Message, Span, items
 from .prompt import Parameter
 from .spans import quotes
 from .words import (
     BEFORE_PLACE,
     GENERIC,
+    IRREGULAR,
     PREPOSITIONS,
     RELATIVE,
     SETS,
@@ -52,6 +53,7 @@ _NEAR: Final = 4
 _LONG: Final = (("body",), ("query",))
 _FOUND: Final = frozenset(("date", "time", "email", "url", "unit", "currency", "expression", "phone", "path", "zone"))
 """Kinds that have a form: other words are none."""
+_ENDS: Final = frozenset((".", "?", "!", ";"))
 _PEOPLE: Final = frozenset(("people", "author", "place", "zone", "email"))
 
 
@@ -225,12 +227,28 @@ def _asks(f: Filling, i: int) -> bool:
     """Whether a word is a verb: the one that asks, or one that leads to a phrase: *starring*, *filed against*."""
     m = f.message
     low = m.words[i].low
+    if i > 0 and not m.large(i) and (low in IRREGULAR or low in SETS["imperatives"]) and _does(m, i):
+        return True
     opens = i == 0 or not m.words[i - 1].low[0].isalnum() or m.has(i - 1, SETS["before a verb"])
     if opens and i + 1 < len(m):
         known = low in STARTERS or low in SETS["verbs"] or low in SETS["imperatives"] or low in f.tool.asking
         return known or m.has(i + 1, SETS["behind a verb"])
+    if i > 0 and stem(m.words[i - 1].low) == "go":
+        return False  # went *running*
     leads = m.has(i + 1, SETS["determiners"]) or m.large(i + 1) or m.has(i + 1, PREPOSITIONS)
     return leads and not m.large(i) and len(low) > 4 and low.endswith(("ing", "ed"))
+
+
+def _does(m: Message, i: int) -> bool:
+    """Whether a verb is what somebody did or does: *she ate*, *did Arsenal win*, *when can Bob meet*."""
+    before = m.words[i - 1]
+    if before.low in SETS["determiners"] or before.low in PREPOSITIONS:
+        return False
+    if m.words[i].low in IRREGULAR:
+        return True
+    begin = next((k for k in range(i - 1, -1, -1) if m.words[k].low in _ENDS), -1) + 1
+    asked = m.words[begin].low in SETS["inverting"] or m.has(begin + 1, SETS["inverting"])
+    return asked and begin + 1 < i and (m.large(i - 1) or any(map(str.isdigit, before.low)) or "-" in before.low)
 
 
 # -- evidence ----------------------------------------------------------------------------------------------------------
@@ -246,7 +264,8 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
     if not c.quoted and 0 < (named_so := _begins(m, p, first)) < last - first:
         total, first = total + _LABEL, first + named_so  # *tenant Maria*
     elif not whole and last - first > 1 and _is(m, last - 1, names):
-        total, last = total + _LABEL, last - (not m.large(last - 1))  # *the customers table*, *Elm Street*
+        thing = is_thing(p) and m.has(last - 1, SETS["things"])
+        total, last = total + _LABEL, last - (not m.large(last - 1) and not thing)  # *the customers table*, *Elm Street*
     elif (label := _called(m, p, first)) is not None:
         total += (
             _LABEL if _is(m, label, names) or len(own_parts(p)) == first - label else _LABEL / 2 + 1 / len(own_parts(p))
@@ -339,7 +358,8 @@ def _without_own(f: Filling, p: Parameter, first: int, last: int) -> tuple[int, 
     m = f.message
     while last - first > 1 and _own(f, first):
         first += 1
-    last = next((i for i in range(first + 1, last) if _own(f, i)), last)
+    if not (is_thing(p) and m.has(last - 1, SETS["things"])):
+        last = next((i for i in range(first + 1, last) if _own(f, i)), last)
     if m.large(first) and (named(p, SETS["somebody"]) or (p.kinds[:1] and p.kinds[0] in _PEOPLE)):
         last = next((i for i in range(first, last) if not m.large(i) and m.words[i].low[0].isalpha()), last)
     return first, last

@@ -108,6 +108,8 @@ class Filling:
 
     def give_span(self, p: Parameter, span: Span) -> None:
         """Set the value of a parameter to these words, which it takes; a list has those between commas."""
+        if p.kinds[:1] not in _OPEN and span.value == self.message.said(span.first, span.last):
+            span = _tidied(self.message, p, span)
         if p.type == "array":
             self.give_all(p, items(self.message, span.first, span.last))
         else:
@@ -146,6 +148,26 @@ def _bare(p: Parameter, value: str) -> str:
         return value.rstrip(".,;:!") if value[:1].isalpha() and value[:-1].isalpha() else value
     named_so = first.islower() and first in own_parts(p) and p.kinds[:1] not in _OPEN
     return rest.strip() if named_so and rest[:1].isalnum() else value
+
+
+def _tidied(m: Message, p: Parameter, span: Span) -> Span:
+    """A short value without what leads to it, or on from it: *starting at* Dock Road, Oskar*, but*."""
+    first, last = span.first, span.last
+    verb = m.words[first].low in SETS["imperatives"] or m.words[first].low.endswith("ing")
+    behind = next((i for i in range(first + 1, last - 1) if m.has(i, SETS["before a place"])), first)
+    if verb and not m.large(first) and behind > first and not any(m.large(i) for i in range(first, behind)):
+        first = behind + 1 if m.large(behind + 1) or m.large(behind + 2) else first
+    while first + 1 < last and not m.large(first) and m.large(first + 1):
+        if m.words[first].low not in SETS["leads to a name"] and m.words[first].low not in parts_of(p.name):
+            break
+        first += 1
+    last = m.trimmed(first + 1, last, SETS["leads on"])
+    return m.span(first, last)
+
+
+def is_thing(p: Parameter) -> bool:
+    """Whether a parameter is for things that one can touch: *desk lamp*, *front door*."""
+    return named(p, SETS["things"]) or named(p, ("device", "appliance", "entity"))
 
 
 def is_cased(message: Message) -> bool:

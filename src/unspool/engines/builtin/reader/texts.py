@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from .filling import Filling, named, own_parts, role
+from .filling import Filling, is_thing, named, own_parts, role
 from .message import Message, Span, items
 from .places import joined, pair, place
 from .prompt import Parameter
@@ -362,7 +362,7 @@ def _rest(f: Filling, p: Parameter) -> None:
     if of is not None and kind == "" and not m.large(of - 1):
         span = m.span(of + 1, m.trimmed(of + 2, span.last, SETS["behind a text"]))  # the usage *of checkout*
     if kind in ("", "subject"):
-        span = _narrowed(f, span, both=not kind)
+        span = _narrowed(f, p, span, both=not kind)
     found = items(m, span.first, span.last)
     listing = kind in ("symbol", "path", "directory", "") or not SETS["of lists"].isdisjoint(f.tool.concepts[0])
     if listing and not p.optional and len(found) > 1 and _short(found):
@@ -371,10 +371,11 @@ def _rest(f: Filling, p: Parameter) -> None:
         f.give_span(p, span)
 
 
-def _narrowed(f: Filling, span: Span, *, both: bool) -> Span:
+def _narrowed(f: Filling, p: Parameter, span: Span, *, both: bool) -> Span:
     """A value without the tool's own words around it: *the podcast Radiolab*, *the cellar door*."""
     m = f.message
     first, last = span.first, span.last
+    both = both and not (is_thing(p) and m.has(last - 1, SETS["things"]))
     while both and last - first > 1 and stem(m.words[last - 1].low) in f.tool.nouns and not m.large(last - 1):
         last = m.trimmed(first, last - 1, SETS["behind a text"])
     named_so = range(first + 1, last) if both and m.large(first) else ()
