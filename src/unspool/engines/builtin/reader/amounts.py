@@ -131,14 +131,14 @@ def _evidence(f: Filling, p: Parameter, s: Span) -> float:
         return 3
     if "year" in names and YEAR.fullmatch(s.value):
         return 4
-    if named(p, SETS["sums"]) and _money(m, s):
+    if named(p, SETS["sums"]) and is_money(m, s):
         return 3
     if _bounds(m, p, s):
         return 2
     return 1.5 * (named(p, SETS["counted"]) and not named(p, SETS["sums"]) and _counts(f, s))
 
 
-def _money(m: Message, s: Span) -> bool:
+def is_money(m: Message, s: Span) -> bool:
     """Whether a number is a sum of money."""
     return m.words[s.last - 1].text[0] in MONEY or m.has(s.last, CURRENCIES)
 

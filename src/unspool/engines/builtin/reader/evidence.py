@@ -227,7 +227,7 @@ def _asks(f: Filling, i: int) -> bool:
     """Whether a word is a verb: the one that asks, or one that leads to a phrase: *starring*, *filed against*."""
     m = f.message
     low = m.words[i].low
-    if i > 0 and not m.large(i) and (low in IRREGULAR or low in SETS["imperatives"]) and _does(m, i):
+    if _does(m, i):
         return True
     opens = i == 0 or not m.words[i - 1].low[0].isalnum() or m.has(i - 1, SETS["before a verb"])
     if opens and i + 1 < len(m):
@@ -241,14 +241,16 @@ def _asks(f: Filling, i: int) -> bool:
 
 def _does(m: Message, i: int) -> bool:
     """Whether a verb is what somebody did or does: *she ate*, *did Arsenal win*, *when can Bob meet*."""
-    before = m.words[i - 1]
-    if before.low in SETS["determiners"] or before.low in PREPOSITIONS:
+    low = m.words[i].low
+    if m.has(i - 1, SETS["determiners"]) or m.has(i - 1, PREPOSITIONS):
         return False
-    if m.words[i].low in IRREGULAR:
+    if low in IRREGULAR and (i == 0 or not m.large(i)):
         return True
     begin = next((k for k in range(i - 1, -1, -1) if m.words[k].low in _ENDS), -1) + 1
-    asked = m.words[begin].low in SETS["inverting"] or m.has(begin + 1, SETS["inverting"])
-    return asked and begin + 1 < i and (m.large(i - 1) or any(map(str.isdigit, before.low)) or "-" in before.low)
+    asked = any(m.has(k, SETS["inverting"]) for k in range(begin, i))
+    verb = low in SETS["imperatives"] or low in SETS["plain verbs"] or low.endswith("ing")
+    name = m.large(i - 1) or (i > 0 and not m.words[i - 1].low.isalpha() and m.words[i - 1].low[0].isalnum())
+    return verb and asked and begin + 1 < i and name and not m.large(i)
 
 
 # -- evidence ----------------------------------------------------------------------------------------------------------

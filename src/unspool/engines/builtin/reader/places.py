@@ -160,6 +160,8 @@ def _name(m: Message, first: int, skipped: frozenset[str]) -> int:
             i += 1
         if m.has(i, SETS["within a name"]) and m.large(i + 1) and not m.taken[i]:
             i += 1
+        if i < len(m) and m.words[i].low.isdigit() and m.large(i - 1) and not m.taken[i] and i - first > 1:
+            i += 1  # *BBC Radio 4*
     return i
 
 

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from .amounts import clear_numbers, unit_named, unit_of
+from .amounts import clear_numbers, is_money, unit_named, unit_of
 from .choices import canonical
 from .fill import fill
 from .filling import Filling, named, role
@@ -32,7 +32,6 @@ from .words import (
     CONCEPTS,
     DEEDS,
     GENERIC,
-    MONEY,
     NEAR,
     PREPOSITIONS,
     QUESTION,
@@ -176,7 +175,7 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         frozenset(kind for word, kind in WANTED.items() if f" {word} " in message.low),
         frozenset(stem(message.words[s.first - 1].low) for s in codes(message) if s.first),
         any(numbers(message)),
-        any(w.text[0] in MONEY and len(w.text) > 1 for w in message.words),
+        any(is_money(message, s) for s in numbers(message)),
         any(points(message)),
         any(message.large(i + 1) for i in message.at.get("to", ())),
         any(i < message.at["from"][0] + _BETWEEN for i in message.at.get("to", ()) if "from" in message.at),

@@ -43,9 +43,10 @@ _NTH: Final = re.compile(r"\d{1,2}(?:th|st|nd|rd)")
 _POINT: Final = re.compile(r"-?\d{1,3}\.\d{1,12}, ?-?\d{1,3}\.\d{1,12}")
 _REPOSITORY: Final = re.compile(r"[A-Za-z][\w-]*/[A-Za-z][\w.-]*")
 YEAR: Final = re.compile(r"(?:19|20)\d\d")
-_NUMBER: Final = re.compile(r"(?:[$€£]|d(?=\d+$))?(\d[\d,]*(?:\.\d+)?)(?:th|st|nd|rd|k|%|[a-z°]{1,3})?")
+_NUMBER: Final = re.compile(r"(?:[$€£]|d(?=\d+s?$))?(\d[\d,]*(?:\.\d+)?)(?:th|st|nd|rd|k|%|[a-z°]{1,3})?")
 _MEASURED: Final = re.compile(r"\d+(?:\.\d+)?°?([a-z]{1,4})")
 _PHONE: Final = re.compile(r"(?<![\w$€£.-])(?:\+\d|\(\d|\d)[\d() -]{5,18}\d(?![\w.])")
+_VERSION: Final = re.compile(r"v\d+(?:\.\d+)*(?:-[\w.]+)?|\d+(?:\.\d+)+(?:-[\w.]+)?")
 _LETTERS: Final = re.compile(r"[A-Z]{1,3}")
 _DIGITS: Final = 7
 _LONGEST: Final = 16
@@ -201,9 +202,9 @@ def _spelled(m: Message, i: int) -> Span:
     while (m.has(j, NUMBERS) or m.has(j, "-")) and not m.has(j, ("half",)) and total < _LARGEST:
         if m.words[j].low != "-":
             n = NUMBERS[m.words[j].low]
-            if n < 100 and (n >= 10 or total % 100 % 10 or 10 <= total % 100 < 20):
+            if n < 100 and not m.has(j, ("dozen",)) and (n >= 10 or total % 100 % 10 or 10 <= total % 100 < 20):
                 break  # two numbers: *two six-sided dice*
-            total = total * n if n == 100 else total + n
+            total = total * n if n == 100 or m.has(j, ("dozen",)) else total + n
         j += 1
     return _and_a_half(m, Span(i, j - m.has(j - 1, "-"), written(total)))
 
@@ -380,10 +381,16 @@ def colors(m: Message) -> Iterator[Span]:
     yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if w.low in COLORS)
 
 
+def versions(m: Message) -> Iterator[Span]:
+    """Versions: ``4.2.0``, ``v2``."""
+    yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if _VERSION.fullmatch(w.low))
+
+
 FORMS: Final[tuple[tuple[str, Callable[[Message], Iterator[Span]]], ...]] = (
     ("email", emails),
     ("url", urls),
     ("repository", repositories),
+    ("version", versions),
     ("phone", phones),
     ("channel", channels),
     ("color", colors),

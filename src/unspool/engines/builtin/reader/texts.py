@@ -1,5 +1,6 @@
 """Texts: as one asks for them, after their cues, and what is left of a message."""
 
+import itertools
 import re
 from typing import Final
 
@@ -198,6 +199,10 @@ def quoted(f: Filling) -> None:
     found = [s for s in quotes(f.message) if f.message.free(s)]
     if len(found) == 1 and len(wanted) == 1:
         f.give_span(wanted[0], found[0])
+    between = {w.low for a, b in itertools.pairwise(found) for w in f.message.words[a.last : b.first]}
+    needed = [p for p in f.texts() if not p.optional]
+    if len(found) > 1 and len(needed) == 1 and between and between <= SETS["joins"]:
+        f.give_all(needed[0], found)
 
 
 def worded(f: Filling) -> None:
@@ -331,6 +336,7 @@ def _rest(f: Filling, p: Parameter) -> None:
             return
         span = _remaining(f, p, long=True)
         found = [s for s in items(m, span.first, span.last) if m.free(s)] if span else []
+        found = [s for s in found if not {stem(w.low) for w in m.words[s.first : s.last]} <= f.tool.nouns]
         if found:
             f.give_all(p, found)
         return
