@@ -140,7 +140,7 @@ def _evidence(f: Filling, p: Parameter, s: Span) -> float:
 
 def is_money(m: Message, s: Span) -> bool:
     """Whether a number is a sum of money."""
-    return m.words[s.last - 1].text[0] in MONEY or m.has(s.last, CURRENCIES)
+    return m.words[s.last - 1].text[0] in MONEY or m.has(s.last, CURRENCIES.keys() | SETS["coins"])
 
 
 def clear_numbers(f: Filling, clear: float = _CLEAR) -> int:

@@ -16,6 +16,8 @@ _MEANS: Final = re.compile(r"\b(\d{1,6}|[a-z]{3,5}) ?(?:=|is|means|for) ?(?:full
 """How a description explains a number."""
 _STATES: Final = ("still", "already", "is", "are", "was")
 """Before what is so already: *the garage is still open, shut it*."""
+_MONEY: Final = {code.lower(): [w for w, c in CURRENCIES.items() if c == code] for code in {*CURRENCIES.values()}}
+"""The names of currencies by their codes."""
 _SHORTENED: Final = 3
 """Letters of a shortened choice."""
 
@@ -125,6 +127,7 @@ def _forms(_: Message, choice: str) -> Iterator[str]:
 def _alike(_: Message, choice: str) -> Iterator[str]:
     """What else says a choice."""
     yield from CHOICES.get(choice, ())
+    yield from _MONEY.get(choice, ())
 
 
 def _shortened(m: Message, choice: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from .assign import MOST, assign
-from .filling import Filling, is_thing, named, own_parts, role
+from .filling import Filling, keeps, named, own_parts, role
 from .message import Message, Span, items
 from .prompt import Parameter
 from .spans import quotes
@@ -186,7 +186,10 @@ def _listed(f: Filling, found: list[Phrase], wanted: list[Parameter]) -> list[Ph
     m = f.message
     needed = [p for p in wanted if not p.optional]
     lists = any(p.type == "array" for p in wanted)
-    if not lists and (len(needed) != 1 or not f.cased or f.filled.several):
+    if not lists and (len(needed) != 1 or f.filled.several):
+        return found
+    each = not lists and named(needed[0], SETS["one at a time"])
+    if not (lists or each or f.cased):
         return found
     joined: list[Phrase] = []
     for c in found:
@@ -194,7 +197,7 @@ def _listed(f: Filling, found: list[Phrase], wanted: list[Parameter]) -> list[Ph
         between = {w.low for w in m.words[before.last : c.first]} if before else set()
         free = before is not None and not any(m.taken[before.last : c.first])
         large = before is not None and m.large(before.first) and m.large(c.first)
-        if before and free and (lists or large) and between and between <= SETS["joins"] | SETS["determiners"]:
+        if before and free and (lists or large or each) and between and between <= SETS["joins"] | SETS["determiners"]:
             joined[-1] = before._replace(last=c.last, several=True)
         else:
             joined.append(c)
@@ -266,7 +269,7 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
     if not c.quoted and 0 < (named_so := _begins(m, p, first)) < last - first:
         total, first = total + _LABEL, first + named_so  # *tenant Maria*
     elif not whole and last - first > 1 and _is(m, last - 1, names):
-        thing = is_thing(p) and m.has(last - 1, SETS["things"])
+        thing = keeps(p, m.words[last - 1].low)
         total, last = total + _LABEL, last - (not m.large(last - 1) and not thing)  # *the customers table*, *Elm Street*
     elif (label := _called(m, p, first)) is not None:
         total += (
@@ -279,7 +282,11 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         return _long(f, p, c, total)
     if c.several and p.type != "array" and p.optional:
         return 0.0, m.span(first, last)
-    if not whole:
+    if c.several:
+        last = f.message.trimmed(first + 1, last, SETS["leads on"])
+        while last - first > 1 and _own(f, last - 1) and not keeps(p, m.words[last - 1].low):
+            last -= 1
+    elif not c.quoted:
         first, last = _without_own(f, p, first, last)
     if _is(m, last - 1, _described(p)):
         total += _DESCRIBED
@@ -360,7 +367,7 @@ def _without_own(f: Filling, p: Parameter, first: int, last: int) -> tuple[int, 
     m = f.message
     while last - first > 1 and _own(f, first):
         first += 1
-    if not (is_thing(p) and m.has(last - 1, SETS["things"])):
+    if not keeps(p, m.words[last - 1].low):
         last = next((i for i in range(first + 1, last) if _own(f, i)), last)
     if m.large(first) and (named(p, SETS["somebody"]) or (p.kinds[:1] and p.kinds[0] in _PEOPLE)):
         last = next((i for i in range(first, last) if not m.large(i) and m.words[i].low[0].isalpha()), last)

@@ -12,7 +12,7 @@ from .parts import rows, side_by_side
 from .phrases import labels, own
 from .places import place
 from .prompt import NUMERIC, Tool, parameter
-from .texts import framed, labelled, quoted, worded
+from .texts import announced, framed, labelled, quoted, worded
 
 STEPS: Final = (
     choose,
@@ -22,6 +22,7 @@ STEPS: Final = (
     amounts,
     labels,
     labelled,
+    announced,
     told,
     persons,
     own,

@@ -110,6 +110,8 @@ class Filling:
         """Set the value of a parameter to these words, which it takes; a list has those between commas."""
         if p.kinds[:1] not in _OPEN and span.value == self.message.said(span.first, span.last):
             span = _tidied(self.message, p, span)
+        elif span.value.startswith("my ") and self.message.large(span.first + 1):
+            span = self.message.span(span.first + 1, span.last)
         if p.type == "array":
             self.give_all(p, items(self.message, span.first, span.last))
         else:
@@ -165,9 +167,10 @@ def _tidied(m: Message, p: Parameter, span: Span) -> Span:
     return m.span(first, last)
 
 
-def is_thing(p: Parameter) -> bool:
-    """Whether a parameter is for things that one can touch: *desk lamp*, *front door*."""
-    return named(p, SETS["things"]) or named(p, ("device", "appliance", "entity"))
+def keeps(p: Parameter, word: str) -> bool:
+    """Whether a value keeps a noun that may be the tool's at its end: *desk lamp* for a lamp, *dining room* for a room."""
+    thing = (SETS["things"] - {"room"}) | {"device", "appliance", "entity"}
+    return word in SETS["things"] and (named(p, (word,)) or (word != "room" and named(p, thing)))
 
 
 def is_cased(message: Message) -> bool:

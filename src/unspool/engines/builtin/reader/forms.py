@@ -30,7 +30,7 @@ def formed(f: Filling) -> None:
         for p in sorted(f.texts(), key=lambda p: p.optional):
             if kind not in p.kinds[:3] or not _meant(f, p, kind):
                 continue
-            free = [s for s in spans(f.message) if f.message.free(s)]
+            free = [s for s in spans(f.message) if f.message.free(s) and not _others(f, p, s)]
             if kind == "currency" and "crypto" in f.tool.concepts[0]:
                 free = [s for s in free if s.value not in SETS["coins of chains"]]
             if not free:
@@ -71,6 +71,14 @@ def _owned(f: Filling) -> None:
     one, _, other = whole.value.partition("/")
     f.give(owner, one)
     f.give(name, other)
+
+
+def _others(f: Filling, p: Parameter, s: Span) -> bool:
+    """Whether a word names another parameter whose value this is: *a branch called* fix/login."""
+    i = s.first - 1
+    if not f.message.has(i, SETS["calls"]):
+        return False
+    return any(stem(f.message.words[i - 1].low) in map(stem, own_parts(q)) for q in f.texts() if q is not p)
 
 
 def _alike(f: Filling, p: Parameter, kind: str) -> list[Parameter]:

@@ -4,7 +4,7 @@ import itertools
 import re
 from typing import Final
 
-from .filling import Filling, is_thing, named, own_parts, role
+from .filling import Filling, keeps, named, own_parts, role
 from .message import Message, Span, items
 from .places import joined, pair, place
 from .prompt import Parameter
@@ -103,6 +103,8 @@ def _group(f: Filling, kind: str, span: Span) -> None:
         return
     while first + 1 < end and m.large(first + 1) and m.words[first].low in f.tool.nouns - STOP:
         first += 1  # *customer John Wick*
+    while p.type == "array" and first + 1 < end and m.words[first].low in SETS["function"] | f.tool.asking | STARTERS:
+        first += 1  # *what can I cook with* rice
     value = _unquoted(m.said(first, end))
     same = kind == "body" and {stem(w.low) for w in m.words[first:end]} <= f.tool.nouns
     if same or nothing(f, m.span(first, end)):
@@ -193,6 +195,26 @@ def labelled(f: Filling) -> None:
             _cued(f, p, LABELS)
 
 
+def announced(f: Filling) -> None:
+    """Give the text that is needed what comes after a colon: *create a poll: ...*, *DM Ben: are you there?*"""
+    m = f.message
+    wanted = [p for p in f.left if p.kinds[:1] and p.kinds[0] in _LONG and not p.optional and p.type == "string"]
+    colon = next(iter(m.at.get(":", ())), None)
+    if len(wanted) != 1 or not colon or colon + 2 > len(m) or m.taken[colon] or m.text[m.words[colon].end] != " ":
+        return
+    idle = f.tool.asking | STOP | SETS["verbs"] | SETS["imperatives"]
+    free = [i for i in range(colon) if not m.taken[i] and m.words[i].low[0].isalnum() and m.words[i].low not in idle]
+    others = [q for q in f.texts() if q is not wanted[0] and not q.optional]
+    if free and [q.type for q in others] != ["string"]:
+        return
+    body = wanted[0].kinds[0] == "body"
+    end = len(m) - (m.has(len(m) - 1, (".",))) if body else _end(m, colon + 1, frozenset())
+    if end > colon + 1:
+        whole = next((s for s in quotes(m) if s.first == colon + 1), None)
+        f.give_span(wanted[0], whole or m.span(colon + 1, end))
+        m.taken[colon] = True
+
+
 def quoted(f: Filling) -> None:
     """What is in quotes, where one text is open."""
     wanted = [p for p in f.texts() if p.kinds[:1] and p.kinds[0] in _LONG]
@@ -218,24 +240,9 @@ def worded(f: Filling) -> None:
     for p in cued:
         if p.kinds[:1] in (("place",), ("zone",)) or (not p.kinds and named(p, SETS["room names"])):
             place(f, p)
-    _announced(f)
     for p in sorted(cued, key=lambda p: (p.optional, p.kinds[:1] == ("body",))):
         if p in f.left:
             _rest(f, p)
-
-
-def _announced(f: Filling) -> None:
-    """Give the text that is needed what comes after a colon, up to the end of the sentence: *create a poll: ...*"""
-    m = f.message
-    wanted = [p for p in f.left if p.kinds[:1] and p.kinds[0] in _LONG and not p.optional and p.type == "string"]
-    colon = next(iter(m.at.get(":", ())), None)
-    if len(wanted) != 1 or not colon or colon + 2 > len(m) or m.taken[colon]:
-        return
-    if any(not m.taken[i] and m.words[i].low not in f.tool.asking | STOP | SETS["verbs"] for i in range(colon)):
-        return
-    end = _end(m, colon + 1, frozenset())
-    if end > colon + 1:
-        f.give_span(wanted[0], m.span(colon + 1, end))
 
 
 def _cues(f: Filling, p: Parameter) -> list[str]:
@@ -370,7 +377,8 @@ def _rest(f: Filling, p: Parameter) -> None:
     if kind in ("", "subject"):
         span = _narrowed(f, p, span, both=not kind)
     found = items(m, span.first, span.last)
-    listing = kind in ("symbol", "path", "directory", "") or not SETS["of lists"].isdisjoint(f.tool.concepts[0])
+    each = kind in ("symbol", "path", "directory", "") or named(p, SETS["one at a time"])
+    listing = each or not SETS["of lists"].isdisjoint(f.tool.concepts[0])
     if listing and not p.optional and len(found) > 1 and _short(found):
         f.give_all(p, found)
     else:
@@ -381,7 +389,7 @@ def _narrowed(f: Filling, p: Parameter, span: Span, *, both: bool) -> Span:
     """A value without the tool's own words around it: *the podcast Radiolab*, *the cellar door*."""
     m = f.message
     first, last = span.first, span.last
-    both = both and not (is_thing(p) and m.has(last - 1, SETS["things"]))
+    both = both and not (keeps(p, m.words[last - 1].low))
     while both and last - first > 1 and stem(m.words[last - 1].low) in f.tool.nouns and not m.large(last - 1):
         last = m.trimmed(first, last - 1, SETS["behind a text"])
     named_so = range(first + 1, last) if both and m.large(first) else ()
