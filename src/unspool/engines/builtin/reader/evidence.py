@@ -24,6 +24,7 @@ from .words import (
     STOP,
     UNITS,
     derived,
+    kin,
     parts_of,
     stem,
 )
@@ -297,9 +298,16 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
     if m.has(c.last, ("of",)) and not m.taken[c.last]:
         total -= _ANY / 2  # the usage *of checkout*
     formless = p.kinds[:1] and p.kinds[0] in _FOUND and total < _LABEL
+    if formless and c.lead == "verb" and named(p, SETS["called"]) and not _mailed(f, p) and m.large(first):
+        formless = False  # pay *Nadia*
     if formless or (last - first > _MOST_WORDS and not whole) or _no_value(f, first, last, clear=total > _PREPOSITION):
         return 0.0, m.span(first, last)
     return total + _LISTED * (p.type == "array" and bool(c.several)), m.span(first, last)
+
+
+def _mailed(f: Filling, p: Parameter) -> bool:
+    """Whether a parameter takes addresses of mail alone."""
+    return "mail" in p.description.lower() or "mail" in f.tool.concepts[0] or named(p, ("email", "mail"))
 
 
 def _long(f: Filling, p: Parameter, c: Phrase, total: float) -> tuple[float, Span]:
@@ -367,8 +375,8 @@ def _without_own(f: Filling, p: Parameter, first: int, last: int) -> tuple[int, 
     m = f.message
     while last - first > 1 and _own(f, first):
         first += 1
-    if not keeps(p, m.words[last - 1].low):
-        last = next((i for i in range(first + 1, last) if _own(f, i)), last)
+    cut = (i for i in range(first + 1, last) if _own(f, i) and not keeps(p, m.words[i].low))
+    last = next(cut, last)
     if m.large(first) and (named(p, SETS["somebody"]) or (p.kinds[:1] and p.kinds[0] in _PEOPLE)):
         last = next((i for i in range(first, last) if not m.large(i) and m.words[i].low[0].isalpha()), last)
     return first, last
@@ -395,7 +403,8 @@ def _is(m: Message, i: int, names: frozenset[str]) -> bool:
 @cache
 def _names(p: Parameter) -> frozenset[str]:
     """Stems of what a parameter is called."""
-    return frozenset(stem(w) for w in own_parts(p) if stem(w) not in GENERIC and len(w) > 2)
+    own = [w for w in own_parts(p) if stem(w) not in GENERIC and len(w) > 2]
+    return frozenset(stem(w) for w in own).union(*(kin(w) for w in own))
 
 
 @cache

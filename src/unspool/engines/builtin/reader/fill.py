@@ -12,7 +12,7 @@ from .parts import rows, side_by_side
 from .phrases import labels, own
 from .places import place
 from .prompt import NUMERIC, Tool, parameter
-from .texts import announced, framed, labelled, quoted, worded
+from .texts import announced, framed, labelled, listed, quoted, worded
 
 STEPS: Final = (
     choose,
@@ -23,6 +23,7 @@ STEPS: Final = (
     labels,
     labelled,
     announced,
+    listed,
     told,
     persons,
     own,

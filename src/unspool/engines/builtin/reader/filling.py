@@ -108,7 +108,7 @@ class Filling:
 
     def give_span(self, p: Parameter, span: Span) -> None:
         """Set the value of a parameter to these words, which it takes; a list has those between commas."""
-        if p.kinds[:1] not in _OPEN and span.value == self.message.said(span.first, span.last):
+        if (p.kinds[:1] not in _OPEN or named(p, ("name",))) and span.value == self.message.said(span.first, span.last):
             span = _tidied(self.message, p, span)
         elif span.value.startswith("my ") and self.message.large(span.first + 1):
             span = self.message.span(span.first + 1, span.last)

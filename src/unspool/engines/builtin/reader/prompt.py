@@ -191,7 +191,7 @@ def _first_text(named: tuple[str, ...], also: tuple[str, ...], parameters: list[
         return
     required = [p for p in texts if not p.optional] or texts[:1]
     required = [p for p in required if SETS["codes"].isdisjoint(parts_of(p.name))]
-    other = SETS["things"] if kind == "place" else SETS["somebody"]
+    other = SETS["things"] - {"room"} if kind == "place" else SETS["somebody"]
     required = [p for p in required if other.isdisjoint(parts_of(p.name)) or "name" in parts_of(p.name)]
     plain = next((p for p in required if not p.kinds or p.kinds[0] in SETS["vague"]), None)
     if plain is None or (plain.kinds and kind == "place" and kind not in map(MEANT.get, named)):
@@ -246,4 +246,6 @@ def _kinds(name: str, described: str) -> tuple[str, ...]:
     parts.sort(key=lambda part: part == "name")
     for word in (whole, *parts, *(stem(w) for w in re.findall(r"[a-z-]+", described.lower()))):
         found += [kind for kind, words in KINDS.items() if word in words and kind not in found]
+    if not SETS["somebody"].isdisjoint(parts) and "name" not in parts:
+        found = [kind for kind in found if kind not in ("subject", "query", "body")]
     return tuple(found)

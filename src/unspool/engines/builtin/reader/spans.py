@@ -381,6 +381,11 @@ def colors(m: Message) -> Iterator[Span]:
     yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if w.low in COLORS)
 
 
+def patterns(m: Message) -> Iterator[Span]:
+    """Patterns of files: ``*.log``."""
+    yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if "*" in w.text and len(w.text) > 2)
+
+
 def versions(m: Message) -> Iterator[Span]:
     """Versions: ``4.2.0``, ``v2``."""
     yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if _VERSION.fullmatch(w.low))
@@ -391,6 +396,7 @@ FORMS: Final[tuple[tuple[str, Callable[[Message], Iterator[Span]]], ...]] = (
     ("url", urls),
     ("repository", repositories),
     ("version", versions),
+    ("pattern", patterns),
     ("phone", phones),
     ("channel", channels),
     ("color", colors),

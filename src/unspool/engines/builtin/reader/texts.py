@@ -95,7 +95,7 @@ def _group(f: Filling, kind: str, span: Span) -> None:
     leads = [w for q in f.tool.parameters if q is not p for w in own_parts(q)]
     while first < end < bound < len(m) and any(derived(m.words[end - 1].low, w) for w in leads):
         end = m.trimmed(first, end - 1, SETS["loose ends"])  # *..., assign it to* Rosa
-    if p is None or first >= end:
+    if p is None or first >= end or (m.has(first, SETS["persons"]) and named(p, SETS["somebody"])):
         return
     whole = next((s for s in quotes(m) if s.first == first and s.last <= last), None)
     if whole is not None and p.type != "array":
@@ -205,7 +205,7 @@ def announced(f: Filling) -> None:
     idle = f.tool.asking | STOP | SETS["verbs"] | SETS["imperatives"]
     free = [i for i in range(colon) if not m.taken[i] and m.words[i].low[0].isalnum() and m.words[i].low not in idle]
     others = [q for q in f.texts() if q is not wanted[0] and not q.optional]
-    if free and [q.type for q in others] != ["string"]:
+    if ([q.type for q in others] != ["string"]) if free else any(q.type != "array" for q in others):
         return
     body = wanted[0].kinds[0] == "body"
     end = len(m) - (m.has(len(m) - 1, (".",))) if body else _end(m, colon + 1, frozenset())
@@ -221,6 +221,11 @@ def quoted(f: Filling) -> None:
     found = [s for s in quotes(f.message) if f.message.free(s)]
     if len(found) == 1 and len(wanted) == 1:
         f.give_span(wanted[0], found[0])
+
+
+def listed(f: Filling) -> None:
+    """Give the one text that is needed what several quotes hold: *add 'buy milk' and 'call Ann'*."""
+    found = [s for s in quotes(f.message) if f.message.free(s)]
     between = {w.low for a, b in itertools.pairwise(found) for w in f.message.words[a.last : b.first]}
     needed = [p for p in f.texts() if not p.optional]
     if len(found) > 1 and len(needed) == 1 and between and between <= SETS["joins"]:
