@@ -10,7 +10,7 @@ from .message import Message, Span
 from .prompt import NUMERIC, Parameter
 from .sides import sided
 from .spans import currencies, languages, units
-from .words import CHOICES, CUES, CURRENCIES, NUMBERS, OFF, SETS, STOP, UNITS, parts_of, stem
+from .words import CHOICES, CUES, CURRENCIES, NUMBERS, OFF, SETS, STOP, TONGUES, UNITS, parts_of, stem
 
 _MEANS: Final = re.compile(r"\b(\d{1,6}|[a-z]{3,5}) ?(?:=|is|means|for) ?(?:fully )?([a-z]{3,20})\b")
 """How a description explains a number."""
@@ -124,10 +124,14 @@ def _forms(_: Message, choice: str) -> Iterator[str]:
         yield f"{choice[:-1]}ies"
 
 
-def _alike(_: Message, choice: str) -> Iterator[str]:
+def aliases(choice: str) -> tuple[str, ...]:
     """What else says a choice."""
-    yield from CHOICES.get(choice, ())
-    yield from _MONEY.get(choice, ())
+    low = _words(choice)
+    return (*CHOICES.get(low, ()), *_MONEY.get(low, ()), *([TONGUES[low]] if low in TONGUES else ()))
+
+
+def _alike(_: Message, choice: str) -> Iterator[str]:
+    yield from aliases(choice)
 
 
 def _shortened(m: Message, choice: str) -> Iterator[str]:

@@ -187,10 +187,8 @@ def _listed(f: Filling, found: list[Phrase], wanted: list[Parameter]) -> list[Ph
     m = f.message
     needed = [p for p in wanted if not p.optional]
     lists = any(p.type == "array" for p in wanted)
-    if not lists and (len(needed) != 1 or f.filled.several):
-        return found
-    each = not lists and named(needed[0], SETS["one at a time"])
-    if not (lists or each or f.cased):
+    each = not lists and sum(named(p, SETS["one at a time"]) for p in needed) == 1
+    if not lists and ((len(needed) != 1 and not each) or f.filled.several or not (each or f.cased)):
         return found
     joined: list[Phrase] = []
     for c in found:
@@ -211,13 +209,15 @@ def _goes_on(f: Filling, i: int) -> bool:
         return False
     if m.large(i - 1) and m.large(i + 1) and m.words[i].low in SETS["within a name"] | {".", "'", "&"}:
         return not m.taken[i + 1]
+    if m.words[i].low in ("a", "an") and not m.large(i):
+        return False
     return m.words[i].low[0].isalnum() and not _functional(m, i) and not _asks(f, i)
 
 
 def _functional(m: Message, i: int) -> bool:
     """Whether a word only joins others."""
     low = m.words[i].low
-    if i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1)):
+    if i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1)) and low not in ("i",):
         return False  # *Under Pressure*
     return low in SETS["calls"] | RELATIVE | SETS["function"] or low in PREPOSITIONS or low in BEFORE_PLACE
 
@@ -269,7 +269,7 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
     total = _ANY
     if not c.quoted and 0 < (named_so := _begins(m, p, first)) < last - first:
         total, first = total + _LABEL, first + named_so  # *tenant Maria*
-    elif not whole and last - first > 1 and _is(m, last - 1, names):
+    elif not whole and last - first > 1 and (_is(m, last - 1, names) or (_is_short(p) and _is(m, last - 1, _kin(p)))):
         thing = keeps(p, m.words[last - 1].low)
         total, last = total + _LABEL, last - (not m.large(last - 1) and not thing)  # *the customers table*, *Elm Street*
     elif (label := _called(m, p, first)) is not None:
@@ -293,8 +293,10 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         total += _DESCRIBED
     if p.kinds[:1] and p.kinds[0] in _PEOPLE and f.cased:
         total += _NAME if m.large(first) and (first > 0 or m.large(first + 1)) else -_NAME
-    elif m.large(first) and first > 0:
+    elif (m.large(first) and first > 0) or (not m.words[first].low.isalpha() and _coded(m.words[first].low)):
         total += _LARGE
+    if c.lead in SETS["asking how"] and not m.large(first):
+        total -= _ANY / 2  # how *busy*
     if m.has(c.last, ("of",)) and not m.taken[c.last]:
         total -= _ANY / 2  # the usage *of checkout*
     formless = p.kinds[:1] and p.kinds[0] in _FOUND and total < _LABEL
@@ -303,6 +305,11 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
     if formless or (last - first > _MOST_WORDS and not whole) or _no_value(f, first, last, clear=total > _PREPOSITION):
         return 0.0, m.span(first, last)
     return total + _LISTED * (p.type == "array" and bool(c.several)), m.span(first, last)
+
+
+def _coded(word: str) -> bool:
+    """Whether a word is made as names of machines and the like are: *web-03*, *auth_api*."""
+    return word[0].isalpha() and any(mark in word for mark in "-_.") or word[0].isalpha() and any(map(str.isdigit, word))
 
 
 def _mailed(f: Filling, p: Parameter) -> bool:
@@ -404,7 +411,13 @@ def _is(m: Message, i: int, names: frozenset[str]) -> bool:
 def _names(p: Parameter) -> frozenset[str]:
     """Stems of what a parameter is called."""
     own = [w for w in own_parts(p) if stem(w) not in GENERIC and len(w) > 2]
-    return frozenset(stem(w) for w in own).union(*(kin(w) for w in own))
+    return frozenset(map(stem, own))
+
+
+@cache
+def _kin(p: Parameter) -> frozenset[str]:
+    """What else a parameter may be called: *repo*."""
+    return frozenset().union(*(kin(w) for w in own_parts(p)))
 
 
 @cache

@@ -17,6 +17,7 @@ from .texts import announced, framed, labelled, listed, quoted, worded
 STEPS: Final = (
     choose,
     rows,
+    persons,
     side_by_side,
     formed,
     amounts,
@@ -25,7 +26,6 @@ STEPS: Final = (
     announced,
     listed,
     told,
-    persons,
     own,
     framed,
     weighed,

@@ -8,12 +8,14 @@ from .message import Span
 from .prompt import Parameter
 from .sides import sided
 from .spans import FORMS, addresses, dates, repositories, times
-from .words import SETS, STOP, UNITS, stem
+from .words import SETS, STOP, TONGUES, UNITS, stem
 
 _CONVERTED: Final = ("unit", "currency", "language")
 _LISTED: Final = ("email", "path", "symbol", "expression", "url", "directory", "zone")
 _MOMENTS: Final = ("date", "time")
 _CALLED: Final = ("email", "url", "path")
+_CODE: Final = re.compile(r"\bcode\b|\biso\b|[\"'][a-z]{2}[\"']|e\.g\.,? [a-z]{2}\b")
+"""What describes a language that is told by its code."""
 _CLOCK: Final = re.compile(r"\bhh:?mm\b|\b(?:24|12)[- ]?hour")
 """What describes a time without a day."""
 
@@ -104,6 +106,9 @@ def _converted(f: Filling, p: Parameter, kind: str, free: list[Span]) -> None:
     if kind != "unit" and len(last) > 1 and side != "from" and f.filled.several is None and p.type != "array":
         f.give_all(p, last)
         return
+    if kind == "language" and _CODE.search(p.description.lower()):
+        codes = {name: code for code, name in TONGUES.items()}
+        free = [s._replace(value=codes.get(s.value.lower(), s.value)) for s in free]
     temperature = kind == "unit" and UNITS.get(free[0].value.lower()) in ("celsius", "fahrenheit")
     if side is None:
         if kind == "currency" and len(free) > 1:

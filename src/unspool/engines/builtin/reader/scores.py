@@ -1,11 +1,12 @@
 """Which tool a message asks for."""
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from .amounts import clear_numbers, is_money, unit_named, unit_of
-from .choices import canonical
+from .choices import aliases, canonical
 from .fill import fill
 from .filling import Filling, named, role
 from .message import Message, Span
@@ -115,6 +116,7 @@ class _Asked(NamedTuple):
     sql: bool
     wanted: frozenset[str]
     coded: frozenset[str]
+    code: bool
     numbers: bool
     money: bool
     point: bool
@@ -174,6 +176,7 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         SQL.search(message.text) is not None,
         frozenset(kind for word, kind in WANTED.items() if f" {word} " in message.low),
         frozenset(stem(message.words[s.first - 1].low) for s in codes(message) if s.first),
+        any(re.search(r"[A-Z]{2,}[ -]?\d|[a-z]_\d", s.value) for s in codes(message)),
         any(numbers(message)),
         any(is_money(message, s) for s in numbers(message)),
         any(points(message)),
@@ -236,6 +239,7 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
             and stem(c.lower()) in asked.stems
             and (c.lower() != asked.verb or c.lower() not in SETS["asking choices"])
         ]
+        said += [c for c in map(str, p.choices) if any(has(asked.low, alias) for alias in aliases(c))] if not said else []
         score += 2 * bool(named(p, SETS["genre names"]) and asked.stems & SETS["genres"])
         score += (1 + (not p.optional)) * bool(said) + 1.5 * any(
             f" {c} {n} " in asked.low for c in said for n in (p.name, p.name.lower())
@@ -243,6 +247,7 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
         switch = {"on", "off"} <= {*p.choices} or (p.type == "boolean" and named(p, SETS["state"]))
         score += 2 * (switch and asked.switched)
         score += 2 * (p.type in NUMERIC and unit_named(p) in asked.units)
+        score += 1.2 * (asked.code and not p.optional and p.type == "string" and named(p, SETS["codes"]))
         score += 2 * (named(p, SETS["codes"]) and not asked.coded.isdisjoint(map(stem, parts_of(p.name))))
     score += _CLEAR_NUMBER * clear_numbers(Filling(tool, message, cased=True)) if asked.numbers else 0
     measures = {canonical(c) for p in tool.parameters for c in p.choices if isinstance(c, str)} & {*UNITS.values()}

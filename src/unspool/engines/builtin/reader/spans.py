@@ -359,10 +359,9 @@ def currencies(m: Message) -> Iterator[Span]:
         if i and (two := CURRENCIES.get(f"{m.words[i - 1].low} {w.low}")):
             yield Span(i - 1, i + 1, two)
         elif (
-            w.low in UNITS
-            and m.has(i + 1, SETS["turned into"] | {"in"})
-            and m.has(i + 2, CURRENCIES)
-            and w.low in SETS["coins"]
+            w.low in SETS["coins"]
+            and (m.has(i + 1, SETS["turned into"] | {"in"}) or m.has(i - 1, SETS["turned into"] | {"in"}))
+            and not CURRENCIES.keys().isdisjoint(m.at)
         ):
             yield Span(i, i + 1, "GBP")
         elif w.low in CURRENCIES and (w.low != "try" or w.text == "TRY") and (w.low != "won" or i):

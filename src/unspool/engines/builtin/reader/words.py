@@ -120,6 +120,8 @@ SCALES: Final[dict[str, tuple[str, float]]] = {
 MONEY: Final[dict[str, str]] = _DATA["money"]
 CURRENCIES: Final[dict[str, str]] = {w: code for code, ws in _DATA["currencies"].items() for w in (code.lower(), *ws)}
 LANGUAGES: Final = frozenset(_DATA["languages"])
+TONGUES: Final[dict[str, str]] = _DATA["tongues"]
+"""Languages by their codes of ISO 639-1."""
 COLORS: Final = frozenset(_DATA["colors"])
 CUISINES: Final = frozenset(_DATA["cuisines"])
 DAYS: Final = frozenset(_DATA["days"])
