@@ -234,6 +234,8 @@ def unit_of(m: Message, s: Span) -> str | None:
     """The unit of a number."""
     if joined := _JOINED.fullmatch(m.words[s.last - 1].low):
         return UNITS.get(joined[1])
+    if m.has(s.first + 1, UNITS) and m.has(s.last - 1, ("half",)):
+        return UNITS[m.words[s.first + 1].low]  # *an hour and a half*
     for k in (s.last, s.last + 1):
         if m.has(k, UNITS) and not m.has(k, ("-", "in")):
             return UNITS[m.words[k].low]

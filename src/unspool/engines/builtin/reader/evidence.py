@@ -52,7 +52,7 @@ _MOST_WORDS: Final = 6
 _NEAR: Final = 4
 """How near a parameter's name is to its value."""
 _LONG: Final = (("body",), ("query",))
-_FOUND: Final = frozenset(("date", "time", "email", "url", "unit", "currency", "expression", "phone", "path", "zone"))
+_FOUND: Final = frozenset(("month", "version", "date", "time", "email", "url", "unit", "currency", "expression", "phone", "path", "zone"))
 """Kinds that have a form: other words are none."""
 _ENDS: Final = frozenset((".", "?", "!", ";"))
 _PEOPLE: Final = frozenset(("people", "author", "place", "zone", "email"))
@@ -196,7 +196,8 @@ def _listed(f: Filling, found: list[Phrase], wanted: list[Parameter]) -> list[Ph
         between = {w.low for w in m.words[before.last : c.first]} if before else set()
         free = before is not None and not any(m.taken[before.last : c.first])
         large = before is not None and m.large(before.first) and m.large(c.first)
-        if before and free and (lists or large or each) and between and between <= SETS["joins"] | SETS["determiners"]:
+        named_so = c.last - c.first > 1 and any(m.has(c.first, own_parts(q)) for q in wanted)  # *host* shop, *zone* b.org
+        if before and free and not named_so and (lists or large or each) and between and between <= SETS["joins"] | SETS["determiners"]:
             joined[-1] = before._replace(last=c.last, several=True)
         else:
             joined.append(c)
@@ -233,6 +234,8 @@ def _asks(f: Filling, i: int) -> bool:
     low = m.words[i].low
     if _does(m, i):
         return True
+    if i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1)) and m.words[i - 1].low[0].isalnum():
+        return False  # Africa and *Take On Me*
     opens = i == 0 or not m.words[i - 1].low[0].isalnum() or m.has(i - 1, SETS["before a verb"])
     if opens and i + 1 < len(m):
         known = low in STARTERS or low in SETS["verbs"] or low in SETS["imperatives"] or low in f.tool.asking

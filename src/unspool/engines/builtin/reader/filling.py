@@ -110,12 +110,14 @@ class Filling:
         """Set the value of a parameter to these words, which it takes; a list has those between commas."""
         if (p.kinds[:1] not in _OPEN or named(p, ("name",))) and span.value == self.message.said(span.first, span.last):
             span = _tidied(self.message, p, span)
+        elif named(p, SETS["sought"]) and span.value.startswith(("a ", "an ", "some ", "any ")) and span.last - span.first > 1:
+            span = self.message.span(span.first + 1, span.last)
         elif span.value.startswith("my ") and self.message.large(span.first + 1):
             span = self.message.span(span.first + 1, span.last)
         if p.type == "array":
             self.give_all(p, items(self.message, span.first, span.last))
         else:
-            owner = span.last < len(self.message) and self.message.taken[span.last]
+            owner = span.last < len(self.message) and self.message.taken[span.last] and not named(p, SETS["houses"])
             value = self.message.take(span)
             self.give(p, value.removesuffix("'s").removesuffix("’s") if owner else value)
 

@@ -138,7 +138,7 @@ def named_from(m: Message, i: int, skipped: frozenset[str]) -> list[Span]:
         while m.has(i, SETS["before a name"]):
             i += 1
         end = _name(m, i, skipped)
-        if end == i:
+        if end == i or (found and m.large(found[0].first) and not m.large(i) and m.words[i].low.endswith("ing")):
             break
         end = _with_region(m, i, end, alone=not found)
         found.append(m.span(i, end))

@@ -46,6 +46,8 @@ YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _NUMBER: Final = re.compile(r"(?:[$€£]|d(?=\d+s?$))?(\d[\d,]*(?:\.\d+)?)(?:th|st|nd|rd|k|%|[a-z°]{1,3})?")
 _MEASURED: Final = re.compile(r"\d+(?:\.\d+)?°?([a-z]{1,4})")
 _PHONE: Final = re.compile(r"(?<![\w$€£.-])(?:\+\d|\(\d|\d)[\d() -]{5,18}\d(?![\w.])")
+_MONTH: Final = re.compile(r"\d{4}-\d\d")
+_OF_TIME: Final = frozenset(("minute", "hour", "day", "week"))
 _VERSION: Final = re.compile(r"v\d+(?:\.\d+)*(?:-[\w.]+)?|\d+(?:\.\d+)+(?:-[\w.]+)?")
 _LETTERS: Final = re.compile(r"[A-Z]{1,3}")
 _DIGITS: Final = 7
@@ -185,6 +187,11 @@ def numbers(m: Message) -> Iterator[Span]:
         elif w == "half" and m.has(i + 1, ("an", "a")) and m.has(i + 2, UNITS):
             yield Span(i, i + 2, "0.5")
             i += 2
+        elif w in ("a", "an") and m.has(i + 1, UNITS) and UNITS[m.words[i + 1].low] in _OF_TIME:
+            half = [x.low for x in m.words[i + 2 : i + 5]] == ["and", "a", "half"]
+            if half or m.has(i + 2, ("long",)) or m.has(i - 1, ("for", "in")):
+                yield Span(i, i + 5, "1.5") if half else Span(i, i + 1, "1")
+            i += 5 if half else 2
         elif w in NUMBERS and not (w == "one" and m.has(i - 1, SETS["the one"])):
             span = _spelled(m, i)
             yield span
@@ -385,6 +392,17 @@ def patterns(m: Message) -> Iterator[Span]:
     yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if "*" in w.text and len(w.text) > 2)
 
 
+def months(m: Message) -> Iterator[Span]:
+    """Months: *March*, *March 2026*, *last month*, ``2026-03``."""
+    for i, w in enumerate(m.words):
+        if w.low in MONTHS and (w.low not in SETS["no month"] or m.large(i)):
+            yield m.span(i, i + 1 + _year(m, i + 1))
+        elif w.low in ("month", "month's") and m.has(i - 1, ("this", "last", "next")):
+            yield m.span(i - 1, i + 1)
+        elif _MONTH.fullmatch(w.low):
+            yield m.span(i, i + 1)
+
+
 def versions(m: Message) -> Iterator[Span]:
     """Versions: ``4.2.0``, ``v2``."""
     yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if _VERSION.fullmatch(w.low))
@@ -396,6 +414,7 @@ FORMS: Final[tuple[tuple[str, Callable[[Message], Iterator[Span]]], ...]] = (
     ("repository", repositories),
     ("version", versions),
     ("pattern", patterns),
+    ("month", months),
     ("phone", phones),
     ("channel", channels),
     ("color", colors),

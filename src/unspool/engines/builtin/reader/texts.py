@@ -40,7 +40,7 @@ _FITS: Final = {
 }
 """The kinds that a group of a frame is for, where it is not named after one."""
 _SORTS: Final = dict.fromkeys(SETS["cuisine names"], CUISINES) | {"genre": SETS["genres"]}
-_FORMED: Final = ("date", "time", "email", "url", "unit", "currency", "expression", "people")
+_FORMED: Final = ("month", "date", "time", "email", "url", "unit", "currency", "expression", "people")
 
 
 # -- frames ------------------------------------------------------------------------------------------------------------
@@ -106,7 +106,8 @@ def _group(f: Filling, kind: str, span: Span) -> None:
     while p.type == "array" and first + 1 < end and m.words[first].low in SETS["function"] | f.tool.asking | STARTERS:
         first += 1  # *what can I cook with* rice
     value = _unquoted(m.said(first, end))
-    same = kind == "body" and {stem(w.low) for w in m.words[first:end]} <= f.tool.nouns
+    idle = f.tool.nouns | f.tool.described | SETS["mere things"] if p.optional else f.tool.nouns
+    same = kind in ("body", "query") and {stem(w.low) for w in m.words[first:end]} <= idle
     if same or nothing(f, m.span(first, end)):
         return
     several = items(m, first, end)
