@@ -70,8 +70,10 @@ def _choice(f: Filling, p: Parameter) -> Any:
     sides = CUES[side] if side and any(q.choices == p.choices for q in f.tool.parameters if q is not p) else []
     for weak, said in itertools.product((False, True), (_forms, _alike, _shortened)):
         for choice in ordered:
-            found = [s for s in _spans(m, _words(choice), said, verbs=weak and not p.optional)]
-            found = [s for s in found if (not sides or _led(m, s) in sides) and (weak or not m.has(s.first - 1, _STATES))]
+            found = _spans(m, _words(choice), said, verbs=weak and not p.optional)
+            found = [
+                s for s in found if (not sides or _led(m, s) in sides) and (weak or not m.has(s.first - 1, _STATES))
+            ]
             if found and (said is not _shortened or sum(_words(c).startswith(found[0].value) for c in ordered) == 1):
                 m.take(found[0])
                 return choice
@@ -117,11 +119,13 @@ def _spans(
     return found
 
 
-def _forms(_: Message, choice: str) -> Iterator[str]:
+def _forms(m: Message, choice: str) -> Iterator[str]:
     """A choice, and forms of its words."""
     yield from (choice, stem(choice), choice.removesuffix("d"), f"{choice}s")
     if choice.endswith("y"):
         yield f"{choice[:-1]}ies"
+    if len(choice) > 3 and choice.isalpha():
+        yield from (w.low for w in m.words if len(w.low) > 2 and stem(w.low) == stem(choice))
 
 
 def aliases(choice: str) -> tuple[str, ...]:

@@ -52,7 +52,9 @@ _MOST_WORDS: Final = 6
 _NEAR: Final = 4
 """How near a parameter's name is to its value."""
 _LONG: Final = (("body",), ("query",))
-_FOUND: Final = frozenset(("month", "version", "date", "time", "email", "url", "unit", "currency", "expression", "phone", "path", "zone"))
+_FOUND: Final = frozenset(
+    ("month", "version", "date", "time", "email", "url", "unit", "currency", "expression", "phone", "path", "zone")
+)
 """Kinds that have a form: other words are none."""
 _ENDS: Final = frozenset((".", "?", "!", ";"))
 _PEOPLE: Final = frozenset(("people", "author", "place", "zone", "email"))
@@ -196,8 +198,17 @@ def _listed(f: Filling, found: list[Phrase], wanted: list[Parameter]) -> list[Ph
         between = {w.low for w in m.words[before.last : c.first]} if before else set()
         free = before is not None and not any(m.taken[before.last : c.first])
         large = before is not None and m.large(before.first) and m.large(c.first)
-        named_so = c.last - c.first > 1 and any(m.has(c.first, own_parts(q)) for q in wanted)  # *host* shop, *zone* b.org
-        if before and free and not named_so and (lists or large or each) and between and between <= SETS["joins"] | SETS["determiners"]:
+        named_so = c.last - c.first > 1 and any(
+            m.has(c.first, own_parts(q)) for q in wanted
+        )  # *host* shop, *zone* b.org
+        if (
+            before
+            and free
+            and not named_so
+            and (lists or large or each)
+            and between
+            and between <= SETS["joins"] | SETS["determiners"]
+        ):
             joined[-1] = before._replace(last=c.last, several=True)
         else:
             joined.append(c)
@@ -274,7 +285,10 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         total, first = total + _LABEL, first + named_so  # *tenant Maria*
     elif not whole and last - first > 1 and (_is(m, last - 1, names) or (_is_short(p) and _is(m, last - 1, _kin(p)))):
         thing = keeps(p, m.words[last - 1].low)
-        total, last = total + _LABEL, last - (not m.large(last - 1) and not thing)  # *the customers table*, *Elm Street*
+        total, last = (
+            total + _LABEL,
+            last - (not m.large(last - 1) and not thing),
+        )  # *the customers table*, *Elm Street*
     elif (label := _called(m, p, first)) is not None:
         total += (
             _LABEL if _is(m, label, names) or len(own_parts(p)) == first - label else _LABEL / 2 + 1 / len(own_parts(p))
@@ -294,7 +308,8 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         first, last = _without_own(f, p, first, last)
     if _is(m, last - 1, _described(p)):
         total += _DESCRIBED
-    if p.kinds[:1] and p.kinds[0] in _PEOPLE and f.cased:
+    human = named(p, SETS["humans"])
+    if ((p.kinds[:1] and p.kinds[0] in _PEOPLE) or human) and f.cased:
         total += _NAME if m.large(first) and (first > 0 or m.large(first + 1)) else -_NAME
     elif (m.large(first) and first > 0) or (not m.words[first].low.isalpha() and _coded(m.words[first].low)):
         total += _LARGE
@@ -312,7 +327,7 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
 
 def _coded(word: str) -> bool:
     """Whether a word is made as names of machines and the like are: *web-03*, *auth_api*."""
-    return word[0].isalpha() and any(mark in word for mark in "-_.") or word[0].isalpha() and any(map(str.isdigit, word))
+    return word[0].isalpha() and any(c in "-_." or c.isdigit() for c in word)
 
 
 def _mailed(f: Filling, p: Parameter) -> bool:

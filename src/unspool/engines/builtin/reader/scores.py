@@ -115,6 +115,7 @@ class _Asked(NamedTuple):
     switched: bool
     sql: bool
     wanted: frozenset[str]
+    who: bool
     coded: frozenset[str]
     code: bool
     numbers: bool
@@ -175,6 +176,7 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         bool(SETS["turning"] & message.at.keys() and SETS["switched"] & message.at.keys()),
         SQL.search(message.text) is not None,
         frozenset(kind for word, kind in WANTED.items() if f" {word} " in message.low),
+        message.has(0, ("who", "who's")) and message.large(2 - message.has(0, ("who's",))),
         frozenset(stem(message.words[s.first - 1].low) for s in codes(message) if s.first),
         any(re.search(r"[A-Z]{2,}[ -]?\d|[a-z]_\d", s.value) for s in codes(message)),
         any(numbers(message)),
@@ -202,6 +204,7 @@ def _words(tool: Tool, asked: _Asked) -> float:
     score += 2 * any(_shortens(w, n) for w in asked.stems - own for n in tool.name_words - GENERIC)
     score += _LITTLE * len(asked.stems & tool.name_words & GENERIC)
     score += _LITTLE * any(tool.name_words & SETS[kind] for kind in asked.wanted)
+    score += 2 * (asked.who and not tool.name_words.isdisjoint(SETS["humans"]))
     score += 3.2 * len(own) + 0.7 * len(asked.stems & tool.described - own)
     if not own:
         rest = frozenset(tool.name_words - GENERIC - own)
@@ -239,7 +242,9 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
             and stem(c.lower()) in asked.stems
             and (c.lower() != asked.verb or c.lower() not in SETS["asking choices"])
         ]
-        said += [c for c in map(str, p.choices) if any(has(asked.low, alias) for alias in aliases(c))] if not said else []
+        said += (
+            [c for c in map(str, p.choices) if any(has(asked.low, alias) for alias in aliases(c))] if not said else []
+        )
         score += 2 * bool(named(p, SETS["genre names"]) and asked.stems & SETS["genres"])
         score += (1 + (not p.optional)) * bool(said) + 1.5 * any(
             f" {c} {n} " in asked.low for c in said for n in (p.name, p.name.lower())
@@ -277,17 +282,22 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     if most < ENOUGH:
         return _simple(tools, message, found) or _searching(tools, message) or _bare(tools, message)
     first = [t for t in tools if found.get(t.name, 0) == most]
+    verb = next(iter(plain(without_lead(message.text)).split()), "")
     near = [t for t in tools if found.get(t.name, 0) >= most - _NEAR]
+    able = [t for t in tools if found.get(t.name, 0) >= ENOUGH and parts_of(t.name)[:1] == [verb] and t not in near]
+    if len(near) == 1 and able and fill(near[0], Message(message.text)).missing:
+        whole = next((t for t in able if not fill(t, Message(message.text)).missing), None)
+        return whole or near[0]  # *pay 60 dollars to ConEd* is no transfer between accounts
     if len(near) == 1:
         return first[0]
     full: list[tuple[float, Tool]] = []
-    whole = False
+    complete = False
     for tool in near:
         f = fill(tool, m := Message(message.text))
         lacking = _LACKING * len(f.missing)
         full.append((found[tool.name] + _VALUE * len(f.values) - _UNREAD * unread(tool, m) - lacking, tool))
-        whole = whole or not f.missing
-    if not whole:
+        complete = complete or not f.missing
+    if not complete:
         return _reading(tools, message, found) or (first[0] if len(first) == 1 else None)
     return max(full, key=lambda both: both[0])[1]
 

@@ -19,9 +19,7 @@ def _any_of(phrases: list[str]) -> str:
     return "|".join(map(re.escape, sorted(phrases, key=len, reverse=True)))
 
 
-IRREGULAR: Final[dict[str, str]] = {
-    form: base for base, *forms in map(str.split, _DATA["irregular"]) for form in forms
-}
+IRREGULAR: Final[dict[str, str]] = {form: base for base, *forms in map(str.split, _DATA["irregular"]) for form in forms}
 """Verbs by their forms that no ending tells: *froze*."""
 
 
@@ -33,7 +31,9 @@ def stem(word: str) -> str:
     if word != "times" and not word.endswith("ss"):
         for ending, instead in _ENDINGS:
             if word.endswith(ending) and len(word) - len(ending) >= 3:
-                return word[: len(word) - len(ending)] + instead
+                base = word[: len(word) - len(ending)] + instead
+                doubled = ending in ("ing", "ed") and len(base) > 3 and base[-1] == base[-2] and base[-1] in "bgmnpt"
+                return base[:-1] if doubled else base  # shipp
     return word
 
 
