@@ -144,7 +144,7 @@ def _evidence(f: Filling, p: Parameter, s: Span) -> float:
         return 3
     if "year" in names and YEAR.fullmatch(s.value):
         return 4
-    if named(p, SETS["sums"]) and is_money(m, s):
+    if named(p, SETS["sums"]) and (is_money(m, s) or m.has(s.first - 1, ("at",))):
         return 3
     if _bounds(m, p, s):
         return 2

@@ -313,6 +313,8 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         total += _NAME if m.large(first) and (first > 0 or m.large(first + 1)) else -_NAME
     elif (m.large(first) and first > 0) or (not m.words[first].low.isalpha() and _coded(m.words[first].low)):
         total += _LARGE
+    if not m.large(first) and all(stem(w.low) in f.tool.described for w in m.words[first:last]):
+        total -= _DIRECT  # how do I *care* for a fern
     if c.lead in SETS["asking how"] and not m.large(first):
         total -= _ANY / 2  # how *busy*
     if m.has(c.last, ("of",)) and not m.taken[c.last]:

@@ -213,6 +213,9 @@ def _words(tool: Tool, asked: _Asked) -> float:
         hinted = not wonders and any(not asked.stems.isdisjoint(NEAR.get(stem(w), ())) for w in rest)
         score += _KIN * akin or _HINT * hinted
         score += _ALSO * _akin(asked.stems, tool.described - own)
+    sides = {"on", "off"} & {*parts_of(tool.name)}
+    if asked.switched and len(sides) == 1:
+        score += 3 if (" off " in asked.low) == ("off" in sides) else -3
     if not {*map(stem, parts_of(tool.name))} - GENERIC:
         score += 2.2 * len(asked.stems & tool.name_words & SETS["nouns"])
     score += _VERB * (parts_of(tool.name)[:1] == [asked.verb])
