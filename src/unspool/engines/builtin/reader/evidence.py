@@ -315,6 +315,8 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         total += _LARGE
     if not m.large(first) and all(stem(w.low) in f.tool.described for w in m.words[first:last]):
         total -= _DIRECT  # how do I *care* for a fern
+    if c.lead in SETS["inverting"] and c.first > 1:
+        total += _ANY  # how much protein does *tofu* have
     if c.lead in SETS["asking how"] and not m.large(first):
         total -= _ANY / 2  # how *busy*
     if m.has(c.last, ("of",)) and not m.taken[c.last]:

@@ -107,7 +107,13 @@ class Filling:
         self.left.remove(p)
 
     def give_span(self, p: Parameter, span: Span) -> None:
-        """Set the value of a parameter to these words, which it takes; a list has those between commas."""
+        """Set the value of a parameter to these words, which it takes; a list has those between commas.
+
+        What is no value is not given: words that only join others, and for a parameter that takes codes a text without
+        a digit or capitals.
+        """
+        if p.type == "string" and not _is_value(self.message, p, span):
+            return
         if span.value == self.message.said(span.first, span.last):
             span = _tidied(self, p, span)
         if p.type == "array":
@@ -119,6 +125,8 @@ class Filling:
 
     def give_all(self, p: Parameter, spans: list[Span]) -> None:
         """Set a list, one value, or a value for each of several calls."""
+        if p.type == "string" and not all(_is_value(self.message, p, span) for span in spans):
+            return
         for span in spans:
             self.message.take(span)
         values = [span.value for span in spans]
@@ -150,6 +158,14 @@ def _bare(p: Parameter, value: str) -> str:
     return rest.strip() if named_so and rest[:1].isalnum() else value
 
 
+def _is_value(m: Message, p: Parameter, span: Span) -> bool:
+    """Whether words may be a value of a parameter."""
+    if not p.kinds and named(p, SETS["codes"]):
+        return span.value.isupper() or any(c.isdigit() or c in "-_#" for c in span.value)
+    spoken = p.kinds[:1] in _OPEN[:1] or span.value != m.said(span.first, span.last)
+    return spoken or any(m.large(i) or m.words[i].low not in SETS["function"] for i in range(span.first, span.last))
+
+
 def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
     """A value without what leads to it, or on from it: *starting at* Dock Road, Oskar*, but*, curry *recipe*."""
     m = f.message
@@ -166,7 +182,11 @@ def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
     ):
         last -= 1
     if p.kinds[:1] in _OPEN and not named(p, ("name",)):
-        return m.span(first, last)
+        behind = next((i for i in range(last, len(m)) if not m.has(i, SETS["determiners"])), last)
+        ends = behind < len(m) and (m.taken[behind] or not m.words[behind].low[0].isalnum())
+        return m.span(first, m.trimmed(first + 1, last, SETS["leads on to what is taken"]) if ends else last)
+    if last - first > 1 and m.words[last - 1].low in own_parts(p) and not m.large(last - 1):
+        last -= not keeps(p, m.words[last - 1].low)  # the customers *table*
     verb = m.words[first].low in SETS["imperatives"] or m.words[first].low.endswith("ing")
     behind = next((i for i in range(first + 1, last - 1) if m.has(i, SETS["before a place"])), first)
     if verb and not m.large(first) and behind > first and not any(m.large(i) for i in range(first, behind)):

@@ -191,7 +191,7 @@ def _first_text(named: tuple[str, ...], also: tuple[str, ...], parameters: list[
         return
     required = [p for p in texts if not p.optional] or texts[:1]
     required = [p for p in required if SETS["codes"].isdisjoint(parts_of(p.name))]
-    other = SETS["things"] - {"room"} if kind == "place" else SETS["somebody"]
+    other = SETS["things"] - {"room"} if kind == "place" else SETS["somebody"] | SETS["records"]
     required = [p for p in required if other.isdisjoint(parts_of(p.name)) or "name" in parts_of(p.name)]
     plain = next((p for p in required if not p.kinds or p.kinds[0] in SETS["vague"]), None)
     if plain is None or (plain.kinds and kind == "place" and kind not in map(MEANT.get, named)):

@@ -47,6 +47,7 @@ _NUMBER: Final = re.compile(r"(?:[$€£]|d(?=\d+s?$))?(\d[\d,]*(?:\.\d+)?)(?:th
 _MEASURED: Final = re.compile(r"\d+(?:\.\d+)?°?([a-z]{1,4})")
 _PHONE: Final = re.compile(r"(?<![\w$€£.-])(?:\+\d|\(\d|\d)[\d() -]{5,18}\d(?![\w.])")
 _MONTH: Final = re.compile(r"\d{4}-\d\d")
+_SIDES: Final = re.compile(r"(\d{2,5})x(\d{2,5})")
 _OF_TIME: Final = frozenset(("minute", "hour", "day", "week"))
 _VERSION: Final = re.compile(r"v\d+(?:\.\d+)*(?:-[\w.]+)?|\d+(?:\.\d+)+(?:-[\w.]+)?")
 _LETTERS: Final = re.compile(r"[A-Z]{1,3}")
@@ -184,6 +185,10 @@ def numbers(m: Message) -> Iterator[Span]:
             found_ = Span(i - 1, i + 1, f"-{value}") if negative else _and_a_half(m, Span(i, i + 1, value))
             yield found_
             i = found_.last
+        elif sides := _SIDES.fullmatch(w):
+            yield Span(i, i + 1, sides[1])
+            yield Span(i, i + 1, sides[2])
+            i += 1
         elif w == "half" and m.has(i + 1, ("an", "a")) and m.has(i + 2, UNITS):
             yield Span(i, i + 2, "0.5")
             i += 2
