@@ -8,12 +8,13 @@ from .assign import assign
 from .filling import Filling, named, own_parts, role
 from .message import Message, Span
 from .prompt import NUMERIC, Parameter
-from .spans import YEAR, addresses, codes, numbers, value_of, written
+from .spans import YEAR, addresses, codes, numbers, times, value_of, written
 from .words import BOUNDS, CURRENCIES, MONEY, SCALES, SETS, UNITS, parts_of, stem
 
 _JOINED: Final = re.compile(r"[$€£]?[\d.,]+([a-z]+)")
 _CLEAR: Final = 3
 _IN_UNITS: Final = re.compile(r"^(?:\w+ in |in )?([a-z]{3,12})(?:[ .,].*)?$|\bin ([a-z]{3,12})\b")
+_TIME: Final = re.compile(r"(\d{1,2})(?::(\d\d))?\s*(?:([ap])\.?m)?")
 _FAR: Final = 4
 _LEAST: Final = 0.1
 _LARGE: Final = 200
@@ -23,6 +24,7 @@ _LARGE: Final = 200
 def amounts(f: Filling) -> None:
     """Give numbers, lists of them, and codes."""
     _numbered(f)
+    _clock(f)
     houses = {i for s in addresses(f.message) for i in range(s.first, s.last) if _on_a_street(f.message, s)}
     free = [s for s in numbers(f.message) if f.message.free(s) and s.first not in houses]
     wanted = [p for p in f.left if p.type in NUMERIC]
@@ -53,6 +55,19 @@ def amounts(f: Filling) -> None:
             free = []
     _assigned(f, wanted, free)
     _codes(f)
+
+
+def _clock(f: Filling) -> None:
+    """Give an hour and a minute the parts of a time of day: *7:30*."""
+    pair = [next((p for p in f.left if p.type in NUMERIC and own_parts(p) == [w]), None) for w in ("hour", "minute")]
+    found = next((s for s in times(f.message) if f.message.free(s)), None)
+    said = _TIME.search(found.value.lower()) if found else None
+    if pair[0] is None or pair[1] is None or found is None or said is None:
+        return
+    hour = int(said[1]) % 12 + 12 * (said[3] == "p") if said[3] else int(said[1])
+    f.message.take(found)
+    f.give(pair[0], hour)
+    f.give(pair[1], int(said[2] or 0))
 
 
 def _numbered(f: Filling) -> None:

@@ -119,7 +119,9 @@ class Filling:
         if p.type == "array":
             self.give_all(p, items(self.message, span.first, span.last))
         else:
-            owner = span.last < len(self.message) and self.message.taken[span.last] and not named(p, SETS["houses"])
+            behind = span.last < len(self.message)
+            owner = behind and (self.message.taken[span.last] or self.message.words[span.last].low.isalpha())
+            owner = owner and not named(p, SETS["houses"]) and not self.message.large(span.last)
             value = self.message.take(span)
             self.give(p, value.removesuffix("'s").removesuffix("’s") if owner else value)
 

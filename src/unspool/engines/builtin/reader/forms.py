@@ -35,6 +35,8 @@ def formed(f: Filling) -> None:
             free = [s for s in spans(f.message) if f.message.free(s) and not _others(f, p, s)]
             if kind == "currency" and "crypto" in f.tool.concepts[0]:
                 free = [s for s in free if s.value not in SETS["coins of chains"]]
+            if kind == "repository":
+                free.sort(key=lambda s: not f.message.has(s.first - 1, SETS["before a repository"]))
             if not free:
                 continue
             if kind in _MOMENTS and p.kinds[0] in _MOMENTS:

@@ -337,9 +337,19 @@ def times(m: Message) -> Iterator[Span]:
             j += named
             j += named and m.has(j - 1, ("a.m", "p.m")) and m.has(j, ".")
             yield m.span(i, j)
+        elif w == "in" and (last := _while(m, j)) > j:
+            j = last
+            yield m.span(i, j)
         elif w in SETS["noon"] or (m.has(i - 1, ("at",)) and _hour(m, i)):
             yield m.span(i, j)
         i = j
+
+
+def _while(m: Message, i: int) -> int:
+    """Where a duration ends that begins at ``i``: *20 minutes*, *half an hour*; ``i`` where there is none."""
+    last = i + (2 if m.has(i, ("half",)) and m.has(i + 1, ("an", "a")) else 1)
+    counted = m.has(i, NUMBERS) or m.has(i, ("a", "an")) or (i < len(m) and m.words[i].low.isdigit())
+    return last + 1 if counted and m.has(last, UNITS) and UNITS[m.words[last].low] in _OF_TIME else i
 
 
 def _hour(m: Message, i: int) -> bool:

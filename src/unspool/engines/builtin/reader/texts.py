@@ -257,6 +257,8 @@ def _cues(f: Filling, p: Parameter) -> list[str]:
     kind = p.kinds[0] if p.kinds else ""
     if (side := role(p)) is not None:
         return CUES[side]
+    if named(p, ("reason",)):
+        return [*own, "because", "because of"]
     if kind == "email" or named(p, SETS["called"]):
         return CUES["who"]
     if kind == "directory" and p.optional:
@@ -286,7 +288,7 @@ def _cued(f: Filling, p: Parameter, only: frozenset[str] | None = None) -> bool:
 def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[str] | None) -> bool:
     """Give a parameter the text after the cue from ``cue`` to ``begin``; whether there is one."""
     m = f.message
-    body = p.kinds[:1] == ("body",)
+    body = p.kinds[:1] == ("body",) or named(p, ("reason",))
     after = begin
     while m.has(begin, SETS["after a cue"] - (SETS["determiners"] if body else set())) and not m.large(begin):
         begin += 1
@@ -349,6 +351,7 @@ def _rest(f: Filling, p: Parameter) -> None:
             return
         span = _remaining(f, p, long=True)
         found = [s for s in items(m, span.first, span.last) if m.free(s)] if span else []
+        found = [s for s in found if not {*s.value.lower().split()} <= SETS["anyone"]]
         found = [s for s in found if not {stem(w.low) for w in m.words[s.first : s.last]} <= f.tool.nouns]
         if found:
             f.give_all(p, found)
