@@ -10,7 +10,7 @@ from .message import Message, Span
 from .prompt import NUMERIC, Parameter
 from .sides import sided
 from .spans import currencies, languages, units
-from .words import CHOICES, CUES, CURRENCIES, NUMBERS, OFF, SETS, STOP, TONGUES, UNITS, parts_of, stem
+from .words import CHOICES, CUES, CURRENCIES, MONEY, NUMBERS, OFF, SETS, STOP, TONGUES, UNITS, parts_of, stem
 
 _MEANS: Final = re.compile(r"\b(\d{1,6}|[a-z]{3,5}) ?(?:=|is|means|for) ?(?:fully )?([a-z]{3,20})\b")
 """How a description explains a number."""
@@ -67,6 +67,10 @@ def _choice(f: Filling, p: Parameter) -> Any:
         if chosen is not None:
             return same[canonical(m.take(chosen))]
     ordered = sorted(p.choices, key=lambda c: stem(str(c).lower()) in f.tool.name_words)
+    for w in m.words:
+        code = MONEY.get(w.text[0], "") if len(w.text) > 1 else ""
+        if code in p.choices:
+            return code
     sides = CUES[side] if side and any(q.choices == p.choices for q in f.tool.parameters if q is not p) else []
     for weak, said in itertools.product((False, True), (_forms, _alike, _shortened)):
         for choice in ordered:

@@ -5,7 +5,7 @@ from typing import Final
 from .amounts import amounts
 from .choices import choose
 from .evidence import persons, told, weighed
-from .filling import Filled, Filling, is_cased
+from .filling import Filled, Filling, is_cased, named
 from .forms import formed
 from .message import Message
 from .parts import rows, side_by_side
@@ -55,6 +55,8 @@ def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
     for p in f.filled.missing[:]:
         if {"on", "off"} <= {*p.choices} and any(q in f.filled.values for q in _set_with(f.tool)):
             f.filled.put(p, "on", several=False)  # what is dimmed or coloured is on
+        elif p.type == "boolean" and named(p, ("on",)) and any(q in f.filled.values for q in _set_with(f.tool)):
+            f.filled.put(p, True, several=False)
         elif "start" in p.choices and _begun(f.tool, message):
             f.filled.put(p, "start", several=False)  # *vacuum* the kitchen
     for p in f.left[:]:

@@ -194,7 +194,9 @@ def _first_text(named: tuple[str, ...], also: tuple[str, ...], parameters: list[
     other = SETS["things"] - {"room"} if kind == "place" else SETS["somebody"] | SETS["records"]
     required = [p for p in required if other.isdisjoint(parts_of(p.name)) or "name" in parts_of(p.name)]
     plain = next((p for p in required if not p.kinds or p.kinds[0] in SETS["vague"]), None)
-    if plain is None or (plain.kinds and kind == "place" and kind not in map(MEANT.get, named)):
+    if plain is None or (
+        plain.kinds and kind == "place" and kind not in plain.kinds and kind not in map(MEANT.get, named)
+    ):
         return
     open_ = kind == "place" and plain.kinds[:1] in (("query",), ("subject",), ("body",))
     if open_ or not plain.kinds or (kind == "expression" and len(texts) == 1):

@@ -355,7 +355,7 @@ def _while(m: Message, i: int) -> int:
 def _hour(m: Message, i: int) -> bool:
     w = m.words[i].low
     number = re.fullmatch(r"\d{1,2}", w) or w in NUMBERS
-    return bool(number) and not m.has(i + 1, UNITS) and not m.has(i + 1, ("percent", "%"))
+    return bool(number) and not m.large(i + 1) and not m.has(i + 1, UNITS) and not m.has(i + 1, ("percent", "%"))
 
 
 def units(m: Message) -> Iterator[Span]:
