@@ -15,7 +15,7 @@ from unspool.engines.builtin.reader import Answer, Prompt, Reading, arguments, r
 from unspool.engines.builtin.reader.prompt import Turn
 from unspool.engines.builtin.reader.reader import MOST_CHARACTERS, MOST_PARAMETERS, MOST_TOOLS
 
-BOUND = 0.25  # seconds of the processor for a message, whatever it says; a slow machine needs 0.06
+BOUND = 0.15  # seconds of the processor for a message, whatever it says; a slow machine needs 0.06
 
 TOOLS: dict[str, tuple[str, str]] = {
     "get_weather": ("Get the weather", "location: string, City and state; units?: celsius|fahrenheit"),

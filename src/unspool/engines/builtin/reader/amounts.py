@@ -310,6 +310,8 @@ def _give(f: Filling, p: Parameter, s: Span) -> None:
     m.take(s)
     if m.has(s.first - 1, SETS["before a count"]):
         m.taken[s.first - 1] = True
+    if is_money(m, s) and m.has(s.last, CURRENCIES) and not any("currency" in q.kinds[:1] for q in f.left):
+        m.taken[s.last] = True
     if m.has(s.last, ("year", "years")) and m.has(s.last + 1, ("old",)):
         m.take(m.span(s.last, s.last + 2))
     if (m.has(s.last, UNITS) and named(p, UNITS)) or m.has(s.last, parts_of(p.name)):

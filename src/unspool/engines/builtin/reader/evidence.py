@@ -264,11 +264,12 @@ def _does(m: Message, i: int) -> bool:
         return False
     if low in IRREGULAR and (i == 0 or not m.large(i)):
         return True
-    begin = next((k for k in range(i - 1, -1, -1) if m.words[k].low in _ENDS), -1) + 1
-    asked = any(m.has(k, SETS["inverting"]) for k in range(begin, i))
     verb = low in SETS["imperatives"] or low in SETS["plain verbs"] or low.endswith("ing")
-    name = m.large(i - 1) or (i > 0 and not m.words[i - 1].low.isalpha() and m.words[i - 1].low[0].isalnum())
-    return verb and asked and begin + 1 < i and name and not m.large(i)
+    named_so = m.large(i - 1) or (i > 0 and not m.words[i - 1].low.isalpha() and m.words[i - 1].low[0].isalnum())
+    if not (verb and named_so) or m.large(i):
+        return False
+    begin = next((k for k in range(i - 1, -1, -1) if m.words[k].low in _ENDS), -1) + 1
+    return begin + 1 < i and any(m.has(k, SETS["inverting"]) for k in range(begin, i))
 
 
 # -- evidence ----------------------------------------------------------------------------------------------------------

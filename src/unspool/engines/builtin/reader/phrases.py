@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from .filling import Filling, own_parts
+from .filling import Filling, keeps, own_parts
 from .spans import quotes
 from .words import PREPOSITIONS, SETS, STARTERS, parts_of, stem
 
@@ -13,7 +13,8 @@ _MOST: Final = 5
 def labels(f: Filling) -> None:
     """Take the words that name what has been given: *his email is* anna@x.io."""
     m = f.message
-    names = {stem(w) for p in f.tool.parameters for w in parts_of(p.name)}
+    waiting = {stem(w) for p in f.texts() if any(keeps(p, w) for w in own_parts(p)) for w in own_parts(p)}
+    names = {stem(w) for p in f.tool.parameters for w in parts_of(p.name)} - waiting
     names |= {"number"} if any("phone" in p.kinds for p in f.tool.parameters) else set()
     for i in range(1, len(m)):
         first = i

@@ -149,7 +149,8 @@ def _tools(head: str) -> tuple[Tool, ...]:
 def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
     described = described[:_LONGEST]
     concepts = concepts_of(name, described)
-    _sides(concepts[0] + concepts[1], parameters)
+    sent = not SETS["moves"].isdisjoint(parts_of(name))  # money, from an account to another
+    _sides(tuple(c for c in concepts[0] + concepts[1] if not (sent and SIDES.get(c) == "currency")), parameters)
     _first_text(*concepts, parameters)
     if "mail" in concepts[0]:
         parameters[:] = [p._replace(kinds=("email", *p.kinds)) if p.name.lower() in _TO else p for p in parameters]

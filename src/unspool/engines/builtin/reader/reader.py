@@ -188,7 +188,8 @@ def _resolved(tool: Tool, f: Filled, before: list[tuple[Tool, Filled]]) -> bool:
         Whether no text is left that only refers to another.
     """
     for p in tool.parameters:
-        if p.type == "string" and str(f.values.get(p.name, "")).lower() in SETS["pronouns"]:
+        spoken = p.kinds[:1] != ("language",)  # its code may be *it*
+        if spoken and p.type == "string" and str(f.values.get(p.name, "")).lower() in SETS["pronouns"]:
             alike = [other.values[p.name] for t, other in before if t.name == tool.name and p.name in other.values]
             said = alike[-1:] or [v for _, other in before for v in other.values.values() if isinstance(v, str)]
             if len(said) != 1:

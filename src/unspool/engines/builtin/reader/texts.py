@@ -426,6 +426,8 @@ def _remaining(f: Filling, p: Parameter, *, long: bool, asking: frozenset[str] |
     runs: list[Span] = []
     i = 0
     while i < len(m):
+        if i == 0 and m.has(0, SETS["imperatives"]):
+            i += 1
         while i < len(m) and (m.taken[i] or not m.words[i].low[0].isalnum() or m.words[i].low in verbs):
             if i and not m.taken[i] and m.large(i) and m.words[i].low not in asking | STOP:
                 break  # a name: *a Switch*
