@@ -22,6 +22,7 @@ _REFERRED: Final = frozenset(("it", "that", "this", "them"))
 """Words with which an order refers to what was said."""
 _APART: Final = 4
 """How many words lie between the parts of a measure, less one."""
+_GREETING: Final = re.compile(r"(?i)^\W*(?:hi|hello|hey|ok|okay|so|well)\b[\s,.!]*")
 _SUBJECT: Final = 6
 """How many words a subject and its verb have."""
 _PRONOUN: Final = 4
@@ -45,11 +46,11 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     whole = whole or (fitting(tools, text) if not parts else None)
     if not parts:
         return [] if whole is None else [(whole, text)]
+    asking = [tool for tool, part in parts if not _tells_only(part)]
+    if len(parts) > 1 and len(asking) == 1:
+        return [(asking[0], text)]  # *the gate is still open, could you shut it?*
     if len({tool.name for tool, _ in parts}) > 1:
         return parts
-    asking = [part for _, part in parts if not _tells_only(part)]
-    if len(parts) > 1 and len(asking) == 1 and whole is not None:
-        return [(whole, text)]  # *the gate is still open, could you shut it?*
     cased = is_cased(message)
     if short and len(parts) == 1 and len(alike := _alike(*parts[0])) > 1:
         return alike
@@ -61,7 +62,7 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
 
 def _tells_only(part: str) -> bool:
     """Whether a part tells how things are, and does not ask: *the gate is still open*, *I've just left*."""
-    words = plain(part).split()
+    words = plain(_GREETING.sub("", part)).split()
     told = bool(words) and words[0] in SETS["tells"] and not LEAD.match(part)
     return (told and any(w in SETS["states of things"] or w.endswith("ed") for w in words[1:_SUBJECT])) or words[
         :1

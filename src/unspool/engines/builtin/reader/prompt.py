@@ -149,6 +149,8 @@ def _tools(head: str) -> tuple[Tool, ...]:
 def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
     described = described[:_LONGEST]
     concepts = concepts_of(name, described)
+    if any({"until", "till"} & {*parts_of(p.name)} for p in parameters):
+        parameters[:] = [p._replace(kinds=("date",)) if p.name == "from" and _is_text(p) else p for p in parameters]
     sent = not SETS["moves"].isdisjoint(parts_of(name))  # money, from an account to another
     _sides(tuple(c for c in concepts[0] + concepts[1] if not (sent and SIDES.get(c) == "currency")), parameters)
     _first_text(*concepts, parameters)

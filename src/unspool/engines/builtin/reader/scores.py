@@ -219,6 +219,7 @@ def _words(tool: Tool, asked: _Asked) -> float:
     if not {*map(stem, parts_of(tool.name))} - GENERIC:
         score += 2.2 * len(asked.stems & tool.name_words & SETS["nouns"])
     score += _VERB * (parts_of(tool.name)[:1] == [asked.verb])
+    score += _HINT * (asked.verb in SETS["verbs that name"] and asked.verb in parts_of(tool.name)[1:])
     score += _DEED * ((done == asked.deed) - (done != asked.deed)) if done and asked.deed else 0
     unasked = SETS["acts"] & {*named} - asked.concepts
     score -= 2 * ("delete" in unasked) or _LITTLE * bool(unasked)
