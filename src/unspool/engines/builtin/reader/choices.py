@@ -68,9 +68,8 @@ def _choice(f: Filling, p: Parameter) -> Any:
             return same[canonical(m.take(chosen))]
     ordered = sorted(p.choices, key=lambda c: stem(str(c).lower()) in f.tool.name_words)
     for w in m.words:
-        code = MONEY.get(w.text[0], "") if len(w.text) > 1 else ""
-        if code in p.choices:
-            return code
+        if len(w.text) > 1 and (code := MONEY.get(w.text[0])) and code in p.choices:
+            return code  # $15
     sides = CUES[side] if side and any(q.choices == p.choices for q in f.tool.parameters if q is not p) else []
     for weak, said in itertools.product((False, True), (_forms, _alike, _shortened)):
         for choice in ordered:

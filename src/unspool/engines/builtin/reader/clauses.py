@@ -63,10 +63,10 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
 def _tells_only(part: str) -> bool:
     """Whether a part tells how things are, and does not ask: *the gate is still open*, *I've just left*."""
     words = plain(_GREETING.sub("", part)).split()
+    if words[:1] == ["i've"]:
+        return True
     told = bool(words) and words[0] in SETS["tells"] and not LEAD.match(part)
-    return (told and any(w in SETS["states of things"] or w.endswith("ed") for w in words[1:_SUBJECT])) or words[
-        :1
-    ] == ["i've"]
+    return told and any(w in SETS["states of things"] or w.endswith("ed") for w in words[1:_SUBJECT])
 
 
 def _without_order(tools: tuple[Tool, ...], text: str) -> Clause | None:
