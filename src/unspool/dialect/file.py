@@ -113,10 +113,11 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
         comment = self.file[1].lstrip().partition("\n")[0]
         return comment.lstrip("# ").rstrip() if comment.startswith("#") else ""
 
-    @cached_property
+    @property
     def compiled(self) -> dict[Any, Any]:
-        """What other modules derive from the dialect, so that each derives once."""
-        return {}
+        """What other modules derive from the dialect, so that each derives once; one for all threads."""
+        found: dict[Any, Any] = self.__dict__.setdefault("compiled", {})
+        return found
 
     @cached_property
     def examples(self) -> tuple[Example, ...]:
