@@ -51,17 +51,17 @@ def behind(word: str, text: str) -> str:
     return text[at + len(word) :]
 
 
-def between(tail: str, ends: Sequence[str], first: object, closed: Callable[[], str]) -> Bridge:
+def between(tail: str, ends: Sequence[str], limit: int, closed: Callable[[], str]) -> Bridge:
     """The bridge in what comes after the word.
 
     Args:
         tail: that, in a conversation that goes on and ends with the next answer's opening.
         ends: texts that end answers, the longest first.
-        first: the content of the first new message; no end of the answer comes after it.
+        limit: where in it the content of the first new message begins, as no end of the answer comes after that;
+            -1 where that is unknown.
         closed: what comes after the word in a conversation that ends with this answer; asked for where no end is
             known.
     """
-    limit = tail.find(first) if isinstance(first, str) and first else -1
     found = [(at, -len(end), end) for end in ends if (at := tail.find(end)) >= 0 and (limit < 0 or at < limit)]
     if found:
         at, _, end = min(found)

@@ -145,7 +145,27 @@ class Format:
             whole = self.closed(stand_in, tools)
             return "" if whole is None else behind(_WORD, whole)
 
-        return between(tail, self.ends, new[0].get("content") if new else None, closed)
+        return between(tail, self.ends, self._limit(tail, stand_in, new, tools), closed)
+
+    def _limit(
+        self, tail: str, stand_in: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]], tools: Any
+    ) -> int:
+        """Where in the tail the content of the first new message begins; -1 where that is unknown."""
+        if not new:
+            return -1
+        first = str(new[0].get("content") or "")
+        at = tail.find(first) if first else -1
+        if at >= 0 and tail.find(first, at + 1) < 0:
+            return at
+        # A short content may be in what closes the answer too: a word tells.
+        try:
+            other = behind(
+                _WORD, self.template.render([*stand_in, {**new[0], "content": _OTHER}, *new[1:]], tools, generate=True)
+            )
+        except TemplateError:
+            return at
+        known = other.find(_OTHER)
+        return known if known >= 0 and other[:known] == tail[:known] else at
 
     def _stand_in(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         """An answer with the same calls, of which the last text is the word."""
@@ -282,7 +302,9 @@ def _read(text: str, dialect: Dialect, prompt: str, tools: Any, policy: Policy |
     return parser.message
 
 
-def reads_the_same(text: str, answer: Message, dialect: Dialect, prompt: str, by: str) -> bool:
+def reads_the_same(
+    text: str, answer: Message, dialect: Dialect, prompt: str, by: str, tools: Any, policy: Policy | None
+) -> bool:
     """Whether a text that a template wrote for an answer contains all of it.
 
     Args:
@@ -290,9 +312,9 @@ def reads_the_same(text: str, answer: Message, dialect: Dialect, prompt: str, by
         answer: what the model's own text was read as. Calls that are not ``ok`` cannot be compared.
         prompt: what comes before the text.
         by: the character that breaks special tokens up.
+        tools, policy: by which the answer was read; schemas say of which type a value is that is written as text.
     """
-    names = {c.name for c in answer.tool_calls}
-    read = _read(text, dialect, prompt, [{"type": "function", "function": {"name": n}} for n in names] or None)
+    read = _read(text, dialect, prompt, tools, policy)
     texts = ((read.reasoning, answer.reasoning), (read.content, answer.content))
     if any(_bare(t, by) != _bare(a, by) for t, a in texts):
         return False

@@ -410,7 +410,8 @@ class Conversation:
         if answered is not None and not written[asked:].startswith(self._format.to_end(answered[asked:])):
             return "answer"
         middle = written[asked : len(written) - len(bridge)]
-        same = reads_the_same(middle, self.turns[-1], self._format.dialect, self._opening, by)
+        last, dialect = self.turns[-1], self._format.dialect
+        same = reads_the_same(middle, last, dialect, self._opening, by, self._tools, self._policy)
         return None if same else "answer"
 
     def _report(self, rewrite: Rewrite) -> None:
