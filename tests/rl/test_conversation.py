@@ -104,7 +104,7 @@ def test_an_answer_that_was_cut_is_ended_by_the_bridge() -> None:
     assert conversation.mask().sum() == len(encode("It is wa"))
 
 
-@pytest.mark.parametrize("content", ["}", '"', "\n", "", "user", "e", "<|im_end|>"])
+@pytest.mark.parametrize("content", ["}", '"', "\n", "", "e", "<|im_end|>", "Zqlastword", "Zqresult"])
 def test_a_result_may_be_what_closes_the_answer_too(content: str) -> None:
     conversation = begin()
     message = conversation.extend(encode(f"{CALL}<|im_end|>"))

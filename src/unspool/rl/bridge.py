@@ -5,7 +5,7 @@ holds; see `unspool.bridge`.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ..bridge import Bridge, behind, between
@@ -138,19 +138,29 @@ class Format:
         Raises:
             TemplateError: the template refuses them, or does not write the answer's last text as it is.
         """
-        stand_in = [*history[:-1], self._stand_in(history[-1])]
-        tail = behind(_WORD, self.template.render([*stand_in, *new], tools, generate=True))
+        word = _WORD
+        while any(word in str(message.get("content")) for message in new):
+            word += _WORD
+        stand_in = [*history[:-1], self._stand_in(history[-1], word)]
+
+        def after(*messages: Mapping[str, Any]) -> str:
+            return behind(word, self.template.render([*stand_in, *messages], tools, generate=True))
 
         def closed() -> str:
             whole = self.closed(stand_in, tools)
-            return "" if whole is None else behind(_WORD, whole)
+            return "" if whole is None else behind(word, whole)
 
-        return between(tail, self.ends, self._limit(tail, stand_in, new, tools), closed)
+        tail = after(*new)
+        return between(tail, self.ends, self._limit(tail, new, after), closed)
 
-    def _limit(
-        self, tail: str, stand_in: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]], tools: Any
-    ) -> int:
-        """Where in the tail the content of the first new message begins; -1 where that is unknown."""
+    def _limit(self, tail: str, new: Sequence[Mapping[str, Any]], after: Callable[..., str]) -> int:
+        """Where in the tail the content of the first new message begins; -1 where that is unknown.
+
+        Args:
+            tail: what comes after the answer.
+            new: the messages in it.
+            after: what would come after the answer with other ones.
+        """
         if not new:
             return -1
         first = str(new[0].get("content") or "")
@@ -159,23 +169,21 @@ class Format:
             return at
         # A short content may be in what closes the answer too: a word tells.
         try:
-            other = behind(
-                _WORD, self.template.render([*stand_in, {**new[0], "content": _OTHER}, *new[1:]], tools, generate=True)
-            )
+            other = after({**new[0], "content": _OTHER}, *new[1:])
         except TemplateError:
             return at
         known = other.find(_OTHER)
         return known if known >= 0 and other[:known] == tail[:known] else at
 
-    def _stand_in(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+    def _stand_in(self, answer: Mapping[str, Any], word: str) -> dict[str, Any]:
         """An answer with the same calls, of which the last text is the word."""
         calls = list(answer.get("tool_calls") or ())
         if not calls:
-            return self._answer("", _WORD, ())
+            return self._answer("", word, ())
         function = calls[-1].get("function", calls[-1])
         known = function.get("arguments")
         key = next(iter(known), "zqkey") if isinstance(known, Mapping) else "zqkey"
-        last = {**function, "arguments": {key: _WORD}}
+        last = {**function, "arguments": {key: word}}
         calls[-1] = {**calls[-1], "function": last} if "function" in calls[-1] else last
         return self.shaped(self._answer("", "", calls))
 
