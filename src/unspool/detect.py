@@ -247,7 +247,7 @@ def _by_output(
             reason = (
                 f"reads {_count(calls, 'call')} and {_count(thoughts, 'thought')} of {_count(len(outputs), 'output')}"
             )
-            found[d.name] = score, reason + (f", and writes {same} the same" if same else "")
+            found[d.name] = score, reason + (f", and renders {same} unchanged" if same else "")
     return found
 
 

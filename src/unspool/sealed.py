@@ -50,7 +50,7 @@ def read_keys(text: str) -> list[bytes]:
             raise ValueError(f"key {i + 1} has {len(key)} bytes; {_KEY} are needed (openssl rand -base64 {_KEY})")
         keys.append(key)
     if not keys:
-        raise ValueError(f"contains no key; a line of openssl rand -base64 {_KEY} is one")
+        raise ValueError(f"contains no key; openssl rand -base64 {_KEY} prints one")
     return keys
 
 
@@ -106,7 +106,7 @@ class Seal:
 
         if len(sealed) > MAX_SEALED:
             raise SealError(f"has {len(sealed):,} characters; allowed are {MAX_SEALED:,}")
-        foreign = SealError("was not made by this server, or for another API key, or was changed; leave the item out")
+        foreign = SealError("was made by another server or for another API key, or was changed; leave the item out")
         try:
             data = base64.b64decode(sealed.encode(), altchars=b"-_", validate=True)
         except (binascii.Error, UnicodeEncodeError):

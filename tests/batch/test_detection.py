@@ -40,7 +40,7 @@ def test_outputs_tell_the_dialect_and_the_summary_says_which(
     assert rows_in(tmp_path / "auto.jsonl") == rows_in(tmp_path / "hermes.jsonl")
     said = capsys.readouterr().err
     assert said.count("dialect, by the outputs: hermes reads 18 calls and 13 thoughts of 13 outputs") == 1
-    assert "read them alike" in said
+    assert "read them in the same way" in said
     assert "by the outputs: hermes" in (tmp_path / "auto.html").read_text(encoding="utf-8")
 
 
@@ -70,7 +70,7 @@ def test_token_ids_tell_too() -> None:
     ("text", "said"),
     [
         (PLAIN, "the outputs show no dialect"),
-        (THOUGHT, "the outputs leave open which one it is: "),
+        (THOUGHT, "the outputs do not decide between dialects: "),
     ],
 )
 def test_nobody_guesses(text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,7 +51,7 @@ def test_results_are_cut_where_they_are_too_long() -> None:
     with live(model(**answers), "hermes", servers=[Workshop()], results=1000) as server:
         texts = results(server.post(CHAT, messages=asked("go")))
     assert (len(texts[0]), "600,000 characters" in texts[0]) == (1000, True)
-    assert texts[1] == "The room for results is used up."
+    assert texts[1] == "The limit for results in this answer is reached."
 
 
 def test_calls_and_rounds_are_limited_and_the_answer_says_that_it_was_cut() -> None:

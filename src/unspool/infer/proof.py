@@ -287,7 +287,7 @@ class Prover:
 
     def _last_turn(self) -> Iterator[Case]:
         if self.views.style.followed:
-            why = "the template writes it as an answer that is to be gone on with; turns in front of it are read"
+            why = "the template writes it as an answer to be continued; only earlier turns are read"
             yield Case("the last turn", "not written", why)
 
     # -- keys and values -------------------------------------------------------------------------------------------

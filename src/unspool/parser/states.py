@@ -32,7 +32,7 @@ class State(enum.IntEnum):
     REASONING = 3
     """In reasoning."""
     UNDECIDED = 4
-    """In text of which a marker will decide whether it is reasoning."""
+    """In text that is reasoning or content, as the next marker decides."""
     FRAME_START = 5
     """After the header of a frame of content."""
     RESUMING = 6
@@ -48,9 +48,9 @@ class State(enum.IntEnum):
     MARKUP = 11
     """In arguments that are written one by one."""
     RECOVER = 12
-    """In a call that went wrong."""
+    """In a call that is broken."""
     CLOSE = 13
-    """After arguments: the call's closing is due."""
+    """After arguments, where the call's closing is expected."""
 
 
 class Row(NamedTuple):
@@ -118,13 +118,13 @@ TABLE: Final[dict[State, Row]] = {
         "Prose.text",
         {
             State.EDGE: "it closes, or the turn ends",
-            State.TEXT: "the turn ends: it was none",
+            State.TEXT: "the turn ends: it was text",
             **_CALL,
         },
     ),
     State.UNDECIDED: Row(
         "Prose.undecided",
-        {State.REASONING_START: "reasoning closes: it was that", State.EDGE: "anything else decides"},
+        {State.REASONING_START: "reasoning closes: it was reasoning", State.EDGE: "anything else decides"},
     ),
     State.FRAME_START: Row("Prose.frame_start", {State.TEXT: "white space is taken"}),
     State.RESUMING: Row(
@@ -178,14 +178,14 @@ _OPEN: Final = frozenset(State) - _CUT
 
 OUTSIDE: Final = (
     Outside(
-        "the output begins elsewhere",
+        "the output begins in another state",
         frozenset((State.EDGE,)),
         frozenset((State.REASONING_START, State.UNDECIDED, State.BLOCK)),
     ),
-    Outside("an engine's own word", _OPEN, frozenset((State.EDGE, State.REASONING_START, State.BLOCK))),
+    Outside("an engine says so", _OPEN, frozenset((State.EDGE, State.REASONING_START, State.BLOCK))),
     Outside("the end cuts a call", _CUT, frozenset((State.BLOCK,))),
     Outside(
-        "a hold is given back: at the end, by a bad call in a thought, or because it grew too large",
+        "a hold is given back: at the end, after a bad call in reasoning, or because it grew too large",
         frozenset(State) - {State.EDGE, State.UNDECIDED},
         frozenset((State.TEXT, State.BLOCK_TEXT, State.REASONING, State.RESUMING)),
     ),
