@@ -17,12 +17,10 @@ def tools_arguments(p: argparse.ArgumentParser) -> None:
     from ..tools import ToolLimits
 
     limits = ToolLimits()
-    text = "tools that the server runs: demo (browser, python), or MCP servers as host:port or [NAME=]URL, separated by commas"
+    text = "tools that the server runs: demo (browser, python), or MCP servers as host:port or [NAME=]URL, with commas"
     p.add_argument("--tool-server", metavar="demo|LIST", help=text)
     p.add_argument("--mcp-config", metavar="FILE", type=Path, help='MCP servers as {"mcpServers": {"NAME": {…}}}')
-    text = (
-        "whether a person must allow a tool's calls: never (default), always, or the tools' names, separated by commas"
-    )
+    text = "whether a person must allow a tool's calls: never (default), always, or the tools' names, with commas"
     p.add_argument("--tool-approval", metavar="RULE", default="never", help=text)
     text = "where demo runs Python: monty (default), bwrap, wasi, none"
     p.add_argument("--sandbox", metavar="NAME", default="monty", help=text)

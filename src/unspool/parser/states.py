@@ -1,15 +1,15 @@
-"""The machine's rules, its states, and what leads from one to another.
+"""The machine's rules, its states, and the transitions between them.
 
-* A step reads from the tape, says what it read to the ledger, and may change the state. `TABLE` lists the states, the
-  method that takes a step in each, and all that a step may lead to; the tests fail on any other change.
-* The end of the output, an engine's own word, a prompt and a hold that grew too large come from outside: `OUTSIDE`
-  lists what they lead to.
+* A step reads from the tape, reports what it read to the ledger, and may change the state. `TABLE` lists the states,
+  the method that takes a step in each, and all states that a step may lead to; the tests fail on any other change.
+* Some changes come from outside of steps: the end of the output, an engine that sets the stage, a prompt, a hold that
+  grew too large. `OUTSIDE` lists them.
 * Only `Standing.go` changes the state.
 * A step first asks what is here (`Lookout`, `Openings`): the answer is yes, no, or that more text must decide.
-* The inside of a call is its reader's; `Calls` acts on the mode in which a step leaves the reader. What is inside a
-  call that went wrong, its closing marker too, is `BrokenReader`'s, in the state RECOVER.
-* What may turn out to be something else is held (`Ledger.hold`). If it does, it is given back: said as text, or read
-  again in the state in which the hold began.
+* A reader handles the inside of a call; `Calls` acts on the mode in which a step leaves the reader. In the state
+  RECOVER, `BrokenReader` handles everything inside a broken call, its closing marker included.
+* Text that may turn out to be something else is held (`Ledger.hold`). If it does, it is given back: emitted as text,
+  or read again in the state in which the hold began.
 
 `docs/en/architecture.md` shows a picture that is made from `TABLE`.
 """
@@ -21,7 +21,7 @@ import msgspec
 
 
 class State(enum.IntEnum):
-    """Where the output is."""
+    """What the machine is reading."""
 
     EDGE = 0
     """At a boundary between parts."""
@@ -54,11 +54,11 @@ class State(enum.IntEnum):
 
 
 class Row(NamedTuple):
-    """A state's line in the table.
+    """The row of one state in the table.
 
     Attributes:
         step: the method that takes a step.
-        leads_to: the states that a step may lead to, and what leads there.
+        leads_to: the states that a step may lead to, each with its reason.
     """
 
     step: str
@@ -172,7 +172,7 @@ TABLE: Final[dict[State, Row]] = {
 }
 
 INSIDE: Final = (State.OBJECT, State.ARGUMENTS, State.MARKUP, State.RECOVER, State.CLOSE)
-"""The states of a call."""
+"""The states inside a call."""
 _CUT: Final = frozenset(INSIDE)
 _OPEN: Final = frozenset(State) - _CUT
 
@@ -198,7 +198,7 @@ OUTSIDE: Final = (
 
 
 class Standing(msgspec.Struct, eq=False):
-    """Where one output is.
+    """The current state of one output.
 
     Attributes:
         state: see `TABLE`.
@@ -207,5 +207,5 @@ class Standing(msgspec.Struct, eq=False):
     state: State = State.EDGE
 
     def go(self, state: State) -> None:
-        """Change the state: nothing else does."""
+        """Change the state; nothing else does."""
         self.state = state
