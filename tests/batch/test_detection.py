@@ -85,7 +85,9 @@ def test_nobody_guesses(text: str, said: str, tmp_path: Path, capsys: pytest.Cap
 
 
 def test_what_is_left_open_names_the_best_candidates() -> None:
-    message = r"dialects: \w+(, \w+){4} and \d+ more \(reads 0 calls and 5 thoughts of 5 outputs.*\). Name one, or the model"
+    message = (
+        r"dialects: \w+(, \w+){4} and \d+ more \(reads 0 calls and 5 thoughts of 5 outputs.*\). Name one, or the model"
+    )
     with pytest.raises(UnknownDialect, match=message):
         list(parse_many([THOUGHT.format(i) for i in range(5)], "auto"))
 
