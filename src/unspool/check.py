@@ -264,8 +264,7 @@ def _alike(a: str, b: str) -> bool:
 
 
 def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
-    """Calls that begin in their block as another part does, or whose margin or distinguishing marker is the
-    block's."""
+    """Calls that begin in their block as another part does, or that depend on their block's margin or marker."""
     for key in ("reasoning", "content", "preamble"):
         for t in getattr(dialect, key):
             opening = _solid(unstarted(t.opening, dialect.start))

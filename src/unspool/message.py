@@ -106,8 +106,7 @@ class Message(msgspec.Struct):
     reasoning_tokens: int | None = None
 
     def to_openai(self) -> dict[str, Any]:
-        """Return the OpenAI assistant message: empty ``content`` is ``None``, ``reasoning_content`` is always
-        there."""
+        """Return the OpenAI assistant message, in which empty ``content`` is ``None``."""
         message: dict[str, Any] = {
             "role": "assistant",
             "content": self.content or None,
