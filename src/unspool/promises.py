@@ -272,6 +272,13 @@ def closings(dialect: Dialect) -> list[str]:
     return sorted({p.strip() for after in parts for p in after if isinstance(p, str) and p.strip()})
 
 
+def own_closings(dialect: Dialect) -> list[str]:
+    """What a string argument cannot contain: closings where arguments are markup, and a quote that nothing escapes."""
+    if dialect.argument:
+        return closings(dialect)
+    return [dialect.codec.quote] if dialect.codec.quote != '"' else []
+
+
 def check_truncated(whole: Message, cut: Message, text: str, ends: tuple[str, ...]) -> None:
     """Check that the message of a truncated output invents nothing.
 
@@ -438,7 +445,7 @@ def markers_inside_strings_are_data(dialect: Dialect) -> None:
     """A string argument may contain any literal of the dialect, except closings if arguments are in markup."""
     if not dialect.call:
         return
-    own = closings(dialect) if dialect.argument else [dialect.codec.quote] if dialect.codec.quote != '"' else []
+    own = own_closings(dialect)
     for text in literals(dialect):
         if any(text.startswith(c) or c.startswith(text) for c in own):
             continue

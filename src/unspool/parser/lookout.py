@@ -11,9 +11,8 @@ from ..dialect.plan import Plan
 from .ledger import Ledger
 from .quoting import Quoting
 from .tape import Tape
+from .tokens import is_distinct
 
-_SHORTEST: Final = 3
-"""The shortest special token that can be distinguished from text within a marker, in characters."""
 ALWAYS: Final = -(1 << 62)
 """Before any offset."""
 
@@ -120,8 +119,8 @@ class Lookout(msgspec.Struct, eq=False):
                 or (token.startswith(first) and buf.startswith(token, i))
             ):
                 return bool(token)
-            if len(token) < _SHORTEST or token.isalnum() or token.isspace():
-                continue  # words and white space are in names and between markers, too
+            if not is_distinct(token):
+                continue
             p = buf.find(token, i + 1, end)
             while p >= 0 and self.marked(p):
                 p = buf.find(token, p + 1, end)

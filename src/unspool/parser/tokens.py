@@ -11,6 +11,8 @@ from ..events import Event, Finish
 
 _RUN: Final = 8
 """The number of ids from which on it pays to look for runs."""
+_SHORTEST: Final = 3
+"""The shortest special token, in characters, that text does not contain by chance."""
 
 
 class TokenFeed:
@@ -98,6 +100,11 @@ class TokenFeed:
 def is_marker(literal: str, plan: Plan) -> bool:
     """Whether an added token is, or is part of, a literal of a template."""
     return any(literal in text or text in literal for text in plan.literals)
+
+
+def is_distinct(literal: str) -> bool:
+    """Whether text that contains an added token certainly spells it, unlike a word or white space."""
+    return len(literal) >= _SHORTEST and not literal.isalnum() and not literal.isspace()
 
 
 def closes(literal: str, plan: Plan) -> bool:

@@ -99,14 +99,14 @@ def _weighed(f: Filling, least: float) -> None:
     wanted = f.texts()
     if not wanted:
         return
-    open_ = any(not _is_short(p) and not p.optional for p in f.texts())
+    open_ = any(not _is_short(p) and not p.optional for p in wanted)
     found = _listed(f, _phrases(f), wanted)[:MOST]
     fits = {(p.name, c): _fit(f, p, c) for p in wanted for c in found}
 
     def weight(p: Parameter, c: Phrase) -> float:
         total = fits[p.name, c][0]
-        least_ = _TOLD if p.kinds[:1] == ("sort",) else _SURE if p.optional or open_ else 0.0
-        return total if total >= max(least, least_) else 0.0
+        own = _TOLD if p.kinds[:1] == ("sort",) else _SURE if p.optional or open_ else 0.0
+        return total if total >= max(least, own) else 0.0
 
     short = sorted(wanted, key=lambda p: p.optional)
     for p, c in assign(short, found, weight):

@@ -7,7 +7,7 @@ from .message import Message, Span, items
 from .prompt import Parameter, Tool
 from .words import SETS, STOP, parts_of
 
-_TEXTS = ("", "string", "any")
+_TEXTS: Final = ("", "string", "any")
 """The members of a list of texts."""
 
 _OPEN: Final = (("body",), ("query",), ("subject",), ("expression",))

@@ -10,10 +10,10 @@ from .sides import sided
 from .spans import FORMS, addresses, dates, repositories, times
 from .words import SETS, STOP, UNITS, stem
 
-_CONVERTED = ("unit", "currency", "language")
-_LISTED = ("email", "path", "symbol", "expression", "url", "directory", "zone")
-_MOMENTS = ("date", "time")
-_CALLED = ("email", "url", "path")
+_CONVERTED: Final = ("unit", "currency", "language")
+_LISTED: Final = ("email", "path", "symbol", "expression", "url", "directory", "zone")
+_MOMENTS: Final = ("date", "time")
+_CALLED: Final = ("email", "url", "path")
 _CLOCK: Final = re.compile(r"\bhh:?mm\b|\b(?:24|12)[- ]?hour")
 """What describes a time without a day."""
 

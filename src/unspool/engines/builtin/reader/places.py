@@ -1,14 +1,14 @@
 """Places: names after *in*, *for*, *at*; names that are written large; several, however they are joined."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .filling import Filling, named
 from .message import Message, Span
 from .prompt import Parameter
 from .words import BEFORE_PLACE, DAYS, MEANT, MONTHS, RELATIVE, SETS, STARTERS, STOP, UNITS, WRITE
 
-_SURE = 5
-_LIKELY = 4
+_SURE: Final = 5
+_LIKELY: Final = 4
 
 
 class _Found(NamedTuple):

@@ -1,6 +1,7 @@
 """Texts: as one asks for them, after their cues, and what is left of a message."""
 
 import re
+from typing import Final
 
 from .filling import Filling, named, own_parts, role
 from .message import Message, Span, items
@@ -26,19 +27,19 @@ from .words import (
     stem,
 )
 
-_DRAWN = re.compile(r"[\s\u2600-\u27bf\ufe0f\U0001f000-\U0001faff]+$")
+_DRAWN: Final = re.compile(r"[\s\u2600-\u27bf\ufe0f\U0001f000-\U0001faff]+$")
 """Emoji behind a request."""
-_ENDS = frozenset((".", "?", "!", ";", "\n"))
-_LONG = ("body", "query", "subject")
-_FITS = {
+_ENDS: Final = frozenset((".", "?", "!", ";", "\n"))
+_LONG: Final = ("body", "query", "subject")
+_FITS: Final = {
     "who": ("email", "people", "channel", "phone"),
     "by": ("author", "query"),
     "title": ("subject",),
     "items": ("items", "query"),
 }
 """The kinds that a group of a frame is for, where it is not named after one."""
-_SORTS = dict.fromkeys(SETS["cuisine names"], CUISINES) | {"genre": SETS["genres"]}
-_FORMED = ("date", "time", "email", "url", "unit", "currency", "expression", "people")
+_SORTS: Final = dict.fromkeys(SETS["cuisine names"], CUISINES) | {"genre": SETS["genres"]}
+_FORMED: Final = ("date", "time", "email", "url", "unit", "currency", "expression", "people")
 
 
 # -- frames ------------------------------------------------------------------------------------------------------------
@@ -150,7 +151,7 @@ def _for(f: Filling, kind: str) -> Parameter | None:
     return own[0] if own else None
 
 
-# -- people and sorts --------------------------------------------------------------------------------------------------
+# -- sorts -------------------------------------------------------------------------------------------------------------
 
 
 def _end(m: Message, i: int, stops: frozenset[str]) -> int:

@@ -72,8 +72,7 @@ SAME: Final[dict[str, frozenset[str]]] = {
 NEAR: Final[dict[str, set[str]]] = {}
 """Words that hint at a tool, by the words of its name: those of the same line, or behind its colon."""
 for _line in _DATA["near"]:
-    _names, _, _sorts = _line.partition(":")
-    for _name in _names.split():
+    for _name in _line.partition(":")[0].split():
         NEAR.setdefault(stem(_name), set()).update(map(stem, _line.replace(":", "").split()))
 KINDS: Final[dict[str, frozenset[str]]] = {k: frozenset(v) for k, v in _DATA["kinds"].items()}
 """Words of parameters' names, by the kind of value that they name."""
