@@ -170,9 +170,9 @@ def test_a_broken_call_can_be_reported() -> None:
 
 def test_turns_follow_each_other() -> None:
     conversation = Conversation("hermes", TOKENIZER, template=KEEPING)
-    with pytest.raises(ValueError, match="nothing is asked"):
+    with pytest.raises(ValueError, match="there is nothing to answer"):
         conversation.prompt()
-    with pytest.raises(ValueError, match="nothing is asked"):
+    with pytest.raises(ValueError, match="there is nothing to answer"):
         conversation.extend([1])
     conversation.add(ASKED)
     with pytest.raises(ValueError, match="the answer to the last messages is missing"):

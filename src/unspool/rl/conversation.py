@@ -239,7 +239,7 @@ class Conversation:
             ValueError: nothing has been asked since the last answer.
         """
         if not self._asked:
-            raise ValueError("prompt: nothing is asked; add messages first")
+            raise ValueError("prompt: there is nothing to answer; add messages first")
         found: list[int] = self.ids.tolist()
         return found
 
@@ -259,7 +259,7 @@ class Conversation:
             TypeError: these are not ids.
         """
         if not self._asked:
-            raise ValueError("extend: nothing is asked; add messages first")
+            raise ValueError("extend: there is nothing to answer; add messages first")
         tokens = _as_ids(ids)
         known = np.full(len(tokens), np.nan) if logprobs is None else np.array(logprobs, np.float64)
         if known.shape != tokens.shape:
