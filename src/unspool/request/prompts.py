@@ -199,9 +199,7 @@ class Prompts:
         going_on = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
         found = self._found(going_on, len(request.messages), ends)
         before = _unspaced(os.path.commonprefix(found.asked))  # noqa: RUF071 - of strings
-        if not all(
-            _unspaced(text).startswith(before) for text in found.wholes
-        ):  # white space may differ
+        if not all(_unspaced(text).startswith(before) for text in found.wholes):  # white space may differ
             raise NoBridge("the chat template writes earlier turns differently")
         return found.bridge
 
