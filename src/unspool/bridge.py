@@ -51,17 +51,16 @@ def behind(word: str, text: str) -> str:
     return text[at + len(word) :]
 
 
-def between(tail: str, ends: Sequence[str], first: object, closed: Callable[[], str]) -> Bridge:
+def between(tail: str, ends: Sequence[str], limit: int, closed: Callable[[], str]) -> Bridge:
     """Find the bridge in the text after the word.
 
     Args:
         tail: the text after the word, in a conversation that continues and ends with the next answer's opening.
         ends: texts that end answers, the longest first.
-        first: the content of the first new message, before which the answer ends.
+        limit: where in it the content of the first new message begins, before which the answer ends; -1: unknown.
         closed: returns the text after the word in a conversation that ends with this answer; called if no end is
-        known.
+            known.
     """
-    limit = tail.find(first) if isinstance(first, str) and first else -1
     found = [(at, -len(end), end) for end in ends if (at := tail.find(end)) >= 0 and (limit < 0 or at < limit)]
     if found:
         at, _, end = min(found)

@@ -239,7 +239,9 @@ class Prompts:
             probe = written(stand_in, *map(self._message, others))
             whole = written(stand_in, *map(self._message, new))
             tail, after = behind(word, probe), behind(word, whole)
-            found = between(tail, self.ends(ends), other, lambda: behind(word, written(stand_in, generate=False)))
+            found = between(
+                tail, self.ends(ends), tail.find(other), lambda: behind(word, written(stand_in, generate=False))
+            )
             asked = written(), written(generate=False)
         except Exception as error:  # a template is a foreign program, which may fail in any way
             raise NoBridge(f"the chat template: {error}"[:500]) from None
