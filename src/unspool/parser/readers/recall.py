@@ -7,7 +7,7 @@ besides (keys are noted, since none may be given twice; numbers may become too l
 many; then all are forgotten.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...regex import Prefix, Regex
 from .strings import SHORT
@@ -20,44 +20,23 @@ _NUMBER = Prefix(r"[-+.0-9eE]*+")
 _OPEN_NUMBER = Regex(r"[-+.0-9eE]+\Z")
 
 
-class Deeds(NamedTuple):
-    """The effects of a piece of text besides leading from one spot to another.
+Deeds = tuple[str, bool, str, str, bool, int | None, int, tuple[frozenset[int], ...], str | None]
+"""The effects of a piece of text besides leading from one spot to another:
 
-    Attributes:
-        digits: what of it belongs to the number that is open; ``number_ends``: to its end.
-        number: the beginning of a number that stays open.
-        key_part: what of it belongs to the key that is open; ``key_ends``: to its end.
-        known: the hash of a key that it holds whole, of the object that is innermost when ``left`` have ended.
-        left: how many objects end that were open.
-        objects: the hashes of the keys of objects that begin and stay open, outermost first.
-        key: the beginning of a key that stays open.
-    """
+1. what of it belongs to the number that is open;
+2. whether that ends in it;
+3. the beginning of a number that stays open;
+4. what of it belongs to the key that is open;
+5. whether that ends in it;
+6. the hash of a key that it holds whole, of the object that is innermost when those of 7 have ended;
+7. how many objects end that were open;
+8. the hashes of the keys of objects that begin and stay open, outermost first;
+9. the beginning of a key that stays open.
+"""
 
-    digits: str
-    number_ends: bool
-    number: str
-    key_part: str
-    key_ends: bool
-    known: int | None
-    left: int
-    objects: tuple[frozenset[int], ...]
-    key: str | None
-
-
-class Step(NamedTuple):
-    """The effect of a piece of text.
-
-    Attributes:
-        to: where it leads.
-        fragment: what of it is read.
-        rest: what is not: the beginning of a word.
-        deeds: what it does besides.
-    """
-
-    to: "Spot"
-    fragment: str
-    rest: str
-    deeds: Deeds | None
+Step = tuple["Spot", str, str, Deeds | None]
+"""The effect of a piece of text: where it leads, what of it is read, what is not (the beginning of a word), and what it
+does besides."""
 
 
 class Spot(dict[str, Step]):
@@ -109,7 +88,7 @@ class Memory:
         if self._steps >= _MOST_STEPS:
             self._forget()
         self._steps += 1
-        at[text] = Step(to, text[:end], text[end:], None if deeds == _NOTHING else deeds)
+        at[text] = to, text[:end], text[end:], None if deeds == _NOTHING else deeds
 
     def _forget(self) -> None:
         # Readers, of other threads too, may still are on these spots: emptied, they contain nothing.
@@ -120,7 +99,7 @@ class Memory:
 
 
 memory: Final = Memory()
-_NOTHING: Final = Deeds("", False, "", "", False, None, 0, (), None)
+_NOTHING: Final[Deeds] = "", False, "", "", False, None, 0, (), None
 
 
 def _deeds(at: Spot, text: str, to: Spot) -> Deeds | None:
@@ -165,4 +144,4 @@ def _deeds(at: Spot, text: str, to: Spot) -> Deeds | None:
     if to.mode == NUMBER and (at.mode != NUMBER or number_ends):
         opened = _OPEN_NUMBER.search(text)
         number = "" if opened is None else opened.group()
-    return Deeds(digits, number_ends, number, key_part, key_ends, known, left, tuple(map(frozenset, objects)), key)
+    return digits, number_ends, number, key_part, key_ends, known, left, tuple(map(frozenset, objects)), key
