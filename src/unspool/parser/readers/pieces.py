@@ -1,7 +1,7 @@
-"""Pieces of strings that need a look, remembered: tokens recur, and so does what they are as JSON.
+"""A cache of the JSON of pieces of strings: tokens recur, and so does their JSON.
 
-What a piece of a string is depends on how the string is written and on what ends it: that is its kind. Only short
-pieces are remembered, and of each kind only so many; then they are forgotten.
+The JSON of a piece depends on how the string is written and on what ends it: its kind. Only short pieces are
+remembered, and only a limited number of each kind; then they are forgotten.
 """
 
 import re
@@ -15,27 +15,27 @@ _MOST_PIECES: Final = 4_096
 _MOST_KINDS: Final = 64
 
 Part = tuple[str, str]
-"""What of a piece is whole, as the inside of a JSON string, and what must wait for more."""
+"""The complete part of a piece, as the inside of a JSON string, and the rest, which must wait for more."""
 _NEW: Final[Part] = ("", "")
 
 
 class Pieces(dict[str, str]):
-    """The short pieces of one kind of string, here of JSON's, that are whole, as the inside of a JSON string; ``""``
-    for any other.
+    """Maps short, complete pieces of one kind of string, here of JSON's, to the inside of a JSON string, and any others
+    to ``""``.
 
     Attributes:
-        stop, stop2: the characters with which anything begins that may end such a string, other than JSON's quote;
-            the empty string, which all hold, where there are more; ``None`` where there are fewer.
+        stop, stop2: the first characters of what may end such a string, besides JSON's quote. If there are more than
+        two, the empty string, which every text contains; if there are fewer, ``None``.
     """
 
     __slots__ = ("_parts", "stop", "stop2")
 
     def __init__(self, stops: Sequence[str] = "") -> None:
         self.stop, self.stop2 = (*stops, None, None)[:2] if len(stops) <= 2 else ("", None)
-        self._parts: dict[str, Part | None] = {}  # the short pieces that are not whole
+        self._parts: dict[str, Part | None] = {}  # the short pieces that are not complete
 
     def __missing__(self, text: str) -> str:
-        """Learn what a piece is."""
+        """Add a piece."""
         if len(text) > SHORT:
             return ""
         part = self._split(text)
@@ -51,7 +51,7 @@ class Pieces(dict[str, str]):
         return fragment
 
     def part(self, text: str) -> Part | None:
-        """Take a piece apart that is not known to be whole; ``None`` where the string ends in it, or may, or is
+        """Split a piece that is not known to be complete; ``None`` if the string ends in it, may end in it, or is
         wrong."""
         part = self._parts.get(text, _NEW)
         return self._split(text) if part is _NEW else part
@@ -66,7 +66,7 @@ class Pieces(dict[str, str]):
 
 
 class _Guarded(Pieces):
-    """JSON strings that a marker ends too."""
+    """Pieces of JSON strings that a marker ends too."""
 
     __slots__ = ("_scan",)
 
@@ -84,7 +84,7 @@ class _Guarded(Pieces):
 
 
 class _Python(Pieces):
-    """Python strings that a quote ends, once or three times."""
+    """Pieces of Python strings."""
 
     __slots__ = ("_quote",)
 
@@ -99,7 +99,7 @@ class _Python(Pieces):
 
 
 class _Quoted(Pieces):
-    """Strings that only a quote ends, which a scan finds, or its beginning at the end of a text."""
+    """Pieces of strings that only a quote ends."""
 
     __slots__ = ("_delimiter", "_scan")
 
@@ -118,7 +118,7 @@ class _Quoted(Pieces):
 
 
 class _Value(Pieces):
-    """Arguments in markup; see `value_pieces`."""
+    """Pieces of arguments in markup."""
 
     __slots__ = ("_firsts", "_margin", "_scan", "_triggers")
 
@@ -142,45 +142,45 @@ class _Value(Pieces):
 
 
 _kinds: Final[dict[tuple[str, ...], Pieces]] = {}
-"""All kinds, for all readers together."""
+"""All kinds, shared by all readers."""
 
 
 def _kind(key: tuple[str, ...], make: Callable[[], Pieces]) -> Pieces:
-    """The pieces of a kind, the same for all."""
+    """The shared pieces of a kind."""
     found = _kinds.get(key)
     if found is None:
         if len(_kinds) >= _MOST_KINDS:
-            _kinds.clear()  # who reads such a string keeps its own
+            _kinds.clear()  # readers of such strings keep theirs
         found = _kinds[key] = make()
     return found
 
 
 def json_pieces() -> Pieces:
-    """Of JSON strings."""
+    """Pieces of JSON strings."""
     return _kind(("json",), Pieces)
 
 
 def guarded_pieces(scan: re.Pattern[str], firsts: Sequence[str]) -> Pieces:
-    """Of JSON strings that a marker ends too, as in `value_pieces`."""
+    """Pieces of JSON strings that a marker ends too; the arguments are as in `value_pieces`."""
     return _kind(("guarded", scan.pattern), lambda: _Guarded(scan, firsts))
 
 
 def python_pieces(quote: str) -> Pieces:
-    """Of Python strings that a quote ends, once or three times."""
+    """Pieces of Python strings that end with a quote, or with three."""
     return _kind(("python", quote), lambda: _Python(quote))
 
 
 def quoted_pieces(scan: re.Pattern[str], delimiter: str) -> Pieces:
-    """Of strings that only a quote ends, which a scan finds, or its beginning at the end of a text."""
+    """Pieces of strings that only a quote ends; ``scan`` finds it, or its beginning at the end of a text."""
     return _kind(("quoted", delimiter), lambda: _Quoted(scan, delimiter))
 
 
 def value_pieces(scan: re.Pattern[str], firsts: str, triggers: Set[str], margin: str) -> Pieces:
-    """Of arguments in markup.
+    """Pieces of arguments in markup.
 
     Args:
-        scan: finds the markers that may end one, or the beginning of one at the end of a text.
-        firsts: what those begin with.
+        scan: finds a marker that may end an argument, or the beginning of one at the end of a text.
+        firsts: the first characters of those markers.
         triggers: the markers.
         margin: white space that may belong to a marker that follows it.
     """
