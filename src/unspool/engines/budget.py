@@ -1,4 +1,4 @@
-"""Budgets of reasoning: after so many tokens of thought, the dialect's own marker closes it."""
+"""Budgets of reasoning: after this many tokens, the dialect's own marker closes the reasoning."""
 
 from typing import Any
 

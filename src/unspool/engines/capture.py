@@ -1,4 +1,4 @@
-"""Recordings of raw outputs: how they are written, read, and made of any engine's output.
+"""Recordings of raw outputs: writes them, reads them, and captures the output of any engine.
 
 A file is JSON lines. Each recording begins with what was asked for, and goes on with the pieces of the output::
 

@@ -1,4 +1,4 @@
-"""A bounded cache of what takes a while to make."""
+"""A bounded cache of values that take a while to compute."""
 
 import threading
 from collections import OrderedDict

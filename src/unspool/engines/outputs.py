@@ -1,4 +1,4 @@
-"""One output of `unspool.engines.batching` under way, between the thread that computes it and its consumer."""
+"""An output of `unspool.engines.batching` in progress, between the thread that computes it and its consumer."""
 
 import asyncio
 from collections import deque

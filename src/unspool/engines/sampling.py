@@ -1,4 +1,4 @@
-"""From logits to tokens: how the next token of one output is chosen, and how its probability is reported.
+"""Sampling: chooses the next token of an output from logits, and reports its probability.
 
 The order is that of transformers: what the constraint allows, penalties, temperature, ``top_k``, ``top_p``, ``min_p``.
 Log probabilities are the model's own, before any of it.

@@ -1,4 +1,4 @@
-"""Threads for work that takes a while: it ends when nobody waits for it, and lets the event loop go first."""
+"""Threads for long work, which ends when nobody waits for it, and which yields to the event loop."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Whether reasoning is over, by token ids: of a prompt, and of an output that follows it.
+"""Finds out from token ids whether reasoning has ended: in a prompt, and in the output after it.
 
 Engines ask that at each token, to know from where on a grammar holds. A marker that is a special token counts by its
 id: text that spells it does not. One that the tokenizer has no token for counts as its text, however it is cut into

@@ -1,4 +1,4 @@
-"""Text and token ids side by side: which of an output's text is special tokens, and which only spells them.
+"""Pairs text with token ids: finds which text is special tokens, and which only spells them.
 
 An engine gives a piece of text with the ids that were generated for it. The two need not match to the letter: a
 character that is not complete waits, special tokens may be missing in the text (``skip_special_tokens``, and the token

@@ -1,4 +1,4 @@
-"""One reader per output: text in, `Delta` out; pieces of text and the whole give the same."""
+"""The reader of one output for plug-ins: text in, `Delta` out, the same for pieces and for the whole text."""
 
 import enum
 import re

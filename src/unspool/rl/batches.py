@@ -1,4 +1,4 @@
-"""Several sequences in one array, as trainers take them."""
+"""Stacks several sequences into arrays, for trainers."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple

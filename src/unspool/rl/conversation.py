@@ -1,4 +1,4 @@
-"""`Conversation`: token in, token out."""
+"""`Conversation`: keeps the exact tokens of a conversation with tools, and the kind of each."""
 
 import copy
 import json

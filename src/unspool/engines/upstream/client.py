@@ -1,4 +1,4 @@
-"""HTTP with upstream servers: questions and streams, and whatever goes wrong on the way as an engine's error."""
+"""The HTTP client for upstream servers: requests and streams, with every failure as an `EngineError`."""
 
 import asyncio
 import contextlib

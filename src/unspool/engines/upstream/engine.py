@@ -1,4 +1,4 @@
-"""`Upstream`: the engine that is a server of its own, reached over HTTP (the extra ``server``)."""
+"""`Upstream`: an engine that sends requests to inference servers over HTTP (the extra ``server``)."""
 
 import contextlib
 import logging

@@ -1,4 +1,4 @@
-"""The kinds of servers: where each takes a raw prompt, by which names, and how it answers.
+"""The kinds of servers: the endpoint for raw prompts, the names of fields, and the form of answers of each.
 
 Two facts decide on the endpoint. The text must keep its special tokens. The prompt, which the chat template has begun
 with the tokenizer's own first token, must not get that token a second time.

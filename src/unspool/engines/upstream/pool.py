@@ -1,4 +1,4 @@
-"""Several URLs of one model: the least busy one first, and those that do not answer are left out until they do."""
+"""Several URLs of one model: chooses the least busy one, and skips those that do not answer until they do."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Server-sent events from bytes, however they are cut."""
+"""Reads server-sent events from bytes, however they are cut."""
 
 from typing import Final
 
