@@ -10,7 +10,7 @@ from unspool.dialect.registry import find_base
 from unspool.grammar import ToolStrictLevel
 
 from ..support import tool
-from .drawn import BLANK, Tally, examples, files, keeps_to_everything, refusal
+from .drawn import BLANK, FILES, Tally, examples, keeps_to_everything, refusal
 
 HOSTILE = (
     # Closings that begin alike, a margin on either side, ids by number, a separator.
@@ -93,7 +93,7 @@ def test_a_file_is_refused_with_a_reason_or_keeps_to_everything() -> None:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(files())
+    @given(FILES)
     def draw(text: str) -> None:
         tally.take(text)
 
