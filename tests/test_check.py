@@ -332,9 +332,7 @@ def test_a_start_that_has_the_whole_opening_of_a_part_is_refused(write: Any) -> 
     keys = 'name = "mine"\nstart = "<|bot|><think>\\n"\nreasoning = "<think>\\n{reasoning}</think>"\n'
     example = '[[examples]]\nraw = "x"\ncontent = "x"\n'
     found = check_dialect(read_file(write(example, keys)))
-    assert any(
-        p.where == "start" and "leave it out of `start`; if prompts open it, say so with stage" in p.what for p in found
-    )
+    assert any(p.where == "start" and "leave it out of `start`; if prompts open it, stage" in p.what for p in found)
     assert check_dialect(read_file(write(example, keys.replace("<|bot|><think>", "<|bot|>")))) == []
 
 
@@ -352,7 +350,7 @@ def test_a_start_that_has_the_whole_opening_of_a_part_is_refused(write: Any) -> 
         ('calls = "tools:{calls};"\ncall = "<b>{name}|{arguments}</b>"', "calls", "may also separate two parts"),
         ('calls = "tools:{calls};/"\ncall = "<b>{name}|{arguments}</b>"', "calls", "as what may separate two calls"),
         ('reasoning = "```think\\n{reasoning}\\n```"', "reasoning", "with which it opens too"),
-        ('reasoning = "* {reasoning} */"', "reasoning", "opens with '*', with which its closing begins"),
+        ('reasoning = "(x {reasoning} x)"', "reasoning", "so that '(x)' contains both"),
     ],
 )
 def test_closings_that_nothing_tells_from_others_are_refused(write: Any, keys: str, where: str, what: str) -> None:

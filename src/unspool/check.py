@@ -225,14 +225,14 @@ def _closed_inside_calls(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _opened_by_the_start(dialect: Dialect) -> Iterator[Problem]:
-    """Parts whose whole opening the end of a ``start`` has: nothing would be left to tell where they begin."""
-    for key in ("reasoning", "content", "preamble", "calls"):
-        for t in getattr(dialect, key)[:1]:
-            if t.opening.strip() and not unstarted(t.opening, dialect.start).strip():
-                start = next(s for s in dialect.start if not unstarted(t.opening, (s,)).strip())
-                what = f"{start!r} ends with {t.opening.strip()!r}, with which {t.text!r} of `{key}` opens"
-                stage = '; if prompts open it, say so with stage = "reasoning"' if key == "reasoning" else ""
-                yield Problem("start", f"{what}: leave it out of `start`{stage}")
+    """Reasoning whose whole opening the end of a ``start`` has: nothing would be left to tell where it begins."""
+    for t in dialect.reasoning[:1]:
+        for start in dialect.start if t.opening.strip() else ():
+            if not unstarted(t.opening, (start,)).strip():
+                what = f"{start!r} ends with {t.opening.strip()!r}, with which {t.text!r} of `reasoning` opens"
+                yield Problem(
+                    "start", f'{what}: leave it out of `start`; if prompts open it, stage = "reasoning" says so'
+                )
 
 
 def _closed_like_names(dialect: Dialect) -> Iterator[Problem]:
@@ -306,17 +306,20 @@ def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _closed_as_opened(dialect: Dialect) -> Iterator[Problem]:
-    """Closings with which the opening of the same part begins, or that begin with it; and those of arguments that the
-    opening of an argument reads, its field included: ``[/]`` as ``[{key}]``."""
+    """Closings with which the opening of the same part begins, or that begin as it ends; and those of arguments that
+    the opening of an argument reads, its field included: ``[/]`` as ``[{key}]``."""
     for key in ("reasoning", "content", "preamble"):
         for t in getattr(dialect, key):
             opening, closing = _solid(t.opening), _solid(t.closing)
+            shared = next((k for k in range(len(closing) - 1, 0, -1) if opening.endswith(closing[:k])), 0)
             if closing and opening.startswith(closing):
                 what = f"{t.text!r} closes with {t.closing.strip()!r}, with which it opens too"
                 yield Problem(key, f"{what}: if it opens again, they cannot be told apart: let them differ")
-            elif opening and closing.startswith(opening):
-                what = f"{t.text!r} opens with {opening!r}, with which its closing begins"
-                yield Problem(key, f"{what}: after a text they cannot be told apart: let them begin differently")
+            elif shared:
+                both = opening + closing[shared:]
+                what = f"{t.text!r} opens with {opening!r} and closes with {closing!r}, so that {both!r} contains both"
+                why = "where a prompt leaves open how the output begins, it may be either"
+                yield Problem(key, f"{what}: {why}: let the closing begin with what the opening does not end with")
     for field, keys in (("key", ("argument", "item")), ("name", ("call", "calls"))):
         parts = [(key, t) for key in keys for t in getattr(dialect, key)]
         openings = [u for _, u in parts if not literal(u.head).endswith("<")]

@@ -342,8 +342,8 @@ class Tally:
         print(f"{len(self.accepted)} accepted ({share:.0%}), {refused} refused, {len(self.faults)} faults")
 
 
-BATCH = 50
-"""How many files one run of pytest takes: collecting tests is shared between them."""
+BATCH = 20
+"""How many files one run of pytest takes."""
 TRIED = (
     "test_every_raw_text_keeps_the_promises_that_check_tries",
     "test_every_dialect_keeps_the_promises_that_check_tries",
