@@ -400,7 +400,8 @@ def main() -> int:
     draw()
     tally.report()
     chosen = random.Random(options.seed).sample(tally.accepted, min(options.among, len(tally.accepted)))
-    return bool(tally.faults) or bool(chosen and put_among(chosen, options.seed))
+    failed = put_among(chosen, options.seed)
+    return bool(tally.faults or failed)
 
 
 if __name__ == "__main__":

@@ -536,9 +536,10 @@ def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
         *((f.opening.head(), f.suffix) for f in parts.forms),
     ]
     called = {text(t) for _, suffix in pairs for t in tags(suffix)}
-    others = closings(*(o.pattern for o in (*parts.reasoning_ends, *parts.frame_ends)))
-    # Where calls are text, so is a closing that may be a call's.
-    plain = _distinct([s for s in others if text(s.pattern) not in called])
+    thoughts = closings(*(o.pattern for o in parts.reasoning_ends))
+    others = [*thoughts, *closings(*(o.pattern for o in parts.frame_ends))]
+    # Where calls are text, so is what closes reasoning and may close one of them.
+    plain = _distinct([s for s in others if s not in thoughts or text(s.pattern) not in called])
     openings: list[Stray] = []
     for head, suffix in pairs:
         first = tags(head)[:1]
