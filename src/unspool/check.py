@@ -187,8 +187,8 @@ def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
 def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
     """Parts that contain one another and close alike: if one closing is missing, nothing shows which one it is.
 
-    Reasoning may close as calls do, since it does not contain them, but not with the end of what they close with. Where
-    frames open with a `start`, calls are frames too: none contains another, and all may close alike.
+    Reasoning does not contain calls: it may close as they do, if a letter or digit is in it, but not with the end of
+    what they close with. Where frames open with a `start`, calls are frames too: all may close alike.
     """
     nested = (("argument", "item"), ("call",), ("calls",), () if _starts_frames(dialect) else ("reasoning",))
     seen: list[tuple[str, str, str]] = []
@@ -196,8 +196,8 @@ def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
         found = [(key, t, _solid(_end(t))) for key in keys for t in getattr(dialect, key) if _end(t)]
         for key, t, closing in found:
             for inner, text, known in seen:
-                own = key == "reasoning" and inner in ("call", "calls") and closing == known
-                if _alike(closing, known) and not own:
+                shared = key == "reasoning" and inner in ("call", "calls") and closing == known and _worded(closing)
+                if _alike(closing, known) and not shared:
                     what = f"{t.text!r} closes as {text!r} of `{inner}` does, with {min(closing, known, key=len)!r}"
                     why = "if one of them is missing, they cannot be told apart: let them differ"
                     yield Problem(key, f"{what}: {why}")
@@ -279,7 +279,11 @@ def _end(t: Template) -> str:
 
 def _alike(a: str, b: str) -> bool:
     """Whether two closings are equal, or one ends with the other, a marker with a letter or digit."""
-    return a == b or any(x.endswith(y) and any(c.isalnum() for c in y) for x, y in ((a, b), (b, a)))
+    return a == b or any(x.endswith(y) and _worded(y) for x, y in ((a, b), (b, a)))
+
+
+def _worded(text: str) -> bool:
+    return any(c.isalnum() for c in text)
 
 
 def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
