@@ -1,4 +1,4 @@
-"""A dialect file against its own examples, and against what is promised of every dialect."""
+"""Checks a dialect file against its own examples, and against the promises of every dialect."""
 
 import json
 import re
@@ -25,13 +25,13 @@ from .renderer import render
 
 
 def load_dialect(path: str | PathLike[str]) -> Dialect:
-    """Load a dialect file; its examples must pass, each read whole and each first raw text written back.
+    """Load a dialect file and try its examples: each is read whole, and each first raw text is written back.
 
     Args:
         path: a TOML file. Its ``base`` may be any dialect that `get_dialect` knows.
 
     Raises:
-        DialectError: naming the file and the key with what is allowed, or the example with what was got and expected.
+        DialectError: names the file and the key with what is allowed, or the example with what it got and expected.
         TypeError: it is not a path.
     """
     check("path", path, (str, PathLike), "the path of a TOML file")
@@ -53,8 +53,8 @@ class Problem(msgspec.Struct, frozen=True):
 
     Attributes:
         where: the example or the raw text, such as ``examples[0].raw[1]``.
-        what: what was got and what is expected.
-        why: how the text was read, line by line; empty where that says nothing.
+        what: the difference between what was expected and what was got.
+        why: how the text was read, line by line; empty if that does not help.
     """
 
     where: str
@@ -66,10 +66,10 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def check_dialect(dialect: Dialect) -> list[Problem]:
-    """The problems of a dialect; empty where there are none.
+    """Return the problems of a dialect; an empty list if there are none.
 
-    Every raw text must mean its example's message, and every promise of `unspool.promises` must be kept, as it is
-    for the shipped dialects. A dialect with calls needs an example with one.
+    Every raw text must mean its example's message, and every promise of `unspool.promises` must hold, as for the
+    shipped dialects. A dialect with calls needs an example with one.
     """
     # Loading does not need the grammar.
     from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES, Case, at_content
@@ -98,7 +98,7 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
 
 
 def try_examples(dialect: Dialect) -> Iterator[Problem]:
-    """The problems of a dialect's examples, each read whole and written back: a part of `check_dialect`."""
+    """Return the problems of a dialect's examples, each read whole and written back."""
     yield from _problems(dialect)
 
 
@@ -111,7 +111,7 @@ def _kept(where: str, promise: Callable[[], None]) -> list[Problem]:
 
 
 def example_message(example: Example) -> Message:
-    """The message that an example describes; a call whose id is not given has an empty one."""
+    """The message that an example describes; a call without an id has an empty one."""
     calls = [ToolCall(i, call.id or "", call.name, _json(call.arguments)) for i, call in enumerate(example.tool_calls)]
     return Message(reasoning=example.reasoning, content=example.content, tool_calls=calls)
 
@@ -121,7 +121,7 @@ def _json(value: Any) -> str:
 
 
 def _problems(dialect: Dialect) -> Iterator[Problem]:
-    """Where an example, read whole, does not mean what it should, or is not what is written."""
+    """Yield where an example, read whole, means something else, or is written differently."""
     tools = example_tools(dialect)
     for i, example in enumerate(dialect.examples):
         understood = False
@@ -150,7 +150,7 @@ def _made_id(index: int, name: str) -> str:
 
 
 def _foreign_ids(dialect: Dialect) -> Iterator[Problem]:
-    """Ids of examples that the model could not have been made to write: those that `id` does not fit."""
+    """Ids of examples that do not fit `id`, so that no grammar could generate them."""
     if not dialect.call or not any(step.name == "id" for step in dialect.call[0].steps):
         return
     for i, example in enumerate(dialect.examples):
@@ -171,7 +171,7 @@ def _id_pattern(template: str, name: str) -> str:
 
 
 def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
-    """Closings of a text with which another part's opening begins: after the text either could be there."""
+    """Closings of texts with which another part's opening begins: after the text, they look the same."""
     keys = ("reasoning", "content", "preamble", "calls", "call", "argument", "item")
     openings = [(key, t, _solid(unstarted(t.opening, dialect.start))) for key in keys for t in getattr(dialect, key)]
     for key in ("reasoning", "content", "preamble", "argument", "item"):
@@ -185,7 +185,7 @@ def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
-    """Parts that contain one another and close alike: if one closing is missing, nothing shows which one it is.
+    """Nested parts with the same closing: if one closing is missing, nothing shows which one it is.
 
     Reasoning does not contain calls: it may close as they do, if a letter or digit is in it, but not with the end of
     what they close with. Where frames open with a `start`, calls are frames too: all may close alike.
@@ -211,7 +211,7 @@ def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _closed_inside_calls(dialect: Dialect) -> Iterator[Problem]:
-    """Closings of reasoning in the markers of a call: where reasoning mentions a call, it would end there."""
+    """Closings of reasoning inside the markers of a call: reasoning that mentions a call would end there."""
     if _starts_frames(dialect):
         return
     called = [(key, u) for key in ("calls", "call", "argument", "item") for u in getattr(dialect, key)]
@@ -236,7 +236,7 @@ def _opened_by_the_start(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _closed_like_names(dialect: Dialect) -> Iterator[Problem]:
-    """Calls whose closing begins with what names contain, right after a name where the arguments are left out."""
+    """Calls whose closing begins like a name, and comes right after the name if the arguments are left out."""
     for t in dialect.call:
         if "{name}{arguments}" in t.text and t.closing and plain_name(t.closing[0]):
             what = f"{t.text!r} closes with {t.closing!r}, and {t.closing[0]!r} may be in a name"
@@ -245,7 +245,7 @@ def _closed_like_names(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _begun_alike(dialect: Dialect) -> Iterator[Problem]:
-    """Openings of texts with which the opening of another part begins: a text that goes on so would be the other."""
+    """Openings of texts with which another opening begins: a text that goes on like that would be the other part."""
     keys = ("reasoning", "content", "preamble", "calls")
     found = [(key, t) for key in keys for t in getattr(dialect, key)[:1]]
     openings = [(key, t, _solid(unstarted(t.opening, dialect.start))) for key, t in found]
@@ -257,7 +257,7 @@ def _begun_alike(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _ended_inside(dialect: Dialect) -> Iterator[Problem]:
-    """Parts that close with what ends the turn, though something has to follow them."""
+    """Parts whose closing ends the turn, though something must follow them."""
     ends = tuple(_solid(e) for e in dialect.end)
     blocks = [b for b in dialect.calls if b.opening.strip() or b.closing.strip()]
     keys = ["argument", "item", *(["call"] if blocks else []), *([] if _starts_frames(dialect) else ["reasoning"])]
@@ -287,7 +287,7 @@ def _worded(text: str) -> bool:
 
 
 def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
-    """Calls that begin in their block as another part does, whose margin or whose weaker marker is the block's."""
+    """Calls that begin in their block as another part does, or that depend on their block's margin or marker."""
     for key in ("reasoning", "content", "preamble"):
         for t in getattr(dialect, key):
             opening = _solid(unstarted(t.opening, dialect.start))

@@ -11,7 +11,6 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 import unspool
 from unspool import Dialect, Message, Parser, Policy, Stage
 from unspool.parser.paired import PairedParser
-from unspool.plugins.host import foreign_tokens
 from unspool.plugins.pairing import Pairing, Special, special_of
 from unspool.plugins.reader import Delta, Ids, Reader, reader_of
 from unspool.tokens import Detokenizer
@@ -51,7 +50,7 @@ def special(name: str) -> Host:
 
 
 def known(dialect: Dialect, tokenizer: Any) -> Special:
-    found = special_of(dialect, tokenizer, foreign_tokens(dialect, tokenizer))
+    found = special_of(dialect, tokenizer)
     assert found is not None
     return found
 
@@ -252,7 +251,7 @@ def test_a_tokenizer_that_does_not_tell_its_tokens_is_not_asked_again() -> None:
     class Mute:
         get_added_vocab = decode = staticmethod(lambda *_: None)
 
-    assert special_of(HERMES, Mute(), None) is None
+    assert special_of(HERMES, Mute()) is None
     assert reader_of(HERMES, Mute(), ids=Ids(), tools=[WEATHER]).feed(CALL, [1]).calls
 
 

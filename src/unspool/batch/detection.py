@@ -124,8 +124,8 @@ def _decide(model: str, outputs: list[str]) -> Detected:
         details = f"{first.dialect}, the best, finds nothing in {marked} of {len(read)} that contain markers"
         return Detected(None, f"{whose} show no dialect: {details}; name one")
     if len(alike) < len(others) or (others and not any(calls for _, _, calls in reads[first.dialect])):
-        return Detected(None, f"{whose} leave open which one it is: {_by_reason(rivals)}. Name one, or the model")
-    details = f"{first.dialect} {first.reason}" + (f"; {_listed(alike)} read them alike" if alike else "")
+        return Detected(None, f"{whose} do not decide between dialects: {_by_reason(rivals)}. Name one, or the model")
+    details = f"{first.dialect} {first.reason}" + (f"; {_listed(alike)} read them in the same way" if alike else "")
     return Detected(first.dialect, f"{details} ({whose})" if model else details)
 
 

@@ -37,7 +37,6 @@ WRITTEN: Final = (
 )
 """The columns that are written before those of the input."""
 AUTO: Final = "auto"
-_KINDS: Final = ("reasoning", "content", "calls", "markers")
 _LETTERS: Final = bytes(((string.ascii_letters + string.digits) * 5)[:256], "ascii")
 """A letter for each byte."""
 _KEPT_TOOLS: Final = 256
@@ -307,7 +306,7 @@ def _id(dialect: Dialect, name: str, index: int, row: int) -> str:
     if not size:
         return form
     letters = blake2b(f"{row}:{index}".encode()).digest().translate(_LETTERS).decode()  # 64 of them
-    return fill_letters(form, letters if size <= len(letters) else letters.ljust(size, "0"))
+    return fill_letters(form, letters.ljust(size, "0"))
 
 
 def _named(text: str, columns: Columns) -> str:

@@ -330,7 +330,7 @@ class Job:
 
 @contextlib.contextmanager
 def _appended(stream: Any, schema: pa.Schema | None) -> Iterator[Callable[[Path], None]]:
-    """What puts parts into a file, one behind the other."""
+    """What puts parts into a file, one after the other."""
     if schema is None:
         yield partial(_copied, stream)
         return

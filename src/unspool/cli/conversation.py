@@ -25,11 +25,11 @@ _HELP: Final = """\
 /tools     the tools
 /messages  the conversation as JSON
 /undo      forget the last turn
-/clear     begin anew
+/clear     start over
 /save FILE write the conversation as JSON
-/help      this
-/quit      end; so does Ctrl-D. Ctrl-C ends an answer
-A line that ends with \\ goes on with the next one.
+/help      show this list
+/quit      quit, like Ctrl-D. Ctrl-C stops an answer
+A line that ends with \\ continues on the next one.
 """
 
 

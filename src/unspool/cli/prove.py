@@ -73,7 +73,7 @@ def read_tokenizer_file(argument: str, checkpoint: Checkpoint) -> Any:
     try:
         from tokenizers import Tokenizer
     except ImportError:
-        print("unspool: tokenizers is missing: nothing is read by token ids", file=sys.stderr)
+        print("unspool: tokenizers is not installed: nothing is parsed by token ids", file=sys.stderr)
         return None
     try:
         return Tokenizer.from_file(str(checkpoint.tokenizer))
@@ -109,7 +109,7 @@ def choose(argument: str, template: str, special: dict[str, str], model: str | N
     except TemplateError as error:
         raise Misuse(f"{argument}: {error}; name the dialect with --dialect") from None
     except ValueError as error:
-        raise Misuse(f"{argument}: {error}; --dialect NAME|FILE.toml takes one all the same") from None
+        raise Misuse(f"{argument}: {error}; --dialect NAME|FILE.toml uses one anyway") from None
 
 
 def prove(dialect: Dialect, template: str, special: dict[str, str]) -> list[Case]:

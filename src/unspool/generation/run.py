@@ -165,7 +165,7 @@ class Run:
         except Overloaded as error:
             return Failure(str(error), 429, retry_after=error.retry_after)
         except BadRequest as error:
-            log.warning("%s: the next round cannot be asked for: %s", self._name, error)
+            log.warning("%s: the next round could not start: %s", self._name, error)
             return Failure(str(error), error.status or 400, error.param)
         except EngineError as error:
             log.warning("%s: the engine failed: %s", self._name, error)

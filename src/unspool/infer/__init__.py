@@ -26,7 +26,7 @@ from .toml import file_text
 __all__ = ["Case", "Inference", "Limits", "TemplateError", "infer_dialect"]
 
 NO_CALL = "the template writes no call"
-NO_DIALECT = "what the template writes around the parts of a call makes no dialect"
+NO_DIALECT = "no dialect fits what the template writes around the parts of a call"
 _MOST = 2
 """Candidates of each style of history that are proven in full, at most."""
 

@@ -56,7 +56,7 @@ def _answer(template: jinja2.Template, variables: dict[str, Any], job: dict[str,
     except MemoryError:
         return {"error": f"the template takes more than {job['memory']:,} bytes of memory", "limit": True}
     except RecursionError:
-        return {"error": "the template recurs without end"}
+        return {"error": "the template recurses without end"}
     except jinja2.exceptions.SecurityError as error:
         return {"error": f"the sandbox refuses the template: {error}", "limit": True}
     except Exception as error:  # a template is a program of somebody else's: it may fail in any way

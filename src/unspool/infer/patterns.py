@@ -7,7 +7,6 @@ from ..errors import DialectError
 _MOST: Final = 20_000
 _DEEPEST: Final = 20
 _SPACE: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v"}
-_CLASSES: Final = "sSwWdD"
 
 
 class Text(NamedTuple):

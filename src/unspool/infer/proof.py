@@ -287,7 +287,7 @@ class Prover:
 
     def _last_turn(self) -> Iterator[Case]:
         if self.views.style.followed:
-            why = "the template writes it as an answer that is to be gone on with; turns in front of it are read"
+            why = "the template writes it as an answer to be continued; only earlier turns are read"
             yield Case("the last turn", "not written", why)
 
     # -- keys and values -------------------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ class Prover:
         turns = [h.Turn(calls=((h.NAMES[0], {h.KEYS[0]: text, h.KEYS[1]: "z"}),)) for text in texts]
         style = self.views.style
         shown = self.renderer.render([h.request(h.answered(turn, style), generate=False) for turn in turns])
-        own = _own_closings(dialect)
+        own = promises.own_closings(dialect)
         wrong: list[str] = []
         limits: list[str] = []
         for text, turn, rendered in zip(texts, turns, shown, strict=True):
@@ -370,12 +370,6 @@ def _examples(dialect: Dialect) -> Iterator[Case]:
     except (AssertionError, DialectError) as error:
         why = str(error)[:500]
     yield Case("the file's examples", "fail" if why else "pass", why)
-
-
-def _own_closings(dialect: Dialect) -> list[str]:
-    if dialect.argument:
-        return promises.closings(dialect)
-    return [dialect.codec.quote] if dialect.codec.quote != '"' else []
 
 
 def _reasoning(dialect: Dialect) -> tuple[str, str]:

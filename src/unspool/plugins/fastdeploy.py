@@ -80,7 +80,8 @@ class _Half:
         stage = detect_stage(self.dialect, ids, tokenizer=self.tokenizer)
         if stage is not Stage.CONTENT:
             return "tool_call_start" if stage is Stage.TOOL_CALL else "think_start"
-        return "think_end" if reasoning_closed(self.dialect, ids, self.tokenizer) else "response_start"
+        prompt = self.tokenizer.decode(ids, skip_special_tokens=False)
+        return "think_end" if reasoning_closed(self.dialect, prompt) else "response_start"
 
     def detect_output_stage(self, prompt_token_ids: Sequence[int]) -> str:
         """The RFC's word for the same."""

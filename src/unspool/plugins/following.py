@@ -12,7 +12,7 @@ from .. import Dialect, Event, Markup, Policy, ReasoningEnd, Stage
 from ..parser.paired import PairedParser
 from ..parser.prompt import decode_ids, last_turn
 from ..tokens import Detokenizer
-from .host import closings, foreign_tokens, ids_policy, openings
+from .host import closings, ids_policy, openings, reasoning_closed
 from .pairing import Special, exact_text, special_of
 
 __all__ = ["Following", "prompt_text"]
@@ -23,8 +23,12 @@ _TAIL: Final = 24
 
 def prompt_text(d: Dialect, ids: Sequence[int], tokenizer: Any) -> str:
     """The text of a prompt's ids; what only spells a special token is left out."""
-    exact = ids_policy().text_markers == "ignore"
-    return exact_text(ids, tokenizer, special_of(d, tokenizer, foreign_tokens(d, tokenizer)) if exact else None)
+    return exact_text(ids, tokenizer, _counted(d, tokenizer, ids_policy()))
+
+
+def _counted(d: Dialect, tokenizer: Any, policy: Policy) -> Special | None:
+    """The special tokens that count by their ids alone; ``None``: text that spells one counts, too."""
+    return special_of(d, tokenizer) if policy.text_markers == "ignore" else None
 
 
 class Following:
@@ -40,8 +44,7 @@ class Following:
         self._dialect = d
         self._tokenizer = tokenizer
         self._policy = policy
-        exact = policy.text_markers == "ignore"
-        self._special: Special | None = special_of(d, tokenizer, foreign_tokens(d, tokenizer)) if exact else None
+        self._special = _counted(d, tokenizer, policy)
         spelled = None if self._special is None else self._special.spelled
         self._closings = [end for _, end in closings(d) if end]
         marks = {*self._closings, *openings(d)}
@@ -85,10 +88,7 @@ class Following:
     def _begin(self, prompt: list[int]) -> None:
         text = last_turn(self._dialect, exact_text(prompt, self._tokenizer, self._special))
         self._parser = PairedParser(self._dialect, prompt=text, policy=self._policy)
-        turn = text
-        for start in self._dialect.start:
-            turn = turn.rpartition(start)[2]
-        self._closed = any(end in turn for end in self._closings)
+        self._closed = reasoning_closed(self._dialect, text)
         if self._special is not None:
             self._parser.know_tokens(self._special.markers)
         self._decoder = Detokenizer(self._tokenizer)

@@ -271,12 +271,11 @@ def content_ids(d: Dialect, ids: Sequence[int], tokenizer: Any, beginning: Mappi
     return [] if end is None else list(ids[end:])
 
 
-def reasoning_closed(d: Dialect, ids: Sequence[int], tokenizer: Any) -> bool:
-    """Whether reasoning was closed in the last turn of these ids, of a prompt or of a prompt and its output."""
-    turn = tokenizer.decode(list(ids), skip_special_tokens=False)
+def reasoning_closed(d: Dialect, text: str) -> bool:
+    """Whether reasoning was closed in the last turn of a text, of a prompt or of a prompt and its output."""
     for start in d.start:
-        turn = turn.rpartition(start)[2]
-    return any(end and end in turn for _, end in closings(d))
+        text = text.rpartition(start)[2]
+    return any(end and end in text for _, end in closings(d))
 
 
 _foreign: "weakref.WeakKeyDictionary[Any, dict[str, re.Pattern[str] | None]]" = weakref.WeakKeyDictionary()

@@ -16,16 +16,14 @@ import msgspec
 from .. import Dialect
 from ..dialect.plan import compile_plan
 from ..parser.prompt import decode_ids
-from ..parser.tokens import is_marker
+from ..parser.tokens import is_distinct, is_marker
 from ..tokens import Detokenizer, added_tokens
-from .host import remembered
+from .host import foreign_tokens, remembered
 
 __all__ = ["Pairing", "Special", "exact_text", "special_of"]
 
 _SLACK: Final = 4
 """By how many characters the text of ids may differ from the text that came with them."""
-_SHORTEST: Final = 3
-"""How long a special token is that can be told from text."""
 _LOOK: Final = 64
 """How many characters, and ids, tell whether text and ids belong together."""
 _BROKEN: Final = "\ufffd"
@@ -51,28 +49,27 @@ class Special(msgspec.Struct, frozen=True):
 _known: "weakref.WeakKeyDictionary[Any, dict[str, Special | None]]" = weakref.WeakKeyDictionary()
 
 
-def special_of(d: Dialect, tokenizer: Any, foreign: "re.Pattern[str] | None") -> Special | None:
+def special_of(d: Dialect, tokenizer: Any) -> Special | None:
     """The special tokens that matter; ``None`` where a tokenizer does not tell its tokens: then text alone is read.
 
     Args:
         d: what is read.
         tokenizer: a host's.
-        foreign: matches those that no template of the dialect names.
     """
-    return remembered(_known, tokenizer, d, lambda: _special_of(d, tokenizer, foreign))
+    return remembered(_known, tokenizer, d, lambda: _special_of(d, tokenizer))
 
 
-def _special_of(d: Dialect, tokenizer: Any, foreign: "re.Pattern[str] | None") -> Special | None:
+def _special_of(d: Dialect, tokenizer: Any) -> Special | None:
     try:
         added = added_tokens(tokenizer)
     except (AttributeError, TypeError):
         return None
-    plan = compile_plan(d)
+    plan, foreign = compile_plan(d), foreign_tokens(d, tokenizer)
     markers = {i: text for text, i in added.items() if text.strip() and is_marker(text, plan)}
     others = {i: text for text, i in added.items() if foreign is not None and foreign.fullmatch(text)}
     literals = others | markers
-    told = sorted((t for t in markers.values() if len(t) >= _SHORTEST and not t.isalnum()), key=len, reverse=True)
-    spelled = re.compile("|".join(map(re.escape, told))) if told else None
+    distinct = sorted(filter(is_distinct, markers.values()), key=len, reverse=True)
+    spelled = re.compile("|".join(map(re.escape, distinct))) if distinct else None
     return Special(literals, frozenset(literals), tuple(markers.values()), spelled)
 
 

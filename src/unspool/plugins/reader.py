@@ -90,11 +90,10 @@ def reader_of(
         ValueError, TypeError: a policy or an option is wrong.
     """
     policy = environment_policy()
-    foreign = pairing = None
-    if tokenizer is not None:
-        foreign = foreign_tokens(d, tokenizer)
+    foreign = None if tokenizer is None else foreign_tokens(d, tokenizer)
+    pairing = None
     if ids is not None:
-        special = special_of(d, tokenizer, foreign)
+        special = special_of(d, tokenizer)
         if special is not None:
             pairing = Pairing(special, tokenizer, lags=ids.lag, constrained=ids.constrained)
             policy = ids_policy()

@@ -200,7 +200,7 @@ class Prompts:
         found = self._found(going_on, len(request.messages), ends)
         before = _unspaced(os.path.commonprefix(found.asked))  # noqa: RUF071 - of strings
         if not all(_unspaced(text).startswith(before) for text in found.wholes):  # other spaces force nothing
-            raise NoBridge("the chat template writes earlier turns otherwise")
+            raise NoBridge("the chat template writes earlier turns differently")
         return found.bridge
 
     def bridge(self, request: ChatRequest, at: int, ends: Sequence[str]) -> Bridge:
@@ -217,7 +217,7 @@ class Prompts:
         """
         found = self._found(request, at, ends).bridge
         if not self.render(request).endswith(found.text):
-            raise NoBridge("the chat template writes what follows an answer otherwise after another answer")
+            raise NoBridge("the chat template writes what follows an answer differently after another answer")
         return found
 
     def _found(self, request: ChatRequest, at: int, ends: Sequence[str]) -> "_Found":
@@ -239,7 +239,9 @@ class Prompts:
             probe = written(stand_in, *map(self._message, others))
             whole = written(stand_in, *map(self._message, new))
             tail, after = behind(word, probe), behind(word, whole)
-            found = between(tail, self.ends(ends), other, lambda: behind(word, written(stand_in, generate=False)))
+            found = between(
+                tail, self.ends(ends), tail.find(other), lambda: behind(word, written(stand_in, generate=False))
+            )
             asked = written(), written(generate=False)
         except Exception as error:  # a template is a foreign program, which may fail in any way
             raise NoBridge(f"the chat template: {error}"[:500]) from None
@@ -247,7 +249,7 @@ class Prompts:
             raise NoBridge("the chat template does not write what follows an answer as it is")
         start = len(tail) - len(found.text)
         if not after.startswith(tail[:start]):
-            raise NoBridge("the chat template writes the answer otherwise")
+            raise NoBridge("the chat template writes the answer differently")
         return _Found(Bridge(tuple(map(clean, found.closings)), clean(after[start:])), (probe, whole), asked)
 
     def ends(self, ends: Sequence[str]) -> tuple[str, ...]:

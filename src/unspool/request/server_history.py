@@ -129,7 +129,7 @@ class ServerItems:
         name = self._offer.name_of(server, tool)
         allowed = item.flag("approve")
         if allowed and not self._offer.approvals.answers(id, server, tool, arguments):
-            raise item.wrong("approval_request_id", "was not asked for by this server, for this call, with this key")
+            raise item.wrong("approval_request_id", "was not requested by this server for this call and this API key")
         result = self._append(id, name, arguments, "" if allowed else refused(item.text("reason", "")))
         if allowed:
             self._answers[id] = Pending(id, name, arguments, id), result

@@ -1,9 +1,9 @@
 """`Conversation`: token in, token out."""
 
-import contextlib
 import copy
 import json
 import logging
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
@@ -239,7 +239,7 @@ class Conversation:
             ValueError: nothing has been asked since the last answer.
         """
         if not self._asked:
-            raise ValueError("prompt: nothing is asked; add messages first")
+            raise ValueError("prompt: there is nothing to answer; add messages first")
         found: list[int] = self.ids.tolist()
         return found
 
@@ -259,7 +259,7 @@ class Conversation:
             TypeError: these are not ids.
         """
         if not self._asked:
-            raise ValueError("extend: nothing is asked; add messages first")
+            raise ValueError("extend: there is nothing to answer; add messages first")
         tokens = _as_ids(ids)
         known = np.full(len(tokens), np.nan) if logprobs is None else np.array(logprobs, np.float64)
         if known.shape != tokens.shape:
@@ -410,7 +410,8 @@ class Conversation:
         if answered is not None and not written[asked:].startswith(self._format.to_end(answered[asked:])):
             return "answer"
         middle = written[asked : len(written) - len(bridge)]
-        same = reads_the_same(middle, self.turns[-1], self._format.dialect, self._opening, by)
+        last, dialect = self.turns[-1], self._format.dialect
+        same = reads_the_same(middle, last, dialect, self._opening, by, self._tools, self._policy)
         return None if same else "answer"
 
     def _report(self, rewrite: Rewrite) -> None:
@@ -539,6 +540,7 @@ def _checked(messages: Any, where: str) -> Sequence[Mapping[str, Any]]:
 # --- formats are examined once ----------------------------------------------------------------------------------------
 
 _formats: OrderedDict[tuple[Any, ...], tuple[Format, tuple[Any, ...]]] = OrderedDict()
+_formats_lock: Final = threading.Lock()
 
 
 def _format(
@@ -561,15 +563,16 @@ def _format(
     named_tokens = {**loaded.special, **special}
     settings = json.dumps([named_tokens, dict(variables)], sort_keys=True, default=repr)
     key = (id(dialect), id(loaded.tokenizer), template, settings)
-    kept = _formats.get(key)
-    if kept is not None:
-        with contextlib.suppress(KeyError):  # another thread's has just taken its place
+    with _formats_lock:
+        kept = _formats.get(key)
+        if kept is not None:
             _formats.move_to_end(key)
-        return kept[0]
+            return kept[0]
     encoder = Encoder(loaded.tokenizer, [template, *dialect.start, *dialect.end])
     eos = [named_tokens["eos_token"]] if named_tokens.get("eos_token") else []
     found = Format(dialect, ChatTemplate(template, {**named_tokens, **variables}), encoder, eos)
-    _formats[key] = found, (dialect, loaded.tokenizer)
-    while len(_formats) > _KEPT_FORMATS:
-        _formats.popitem(last=False)
+    with _formats_lock:
+        _formats[key] = found, (dialect, loaded.tokenizer)
+        while len(_formats) > _KEPT_FORMATS:
+            _formats.popitem(last=False)
     return found

@@ -54,12 +54,12 @@ _PATHS = (
     ("POST", "/v1/chat/completions", "OpenAI chat completions"),
     ("POST", "/v1/responses", "OpenAI Responses"),
     ("POST", "/v1/messages", "Anthropic Messages"),
-    ("POST", "/v1/messages/count_tokens", "the tokens of its prompt"),
+    ("POST", "/v1/messages/count_tokens", "the number of tokens in the prompt"),
     ("POST", "/ag-ui", "AG-UI: a RunAgentInput in, its events out"),
     ("POST", "/parse", "raw model output in, a message or events out"),
-    ("GET", "/", "this; in a browser, a page that explains outputs"),
+    ("GET", "/", "this text; in a browser, a page that explains outputs"),
     ("GET", "/v1/models", "the models"),
-    ("GET", "/health", "200 where requests are answered, else 503 and why"),
+    ("GET", "/health", "200 if requests are answered, else 503 and the reason"),
     ("GET", "/metrics", "counts for Prometheus"),
 )
 """The list of ``/``, for a person."""
@@ -213,7 +213,7 @@ class _App(Starlette):
         origin = header(scope, b"origin")
         refused = self.hosts.refusal(scope)
         if refused is None and origin is not None and not self.origins.allow(origin, header(scope, b"host")):
-            refused = Failure(f"pages of {json_shown(origin)} may not use the server; --cors ORIGIN lets them", 403)
+            refused = Failure(f"pages of {json_shown(origin)} may not use the server; --cors ORIGIN allows them", 403)
         if refused is not None:
             await failed(self.error_body(scope["path"]), refused, close=True).send(send)
             return

@@ -53,7 +53,7 @@ class CountEndpoint(Endpoint):
         service = self._service
         tokenizer = service.engine.tokenizer
         if service.turns is None or tokenizer is None:
-            raise BadRequest(None, "the server knows no tokenizer of the model, so it cannot count its tokens", 501)
+            raise BadRequest(None, "the server has no tokenizer for the model, so it cannot count tokens", 501)
         with bounds.awaited(awaited.check):
             request = self._protocol.read(Fields({"max_tokens": 1, **fields.raw}), offer)
         request = msgspec.structs.replace(request, caller=offer.caller)

@@ -48,5 +48,5 @@ def _server(asked: OwnServer) -> ToolServer:
         from ..tools.mcp import MCPToolServer
         from ..tools.targets import Endpoint
     except ImportError:
-        raise BadRequest(asked.field, "this server has no client for tool servers (its extra mcp)") from None
+        raise BadRequest(asked.field, "this server has no client for tool servers; install the extra mcp") from None
     return MCPToolServer(asked.label, Endpoint((("http", asked.url), ("sse", asked.url)), asked.headers, public=True))

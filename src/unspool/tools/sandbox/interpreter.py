@@ -134,7 +134,7 @@ class Interpreter:
             errors.close()
         if answer is None or not answer.ready:
             await self._end()
-            raise SandboxError(f"it does not start: {output[-500:] or 'it ended without a word'}")
+            raise SandboxError(f"it does not start: {output[-500:] or 'it ended without output'}")
         return process
 
     async def _end(self) -> None:

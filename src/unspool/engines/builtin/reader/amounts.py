@@ -22,6 +22,7 @@ _LARGE: Final = 200
 
 def amounts(f: Filling) -> None:
     """Give numbers, lists of them, and codes."""
+    _numbered(f)
     houses = {i for s in addresses(f.message) for i in range(s.first, s.last) if _on_a_street(f.message, s)}
     free = [s for s in numbers(f.message) if f.message.free(s) and s.first not in houses]
     wanted = [p for p in f.left if p.type in NUMERIC]
@@ -52,6 +53,18 @@ def amounts(f: Filling) -> None:
             free = []
     _assigned(f, wanted, free)
     _codes(f)
+
+
+def _numbered(f: Filling) -> None:
+    """Give numbers that come after what they number to texts for these: *order 8841*."""
+    m = f.message
+    for p in [
+        p for p in f.left if p.type == "string" and not p.choices and own_parts(p)[-1:] and named(p, SETS["codes"])
+    ]:
+        own = {stem(w) for w in own_parts(p)} - SETS["codes"]
+        found = [s for s in codes(m) if m.free(s) and s.first and stem(m.words[s.first - 1].low) in own]
+        if len(found) == 1 and own:
+            f.give_span(p, found[0])
 
 
 def _durations(m: Message, free: list[Span]) -> list[Span]:
@@ -131,16 +144,16 @@ def _evidence(f: Filling, p: Parameter, s: Span) -> float:
         return 3
     if "year" in names and YEAR.fullmatch(s.value):
         return 4
-    if named(p, SETS["sums"]) and _money(m, s):
+    if named(p, SETS["sums"]) and (is_money(m, s) or m.has(s.first - 1, ("at",))):
         return 3
     if _bounds(m, p, s):
         return 2
     return 1.5 * (named(p, SETS["counted"]) and not named(p, SETS["sums"]) and _counts(f, s))
 
 
-def _money(m: Message, s: Span) -> bool:
+def is_money(m: Message, s: Span) -> bool:
     """Whether a number is a sum of money."""
-    return m.words[s.last - 1].text[0] in MONEY or m.has(s.last, CURRENCIES)
+    return m.words[s.last - 1].text[0] in MONEY or m.has(s.last, CURRENCIES.keys() | SETS["coins"])
 
 
 def clear_numbers(f: Filling, clear: float = _CLEAR) -> int:
@@ -225,7 +238,10 @@ def _codes(f: Filling) -> None:
 
 def unit_named(p: Parameter) -> str | None:
     """The unit that a parameter's name has."""
-    named = next((UNITS[w] for w in parts_of(p.name) if w in UNITS and len(w) > 1 and w != "in"), None)
+    parts = parts_of(p.name)
+    named = next((UNITS[w] for w in parts if w in UNITS and len(w) > 1 and w != "in"), None)
+    if named is None and len(parts) > 1 and parts[-1] in SETS["letters of units"]:
+        named = UNITS[parts[-1]]  # radius_m
     described = _IN_UNITS.search(p.description.lower()) if named is None else None
     return UNITS.get(described[1] or described[2]) if described else named
 
@@ -234,6 +250,8 @@ def unit_of(m: Message, s: Span) -> str | None:
     """The unit of a number."""
     if joined := _JOINED.fullmatch(m.words[s.last - 1].low):
         return UNITS.get(joined[1])
+    if m.has(s.first + 1, UNITS) and m.has(s.last - 1, ("half",)):
+        return UNITS[m.words[s.first + 1].low]  # *an hour and a half*
     for k in (s.last, s.last + 1):
         if m.has(k, UNITS) and not m.has(k, ("-", "in")):
             return UNITS[m.words[k].low]

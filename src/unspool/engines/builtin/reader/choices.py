@@ -1,18 +1,23 @@
 """Enumerations and switches."""
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from .filling import Filling, named, role
+from .filling import Filling, named, own_parts, role
 from .message import Message, Span
 from .prompt import NUMERIC, Parameter
 from .sides import sided
 from .spans import currencies, languages, units
-from .words import CHOICES, CUES, CURRENCIES, NUMBERS, OFF, SETS, STOP, UNITS, parts_of, stem
+from .words import CHOICES, CUES, CURRENCIES, NUMBERS, OFF, SETS, STOP, TONGUES, UNITS, parts_of, stem
 
 _MEANS: Final = re.compile(r"\b(\d{1,6}|[a-z]{3,5}) ?(?:=|is|means|for) ?(?:fully )?([a-z]{3,20})\b")
 """How a description explains a number."""
+_STATES: Final = ("still", "already", "is", "are", "was")
+"""Before what is so already: *the garage is still open, shut it*."""
+_MONEY: Final = {code.lower(): [w for w, c in CURRENCIES.items() if c == code] for code in {*CURRENCIES.values()}}
+"""The names of currencies by their codes."""
 _SHORTENED: Final = 3
 """Letters of a shortened choice."""
 
@@ -63,9 +68,12 @@ def _choice(f: Filling, p: Parameter) -> Any:
             return same[canonical(m.take(chosen))]
     ordered = sorted(p.choices, key=lambda c: stem(str(c).lower()) in f.tool.name_words)
     sides = CUES[side] if side and any(q.choices == p.choices for q in f.tool.parameters if q is not p) else []
-    for said in (_forms, _alike, _shortened):
+    for weak, said in itertools.product((False, True), (_forms, _alike, _shortened)):
         for choice in ordered:
-            found = [s for s in _spans(m, _words(choice), said) if not sides or _led(m, s) in sides]
+            found = _spans(m, _words(choice), said, verbs=weak and not p.optional)
+            found = [
+                s for s in found if (not sides or _led(m, s) in sides) and (weak or not m.has(s.first - 1, _STATES))
+            ]
             if found and (said is not _shortened or sum(_words(c).startswith(found[0].value) for c in ordered) == 1):
                 m.take(found[0])
                 return choice
@@ -97,28 +105,37 @@ def _said(m: Message, choice: str) -> Span | None:
     return next((span for said in (_forms, _alike) for span in _spans(m, choice, said)), None)
 
 
-def _spans(m: Message, choice: str, said: Callable[[Message, str], Iterator[str]]) -> list[Span]:
-    """Where a choice is said in a way."""
+def _spans(
+    m: Message, choice: str, said: Callable[[Message, str], Iterator[str]], *, verbs: bool = False
+) -> list[Span]:
+    """Where a choice is said in a way; with ``verbs`` also by the verb that asks."""
     found: list[Span] = []
     for phrase in dict.fromkeys(said(m, choice)):
         if phrase and phrase != "a" and (phrase == choice or len(phrase) > 2):
             spans = m.phrases.get(phrase, ())
-            found += [s for s in spans if m.free(s) and not (_asks(m, s) and phrase == choice)]
+            found += [s for s in spans if m.free(s) and (verbs or not (_asks(m, s) and phrase == choice))]
     if said is _alike and not found and (unit := _unit(m, choice)) is not None:
         found.append(unit)
     return found
 
 
-def _forms(_: Message, choice: str) -> Iterator[str]:
+def _forms(m: Message, choice: str) -> Iterator[str]:
     """A choice, and forms of its words."""
     yield from (choice, stem(choice), choice.removesuffix("d"), f"{choice}s")
     if choice.endswith("y"):
         yield f"{choice[:-1]}ies"
+    if len(choice) > 3 and choice.isalpha():
+        yield from (w.low for w in m.words if len(w.low) > 2 and stem(w.low) == stem(choice))
+
+
+def aliases(choice: str) -> tuple[str, ...]:
+    """What else says a choice."""
+    low = _words(choice)
+    return (*CHOICES.get(low, ()), *_MONEY.get(low, ()), *([TONGUES[low]] if low in TONGUES else ()))
 
 
 def _alike(_: Message, choice: str) -> Iterator[str]:
-    """What else says a choice."""
-    yield from CHOICES.get(choice, ())
+    yield from aliases(choice)
 
 
 def _shortened(m: Message, choice: str) -> Iterator[str]:
@@ -165,6 +182,9 @@ def _switch(m: Message, p: Parameter) -> bool | None:
             m.taken[i] = True
             return False
     hits = [i for i, w in enumerate(m.words) if stem(w.low) in own or stem(w.low.removesuffix("ly")) in own]
+    if not hits:
+        phrases = (phrase for word in (*sorted(own), *own_parts(p)) for phrase in CHOICES.get(word, ()))
+        hits = [i for phrase in phrases for s in m.phrases.get(phrase, ()) if m.free(s) for i in range(s.first, s.last)]
     if not hits:
         return None
     for i in hits:

@@ -11,7 +11,7 @@ from .filling import is_cased, own_parts
 from .fits import LONGEST, clear, fitting
 from .message import Message, Span
 from .prompt import Tool
-from .scores import best, unread
+from .scores import best, said_out
 from .spans import dates, expressions, numbers
 from .words import KINDS, LEAD, SETS, SPLIT, STARTERS, STOP, TALK, plain, stem, without_lead
 
@@ -35,8 +35,9 @@ _REPORTING: Final = re.compile(
 def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     """The tools that a message asks for, in order, each with the part of the message that does."""
     parts = _parts(tools, text)
-    whole = best(tools, Message(text))
-    short = len(Message(text)) <= LONGEST
+    message = Message(text)
+    whole = best(tools, message)
+    short = len(message) <= LONGEST
     if short and len({t.name for t, _ in parts}) < 2 and (referred := _without_order(tools, text)):
         return [referred]
     whole = whole or (fitting(tools, text) if not parts else None)
@@ -44,7 +45,7 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
         return [] if whole is None else [(whole, text)]
     if len({tool.name for tool, _ in parts}) > 1:
         return parts
-    cased = is_cased(Message(text))
+    cased = is_cased(message)
     if short and len(parts) == 1 and len(alike := _alike(*parts[0])) > 1:
         return alike
     each = [fill(tool, Message(part), cased=cased) for tool, part in parts]
@@ -71,7 +72,7 @@ def _ordered(tools: tuple[Tool, ...], part: str) -> Tool | None:
     if not any(0 < i < _PRONOUN for w in _REFERRED & m.at.keys() for i in m.at[w]):
         return None
     tool = best(tools, m)
-    if tool is None or unread(tool, m):
+    if tool is None or not said_out(tool, m):
         return None
     values = {w for p in tool.parameters for c in p.choices for w in str(c).lower().split("_")}
     return tool if values.isdisjoint(m.at) else None

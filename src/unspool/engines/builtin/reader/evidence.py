@@ -9,13 +9,14 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from .assign import MOST, assign
-from .filling import Filling, named, own_parts, role
+from .filling import Filling, keeps, named, own_parts, role
 from .message import Message, Span, items
 from .prompt import Parameter
 from .spans import quotes
 from .words import (
     BEFORE_PLACE,
     GENERIC,
+    IRREGULAR,
     PREPOSITIONS,
     RELATIVE,
     SETS,
@@ -23,6 +24,7 @@ from .words import (
     STOP,
     UNITS,
     derived,
+    kin,
     parts_of,
     stem,
 )
@@ -50,8 +52,11 @@ _MOST_WORDS: Final = 6
 _NEAR: Final = 4
 """How near a parameter's name is to its value."""
 _LONG: Final = (("body",), ("query",))
-_FOUND: Final = frozenset(("date", "time", "email", "url", "unit", "currency", "expression", "phone", "path", "zone"))
+_FOUND: Final = frozenset(
+    ("month", "version", "date", "time", "email", "url", "unit", "currency", "expression", "phone", "path", "zone")
+)
 """Kinds that have a form: other words are none."""
+_ENDS: Final = frozenset((".", "?", "!", ";"))
 _PEOPLE: Final = frozenset(("people", "author", "place", "zone", "email"))
 
 
@@ -99,14 +104,14 @@ def _weighed(f: Filling, least: float) -> None:
     wanted = f.texts()
     if not wanted:
         return
-    open_ = any(not _is_short(p) and not p.optional for p in f.texts())
+    open_ = any(not _is_short(p) and not p.optional for p in wanted)
     found = _listed(f, _phrases(f), wanted)[:MOST]
     fits = {(p.name, c): _fit(f, p, c) for p in wanted for c in found}
 
     def weight(p: Parameter, c: Phrase) -> float:
         total = fits[p.name, c][0]
-        least_ = _TOLD if p.kinds[:1] == ("sort",) else _SURE if p.optional or open_ else 0.0
-        return total if total >= max(least, least_) else 0.0
+        own = _TOLD if p.kinds[:1] == ("sort",) else _SURE if p.optional or open_ else 0.0
+        return total if total >= max(least, own) else 0.0
 
     short = sorted(wanted, key=lambda p: p.optional)
     for p, c in assign(short, found, weight):
@@ -184,7 +189,8 @@ def _listed(f: Filling, found: list[Phrase], wanted: list[Parameter]) -> list[Ph
     m = f.message
     needed = [p for p in wanted if not p.optional]
     lists = any(p.type == "array" for p in wanted)
-    if not lists and (len(needed) != 1 or not f.cased or f.filled.several):
+    each = not lists and sum(named(p, SETS["one at a time"]) for p in needed) == 1
+    if not lists and ((len(needed) != 1 and not each) or f.filled.several or not (each or f.cased)):
         return found
     joined: list[Phrase] = []
     for c in found:
@@ -192,7 +198,17 @@ def _listed(f: Filling, found: list[Phrase], wanted: list[Parameter]) -> list[Ph
         between = {w.low for w in m.words[before.last : c.first]} if before else set()
         free = before is not None and not any(m.taken[before.last : c.first])
         large = before is not None and m.large(before.first) and m.large(c.first)
-        if before and free and (lists or large) and between and between <= SETS["joins"] | SETS["determiners"]:
+        named_so = c.last - c.first > 1 and any(
+            m.has(c.first, own_parts(q)) for q in wanted
+        )  # *host* shop, *zone* b.org
+        if (
+            before
+            and free
+            and not named_so
+            and (lists or large or each)
+            and between
+            and between <= SETS["joins"] | SETS["determiners"]
+        ):
             joined[-1] = before._replace(last=c.last, several=True)
         else:
             joined.append(c)
@@ -205,13 +221,15 @@ def _goes_on(f: Filling, i: int) -> bool:
         return False
     if m.large(i - 1) and m.large(i + 1) and m.words[i].low in SETS["within a name"] | {".", "'", "&"}:
         return not m.taken[i + 1]
+    if m.words[i].low in ("a", "an") and not m.large(i):
+        return False
     return m.words[i].low[0].isalnum() and not _functional(m, i) and not _asks(f, i)
 
 
 def _functional(m: Message, i: int) -> bool:
     """Whether a word only joins others."""
     low = m.words[i].low
-    if i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1)):
+    if i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1)) and low not in ("i",):
         return False  # *Under Pressure*
     return low in SETS["calls"] | RELATIVE | SETS["function"] or low in PREPOSITIONS or low in BEFORE_PLACE
 
@@ -225,12 +243,32 @@ def _asks(f: Filling, i: int) -> bool:
     """Whether a word is a verb: the one that asks, or one that leads to a phrase: *starring*, *filed against*."""
     m = f.message
     low = m.words[i].low
+    if _does(m, i):
+        return True
+    if i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1)) and m.words[i - 1].low[0].isalnum():
+        return False  # Africa and *Take On Me*
     opens = i == 0 or not m.words[i - 1].low[0].isalnum() or m.has(i - 1, SETS["before a verb"])
     if opens and i + 1 < len(m):
         known = low in STARTERS or low in SETS["verbs"] or low in SETS["imperatives"] or low in f.tool.asking
         return known or m.has(i + 1, SETS["behind a verb"])
+    if i > 0 and stem(m.words[i - 1].low) == "go":
+        return False  # went *running*
     leads = m.has(i + 1, SETS["determiners"]) or m.large(i + 1) or m.has(i + 1, PREPOSITIONS)
     return leads and not m.large(i) and len(low) > 4 and low.endswith(("ing", "ed"))
+
+
+def _does(m: Message, i: int) -> bool:
+    """Whether a verb is what somebody did or does: *she ate*, *did Arsenal win*, *when can Bob meet*."""
+    low = m.words[i].low
+    if m.has(i - 1, SETS["determiners"]) or m.has(i - 1, PREPOSITIONS):
+        return False
+    if low in IRREGULAR and (i == 0 or not m.large(i)):
+        return True
+    begin = next((k for k in range(i - 1, -1, -1) if m.words[k].low in _ENDS), -1) + 1
+    asked = any(m.has(k, SETS["inverting"]) for k in range(begin, i))
+    verb = low in SETS["imperatives"] or low in SETS["plain verbs"] or low.endswith("ing")
+    name = m.large(i - 1) or (i > 0 and not m.words[i - 1].low.isalpha() and m.words[i - 1].low[0].isalnum())
+    return verb and asked and begin + 1 < i and name and not m.large(i)
 
 
 # -- evidence ----------------------------------------------------------------------------------------------------------
@@ -245,8 +283,12 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
     total = _ANY
     if not c.quoted and 0 < (named_so := _begins(m, p, first)) < last - first:
         total, first = total + _LABEL, first + named_so  # *tenant Maria*
-    elif not whole and last - first > 1 and _is(m, last - 1, names):
-        total, last = total + _LABEL, last - (not m.large(last - 1))  # *the customers table*, *Elm Street*
+    elif not whole and last - first > 1 and (_is(m, last - 1, names) or (_is_short(p) and _is(m, last - 1, _kin(p)))):
+        thing = keeps(p, m.words[last - 1].low)
+        total, last = (
+            total + _LABEL,
+            last - (not m.large(last - 1) and not thing),
+        )  # *the customers table*, *Elm Street*
     elif (label := _called(m, p, first)) is not None:
         total += (
             _LABEL if _is(m, label, names) or len(own_parts(p)) == first - label else _LABEL / 2 + 1 / len(own_parts(p))
@@ -258,20 +300,41 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         return _long(f, p, c, total)
     if c.several and p.type != "array" and p.optional:
         return 0.0, m.span(first, last)
-    if not whole:
+    if c.several:
+        last = f.message.trimmed(first + 1, last, SETS["leads on"])
+        while last - first > 1 and _own(f, last - 1) and not keeps(p, m.words[last - 1].low):
+            last -= 1
+    elif not c.quoted:
         first, last = _without_own(f, p, first, last)
     if _is(m, last - 1, _described(p)):
         total += _DESCRIBED
-    if p.kinds[:1] and p.kinds[0] in _PEOPLE and f.cased:
+    human = named(p, SETS["humans"])
+    if ((p.kinds[:1] and p.kinds[0] in _PEOPLE) or human) and f.cased:
         total += _NAME if m.large(first) and (first > 0 or m.large(first + 1)) else -_NAME
-    elif m.large(first) and first > 0:
+    elif (m.large(first) and first > 0) or (not m.words[first].low.isalpha() and _coded(m.words[first].low)):
         total += _LARGE
+    if not m.large(first) and all(stem(w.low) in f.tool.described for w in m.words[first:last]):
+        total -= _DIRECT  # how do I *care* for a fern
+    if c.lead in SETS["asking how"] and not m.large(first):
+        total -= _ANY / 2  # how *busy*
     if m.has(c.last, ("of",)) and not m.taken[c.last]:
         total -= _ANY / 2  # the usage *of checkout*
     formless = p.kinds[:1] and p.kinds[0] in _FOUND and total < _LABEL
+    if formless and c.lead == "verb" and named(p, SETS["called"]) and not _mailed(f, p) and m.large(first):
+        formless = False  # pay *Nadia*
     if formless or (last - first > _MOST_WORDS and not whole) or _no_value(f, first, last, clear=total > _PREPOSITION):
         return 0.0, m.span(first, last)
     return total + _LISTED * (p.type == "array" and bool(c.several)), m.span(first, last)
+
+
+def _coded(word: str) -> bool:
+    """Whether a word is made as names of machines and the like are: *web-03*, *auth_api*."""
+    return word[0].isalpha() and any(c in "-_." or c.isdigit() for c in word)
+
+
+def _mailed(f: Filling, p: Parameter) -> bool:
+    """Whether a parameter takes addresses of mail alone."""
+    return "mail" in p.description.lower() or "mail" in f.tool.concepts[0] or named(p, ("email", "mail"))
 
 
 def _long(f: Filling, p: Parameter, c: Phrase, total: float) -> tuple[float, Span]:
@@ -339,7 +402,8 @@ def _without_own(f: Filling, p: Parameter, first: int, last: int) -> tuple[int, 
     m = f.message
     while last - first > 1 and _own(f, first):
         first += 1
-    last = next((i for i in range(first + 1, last) if _own(f, i)), last)
+    cut = (i for i in range(first + 1, last) if _own(f, i) and not keeps(p, m.words[i].low))
+    last = next(cut, last)
     if m.large(first) and (named(p, SETS["somebody"]) or (p.kinds[:1] and p.kinds[0] in _PEOPLE)):
         last = next((i for i in range(first, last) if not m.large(i) and m.words[i].low[0].isalpha()), last)
     return first, last
@@ -366,7 +430,14 @@ def _is(m: Message, i: int, names: frozenset[str]) -> bool:
 @cache
 def _names(p: Parameter) -> frozenset[str]:
     """Stems of what a parameter is called."""
-    return frozenset(stem(w) for w in own_parts(p) if stem(w) not in GENERIC and len(w) > 2)
+    own = [w for w in own_parts(p) if stem(w) not in GENERIC and len(w) > 2]
+    return frozenset(map(stem, own))
+
+
+@cache
+def _kin(p: Parameter) -> frozenset[str]:
+    """What else a parameter may be called: *repo*."""
+    return frozenset().union(*(kin(w) for w in own_parts(p)))
 
 
 @cache

@@ -12,18 +12,21 @@ from .parts import rows, side_by_side
 from .phrases import labels, own
 from .places import place
 from .prompt import NUMERIC, Tool, parameter
-from .texts import framed, labelled, quoted, worded
+from .texts import announced, framed, labelled, listed, quoted, worded
+from .words import plain, stem, without_lead
 
 STEPS: Final = (
     choose,
     rows,
+    persons,
     side_by_side,
     formed,
     amounts,
     labels,
     labelled,
+    announced,
+    listed,
     told,
-    persons,
     own,
     framed,
     weighed,
@@ -52,12 +55,19 @@ def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
     for p in f.filled.missing[:]:
         if {"on", "off"} <= {*p.choices} and any(q in f.filled.values for q in _set_with(f.tool)):
             f.filled.put(p, "on", several=False)  # what is dimmed or coloured is on
+        elif "start" in p.choices and _begun(f.tool, message):
+            f.filled.put(p, "start", several=False)  # *vacuum* the kitchen
     for p in f.left[:]:
         if p.kinds[:1] == ("subject",) and body is not None and not p.optional:
             f.give(p, " ".join(str(body).split()[:_HEADING]))
         else:
             f.miss(p)
     return f.filled
+
+
+def _begun(tool: Tool, message: Message) -> bool:
+    """Whether a message begins with the tool's own verb."""
+    return stem(next(iter(plain(without_lead(message.text)).split()), "")) in tool.name_words
 
 
 def _set_with(tool: Tool) -> list[str]:

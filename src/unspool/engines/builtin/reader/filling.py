@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from .message import Message, Span, items
 from .prompt import Parameter, Tool
-from .words import SETS, STOP, parts_of
+from .words import DEEDS, GENERIC, SETS, STOP, parts_of, stem
 
-_TEXTS = ("", "string", "any")
+_TEXTS: Final = ("", "string", "any")
 """The members of a list of texts."""
 
 _OPEN: Final = (("body",), ("query",), ("subject",), ("expression",))
@@ -108,10 +108,12 @@ class Filling:
 
     def give_span(self, p: Parameter, span: Span) -> None:
         """Set the value of a parameter to these words, which it takes; a list has those between commas."""
+        if span.value == self.message.said(span.first, span.last):
+            span = _tidied(self, p, span)
         if p.type == "array":
             self.give_all(p, items(self.message, span.first, span.last))
         else:
-            owner = span.last < len(self.message) and self.message.taken[span.last]
+            owner = span.last < len(self.message) and self.message.taken[span.last] and not named(p, SETS["houses"])
             value = self.message.take(span)
             self.give(p, value.removesuffix("'s").removesuffix("’s") if owner else value)
 
@@ -146,6 +148,40 @@ def _bare(p: Parameter, value: str) -> str:
         return value.rstrip(".,;:!") if value[:1].isalpha() and value[:-1].isalpha() else value
     named_so = first.islower() and first in own_parts(p) and p.kinds[:1] not in _OPEN
     return rest.strip() if named_so and rest[:1].isalnum() else value
+
+
+def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
+    """A value without what leads to it, or on from it: *starting at* Dock Road, Oskar*, but*, curry *recipe*."""
+    m = f.message
+    first, last = span.first, span.last
+    sought = m.has(first, SETS["articles"]) and named(p, SETS["sought"])
+    if first + 1 < last and (sought or (m.has(first, ("my",)) and m.large(first + 1))):
+        first += 1
+    heads = f.tool.name_words - GENERIC if any(DEEDS.get(w) == "read" for w in parts_of(f.tool.name)) else frozenset()
+    while (
+        last - first > 1
+        and not m.large(last - 1)
+        and stem(m.words[last - 1].low) in heads
+        and not keeps(p, m.words[last - 1].low)
+    ):
+        last -= 1
+    if p.kinds[:1] in _OPEN and not named(p, ("name",)):
+        return m.span(first, last)
+    verb = m.words[first].low in SETS["imperatives"] or m.words[first].low.endswith("ing")
+    behind = next((i for i in range(first + 1, last - 1) if m.has(i, SETS["before a place"])), first)
+    if verb and not m.large(first) and behind > first and not any(m.large(i) for i in range(first, behind)):
+        first = behind + 1 if m.large(behind + 1) or m.large(behind + 2) else first
+    while first + 1 < last and not m.large(first) and m.large(first + 1):
+        if m.words[first].low not in SETS["leads to a name"] and m.words[first].low not in parts_of(p.name):
+            break
+        first += 1
+    return m.span(first, m.trimmed(first + 1, last, SETS["leads on"]))
+
+
+def keeps(p: Parameter, word: str) -> bool:
+    """Whether a value keeps a noun at its end that may be the tool's: *desk lamp*, *dining room*."""
+    thing = (SETS["things"] - {"room"}) | {"device", "appliance", "entity"}
+    return word in SETS["things"] and (named(p, (word,)) or (word != "room" and named(p, thing)))
 
 
 def is_cased(message: Message) -> bool:

@@ -30,8 +30,8 @@ def fitting(tools: tuple[Tool, ...], text: str) -> Tool | None:
     if len(message) > LONGEST:
         return None
     found = scores(tools, message)
-    each = sorted(((_fit(t, text) + found[t.name], i) for i, t in enumerate(tools) if found.get(t.name, 0) >= _WORD))
-    each = each[::-1]
+    spoken = [(i, t) for i, t in enumerate(tools) if found.get(t.name, 0) >= _WORD]
+    each = sorted(((_fit(t, text) + found[t.name], i) for i, t in spoken), reverse=True)
     if not each or each[0][0] < _SURE or (len(each) > 1 and each[0][0] < each[1][0] + _APART):
         return None
     return tools[each[0][1]]

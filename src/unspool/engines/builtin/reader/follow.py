@@ -20,6 +20,7 @@ _DOES: Final = re.compile(
     r"(?i)^\W*(?:(?:and|now|please|can you|could you|also) )*(?:do|send|tell|say|set|give|make|text|write|email)\b"
 )
 _INSTEAD: Final = re.compile(r"(?i),? (?:instead|too|as well|also)(?:,? please)?[.?!]*$")
+_SIGH: Final = re.compile(r"(?i)^\W*(?:(?:h+m+|oh|ah|um|uh|er|well|actually)\b[\s,.!]*)+")
 _ANSWERS: Final = re.compile(
     r"(?i)^\W*(?:(?:yes|sure|ok|okay|well|oh|sorry|please)\b[\s,.!]*)*"
     r"(?:(?:i think |i guess |i believe )?(?:it'?s|it is|that'?s|that is|i meant|for|in|to)\b\s*)?"
@@ -42,6 +43,7 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
     tools = {t.name: t for t in prompt.tools}
     if not before or any(t.text not in tools for t in before):
         return None
+    text = _SIGH.sub("", text) or text
     low = " ".join(re.findall(r"[\w'+*/.-]+", text.lower())).strip(" .")
     if low in AGAIN:
         return [(t.text, t.arguments) for t in before]

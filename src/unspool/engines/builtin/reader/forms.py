@@ -8,12 +8,14 @@ from .message import Span
 from .prompt import Parameter
 from .sides import sided
 from .spans import FORMS, addresses, dates, repositories, times
-from .words import SETS, STOP, UNITS, stem
+from .words import SETS, STOP, TONGUES, UNITS, stem
 
-_CONVERTED = ("unit", "currency", "language")
-_LISTED = ("email", "path", "symbol", "expression", "url", "directory", "zone")
-_MOMENTS = ("date", "time")
-_CALLED = ("email", "url", "path")
+_CONVERTED: Final = ("unit", "currency", "language")
+_LISTED: Final = ("email", "path", "symbol", "expression", "url", "directory", "zone")
+_MOMENTS: Final = ("date", "time")
+_CALLED: Final = ("email", "url", "path")
+_CODE: Final = re.compile(r"\bcode\b|\biso\b|[\"'][a-z]{2}[\"']|e\.g\.,? [a-z]{2}\b")
+"""What describes a language that is told by its code."""
 _CLOCK: Final = re.compile(r"\bhh:?mm\b|\b(?:24|12)[- ]?hour")
 """What describes a time without a day."""
 
@@ -30,7 +32,7 @@ def formed(f: Filling) -> None:
         for p in sorted(f.texts(), key=lambda p: p.optional):
             if kind not in p.kinds[:3] or not _meant(f, p, kind):
                 continue
-            free = [s for s in spans(f.message) if f.message.free(s)]
+            free = [s for s in spans(f.message) if f.message.free(s) and not _others(f, p, s)]
             if kind == "currency" and "crypto" in f.tool.concepts[0]:
                 free = [s for s in free if s.value not in SETS["coins of chains"]]
             if not free:
@@ -73,6 +75,14 @@ def _owned(f: Filling) -> None:
     f.give(name, other)
 
 
+def _others(f: Filling, p: Parameter, s: Span) -> bool:
+    """Whether a word names another parameter whose value this is: *a branch called* fix/login."""
+    i = s.first - 1
+    if not f.message.has(i, SETS["calls"]):
+        return False
+    return any(stem(f.message.words[i - 1].low) in map(stem, own_parts(q)) for q in f.texts() if q is not p)
+
+
 def _alike(f: Filling, p: Parameter, kind: str) -> list[Parameter]:
     """The texts that need a value of a kind: *move a.txt to b.txt*."""
     return [q for q in f.texts() if q is p or (kind in q.kinds[:1] and not q.optional and q.type == p.type)]
@@ -96,6 +106,9 @@ def _converted(f: Filling, p: Parameter, kind: str, free: list[Span]) -> None:
     if kind != "unit" and len(last) > 1 and side != "from" and f.filled.several is None and p.type != "array":
         f.give_all(p, last)
         return
+    if kind == "language" and _CODE.search(p.description.lower()):
+        codes = {name: code for code, name in TONGUES.items()}
+        free = [s._replace(value=codes.get(s.value.lower(), s.value)) for s in free]
     temperature = kind == "unit" and UNITS.get(free[0].value.lower()) in ("celsius", "fahrenheit")
     if side is None:
         if kind == "currency" and len(free) > 1:

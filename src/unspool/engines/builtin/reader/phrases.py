@@ -8,8 +8,6 @@ from .words import PREPOSITIONS, SETS, STARTERS, parts_of, stem
 
 _MOST: Final = 5
 """Words of a value after a preposition."""
-_OTHERS: Final = frozenset(("place", "zone", "date", "time", "email", "people", "unit", "currency", "language", "url"))
-"""Kinds that are found otherwise."""
 
 
 def labels(f: Filling) -> None:

@@ -1,14 +1,14 @@
 """Places: names after *in*, *for*, *at*; names that are written large; several, however they are joined."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .filling import Filling, named
 from .message import Message, Span
 from .prompt import Parameter
 from .words import BEFORE_PLACE, DAYS, MEANT, MONTHS, RELATIVE, SETS, STARTERS, STOP, UNITS, WRITE
 
-_SURE = 5
-_LIKELY = 4
+_SURE: Final = 5
+_LIKELY: Final = 4
 
 
 class _Found(NamedTuple):
@@ -138,7 +138,7 @@ def named_from(m: Message, i: int, skipped: frozenset[str]) -> list[Span]:
         while m.has(i, SETS["before a name"]):
             i += 1
         end = _name(m, i, skipped)
-        if end == i:
+        if end == i or (found and m.large(found[0].first) and not m.large(i) and m.words[i].low.endswith("ing")):
             break
         end = _with_region(m, i, end, alone=not found)
         found.append(m.span(i, end))
@@ -160,6 +160,8 @@ def _name(m: Message, first: int, skipped: frozenset[str]) -> int:
             i += 1
         if m.has(i, SETS["within a name"]) and m.large(i + 1) and not m.taken[i]:
             i += 1
+        if i < len(m) and m.words[i].low.isdigit() and m.large(i - 1) and not m.taken[i] and i - first > 1:
+            i += 1  # *BBC Radio 4*
     return i
 
 

@@ -150,7 +150,7 @@ def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
     described = described[:_LONGEST]
     concepts = concepts_of(name, described)
     _sides(concepts[0] + concepts[1], parameters)
-    _first_text(concepts[0] + concepts[1], parameters)
+    _first_text(*concepts, parameters)
     if "mail" in concepts[0]:
         parameters[:] = [p._replace(kinds=("email", *p.kinds)) if p.name.lower() in _TO else p for p in parameters]
     if "math" not in concepts[0] + concepts[1]:
@@ -183,16 +183,18 @@ def _sides(concepts: tuple[str, ...], parameters: list[Parameter]) -> None:
             parameters[i] = p._replace(kinds=(kind, *p.kinds))
 
 
-def _first_text(concepts: tuple[str, ...], parameters: list[Parameter]) -> None:
+def _first_text(named: tuple[str, ...], also: tuple[str, ...], parameters: list[Parameter]) -> None:
     """Give a text whose name says little the kind that its tool is for: *q* of a weather tool is a place."""
-    kind = next((MEANT[c] for c in concepts if c in MEANT), None)
+    kind = next((MEANT[c] for c in (*named, *also) if c in MEANT), None)
     texts = [p for p in parameters if _is_text(p)]
     if kind is None or any(kind in p.kinds[:1] for p in texts):
         return
     required = [p for p in texts if not p.optional] or texts[:1]
     required = [p for p in required if SETS["codes"].isdisjoint(parts_of(p.name))]
+    other = SETS["things"] - {"room"} if kind == "place" else SETS["somebody"]
+    required = [p for p in required if other.isdisjoint(parts_of(p.name)) or "name" in parts_of(p.name)]
     plain = next((p for p in required if not p.kinds or p.kinds[0] in SETS["vague"]), None)
-    if plain is None:
+    if plain is None or (plain.kinds and kind == "place" and kind not in map(MEANT.get, named)):
         return
     open_ = kind == "place" and plain.kinds[:1] in (("query",), ("subject",), ("body",))
     if open_ or not plain.kinds or (kind == "expression" and len(texts) == 1):
@@ -244,4 +246,8 @@ def _kinds(name: str, described: str) -> tuple[str, ...]:
     parts.sort(key=lambda part: part == "name")
     for word in (whole, *parts, *(stem(w) for w in re.findall(r"[a-z-]+", described.lower()))):
         found += [kind for kind, words in KINDS.items() if word in words and kind not in found]
+    if parts[:1] and parts[0] in SETS["codes"]:
+        found = [kind for kind in found if kind not in SETS["no codes"]]
+    if not SETS["somebody"].isdisjoint(parts) and "name" not in parts:
+        found = [kind for kind in found if kind not in ("subject", "query", "body")]
     return tuple(found)

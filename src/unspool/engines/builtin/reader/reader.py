@@ -199,7 +199,7 @@ def _resolved(tool: Tool, f: Filled, before: list[tuple[Tool, Filled]]) -> bool:
 
 def _no_code(value: Any) -> bool:
     """Whether a value has several words and no digit, as no number and no id has."""
-    return isinstance(value, str) and len(value.split()) > _CODE and not any(map(str.isdigit, value))
+    return isinstance(value, str) and len(value.split()) >= _CODE and not any(map(str.isdigit, value))
 
 
 def _kind(p: Parameter) -> str:

@@ -1,11 +1,12 @@
 """Which tool a message asks for."""
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from .amounts import clear_numbers, unit_named, unit_of
-from .choices import canonical
+from .amounts import clear_numbers, is_money, unit_named, unit_of
+from .choices import aliases, canonical
 from .fill import fill
 from .filling import Filling, named, role
 from .message import Message, Span
@@ -32,7 +33,6 @@ from .words import (
     CONCEPTS,
     DEEDS,
     GENERIC,
-    MONEY,
     NEAR,
     PREPOSITIONS,
     QUESTION,
@@ -115,7 +115,9 @@ class _Asked(NamedTuple):
     switched: bool
     sql: bool
     wanted: frozenset[str]
+    who: bool
     coded: frozenset[str]
+    code: bool
     numbers: bool
     money: bool
     point: bool
@@ -174,9 +176,11 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         bool(SETS["turning"] & message.at.keys() and SETS["switched"] & message.at.keys()),
         SQL.search(message.text) is not None,
         frozenset(kind for word, kind in WANTED.items() if f" {word} " in message.low),
+        message.has(0, ("who", "who's")) and message.large(2 - message.has(0, ("who's",))),
         frozenset(stem(message.words[s.first - 1].low) for s in codes(message) if s.first),
+        any(re.search(r"[A-Z]{2,}[ -]?\d|[a-z]_\d", s.value) for s in codes(message)),
         any(numbers(message)),
-        any(w.text[0] in MONEY and len(w.text) > 1 for w in message.words),
+        any(is_money(message, s) for s in numbers(message)),
         any(points(message)),
         any(message.large(i + 1) for i in message.at.get("to", ())),
         any(i < message.at["from"][0] + _BETWEEN for i in message.at.get("to", ()) if "from" in message.at),
@@ -200,6 +204,7 @@ def _words(tool: Tool, asked: _Asked) -> float:
     score += 2 * any(_shortens(w, n) for w in asked.stems - own for n in tool.name_words - GENERIC)
     score += _LITTLE * len(asked.stems & tool.name_words & GENERIC)
     score += _LITTLE * any(tool.name_words & SETS[kind] for kind in asked.wanted)
+    score += 2 * (asked.who and not tool.name_words.isdisjoint(SETS["humans"]))
     score += 3.2 * len(own) + 0.7 * len(asked.stems & tool.described - own)
     if not own:
         rest = frozenset(tool.name_words - GENERIC - own)
@@ -208,6 +213,9 @@ def _words(tool: Tool, asked: _Asked) -> float:
         hinted = not wonders and any(not asked.stems.isdisjoint(NEAR.get(stem(w), ())) for w in rest)
         score += _KIN * akin or _HINT * hinted
         score += _ALSO * _akin(asked.stems, tool.described - own)
+    sides = {"on", "off"} & {*parts_of(tool.name)}
+    if asked.switched and len(sides) == 1:
+        score += 3 if (" off " in asked.low) == ("off" in sides) else -3
     if not {*map(stem, parts_of(tool.name))} - GENERIC:
         score += 2.2 * len(asked.stems & tool.name_words & SETS["nouns"])
     score += _VERB * (parts_of(tool.name)[:1] == [asked.verb])
@@ -237,6 +245,9 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
             and stem(c.lower()) in asked.stems
             and (c.lower() != asked.verb or c.lower() not in SETS["asking choices"])
         ]
+        said += (
+            [c for c in map(str, p.choices) if any(has(asked.low, alias) for alias in aliases(c))] if not said else []
+        )
         score += 2 * bool(named(p, SETS["genre names"]) and asked.stems & SETS["genres"])
         score += (1 + (not p.optional)) * bool(said) + 1.5 * any(
             f" {c} {n} " in asked.low for c in said for n in (p.name, p.name.lower())
@@ -244,6 +255,7 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
         switch = {"on", "off"} <= {*p.choices} or (p.type == "boolean" and named(p, SETS["state"]))
         score += 2 * (switch and asked.switched)
         score += 2 * (p.type in NUMERIC and unit_named(p) in asked.units)
+        score += 1.2 * (asked.code and not p.optional and p.type == "string" and named(p, SETS["codes"]))
         score += 2 * (named(p, SETS["codes"]) and not asked.coded.isdisjoint(map(stem, parts_of(p.name))))
     score += _CLEAR_NUMBER * clear_numbers(Filling(tool, message, cased=True)) if asked.numbers else 0
     measures = {canonical(c) for p in tool.parameters for c in p.choices if isinstance(c, str)} & {*UNITS.values()}
@@ -273,17 +285,22 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     if most < ENOUGH:
         return _simple(tools, message, found) or _searching(tools, message) or _bare(tools, message)
     first = [t for t in tools if found.get(t.name, 0) == most]
+    verb = next(iter(plain(without_lead(message.text)).split()), "")
     near = [t for t in tools if found.get(t.name, 0) >= most - _NEAR]
+    able = [t for t in tools if found.get(t.name, 0) >= ENOUGH and parts_of(t.name)[:1] == [verb] and t not in near]
+    if len(near) == 1 and able and fill(near[0], Message(message.text)).missing:
+        whole = next((t for t in able if not fill(t, Message(message.text)).missing), None)
+        return whole or near[0]  # *pay 60 dollars to ConEd* is no transfer between accounts
     if len(near) == 1:
         return first[0]
     full: list[tuple[float, Tool]] = []
-    whole = False
+    complete = False
     for tool in near:
         f = fill(tool, m := Message(message.text))
         lacking = _LACKING * len(f.missing)
         full.append((found[tool.name] + _VALUE * len(f.values) - _UNREAD * unread(tool, m) - lacking, tool))
-        whole = whole or not f.missing
-    if not whole:
+        complete = complete or not f.missing
+    if not complete:
         return _reading(tools, message, found) or (first[0] if len(first) == 1 else None)
     return max(full, key=lambda both: both[0])[1]
 

@@ -43,9 +43,12 @@ _NTH: Final = re.compile(r"\d{1,2}(?:th|st|nd|rd)")
 _POINT: Final = re.compile(r"-?\d{1,3}\.\d{1,12}, ?-?\d{1,3}\.\d{1,12}")
 _REPOSITORY: Final = re.compile(r"[A-Za-z][\w-]*/[A-Za-z][\w.-]*")
 YEAR: Final = re.compile(r"(?:19|20)\d\d")
-_NUMBER: Final = re.compile(r"(?:[$€£]|d(?=\d+$))?(\d[\d,]*(?:\.\d+)?)(?:th|st|nd|rd|k|%|[a-z°]{1,3})?")
+_NUMBER: Final = re.compile(r"(?:[$€£]|d(?=\d+s?$))?(\d[\d,]*(?:\.\d+)?)(?:th|st|nd|rd|k|%|[a-z°]{1,3})?")
 _MEASURED: Final = re.compile(r"\d+(?:\.\d+)?°?([a-z]{1,4})")
 _PHONE: Final = re.compile(r"(?<![\w$€£.-])(?:\+\d|\(\d|\d)[\d() -]{5,18}\d(?![\w.])")
+_MONTH: Final = re.compile(r"\d{4}-\d\d")
+_OF_TIME: Final = frozenset(("minute", "hour", "day", "week"))
+_VERSION: Final = re.compile(r"v\d+(?:\.\d+)*(?:-[\w.]+)?|\d+(?:\.\d+)+(?:-[\w.]+)?")
 _LETTERS: Final = re.compile(r"[A-Z]{1,3}")
 _DIGITS: Final = 7
 _LONGEST: Final = 16
@@ -184,6 +187,11 @@ def numbers(m: Message) -> Iterator[Span]:
         elif w == "half" and m.has(i + 1, ("an", "a")) and m.has(i + 2, UNITS):
             yield Span(i, i + 2, "0.5")
             i += 2
+        elif w in ("a", "an") and m.has(i + 1, UNITS) and UNITS[m.words[i + 1].low] in _OF_TIME:
+            half = [x.low for x in m.words[i + 2 : i + 5]] == ["and", "a", "half"]
+            if half or m.has(i + 2, ("long",)) or m.has(i - 1, ("for", "in")):
+                yield Span(i, i + 5, "1.5") if half else Span(i, i + 1, "1")
+            i += 5 if half else 2
         elif w in NUMBERS and not (w == "one" and m.has(i - 1, SETS["the one"])):
             span = _spelled(m, i)
             yield span
@@ -201,9 +209,9 @@ def _spelled(m: Message, i: int) -> Span:
     while (m.has(j, NUMBERS) or m.has(j, "-")) and not m.has(j, ("half",)) and total < _LARGEST:
         if m.words[j].low != "-":
             n = NUMBERS[m.words[j].low]
-            if n < 100 and (n >= 10 or total % 100 % 10 or 10 <= total % 100 < 20):
+            if n < 100 and not m.has(j, ("dozen",)) and (n >= 10 or total % 100 % 10 or 10 <= total % 100 < 20):
                 break  # two numbers: *two six-sided dice*
-            total = total * n if n == 100 else total + n
+            total = total * n if n == 100 or m.has(j, ("dozen",)) else total + n
         j += 1
     return _and_a_half(m, Span(i, j - m.has(j - 1, "-"), written(total)))
 
@@ -358,10 +366,9 @@ def currencies(m: Message) -> Iterator[Span]:
         if i and (two := CURRENCIES.get(f"{m.words[i - 1].low} {w.low}")):
             yield Span(i - 1, i + 1, two)
         elif (
-            w.low in UNITS
-            and m.has(i + 1, SETS["turned into"] | {"in"})
-            and m.has(i + 2, CURRENCIES)
-            and w.low in SETS["coins"]
+            w.low in SETS["coins"]
+            and (m.has(i + 1, SETS["turned into"] | {"in"}) or m.has(i - 1, SETS["turned into"] | {"in"}))
+            and not CURRENCIES.keys().isdisjoint(m.at)
         ):
             yield Span(i, i + 1, "GBP")
         elif w.low in CURRENCIES and (w.low != "try" or w.text == "TRY") and (w.low != "won" or i):
@@ -380,10 +387,34 @@ def colors(m: Message) -> Iterator[Span]:
     yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if w.low in COLORS)
 
 
+def patterns(m: Message) -> Iterator[Span]:
+    """Patterns of files: ``*.log``."""
+    yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if "*" in w.text and len(w.text) > 2)
+
+
+def months(m: Message) -> Iterator[Span]:
+    """Months: *March*, *March 2026*, *last month*, ``2026-03``."""
+    for i, w in enumerate(m.words):
+        if w.low in MONTHS and (w.low not in SETS["no month"] or m.large(i)):
+            yield m.span(i, i + 1 + _year(m, i + 1))
+        elif w.low in ("month", "month's") and m.has(i - 1, ("this", "last", "next")):
+            yield m.span(i - 1, i + 1)
+        elif _MONTH.fullmatch(w.low):
+            yield m.span(i, i + 1)
+
+
+def versions(m: Message) -> Iterator[Span]:
+    """Versions: ``4.2.0``, ``v2``."""
+    yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if _VERSION.fullmatch(w.low))
+
+
 FORMS: Final[tuple[tuple[str, Callable[[Message], Iterator[Span]]], ...]] = (
     ("email", emails),
     ("url", urls),
     ("repository", repositories),
+    ("version", versions),
+    ("pattern", patterns),
+    ("month", months),
     ("phone", phones),
     ("channel", channels),
     ("color", colors),

@@ -1,8 +1,10 @@
 """Texts: as one asks for them, after their cues, and what is left of a message."""
 
+import itertools
 import re
+from typing import Final
 
-from .filling import Filling, named, own_parts, role
+from .filling import Filling, keeps, named, own_parts, role
 from .message import Message, Span, items
 from .places import joined, pair, place
 from .prompt import Parameter
@@ -26,19 +28,19 @@ from .words import (
     stem,
 )
 
-_DRAWN = re.compile(r"[\s\u2600-\u27bf\ufe0f\U0001f000-\U0001faff]+$")
+_DRAWN: Final = re.compile(r"[\s\u2600-\u27bf\ufe0f\U0001f000-\U0001faff]+$")
 """Emoji behind a request."""
-_ENDS = frozenset((".", "?", "!", ";", "\n"))
-_LONG = ("body", "query", "subject")
-_FITS = {
+_ENDS: Final = frozenset((".", "?", "!", ";", "\n"))
+_LONG: Final = ("body", "query", "subject")
+_FITS: Final = {
     "who": ("email", "people", "channel", "phone"),
     "by": ("author", "query"),
     "title": ("subject",),
     "items": ("items", "query"),
 }
 """The kinds that a group of a frame is for, where it is not named after one."""
-_SORTS = dict.fromkeys(SETS["cuisine names"], CUISINES) | {"genre": SETS["genres"]}
-_FORMED = ("date", "time", "email", "url", "unit", "currency", "expression", "people")
+_SORTS: Final = dict.fromkeys(SETS["cuisine names"], CUISINES) | {"genre": SETS["genres"]}
+_FORMED: Final = ("month", "date", "time", "email", "url", "unit", "currency", "expression", "people")
 
 
 # -- frames ------------------------------------------------------------------------------------------------------------
@@ -93,7 +95,7 @@ def _group(f: Filling, kind: str, span: Span) -> None:
     leads = [w for q in f.tool.parameters if q is not p for w in own_parts(q)]
     while first < end < bound < len(m) and any(derived(m.words[end - 1].low, w) for w in leads):
         end = m.trimmed(first, end - 1, SETS["loose ends"])  # *..., assign it to* Rosa
-    if p is None or first >= end:
+    if p is None or first >= end or (m.has(first, SETS["persons"]) and named(p, SETS["somebody"])):
         return
     whole = next((s for s in quotes(m) if s.first == first and s.last <= last), None)
     if whole is not None and p.type != "array":
@@ -101,8 +103,11 @@ def _group(f: Filling, kind: str, span: Span) -> None:
         return
     while first + 1 < end and m.large(first + 1) and m.words[first].low in f.tool.nouns - STOP:
         first += 1  # *customer John Wick*
+    while p.type == "array" and first + 1 < end and m.words[first].low in SETS["function"] | f.tool.asking | STARTERS:
+        first += 1  # *what can I cook with* rice
     value = _unquoted(m.said(first, end))
-    same = kind == "body" and {stem(w.low) for w in m.words[first:end]} <= f.tool.nouns
+    idle = f.tool.nouns | f.tool.described | SETS["mere things"] if p.optional else f.tool.nouns
+    same = kind in ("body", "query") and {stem(w.low) for w in m.words[first:end]} <= idle
     if same or nothing(f, m.span(first, end)):
         return
     several = items(m, first, end)
@@ -150,7 +155,7 @@ def _for(f: Filling, kind: str) -> Parameter | None:
     return own[0] if own else None
 
 
-# -- people and sorts --------------------------------------------------------------------------------------------------
+# -- sorts -------------------------------------------------------------------------------------------------------------
 
 
 def _end(m: Message, i: int, stops: frozenset[str]) -> int:
@@ -191,12 +196,41 @@ def labelled(f: Filling) -> None:
             _cued(f, p, LABELS)
 
 
+def announced(f: Filling) -> None:
+    """Give the text that is needed what comes after a colon: *create a poll: ...*, *DM Ben: are you there?*"""
+    m = f.message
+    wanted = [p for p in f.left if p.kinds[:1] and p.kinds[0] in _LONG and not p.optional and p.type == "string"]
+    colon = next(iter(m.at.get(":", ())), None)
+    if len(wanted) != 1 or not colon or colon + 2 > len(m) or m.taken[colon] or m.text[m.words[colon].end] != " ":
+        return
+    idle = f.tool.asking | STOP | SETS["verbs"] | SETS["imperatives"]
+    free = [i for i in range(colon) if not m.taken[i] and m.words[i].low[0].isalnum() and m.words[i].low not in idle]
+    others = [q for q in f.texts() if q is not wanted[0] and not q.optional]
+    if ([q.type for q in others] != ["string"]) if free else any(q.type != "array" for q in others):
+        return
+    body = wanted[0].kinds[0] == "body"
+    end = len(m) - (m.has(len(m) - 1, (".",))) if body else _end(m, colon + 1, frozenset())
+    if end > colon + 1:
+        whole = next((s for s in quotes(m) if s.first == colon + 1), None)
+        f.give_span(wanted[0], whole or m.span(colon + 1, end))
+        m.taken[colon] = True
+
+
 def quoted(f: Filling) -> None:
     """What is in quotes, where one text is open."""
     wanted = [p for p in f.texts() if p.kinds[:1] and p.kinds[0] in _LONG]
     found = [s for s in quotes(f.message) if f.message.free(s)]
     if len(found) == 1 and len(wanted) == 1:
         f.give_span(wanted[0], found[0])
+
+
+def listed(f: Filling) -> None:
+    """Give the one text that is needed what several quotes hold: *add 'buy milk' and 'call Ann'*."""
+    found = [s for s in quotes(f.message) if f.message.free(s)]
+    between = {w.low for a, b in itertools.pairwise(found) for w in f.message.words[a.last : b.first]}
+    needed = [p for p in f.texts() if not p.optional]
+    if len(found) > 1 and len(needed) == 1 and between and between <= SETS["joins"]:
+        f.give_all(needed[0], found)
 
 
 def worded(f: Filling) -> None:
@@ -212,24 +246,9 @@ def worded(f: Filling) -> None:
     for p in cued:
         if p.kinds[:1] in (("place",), ("zone",)) or (not p.kinds and named(p, SETS["room names"])):
             place(f, p)
-    _announced(f)
     for p in sorted(cued, key=lambda p: (p.optional, p.kinds[:1] == ("body",))):
         if p in f.left:
             _rest(f, p)
-
-
-def _announced(f: Filling) -> None:
-    """Give the text that is needed what comes after a colon, up to the end of the sentence: *create a poll: ...*"""
-    m = f.message
-    wanted = [p for p in f.left if p.kinds[:1] and p.kinds[0] in _LONG and not p.optional and p.type == "string"]
-    colon = next(iter(m.at.get(":", ())), None)
-    if len(wanted) != 1 or not colon or colon + 2 > len(m) or m.taken[colon]:
-        return
-    if any(not m.taken[i] and m.words[i].low not in f.tool.asking | STOP | SETS["verbs"] for i in range(colon)):
-        return
-    end = _end(m, colon + 1, frozenset())
-    if end > colon + 1:
-        f.give_span(wanted[0], m.span(colon + 1, end))
 
 
 def _cues(f: Filling, p: Parameter) -> list[str]:
@@ -330,6 +349,7 @@ def _rest(f: Filling, p: Parameter) -> None:
             return
         span = _remaining(f, p, long=True)
         found = [s for s in items(m, span.first, span.last) if m.free(s)] if span else []
+        found = [s for s in found if not {stem(w.low) for w in m.words[s.first : s.last]} <= f.tool.nouns]
         if found:
             f.give_all(p, found)
         return
@@ -361,19 +381,21 @@ def _rest(f: Filling, p: Parameter) -> None:
     if of is not None and kind == "" and not m.large(of - 1):
         span = m.span(of + 1, m.trimmed(of + 2, span.last, SETS["behind a text"]))  # the usage *of checkout*
     if kind in ("", "subject"):
-        span = _narrowed(f, span, both=not kind)
+        span = _narrowed(f, p, span, both=not kind)
     found = items(m, span.first, span.last)
-    listing = kind in ("symbol", "path", "directory", "") or not SETS["of lists"].isdisjoint(f.tool.concepts[0])
+    each = kind in ("symbol", "path", "directory", "") or named(p, SETS["one at a time"])
+    listing = each or not SETS["of lists"].isdisjoint(f.tool.concepts[0])
     if listing and not p.optional and len(found) > 1 and _short(found):
         f.give_all(p, found)
     else:
         f.give_span(p, span)
 
 
-def _narrowed(f: Filling, span: Span, *, both: bool) -> Span:
+def _narrowed(f: Filling, p: Parameter, span: Span, *, both: bool) -> Span:
     """A value without the tool's own words around it: *the podcast Radiolab*, *the cellar door*."""
     m = f.message
     first, last = span.first, span.last
+    both = both and not (keeps(p, m.words[last - 1].low))
     while both and last - first > 1 and stem(m.words[last - 1].low) in f.tool.nouns and not m.large(last - 1):
         last = m.trimmed(first, last - 1, SETS["behind a text"])
     named_so = range(first + 1, last) if both and m.large(first) else ()

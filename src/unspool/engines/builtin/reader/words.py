@@ -19,13 +19,21 @@ def _any_of(phrases: list[str]) -> str:
     return "|".join(map(re.escape, sorted(phrases, key=len, reverse=True)))
 
 
+IRREGULAR: Final[dict[str, str]] = {form: base for base, *forms in map(str.split, _DATA["irregular"]) for form in forms}
+"""Verbs by their forms that no ending tells: *froze*."""
+
+
 @cache
 def stem(word: str) -> str:
     """A word without the ending of its plural or participle, so that *emails* and *email* are one."""
+    if word in IRREGULAR:
+        return IRREGULAR[word]
     if word != "times" and not word.endswith("ss"):
         for ending, instead in _ENDINGS:
             if word.endswith(ending) and len(word) - len(ending) >= 3:
-                return word[: len(word) - len(ending)] + instead
+                base = word[: len(word) - len(ending)] + instead
+                doubled = ending in ("ing", "ed") and len(base) > 3 and base[-1] == base[-2] and base[-1] in "bgmnpt"
+                return base[:-1] if doubled else base  # shipp
     return word
 
 
@@ -72,8 +80,7 @@ SAME: Final[dict[str, frozenset[str]]] = {
 NEAR: Final[dict[str, set[str]]] = {}
 """Words that hint at a tool, by the words of its name: those of the same line, or behind its colon."""
 for _line in _DATA["near"]:
-    _names, _, _sorts = _line.partition(":")
-    for _name in _names.split():
+    for _name in _line.partition(":")[0].split():
         NEAR.setdefault(stem(_name), set()).update(map(stem, _line.replace(":", "").split()))
 KINDS: Final[dict[str, frozenset[str]]] = {k: frozenset(v) for k, v in _DATA["kinds"].items()}
 """Words of parameters' names, by the kind of value that they name."""
@@ -97,7 +104,9 @@ BOUNDS: Final[dict[str, str]] = _DATA["bounds"]
 """What comes before a number that is a bound: ``min``, ``max``, or for how many, ``most``."""
 BEFORE_PLACE: Final[dict[str, int]] = _DATA["before_place"]
 """What comes before a place, and how sure that is."""
-CHOICES: Final[dict[str, list[str]]] = _DATA["choices"]
+CHOICES: Final[dict[str, list[str]]] = {
+    choice: phrases for choices, phrases in _DATA["choices"].items() for choice in choices.split("|")
+}
 """What else says a value of an enumeration."""
 
 NUMBERS: Final[dict[str, float]] = _DATA["numbers"]
@@ -111,6 +120,8 @@ SCALES: Final[dict[str, tuple[str, float]]] = {
 MONEY: Final[dict[str, str]] = _DATA["money"]
 CURRENCIES: Final[dict[str, str]] = {w: code for code, ws in _DATA["currencies"].items() for w in (code.lower(), *ws)}
 LANGUAGES: Final = frozenset(_DATA["languages"])
+TONGUES: Final[dict[str, str]] = _DATA["tongues"]
+"""Languages by their codes of ISO 639-1."""
 COLORS: Final = frozenset(_DATA["colors"])
 CUISINES: Final = frozenset(_DATA["cuisines"])
 DAYS: Final = frozenset(_DATA["days"])
