@@ -353,7 +353,7 @@ class Prose(Steps):
         """Whether the literal with which an opening begins is a marker by itself: no word alone (``function``), and no
         sign (``[``), unless the file says that it counts anywhere."""
         word = any(c.isalnum() for c in first) and not first.isalnum()
-        return word or first.startswith(self._plan.dialect.anywhere)
+        return word or any(a.startswith(first) or first.startswith(a) for a in self._plan.dialect.anywhere)
 
     def _drop_at(self, p: int) -> int:
         """Drop a marker at ``p`` that opens or closes nothing: its end, `NO` or `MORE`."""
