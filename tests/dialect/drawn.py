@@ -130,25 +130,16 @@ def _keys(rng: random.Random) -> dict[str, Any]:
         keys["stage"] = rng.choice(("reasoning", "reasoning", "undecided"))
     if maybe(9):
         _calling(rng, keys, around, begun, maybe)
-    for key, body in (("reasoning", "{reasoning}"), ("calls", "{calls}"), ("call", ""), ("argument", "")):
+    for key in ("reasoning", "calls"):
         if key in keys and maybe(1):  # what the model writes, too, but the renderer does not
-            keys[key] = [
-                keys[key],
-                rng.choice(OTHERS[key == "reasoning" :]).format(body) if body else _variant(rng, keys[key]),
-            ]
+            keys[key] = [keys[key], rng.choice(OTHERS[key == "reasoning" :]).format(f"{{{key}}}")]
     if maybe(1):
-        field = rng.choice(sorted(CHOICES))
+        field = rng.choice(("text_before_tools", "text_between_tools", "markers_in_strings", "bad_arguments"))
         keys["policy"] = {field: rng.choice(CHOICES[field])}
     return keys
 
 
 OTHERS = ("{}", "<also>{}</also>", "<also n='{{any}}'>{}</also>", "[ALSO]{}[/ALSO]", "\n\n<|also|>\n{}\n<|/also|>")
-
-
-def _variant(rng: random.Random, template: str) -> str:
-    """A template with another beginning or end."""
-    opening, closing = rng.choice((("<also>", "</also>"), ("", "!!"), ("also:", ""), ("<|also {any}|>", "")))
-    return opening + template.strip() + closing
 
 
 def _calling(rng: random.Random, keys: dict[str, Any], around: Any, begun: str, maybe: Any) -> None:
