@@ -1,4 +1,4 @@
-"""The same run on Ray: its workers read blocks, write parts, and send back nothing but counts."""
+"""A run on Ray, whose workers read blocks, write parts, and send back only counts."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator

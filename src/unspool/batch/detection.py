@@ -1,4 +1,4 @@
-"""The dialect of rows that name none, by a sample of their outputs before a run begins."""
+"""Finds the dialect of rows that name none, from a sample of their outputs, before a run begins."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""How one row is read: what it contains, by which dialect, and what is made of it."""
+"""Reads one row: finds its output and its dialect, and makes the columns of the result."""
 
 import json
 import string

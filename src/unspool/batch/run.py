@@ -1,4 +1,4 @@
-"""A run: blocks to workers, parts to disk, and going on after a kill.
+"""A run: gives blocks to workers, writes parts to disk, and resumes after a kill.
 
 Each block becomes one part. A part is written under another name, and renamed when it is whole. What was counted and
 what went wrong in it is on disk before that, with the part's size. So whatever is there after a kill is right, and what

@@ -1,4 +1,4 @@
-"""What a run's rows contain, counted: for people at its end, and for programs."""
+"""Counts what a run's rows contain, for the summary at its end and for programs."""
 
 from collections import Counter
 from collections.abc import Mapping

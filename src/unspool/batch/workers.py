@@ -1,4 +1,4 @@
-"""Who works on blocks: this process, other processes, or threads where the interpreter has no global lock.
+"""Runs the work on blocks in this process, in other processes, or in threads if Python has no global lock.
 
 What is sent to workers and back is bytes: lines as they were read, and what became of them.
 """

@@ -1,4 +1,4 @@
-"""``unspool batch``: many outputs from files into files."""
+"""The command ``batch``: parses many outputs, from files into files."""
 
 import argparse
 import multiprocessing

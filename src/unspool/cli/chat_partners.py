@@ -1,4 +1,4 @@
-"""Who answers in ``chat``: a model's engine in this process, or a server over HTTP."""
+"""The partners of ``chat``, which answer: a model's engine in this process, or a server over HTTP."""
 
 import asyncio
 import http.client

@@ -145,9 +145,7 @@ def open_model(options: argparse.Namespace) -> Model:
     prompts = None if folder is None or template is None else _prompts(options, folder, template, dialect)
     engine = open_engine(kind, Opening(options, argument, options.engine or (), folder, dialect, recordings))
     if kind.needs_template and folder is None:
-        raise Misuse(
-            "--tokenizer: is required for a server at a URL, because the model's chat template renders the prompt"
-        )
+        raise Misuse("--tokenizer: is required for this engine, because the model's chat template renders the prompt")
     if options.capture is not None:
         engine = _captured(options, engine, dialect, policy)
     name = options.model or (kind.name if kind is BUILTIN else dialect.name)

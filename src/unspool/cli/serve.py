@@ -1,4 +1,4 @@
-"""The command ``serve``."""
+"""The command ``serve``: its arguments, and the start of the server."""
 
 import argparse
 import errno

@@ -1,4 +1,4 @@
-"""A dialect from a chat template, with a proof: rendered by the template, read back by the dialect.
+"""Infers a dialect from a chat template, and proves it: what the template renders, the dialect reads back.
 
 `histories` has the conversations that are rendered, `rendering` and `child` render them in a process of its own,
 `asking` finds out what history the template takes, `cutting` finds its turns, `draft` takes them apart into the keys of

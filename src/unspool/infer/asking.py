@@ -1,4 +1,4 @@
-"""Asks a template for its turns, in the styles of history that it takes."""
+"""Renders the turns that inference needs, in the styles of history that a template accepts."""
 
 import re
 from collections.abc import Iterable, Iterator

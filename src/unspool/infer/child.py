@@ -1,4 +1,4 @@
-"""Renders a chat template in a process of its own. Run as a script: it imports nothing of unspool, but loads two files.
+"""Renders a chat template in a child process. It runs as a script that loads two files instead of importing unspool.
 
 Standard input's first line is a JSON object (``template``, ``special``, and the limits ``seconds``, ``memory``,
 ``output``); standard output gets one JSON line of what the template asks for and whether it is accepted. Each further

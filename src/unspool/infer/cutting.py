@@ -1,4 +1,4 @@
-"""Where the assistant's turn begins in each rendering, and the turns from there on."""
+"""Cuts the assistant's turns out of renderings."""
 
 import re
 from collections.abc import Mapping

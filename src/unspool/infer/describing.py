@@ -1,4 +1,4 @@
-"""A dialect as a ``response_template`` of transformers, and the proof that both parsers agree; see `exchange`."""
+"""Writes a dialect as a ``response_template`` of transformers, and proves that both parsers agree; see `exchange`."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""From the turns of a template to the keys of a dialect file."""
+"""Derives the keys of a dialect file from the turns of a template."""
 
 import re
 from typing import Final

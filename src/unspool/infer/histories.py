@@ -1,4 +1,4 @@
-"""The conversations that templates render, conversations whose every text is a word that no template contains."""
+"""The conversations that templates render, in which every text is a word that no template contains."""
 
 import json
 from collections.abc import Mapping, Sequence

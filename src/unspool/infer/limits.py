@@ -1,4 +1,4 @@
-"""The limits of a child process. Scripts beside it load it by its path, as they import nothing of unspool."""
+"""The limits of a child process. Scripts load this file by its path, because they import nothing of unspool."""
 
 import contextlib
 import sys

@@ -1,4 +1,4 @@
-"""Regular expressions of a ``response_template`` as texts with fields. They are read, never run."""
+"""Reads the regular expressions of a ``response_template`` as texts with fields, without running them."""
 
 from typing import Final, NamedTuple
 

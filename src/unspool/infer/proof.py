@@ -1,4 +1,4 @@
-"""The proof of a dialect: what a template writes is read back, case by case, however it is cut."""
+"""Proves a dialect: reads back what a template writes, case by case, however it is cut."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Chat templates are programs of somebody else's: they run in a child process, within limits."""
+"""Renders chat templates, which are untrusted programs, in a child process with limits."""
 
 import contextlib
 import importlib.util

@@ -1,4 +1,4 @@
-"""Where chat templates are: a checkpoint's folder, one of its files, or a GGUF."""
+"""Reads chat templates from their sources: a checkpoint's folder, one of its files, or a GGUF."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""A rendering as a list of marks: tags whole, words whole, everything else character by character.
+"""Splits a rendering into tokens: whole tags, whole words, and single characters of everything else.
 
 Sentinels are as single characters of the private use area; where two renderings part, they part between marks.
 """

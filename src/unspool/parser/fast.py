@@ -14,7 +14,7 @@ from .machine import Machine
 from .readers.literal import DONE, STRING, LiteralReader
 from .readers.markup import MarkupReader
 from .readers.pieces import Pieces, guarded_pieces, json_pieces, python_pieces, quoted_pieces, value_pieces
-from .readers.recall import Spot, memory
+from .readers.recall import Spot, Step, memory
 from .states import State
 from .white import held_suffix
 
@@ -24,10 +24,10 @@ _WAITING: Final = 256
 Take = Callable[["FastPaths", str, int], "list[Event] | None"]
 """Returns the events of a piece of text at an offset, or ``None`` if the machine must look at it."""
 
-Stretch = tuple[Pieces, str | None, str | None, int, Callable[[str], None], Callable[[str], None] | None]
+Stretch = tuple[Pieces, str | None, str | None, int, list[str], list[str] | None]
 """How to emit pieces of a string that are plain or known: the known pieces; the two characters, besides those that
-JSON escapes, that no plain piece contains; the index of the call; where their JSON goes; and where the pieces
-themselves go if they are not JSON."""
+JSON escapes, that no plain piece contains; the index of the call; the list that their JSON goes to; and the list that
+the pieces themselves go to if they are not JSON."""
 
 AGAIN: Final[list[Event]] = []
 """The text was taken, but the machine must go on from there."""
@@ -81,6 +81,8 @@ class FastPaths:
     """The known pieces of the open string."""
     _then: Take | None
     """Reads the piece in which that string ends."""
+    _literal: LiteralReader
+    """Reads everything but the inside of strings."""
 
     def __init__(self, machine: Machine, fold: Fold) -> None:
         self.take: Take | None = None
@@ -93,7 +95,6 @@ class FastPaths:
         self._kept: list[str] = []  # what was read of it, if it may be needed again
         self._plain: Stretch | None = None  # the stretch, while nothing waits
         self._segment: OpenSegment | None = None  # the reasoning or content that goes on
-        self._literal: LiteralReader | None = None  # reads everything but the inside of strings
         self._spot: Spot | None = None  # where it is, if its steps are remembered
         self._read = 0  # how much of the waiting text it has read, but not emitted
 
@@ -127,8 +128,8 @@ class FastPaths:
         self.take = take
         if take is FastPaths._string:
             known = self._known
-            keep = self._kept.append if self._spot is None else None
-            self._plain = known, known.stop, known.stop2, self._call, self._pieces.append, keep
+            kept = self._kept if self._spot is None else None
+            self._plain = known, known.stop, known.stop2, self._call, self._pieces, kept
             self.stretch = None if self._buf else self._plain
         else:
             self.stretch = None
@@ -167,9 +168,10 @@ class FastPaths:
             self._then = None
             return FastPaths._string
         arguments = machine.calls.arguments
-        literal = self._literal = None if arguments is None else arguments.flows()
+        literal = None if arguments is None else arguments.flows()
         if literal is None:
             return None
+        self._literal = literal
         guard = None if literal.python else machine.openings.string_ends()
         if guard is not None:
             self._find = guard.find
@@ -229,7 +231,6 @@ class FastPaths:
             return
         said = ""
         if self._spot is not None:
-            assert self._literal is not None
             self._literal.stand(self._spot)
             self.joins()
             self._spot = None
@@ -255,14 +256,14 @@ class FastPaths:
 
     def _string(self, text: str, at: int) -> list[Event] | None:
         """In a string: a piece that is neither plain nor known, or that follows waiting text."""
-        if not text:
-            return []
         known = self._known
-        whole = self._buf + text
-        fragment = known[whole] if self._buf else ""
-        rest = ""
+        whole = text
+        fragment = rest = ""
+        if self._buf:
+            whole = self._buf + text
+            fragment = known[whole]
         if not fragment:
-            part = known.parts.get(whole) or known.split(whole)
+            part = known.part(whole)
             if part is None:
                 return self._string_over(text, at)
             fragment, rest = part
@@ -290,30 +291,17 @@ class FastPaths:
 
     def _json(self, text: str, at: int) -> list[Event] | None:
         """In strict JSON, outside of string values."""
-        spot, literal = self._spot, self._literal
+        spot = self._spot
         assert spot is not None
-        assert literal is not None
-        whole = self._buf + text if self._buf else text
-        step = spot.get(whole)
-        if step is not None and (step[3] is None or literal.follow(step[3])):
-            spot, fragment, rest, _ = step
-        elif text:
-            literal.stand(spot)
-            spot = literal.spot()  # as it is remembered by now
-            end = literal.read(whole, 0)
-            if literal.mode >= DONE or literal.notes:
-                self.joins()
-                self._spot = None
-                self._buf = whole
-                self._read = end
+        if self._buf:
+            text = self._buf + text
+        step = spot.get(text)
+        if step is None or (step[3] is not None and not self._literal.follow(step[3])):
+            step = self._learn(spot, text)
+            if step is None:
                 return AGAIN
-            fragment, rest = literal.take(), whole[end:]
-            before, spot = spot, literal.spot()
-            memory.note(before, whole, end, spot)
-        else:
-            return []
+        spot, fragment, self._buf, _ = step
         self._spot = spot
-        self._buf = rest
         if spot.quoted:
             self._go(FastPaths._string)
         if not fragment:
@@ -322,12 +310,25 @@ class FastPaths:
         self._pieces.append(fragment)
         return [ToolCallDelta(self._call, fragment, at, end)]
 
+    def _learn(self, spot: Spot, text: str) -> Step | None:
+        """Read a piece of JSON that is not remembered; ``None`` if the machine must go on."""
+        literal = self._literal
+        literal.stand(spot)
+        spot = literal.spot()  # as it is remembered by now
+        end = literal.read(text, 0)
+        if literal.mode >= DONE or literal.notes:
+            self.joins()
+            self._spot = None
+            self._buf = text
+            self._read = end
+            return None
+        to = literal.spot()
+        memory.note(spot, text, end, to)
+        return to, literal.take(), text[end:], None
+
     def _structure(self, text: str, at: int) -> list[Event] | None:
         """In a literal: a piece outside of strings, or in and out of them."""
-        if not text:
-            return []
         literal = self._literal
-        assert literal is not None
         whole = self._buf + text if self._buf else text
         if self._read and len(whole) > MAX_SPACE:  # the machine never holds so much
             return None
@@ -357,7 +358,6 @@ class FastPaths:
             return None
         events = self._structure(text, at)
         literal = self._literal
-        assert literal is not None
         if events is not AGAIN and not self._read:
             self._go(self._in_guarded(literal))
         return events
@@ -365,7 +365,7 @@ class FastPaths:
     def _waits(self, text: str, at: int) -> list[Event] | None:
         """In arguments in markup: nothing is decided yet."""
         whole = self._buf + text
-        if len(whole) > _WAITING or not text:
+        if len(whole) > _WAITING:
             return None
         if not self._find.fullmatch(whole):
             reader = self._machine.calls.reader
@@ -378,19 +378,22 @@ class FastPaths:
 
     def _prose(self, text: str, at: int) -> list[Event] | None:
         """In running text."""
-        whole = self._buf + text
-        if not text or self._find.search(whole):
+        if self._buf:
+            text = self._buf + text
+        if self._find.search(text):
             return None
-        end = len(whole)
-        if whole[-1] in self._hold_back:
-            end -= max(held_suffix(whole, 0, end, self._hold_back), held_suffix(whole, 0, end, self._hold_back2))
-        self._buf = whole[end:]
-        if not end:
-            return []
-        piece = whole[:end]
-        self.at = stop = at + end
+        if text[-1] in self._hold_back:
+            end = len(text)
+            end -= max(held_suffix(text, 0, end, self._hold_back), held_suffix(text, 0, end, self._hold_back2))
+            self._buf = text[end:]
+            text = text[:end]
+            if not text:
+                return []
+        else:
+            self._buf = ""
+        self.at = end = at + len(text)
         segment = self._segment
         assert segment is not None
-        segment.grow(piece, stop)
+        segment.grow(text, end)
         event = ContentDelta if segment.kind == "content" else ReasoningDelta
-        return [event(piece, at, stop)]
+        return [event(text, at, end)]

@@ -22,11 +22,8 @@ ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input"))
 
 _JSON_KEY = Regex(r'\s*+"((?:[^"\\\n]|\\.){0,256}+)"\s*+:')
 _JSON_KEY_MAYBE = Regex(r'\s*+(?:"(?:[^"\\\n]|\\.){0,256}+(?:\\|"\s*+)?)?\Z')
-
-
 _SHORT = Regex(r""""(?:[^"\\\n]|\\.){0,256}+"|'(?:[^'\\\n]|\\.){0,256}+'|[0-9]{1,18}+""")
 _SHORT_MAYBE = Regex(r"""(?:["'][^\n]{0,258}+|[0-9]{1,18}+)?\Z""")
-_NATIVE: Final = 2
 
 
 class Match(NamedTuple):
@@ -146,8 +143,9 @@ class Openings(msgspec.Struct, eq=False):
         assert form.shape is not None
         if form.forced and self.named:
             # Any object is the arguments, unless it is the requested call itself.
-            wrapped = self.wrapped(i) or self._is_native(o, i)
-            return MORE if wrapped == MORE else NO if wrapped == _NATIVE else i
+            wrapped = self.wrapped(i)
+            native = 0 if wrapped else self._is_native(o, i)
+            return MORE if MORE in (wrapped, native) else NO if native else i
         quote = buf[j]
         if quote != form.shape.quote and not (
             quote == "'" and self.look.plan.repairs and form.shape.quote == '"' and not self._has_form("'")
@@ -211,13 +209,13 @@ class Openings(msgspec.Struct, eq=False):
         return self._spells(i, ('"name"',), (":",), (name,), (",",), ('"arguments"', '"parameters"'), (":",))
 
     def _is_native(self, o: Opening, i: int) -> int:
-        """The same for a call that the dialect writes as an object without a marker: `_NATIVE`, 0 or `MORE`."""
+        """The same for a call that the dialect writes as an object without a marker: 1, 0 or `MORE`."""
         if self.names is None or self.named not in self.names:
             return 0
         edge = (m for m in self.look.outline.edge if isinstance(m, Opening) and text(m.pattern) == text(o.pattern))
         forms = (m.form for m in edge if m.form is not None and not m.form.forced)
         found = [self._spells(i, *_spelling(f.shape, self.named)) for f in forms if f.shape is not None]
-        return _NATIVE if 1 in found else MORE if MORE in found else 0
+        return 1 if 1 in found else MORE if MORE in found else 0
 
     def _spells(self, i: int, *expected: tuple[str, ...]) -> int:
         """Whether one text of each group follows at ``i``: 1, 0 or `MORE`. An empty group is any short value."""

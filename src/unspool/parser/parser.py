@@ -137,30 +137,35 @@ class Parser:
             ValueError: the parser is closed, or there is no such stage.
             TypeError: the text is not a string.
         """
+        if stage is not None or type(text) is not str or not text:
+            return self._feed_checked(text, stage)
         # Most pieces of an answer's strings are plain or known: those go no further.
         stretch = self._stretch
-        if stretch is not None and stage is None and type(text) is str:
-            known, stop, stop2, call, put, keep = stretch
+        if stretch is not None:
+            known, stop, stop2, call, pieces, kept = stretch
+            at = self._at
+            end = at + len(text)
             if (
                 '"' not in text
                 and "\\" not in text
-                and (stop is None or stop not in text)
-                and (stop2 is None or stop2 not in text)
+                and (stop is None or (stop not in text and (stop2 is None or stop2 not in text)))
                 and text.isprintable()
             ):
-                fragment = text
-            else:
-                fragment = known[text]
+                self._at = end
+                pieces.append(text)
+                if kept is not None:
+                    kept.append(text)
+                return [ToolCallDelta(call, text, at, end)]
+            fragment = known[text]
             if fragment:
-                at = self._at
-                self._at = end = at + len(text)
-                put(fragment)
-                if keep is not None:
-                    keep(text)
+                self._at = end
+                pieces.append(fragment)
+                if kept is not None:
+                    kept.append(text)
                 return [ToolCallDelta(call, fragment, at, end)]
         fast = self._fast
         take = fast.take
-        if take is not None and stage is None and type(text) is str:
+        if take is not None:
             events = take(fast, text, self._at)
             if events:
                 self._at = fast.at
@@ -171,12 +176,7 @@ class Parser:
             if events is not None:
                 self._stretch = fast.stretch
                 return events
-        # Wrong input is refused before anything changes.
-        given: object = text
-        if not isinstance(given, str):
-            hint = "; decode bytes as they come, with codecs.getincrementaldecoder" if isinstance(given, bytes) else ""
-            raise TypeError(f"text: must be a string, not {described(given)}{hint}")
-        return self._feed(text, None if stage is None else to_stage(stage, "stage"))
+        return self._feed(text, None)
 
     def close(self, finish_reason: str | None = "stop") -> list[Event]:
         """End the output, and return the last events.
@@ -213,6 +213,13 @@ class Parser:
         return events + self._due()
 
     # -- feeding ------------------------------------------------------------------------------------------------------
+
+    def _feed_checked(self, text: object, stage: Stage | str | None) -> list[Event]:
+        """Feed what may be wrong: wrong input is refused before anything changes."""
+        if not isinstance(text, str):
+            hint = "; decode bytes as they come, with codecs.getincrementaldecoder" if isinstance(text, bytes) else ""
+            raise TypeError(f"text: must be a string, not {described(text)}{hint}")
+        return self._feed(text, None if stage is None else to_stage(stage, "stage"))
 
     def _slow(self) -> None:
         """Leave the fast path: the machine goes on from here."""

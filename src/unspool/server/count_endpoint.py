@@ -1,4 +1,4 @@
-"""`CountEndpoint`: Anthropic's ``/v1/messages/count_tokens``, the tokens of a prompt that is not generated from."""
+"""`CountEndpoint`: Anthropic's ``/v1/messages/count_tokens``, which counts the tokens of a prompt."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ from .replies import Reply, failed
 
 
 class CountEndpoint(Endpoint):
-    """An ASGI application that counts the tokens of what the protocol's own endpoint would generate from.
+    """An ASGI application that counts the tokens of the prompt that the protocol's own endpoint would use.
 
     Args:
         service: what all requests share.

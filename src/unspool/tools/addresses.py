@@ -1,4 +1,5 @@
-"""Which addresses may be connected to. A name is resolved once, and the address that was checked is connected to."""
+"""Decides which addresses may be connected to. A name is resolved once, and the connection uses the checked
+address."""
 
 import asyncio
 import ipaddress

@@ -1,4 +1,4 @@
-"""All tool servers of a process: the names of their tools, what is down, and sessions over all of them."""
+"""All tool servers of a process: names their tools, tracks which servers are down, and opens sessions over all."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Which MCP servers there are: a list of addresses, or a file in the form that most clients of MCP share."""
+"""The configuration of MCP servers: a list of addresses, or a file in the form that most MCP clients share."""
 
 import os
 import re

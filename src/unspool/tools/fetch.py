@@ -1,4 +1,4 @@
-"""Fetches pages for the browser: from hosts that are allowed, from addresses that were checked, within limits."""
+"""Fetches pages for the browser, from allowed hosts and checked addresses, within limits."""
 
 import asyncio
 import errno

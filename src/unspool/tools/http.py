@@ -1,4 +1,4 @@
-"""The HTTP client for MCP: bounded replies and, for servers that a request names, public addresses alone."""
+"""The HTTP client for MCP, with bounded replies, and only public addresses for servers that a request names."""
 
 import ssl
 from collections.abc import AsyncIterator, Mapping

@@ -1,4 +1,4 @@
-"""MCP over the standard streams of a child process: bounded environment and lines, ended by its process group.
+"""MCP over the standard streams of a child process, with limits on its environment and lines.
 
 The SDK's own transport of this kind keeps a line of any length in memory and gives the child its default environment.
 """

@@ -1,4 +1,4 @@
-"""Where an MCP server is: at an address, or in a program that is started."""
+"""Targets: an MCP server is at an address, or is a program to start."""
 
 from collections.abc import Mapping
 from typing import Literal

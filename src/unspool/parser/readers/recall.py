@@ -7,7 +7,7 @@ have other effects: keys are recorded, since none may be repeated, and numbers m
 limited number in all; then all are forgotten.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...regex import Prefix, Regex
 from .strings import SHORT
@@ -20,45 +20,24 @@ _NUMBER = Prefix(r"[-+.0-9eE]*+")
 _OPEN_NUMBER = Regex(r"[-+.0-9eE]+\Z")
 
 
-class Deeds(NamedTuple):
-    """The effects of a piece of text, other than leading from one spot to another.
+# Plain tuples: a `NamedTuple` is unpacked through an iterator, which takes several times as long.
+Deeds = tuple[str, bool, str, str, bool, int | None, int, tuple[frozenset[int], ...], str | None]
+"""The effects of a piece of text, other than leading from one spot to another:
 
-    Attributes:
-        digits: the part of it that belongs to the open number; ``number_ends``: the number ends there.
-        number: the beginning of a number that stays open.
-        key_part: the part of it that belongs to the open key; ``key_ends``: the key ends there.
-        known: the hash of a complete key in it, which belongs to the innermost object once ``left`` objects have
-        ended.
-        left: how many open objects end.
-        objects: for each object that begins and stays open, outermost first: the hashes of its keys.
-        key: the beginning of a key that stays open.
-    """
+1. the part of it that belongs to the open number;
+2. whether the number ends there;
+3. the beginning of a number that stays open;
+4. the part of it that belongs to the open key;
+5. whether the key ends there;
+6. the hash of a complete key in it, which belongs to the innermost object once the objects of 7 have ended;
+7. how many open objects end;
+8. for each object that begins and stays open, outermost first: the hashes of its keys;
+9. the beginning of a key that stays open.
+"""
 
-    digits: str
-    number_ends: bool
-    number: str
-    key_part: str
-    key_ends: bool
-    known: int | None
-    left: int
-    objects: tuple[frozenset[int], ...]
-    key: str | None
-
-
-class Step(NamedTuple):
-    """The effect of a piece of text.
-
-    Attributes:
-        to: the spot that it leads to.
-        fragment: the part of it that is read.
-        rest: the part that is not read: the beginning of a word.
-        deeds: its other effects.
-    """
-
-    to: "Spot"
-    fragment: str
-    rest: str
-    deeds: Deeds | None
+Step = tuple["Spot", str, str, Deeds | None]
+"""The effect of a piece of text: the spot that it leads to, the part of it that is read, the part that is not (the
+beginning of a word), and its other effects."""
 
 
 class Spot(dict[str, Step]):
@@ -110,7 +89,7 @@ class Memory:
         if self._steps >= _MOST_STEPS:
             self._forget()
         self._steps += 1
-        at[text] = Step(to, text[:end], text[end:], None if deeds == _NOTHING else deeds)
+        at[text] = to, text[:end], text[end:], None if deeds == _NOTHING else deeds
 
     def _forget(self) -> None:
         # Readers, also in other threads, may still be at these spots; once emptied, they contain nothing.
@@ -121,7 +100,7 @@ class Memory:
 
 
 memory: Final = Memory()
-_NOTHING: Final = Deeds("", False, "", "", False, None, 0, (), None)
+_NOTHING: Final[Deeds] = "", False, "", "", False, None, 0, (), None
 
 
 def _deeds(at: Spot, text: str, to: Spot) -> Deeds | None:
@@ -166,4 +145,4 @@ def _deeds(at: Spot, text: str, to: Spot) -> Deeds | None:
     if to.mode == NUMBER and (at.mode != NUMBER or number_ends):
         opened = _OPEN_NUMBER.search(text)
         number = "" if opened is None else opened.group()
-    return Deeds(digits, number_ends, number, key_part, key_ends, known, left, tuple(map(frozenset, objects)), key)
+    return digits, number_ends, number, key_part, key_ends, known, left, tuple(map(frozenset, objects)), key

@@ -1,4 +1,4 @@
-"""Traces: chat completions whose answer says how it came about; what the page shows."""
+"""Traces, for the page: chat completions whose answers explain how they were parsed."""
 
 from collections.abc import Collection
 

@@ -1,4 +1,4 @@
-"""Where the model's Python code runs: never in the server's process, without files, without network, within limits.
+"""The sandboxes for the model's Python code: outside of the server's process, without files or network, limited.
 
 A `Sandbox` says how an interpreter is started, and `Interpreter` runs cells in it; one interpreter serves one response.
 """

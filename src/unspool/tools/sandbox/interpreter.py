@@ -1,4 +1,4 @@
-"""An interpreter in a child process, which gets one cell of code after another, whatever the child is."""
+"""Runs an interpreter of any sandbox in a child process, and sends it one cell of code after another."""
 
 import asyncio
 import os
