@@ -20,9 +20,9 @@ __all__ = ["SAMPLE", "files_detected", "first_detected"]
 SAMPLE: Final = 64
 """Rows of a stream that are waited for before its dialect is decided."""
 _FILES: Final = 8
-"""Files whose first blocks are looked at, at most; of more files, some from everywhere among them."""
+"""How many files are sampled; if there are more, they are chosen evenly."""
 _MODELS: Final = 8
-"""Models without a known dialect whose outputs are looked at."""
+"""For how many models without a known dialect outputs are sampled."""
 _Reading = tuple[str, str, list[tuple[str, ...]]]
 _RIVAL: Final = 0.9
 """The part of the best score from which on another dialect reads the outputs as well."""

@@ -113,7 +113,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         dialect: a name, the path of a ``.toml`` file, a `Dialect`, or ``auto``: by each row's model or templates, else
             by what a sample of the outputs shows.
-        columns: what is where.
+        columns: the names of the columns.
         tools, tool_choice, prompt, stage, finish_reason: of rows that have none of their own.
         policy: how outputs are read.
         tokenizer: a ``tokenizers.Tokenizer``, or the path of its file or folder; needed for ids.
@@ -174,7 +174,8 @@ class Reader:
 
         Args:
             row: values by column; ``None`` counts as missing.
-            number: its place among all rows. Ids of calls that carry none are made of it: they are always the same.
+            number: its index among all rows, from which missing ids of calls are made, so that they are always the
+            same.
             columns: other ones than those of the reading.
 
         Raises:
@@ -215,7 +216,7 @@ class Reader:
                 message = parser.message
         except (ValueError, TypeError) as error:
             raise RowError(_named(str(error), columns)) from None
-        except Exception as error:  # whatever one row does to a tokenizer or to the parser, the others go on
+        except Exception as error:  # whatever one row does to the tokenizer or the parser, the others go on
             raise RowError(f"{type(error).__name__}: {error}") from error
         return _record(message, counts, tools.validators)
 
@@ -260,7 +261,7 @@ class Reader:
         return row.get(columns.model) or self.reading.model
 
     def output(self, row: Mapping[str, Any], columns: Columns) -> str | None:
-        """The output of a row, as a text; ``None`` where it cannot be read."""
+        """The output of a row as text; ``None`` if it cannot be read."""
         ids = row.get(columns.token_ids) if self._tokenizer is not None else None
         if ids is None:
             text = row.get(columns.text)

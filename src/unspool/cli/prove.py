@@ -67,7 +67,7 @@ def read_template(argument: str, path: str, named: str, name: str | None) -> tup
 
 
 def read_tokenizer_file(argument: str, checkpoint: Checkpoint) -> Any:
-    """The checkpoint's tokenizer; ``None`` where it has none, or the package that reads it is not installed."""
+    """The checkpoint's tokenizer; ``None`` if it has none, or the package that reads it is not installed."""
     if checkpoint.tokenizer is None:
         return None
     try:
@@ -122,7 +122,7 @@ def prove(dialect: Dialect, template: str, special: dict[str, str]) -> list[Case
 
 
 def tell(dialect: Dialect, proof: list[Case], *, table: bool, origin: str = "") -> None:
-    """Say on standard error, in one line, what was proven; with ``table`` case by case."""
+    """Report on standard error, in one line, what was proven; with ``table``, case by case."""
     if table and proof:
         print(proof_table(proof), file=sys.stderr)
     if proof:

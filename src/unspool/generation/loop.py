@@ -120,7 +120,7 @@ class Loop:
         return ServerCallStart(index, id, served.tool.original, served.tool.server, served.form, asks, called=called)
 
     def _unique(self, id: str, index: int) -> str:
-        """Models that count their calls begin anew in each round."""
+        """Make the id of a call unique: models that number their calls start again in each round."""
         id = self._ids[index] = id if id not in self._known else f"{id}-{index}"
         self._known.add(id)
         return id
@@ -259,7 +259,7 @@ class Loop:
         except TimeoutError:
             text = f"The tool did not answer within {self._seconds_left:.3g} s, the time that was left for tools."
             result = ToolResult(text=text, error=True)
-        except Exception:  # of a tool server of somebody else's, which may fail in any way
+        except Exception:  # an external tool server may fail in any way
             log.exception("%s: the tool %s of %s failed", self._name, served.tool.original, served.tool.server)
             result = ToolResult(text="The tool failed.", error=True)
         if len(result.text) > self._characters_left:
@@ -320,7 +320,7 @@ class Loop:
     async def _next(
         self, prepared: Prepared, written: Written, results: dict[int, ToolResult], most: int | None
     ) -> Prepared:
-        """The next round: the prompt and what was written, and the results after it."""
+        """Prepare the next round: the prompt, what the model wrote, and the results."""
         request, message = prepared.request, written.message
         answer = {k: v for k, v in message.to_openai().items() if v is not None or k == "content"}
         round_results = [result_of(call.id, call.name, results[call.index].text) for call in message.tool_calls]
@@ -358,7 +358,7 @@ class Loop:
 
 
 def _lower(limit: _N, bound: _N | None) -> _N:
-    """The server's limit, or the request's where that is lower."""
+    """The server's limit, or the request's if it is lower."""
     return limit if bound is None else min(limit, bound)
 
 

@@ -59,7 +59,7 @@ def _answer(template: jinja2.Template, variables: dict[str, Any], job: dict[str,
         return {"error": "the template recurses without end"}
     except jinja2.exceptions.SecurityError as error:
         return {"error": f"the sandbox refuses the template: {error}", "limit": True}
-    except Exception as error:  # a template is a program of somebody else's: it may fail in any way
+    except Exception as error:  # a template is an untrusted program, which may fail in any way
         return {"error": f"{type(error).__name__}: {error}"[:500]}
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)

@@ -14,6 +14,6 @@ def limit(**most: int) -> None:
         import resource
 
         for name, value in most.items():
-            # A stricter limit that is already there stays, as on systems that refuse one of them.
+            # A stricter existing limit stays, also on systems that refuse one of these.
             with contextlib.suppress(ValueError, OSError):
                 resource.setrlimit(getattr(resource, name), (value, value))

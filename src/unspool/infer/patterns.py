@@ -23,7 +23,7 @@ class Captured(NamedTuple):
 
 
 class Either(NamedTuple):
-    """One of several sequences; ``optional`` where none does as well."""
+    """One of several sequences; ``optional`` if it may be missing."""
 
     choices: tuple[tuple["Part", ...], ...]
     optional: bool = False
@@ -156,7 +156,7 @@ class _Reader:
         return Either(choices, bool(quantifier))
 
     def closed(self, start: int) -> int:
-        """Where a group ends whose content begins at ``start``; what it holds does not matter."""
+        """The end of a group whose content begins at ``start``, whatever it contains."""
         depth, i, listed = 1, start, False
         while i < len(self.pattern):
             c = self.pattern[i]

@@ -1,7 +1,7 @@
 """The text that a template writes between two answers, found by rendering.
 
-The template renders the conversation with a stand-in for the last answer, whose last text is a word that nothing else
-holds; see `unspool.bridge`.
+The template renders the conversation with a placeholder for the last answer, which ends in a unique word; see
+`unspool.bridge`.
 """
 
 import json
@@ -45,7 +45,7 @@ class Style(NamedTuple):
 
     Attributes:
         objects: whether arguments are objects, else JSON text.
-        nothing: what stands for no content beside calls.
+        nothing: the value for missing content beside calls.
         parts: whether reasoning is a part of the content, else a key of the message.
     """
 
@@ -194,7 +194,7 @@ class Format:
 
         Raises:
             TemplateError: the template refuses them.
-            DialectError: the template does not write the answer behind its prompt, and the dialect cannot either.
+            DialectError: the template does not write the answer after its prompt, and the dialect cannot either.
         """
         prompt = self.template.render(asked, tools, generate=True)
         whole = self.template.render([*asked, answer], tools, generate=False)

@@ -18,7 +18,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Refused(Exception):
-    """An address that may not be connected to; the text says why."""
+    """An address to which no connection is allowed; the message says why."""
 
 
 def is_public(address: str) -> bool:

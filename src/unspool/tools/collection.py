@@ -16,7 +16,7 @@ from .config import read_config, read_list
 __all__ = ["Listing", "Tools", "ToolsSession"]
 
 _REST: Final = 10.0
-"""Seconds for which a server that failed to list its tools is not asked again."""
+"""How long a server that failed to list its tools is not asked again, in seconds."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 """Names of tools that every dialect can write."""
 
@@ -154,7 +154,7 @@ class Tools:
         return msgspec.structs.replace(tool, approval=True) if needed else tool
 
     def _report(self, failures: dict[str, str]) -> None:
-        """Log what is down, once until it changes."""
+        """Log which servers are down, once until that changes."""
         for label, text in failures.items():
             if self._failed.get(label) != text:
                 self._failed[label] = text

@@ -1,6 +1,7 @@
 """The sandboxes for the model's Python code: outside of the server's process, without files or network, limited.
 
-A `Sandbox` says how an interpreter is started, and `Interpreter` runs cells in it; one interpreter serves one response.
+A `Sandbox` defines how an interpreter is started, and `Interpreter` runs cells in it. Each response has its own
+interpreter.
 """
 
 import importlib.util
@@ -110,7 +111,7 @@ class Wasi:
     """A CPython for WebAssembly in wasmtime; `prepare` compiles it once.
 
     Args:
-        folder: where the compiled interpreter lies; by default in the user's cache.
+        folder: the folder of the compiled interpreter; by default in the user's cache.
     """
 
     description = "CPython with its standard library."
