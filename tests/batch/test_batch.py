@@ -279,7 +279,7 @@ def test_of_a_run_with_workers_nothing_is_left_when_one_is_killed(killed: str, t
         os.kill(process.pid if killed == "parent" else workers[0], signal.SIGKILL)
         said = process.communicate(timeout=60)[1]
     assert process.returncode == (-signal.SIGKILL if killed == "parent" else 1)
-    assert killed == "parent" or b"a worker ended" in said
+    assert killed == "parent" or b"a worker died" in said
     until = time.monotonic() + 30
     while any(_alive(p) for p in [*children, *workers]):
         assert time.monotonic() < until
