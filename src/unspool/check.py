@@ -71,11 +71,12 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     Every raw text must mean its example's message, and every promise of `unspool.promises` must hold, as for the
     shipped dialects. A dialect with calls needs an example with one.
     """
-    from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES, Case  # loading does not need the grammar
+    # Loading does not need the grammar.
+    from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES, Case, at_content
 
     found = [*_problems(dialect), *_foreign_ids(dialect)]
     found += [*_closed_by_openings(dialect), *_closed_alike(dialect), *_closed_as_opened(dialect)]
-    found += [*_unlike_their_block(dialect), *_ended_inside(dialect)]
+    found += [*_unlike_their_block(dialect), *_ended_inside(dialect), *_opened_by_the_start(dialect)]
     found += [*_closed_inside_calls(dialect), *_begun_alike(dialect), *_closed_like_names(dialect)]
     if dialect.call and not any(example.tool_calls for example in dialect.examples):
         found.append(Problem("examples", "none contains a call, though the file has `call`: add one with `tool_calls`"))
@@ -87,8 +88,10 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
             case = Case(dialect, j, raw, example, tools)
             for promise in (*RAW_PROMISES, *(WRITTEN_PROMISES if j == 0 else ())):
                 found += _kept(f"examples[{i}].raw[{j}]", partial(promise, case))
-    for general in DIALECT_PROMISES:
-        found += _kept("file", partial(general, dialect))
+    # The stage is the prompt's: a dialect that begins with reasoning is also asked for what begins with content.
+    for begun in dict.fromkeys((dialect, at_content(dialect))):
+        for general in DIALECT_PROMISES:
+            found += _kept("file", partial(general, begun))
     if found:
         found[0] = msgspec.structs.replace(found[0], why=tuple(rules(dialect)))
     return found
@@ -184,7 +187,8 @@ def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
 def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
     """Nested parts with the same closing: if one closing is missing, nothing shows which one it is.
 
-    Where frames open with a `start`, calls are frames too: none contains another, and all may close alike.
+    Reasoning does not contain calls: it may close as they do, if a letter or digit is in it, but not with the end of
+    what they close with. Where frames open with a `start`, calls are frames too: all may close alike.
     """
     nested = (("argument", "item"), ("call",), ("calls",), () if _starts_frames(dialect) else ("reasoning",))
     seen: list[tuple[str, str, str]] = []
@@ -192,13 +196,17 @@ def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
         found = [(key, t, _solid(_end(t))) for key in keys for t in getattr(dialect, key) if _end(t)]
         for key, t, closing in found:
             for inner, text, known in seen:
-                if _alike(closing, known):
+                shared = key == "reasoning" and inner in ("call", "calls") and closing == known and _worded(closing)
+                if _alike(closing, known) and not shared:
                     what = f"{t.text!r} closes as {text!r} of `{inner}` does, with {min(closing, known, key=len)!r}"
                     why = "if one of them is missing, they cannot be told apart: let them differ"
                     yield Problem(key, f"{what}: {why}")
             if key != "reasoning" and not closing.strip(",;"):
                 what = f"{t.text!r} closes with {_end(t)!r}, which may also separate two parts"
                 yield Problem(key, f"{what}: write a closing that is more than commas and semicolons")
+            elif key == "calls" and closing[0] in ",;":
+                what = f"{t.text!r} closes with {_end(t)!r}, which begins as what may separate two calls"
+                yield Problem(key, f"{what}: write a closing that begins with neither a comma nor a semicolon")
         seen += [(key, t.text, closing) for key, t, closing in found]
 
 
@@ -214,6 +222,17 @@ def _closed_inside_calls(dialect: Dialect) -> Iterator[Problem]:
             if any(closing in m for m in markers) and not _alike(closing, _solid(_end(u))):
                 what = f"{t.text!r} closes with {t.closing.strip()!r}, which {u.text!r} of `{key}` contains"
                 yield Problem("reasoning", f"{what}: where reasoning mentions a call, it would end: let them differ")
+
+
+def _opened_by_the_start(dialect: Dialect) -> Iterator[Problem]:
+    """Reasoning whose whole opening the end of a ``start`` has: nothing would be left to tell where it begins."""
+    for t in dialect.reasoning[:1]:
+        for start in dialect.start if t.opening.strip() else ():
+            if not unstarted(t.opening, (start,)).strip():
+                what = f"{start!r} ends with {t.opening.strip()!r}, with which {t.text!r} of `reasoning` opens"
+                yield Problem(
+                    "start", f'{what}: leave it out of `start`; if prompts open it, stage = "reasoning" says so'
+                )
 
 
 def _closed_like_names(dialect: Dialect) -> Iterator[Problem]:
@@ -260,7 +279,11 @@ def _end(t: Template) -> str:
 
 def _alike(a: str, b: str) -> bool:
     """Whether two closings are equal, or one ends with the other, a marker with a letter or digit."""
-    return a == b or any(x.endswith(y) and any(c.isalnum() for c in y) for x, y in ((a, b), (b, a)))
+    return a == b or any(x.endswith(y) and _worded(y) for x, y in ((a, b), (b, a)))
+
+
+def _worded(text: str) -> bool:
+    return any(c.isalnum() for c in text)
 
 
 def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
@@ -299,7 +322,8 @@ def _closed_as_opened(dialect: Dialect) -> Iterator[Problem]:
             elif shared:
                 both = opening + closing[shared:]
                 what = f"{t.text!r} opens with {opening!r} and closes with {closing!r}, so that {both!r} contains both"
-                yield Problem(key, f"{what}: let the closing begin with what the opening does not end with")
+                why = "where a prompt leaves open how the output begins, it may be either"
+                yield Problem(key, f"{what}: {why}: let the closing begin with what the opening does not end with")
     for field, keys in (("key", ("argument", "item")), ("name", ("call", "calls"))):
         parts = [(key, t) for key in keys for t in getattr(dialect, key)]
         openings = [u for _, u in parts if not literal(u.head).endswith("<")]
@@ -365,9 +389,25 @@ def _written(
             yield what, (f"hint: a message is written without its `end`: list the text without {end!r} first",)
         elif _solid(written) == _solid(raw):
             at = next(i for i, (a, b) in enumerate(zip(written + "\0", raw + "\0", strict=False)) if a != b)
-            why = "outer white space of the templates, and `separator`, say what is written between two parts"
+            why = _separated(dialect, tools, example, at) or (
+                "outer white space of the templates, and `separator`, say what is written between two parts"
+            )
             yield what, (f"hint: only white space differs, after {raw[max(at - 12, 0) : at]!r}: {why}",)
         elif understood:
             yield what, ("hint: either is read as the message: if the model may write both, list the one got first",)
         else:
             yield what, ()
+
+
+def _separated(dialect: Dialect, tools: list[dict[str, Any]], example: Example, at: int) -> str:
+    """The separator with which an example would be written as its first text, whose white space at ``at`` is another;
+    empty where none would do."""
+    raw = example.raw[0]
+    begin = len(raw[:at].rstrip())
+    space = raw[begin : len(raw) - len(raw[begin:].lstrip())]
+    for key in ("calls", "arguments"):
+        separator = msgspec.structs.replace(dialect.separator, **{key: getattr(dialect.separator, key).strip() + space})
+        mended = msgspec.structs.replace(dialect, separator=separator)
+        if render(example_message(example), mended, tools=tools, stage=example.stage) == raw:
+            return f"write separator.{key} = {getattr(separator, key)!r}"
+    return ""

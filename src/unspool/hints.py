@@ -35,6 +35,7 @@ def explained(dialect: Dialect, raw: str, got: Message, events: Sequence[Event],
         events: the events that it was read as.
         example: the message that it should mean.
     """
+    yield from _escape_hint(got, example)
     yield from _end_hint(dialect, raw)
     yield from _begun_hint(dialect, raw, got, example)
     yield from _edge_hints(dialect, got, example)
@@ -131,6 +132,13 @@ def rules(dialect: Dialect) -> Iterator[str]:
         ]
         if inside and not end.isspace():
             yield f"hint: the `end` string {end!r} occurs in `{inside[0]}` too, where it ends nothing but that part"
+
+
+def _escape_hint(got: Message, example: Example) -> Iterator[str]:
+    """A line break that was written as in other languages, in a string of TOML that has no escapes."""
+    if r"\n" in got.reasoning + got.content and r"\n" not in example.reasoning + example.content:
+        why = "the text has a backslash and an n where a line break is meant: single quotes have no escapes in TOML"
+        yield f"hint: {why}: write it between double quotes, or real line breaks between three single ones"
 
 
 def _end_hint(dialect: Dialect, raw: str) -> Iterator[str]:

@@ -301,7 +301,7 @@ def test_random_conversations_are_those_of_transformers_until_the_template_rewri
     source: Source, templates: dict[str, Path]
 ) -> None:
     turns = 0
-    for walk in _walks(source, templates, 30):
+    for walk in _walks(source, templates, 12):
         conversation = walk.conversation
         for _ in range(walk.rng.randint(1, 6)):
             made = walk.answer()
@@ -330,12 +330,12 @@ def test_random_conversations_are_those_of_transformers_until_the_template_rewri
             assert walk.decode() == whole
             if walk.kind == "bytes":
                 assert conversation.ids.tolist() == walk.encode(whole)
-    assert turns > 5
+    assert turns > 2
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s.dialect}-{s.file}")
 def test_whatever_is_generated_and_said_ids_only_grow(source: Source, templates: dict[str, Path]) -> None:
-    for walk in _walks(source, templates, 30):
+    for walk in _walks(source, templates, 12):
         conversation, size = walk.conversation, walk.tokenizer.get_vocab_size()
         special = sorted(walk.tokenizer.get_added_tokens_decoder())
         spelled = "".join(walk.tokenizer.get_added_tokens_decoder()[i].content for i in special)

@@ -450,6 +450,8 @@ class _Loader:
                 why = f"{t.text!r} begins with white space, and no marker of `calls` comes before it"
                 moved = d.calls[0].text.replace("{", f"{t.lead}{{", 1)
                 raise self.fail("call", f"{why}: write it into `calls`, as in {moved!r}, and into `separator.calls`")
+        if d.stage is Stage.REASONING and not d.reasoning:
+            raise self.fail("stage", "is 'reasoning', but the file has no `reasoning`: write it, or leave `stage` out")
         first = [(key, t, t.opening) for key in ("reasoning", "content", "calls") for t in getattr(d, key)[:1]]
         first += [("call", t, literal(t.head)) for t in d.call[:1] if not d.calls[0].opening]
         seen: dict[str, str] = {}

@@ -513,7 +513,8 @@ def _recover(parts: _Parts) -> Scan:
     inside = all(b.marked for b in blocks)  # a fence in a marked block also belongs to its call
     closings = [
         *(Closing(CALL_END, f.suffix) for f in forms if f.suffix and (f.marked or (inside and f.suffix.weight > 1))),
-        *(Closing(CALL_END, f.suffix) for f in forms if f.suffix and any(c.isalnum() for c in f.suffix.first)),
+        *(Closing(CALL_END, f.suffix) for f in forms if any(c.isalnum() for c in f.suffix.first)),
+        *(Closing(CALL_END, f.suffix) for f in forms if f.suffix.first and f.suffix.last_name >= 0),
         *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if any(c.isalnum() for c in b.suffix.first)),
         *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if b.suffix.weight > 1),
     ]
@@ -530,17 +531,21 @@ def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
     def closings(*patterns: Pattern) -> list[Stray]:
         return [Stray(t, False, []) for p in patterns for t in tags(p) if text(t) not in known]
 
-    plain = _distinct(closings(*(o.pattern for o in (*parts.reasoning_ends, *parts.frame_ends))))
     pairs = [
         *((b.prefix, b.suffix) for b in parts.blocks),
         *((f.opening.head(), f.suffix) for f in parts.forms),
     ]
+    called = {text(t) for _, suffix in pairs for t in tags(suffix)}
+    thoughts = closings(*(o.pattern for o in parts.reasoning_ends))
+    others = [*thoughts, *closings(*(o.pattern for o in parts.frame_ends))]
+    # Where calls are text, so is what closes reasoning and may close one of them.
+    plain = _distinct([s for s in others if s not in thoughts or text(s.pattern) not in called])
     openings: list[Stray] = []
     for head, suffix in pairs:
         first = tags(head)[:1]
         if first and text(head).startswith(text(first[0])):
             openings += [Stray(p, True, [suffix, *tags(suffix)]) for p in (head, *first)]
-    return _distinct([*openings, *plain, *closings(*(suffix for _, suffix in pairs))]), plain
+    return _distinct([*openings, *others, *closings(*(suffix for _, suffix in pairs))]), plain
 
 
 def _distinct(strays: list[Stray]) -> list[Stray]:

@@ -52,6 +52,8 @@ class Blocks(Steps):
         r = self._next_call(j)
         if r >= 0:
             return True
+        if r == MORE and not tape.final:  # a call may begin with what closes one
+            return False
         more = r == MORE
         for suffix in plan.calls.suffixes:
             r = look.stands(suffix, j)
@@ -73,8 +75,12 @@ class Blocks(Steps):
         if opens == MORE:
             return False
         if opens:
+            separated = tape.buf[i:j].strip()
             tape.move(j)
-            ledger.markup(tape.here)
+            if separated:
+                self._framing(tape.here)
+            else:
+                ledger.markup(tape.here)
         if within is not None:
             part = len(tape.buf) if more else self._look.progress(within.suffix, j)
             if not opens and part == j and not ledger.paused:

@@ -250,7 +250,7 @@ class Prose(Steps):
                     return MORE
                 maybe.append(None if match is None else match.fields.get("name"))
                 first = o.pattern.first
-                marked = match is not None and o.marked and not first.isalnum()
+                marked = isinstance(o, Opening) and match is not None and o.marked and self._tells(o)
                 cut = cut or (marked and self._tape.buf.startswith(first, p))
         if weak is not None and all(name == weak[1].fields.get("name") for name in maybe) and not look.quoted(p):
             return self._begin_call(weak[0], p, weak[1])
@@ -349,6 +349,16 @@ class Prose(Steps):
         self._at.go(State.TEXT)
         return True
 
+    def _tells(self, o: Opening) -> bool:
+        """Whether what an opening has before its first field is a marker by itself: no word alone (``function``), and
+        no sign (``[``), unless the file says that it counts anywhere."""
+        first = o.pattern.first
+        if first.isalnum():
+            return False
+        head = "".join(a.text for a in o.pattern.head().atoms)
+        listed = self._plan.dialect.anywhere
+        return any(map(str.isalnum, head)) or any(a.startswith(first) or first.startswith(a) for a in listed)
+
     def _drop_at(self, p: int) -> int:
         """Drop a marker at ``p`` that opens or closes nothing: its end, `NO` or `MORE`."""
         end, opens = self._look.stray(p)
@@ -370,9 +380,8 @@ class Prose(Steps):
         """
         tape, look = self._tape, self._look
         buf = tape.buf
-        # A word alone (``function``) is not a marker.
         calls = (o for o in scan.markers if isinstance(o, Opening) and o.kind == CALL)
-        marked = [o for o in calls if o.marked and not o.pattern.first.isalnum()]
+        marked = [o for o in calls if o.marked and self._tells(o)]
         found = [(o, o.pattern.first) for o in marked if buf.startswith(o.pattern.first, p)]
         here = [o for o, first in found if not look.spelled(first, p, p + len(first))]
         pairs = [(o.block, o.form) for o in here if o.block and o.form]

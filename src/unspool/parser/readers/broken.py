@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from ...dialect.markers import CALL, Opening
+from ...dialect.markers import CALL, CALL_END, Opening
 from ...dialect.patterns import MORE, NO
 from ...dialect.syntax import Syntax
 from ...regex import Regex
@@ -191,6 +191,10 @@ class BrokenReader:
         for o in openings.look.plan.calls.recover.markers:
             if isinstance(o, Opening) and o.kind == CALL:
                 r = openings.match(o, i, edge=False).end
+            elif o.kind == CALL_END and o.pattern.last_name >= 0:  # a closing that repeats the name is the call's own
+                fields: dict[str, str] = {}
+                r = openings.look.stands(o.pattern, i, fields)
+                r = NO if r >= 0 and fields["name"] != self._call.name else r
             else:
                 r = openings.look.marker(o, i)
             if r >= 0:

@@ -319,7 +319,7 @@ class MarkupReader:
         buf = tape.buf
         i = tape.i
         n = len(buf)
-        if plan.arguments.items and value.kind is not Kind.STRING:
+        if plan.arguments.items and value.kind not in (Kind.STRING, Kind.NULLABLE):
             r = self._nested(value)
             if r != NO:
                 return r == 1
