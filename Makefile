@@ -26,7 +26,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage coverage-core lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts bench-ray llama processes agui agui-browser rollouts trainers ray free-threaded bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
+.PHONY: help quick test pythons kills coverage coverage-core lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts bench-ray llama processes agui agui-browser rollouts trainers ray free-threaded bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -45,6 +45,9 @@ quick: $(STAMP) ## run a sample of the tests, in less than a minute; ARGS="..." 
 
 test: $(STAMP) ## run all tests; ARGS="..." goes to pytest
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+pythons: ## run the core's tests under each Python from 3.11 on that is found, pyenv's too; PYTHONS="PATH..." names more
+	$(PYTHON) -m tests.pythons $(VENV) $(ARGS)
 
 coverage: $(STAMP) ## the same with coverage of the library, which has to stay above 95 % (slow)
 	$(BIN)/python -m pytest -n 2 --cov --cov-fail-under=95 $(ARGS)
@@ -223,6 +226,9 @@ image: $(STAMP) ## build the container's image and run it, as root (installs bui
 	command -v buildah && command -v debootstrap || \
 		apt-get install --yes --quiet --no-install-recommends buildah debootstrap
 	$(BIN)/python -m pytest -m image tests/test_deploy.py $(ARGS)
+
+kills: $(STAMP) ## runs of unspool batch, killed at random a hundred times: nothing twice, nothing lost (minutes)
+	$(BIN)/python -m tests.batch.kills $(ARGS)
 
 ray: $(RAY)/.installed ## batches on a real Ray on this machine, one of its workers killed
 	$(RAY)/bin/python -m pytest -m ray tests/batch $(ARGS)

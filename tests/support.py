@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-import msgspec
-
 import unspool
 from unspool import ContentDelta, Dialect, Event, Message, ReasoningDelta, Stage, promises
 from unspool.dialect.file import Example, example_tools, parse_dialect
@@ -14,6 +12,7 @@ from unspool.dialect.plan import compile_plan, marked
 from unspool.dialect.registry import find_base
 from unspool.promises import (
     Case,
+    at_content,
     chunkings,
     closings,
     empty,
@@ -63,16 +62,6 @@ __all__ = [
     "tools_of",
     "values",
 ]
-
-
-def at_content(dialect: Dialect) -> Dialect:
-    """A dialect whose output begins with content, as tests of parts presume; its examples begin where they did."""
-    if dialect.stage is not Stage.REASONING:
-        return dialect
-    examples = tuple(msgspec.structs.replace(e, stage=e.stage or dialect.stage) for e in dialect.examples)
-    begun = msgspec.structs.replace(dialect, stage=Stage.CONTENT)
-    vars(begun)["examples"] = examples  # instead of what the property reads from the file
-    return begun
 
 
 DIALECTS: list[Dialect] = [at_content(d) for d in unspool.list_dialects()]

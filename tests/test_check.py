@@ -309,13 +309,31 @@ def test_a_closing_with_which_another_part_begins_is_refused(write: Any) -> None
     assert any(p.where == "reasoning" and "closes with '<tools>', with which" in p.what for p in found)
 
 
-def test_reasoning_that_closes_as_calls_do_is_refused(write: Any) -> None:
-    head = HEAD.replace("<think>{reasoning}</think>", "<think>{reasoning}</tools>").replace("]</tools>", "</tools>")
-    found = check_dialect(read_file(write(GOOD, head)))
-    assert any(
-        p.where == "reasoning" and "of `calls` does, with '</tools>': if one of them is missing" in p.what
-        for p in found
+def test_reasoning_may_close_as_calls_do_but_not_as_their_arguments(write: Any) -> None:
+    keys = """name = "mine"
+reasoning = "<|thought|>{reasoning}<|end|>"
+call = "<|call|>{name}<|args|>{arguments}<|end|>"
+"""
+    raw = '<|thought|>hm<|end|>Well.<|call|>f<|args|>{"a": 1}<|end|>'
+    example = f"[[examples]]\nraw = '{raw}'\nreasoning = 'hm'\ncontent = 'Well.'\n"
+    example += 'tool_calls = [{ name = "f", arguments = { a = 1 } }]\n'
+    dialect = read_file(write(example, keys))
+    assert check_dialect(dialect) == []
+    assert unspool.parse(raw, dialect, tools=[]).content == "Well." + raw.partition("Well.")[2], (
+        "its closing is text, too"
     )
+
+    keys = keys.replace("{arguments}<|end|>", "{arguments}<|done|>") + 'argument = "<{key}>{value}<|end|>"\n'
+    found = check_dialect(read_file(write('[[examples]]\nraw = "x"\ncontent = "x"\n', keys)))
+    assert any(p.where == "reasoning" and "of `argument` does, with '<|end|>'" in p.what for p in found)
+
+
+def test_a_start_that_has_the_whole_opening_of_a_part_is_refused(write: Any) -> None:
+    keys = 'name = "mine"\nstart = "<|bot|><think>\\n"\nreasoning = "<think>\\n{reasoning}</think>"\n'
+    example = '[[examples]]\nraw = "x"\ncontent = "x"\n'
+    found = check_dialect(read_file(write(example, keys)))
+    assert any(p.where == "start" and "leave it out of `start`; if prompts open it, stage" in p.what for p in found)
+    assert check_dialect(read_file(write(example, keys.replace("<|bot|><think>", "<|bot|>")))) == []
 
 
 @pytest.mark.parametrize(
@@ -330,6 +348,7 @@ def test_reasoning_that_closes_as_calls_do_is_refused(write: Any) -> None:
             "with '</x>'",
         ),
         ('calls = "tools:{calls};"\ncall = "<b>{name}|{arguments}</b>"', "calls", "may also separate two parts"),
+        ('calls = "tools:{calls};/"\ncall = "<b>{name}|{arguments}</b>"', "calls", "as what may separate two calls"),
         ('reasoning = "```think\\n{reasoning}\\n```"', "reasoning", "with which it opens too"),
         ('reasoning = "(x {reasoning} x)"', "reasoning", "so that '(x)' contains both"),
     ],
@@ -422,7 +441,12 @@ def test_a_closing_that_an_opening_reads_as_a_key_is_refused(write: Any) -> None
             HEAD,
             """raw = '<tools>[{"name": "f", "arguments": {}},{"name": "f", "arguments": {}}]</tools>'\n"""
             """tool_calls = [{ name = "f" }, { name = "f" }]""",
-            "hint: only white space differs, after",
+            ": write separator.calls = ','",
+        ),
+        (
+            HEAD,
+            r"""raw = '<think>a</think>\nok'""" + """\nreasoning = "a"\ncontent = "ok\"""",
+            "a line break is meant: single quotes have no escapes in TOML",
         ),
         (
             """name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = '<a k="{key}">{value}</a>'\n""",

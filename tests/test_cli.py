@@ -282,11 +282,11 @@ class Following:
         self.process.stdin.flush()
 
     def wait_for(self, text: str) -> str:
-        """What is shown until a text is; fails after ten seconds."""
+        """What is shown until a text is; fails after a minute."""
         assert self.process.stdout
         shown = b""
         while text.encode() not in shown:
-            ready, _, _ = select.select([self.process.stdout], [], [], 10)
+            ready, _, _ = select.select([self.process.stdout], [], [], 60)
             assert ready, f"{text!r} does not come; so far {shown!r}"
             shown += os.read(self.process.stdout.fileno(), 4096)
         return shown.decode()

@@ -51,7 +51,7 @@ def test_the_tokenizer_of_the_folder_reads_a_servers_ids() -> None:
     ("words", "error"),
     [
         (["--engine", URL], "--dialect: is required"),
-        (["--engine", URL, "--dialect", "hermes"], "--tokenizer: is required for a server at a URL"),
+        (["--engine", URL, "--dialect", "hermes"], "--tokenizer: is required for this engine"),
         (["--engine", URL, "--engine", "builtin", "--dialect", "hermes"], "--engine: can be repeated for URLs only"),
         (["--engine", URL, "--engine", URL, "--dialect", "hermes"], "is given twice"),
         (["--engine", URL, "--dialect", "hermes", "--engine-kind", "x"], "--engine: kind: 'x' is not one of vllm, sgl"),

@@ -175,7 +175,7 @@ def test_several_outputs_tell_more_than_one() -> None:
     (best, *_) = detect_dialect(output=[markup, "Hello.<|im_end|>"])
     assert (best.dialect, best.reason) == (
         "qwen3-coder",
-        "reads 1 call and 0 thoughts of 2 outputs, and writes 1 the same",
+        "reads 1 call and 0 thoughts of 2 outputs, and renders 1 unchanged",
     )
 
 

@@ -236,7 +236,7 @@ def test_in_a_block_of_calls_its_opening_is_not_written(dialect: Dialect) -> Non
     assert whole.endswith(rest)
     opening = dialect.calls[0].text.split("{call")[0].strip()
     for start in dialect.start:  # is in the prompt
-        opening = opening.removeprefix(start.strip())
+        opening = opening.removeprefix(start.strip()).strip()
     assert whole[: len(whole) - len(rest)].strip() == opening
 
 

@@ -28,7 +28,7 @@ def test_the_first_key_seals_and_all_open() -> None:
 
 @pytest.mark.parametrize("other", [Seal([NEW]).bound_to(b"other"), Seal([NEW]), Seal([OLD]).bound_to(b"key")])
 def test_another_api_key_or_another_key_opens_nothing(other: Seal) -> None:
-    with pytest.raises(SealError, match="not made by this server"):
+    with pytest.raises(SealError, match="made by another server or for another API key"):
         other.open(Seal([NEW]).bound_to(b"key").seal("a") or "")
 
 

@@ -299,10 +299,10 @@ def test_the_policy_for_spelled_markers_does_nothing_to_text() -> None:
 @pytest.mark.parametrize(**named(DIALECTS))
 def test_a_special_token_that_no_template_names_is_markup_in_text_and_data_in_arguments(dialect: Dialect) -> None:
     tokenizer = special(dialect.name)
-    content = write_content(dialect, f"a{FOREIGN}b {FOREIGN} c{FOREIGN}")
+    content = write_content(dialect, f"a{FOREIGN}b {FOREIGN} c{FOREIGN}d")
     for pieces in ways(encode(tokenizer, content)):
         message, events = feed(dialect.name, pieces, tokenizer, stage="content")
-        assert message.content.rstrip() == "ab  c"
+        assert message.content.rstrip() == "ab  cd"
         assert [e.text for e in events if isinstance(e, Markup)].count(FOREIGN) == 3
     if dialect.reasoning:
         thought = write_reasoning(dialect, f"a{FOREIGN}b") + write_content(dialect, "c")

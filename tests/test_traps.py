@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from unspool import ContentDelta, Dialect, Parser, Policy, ToolCallDelta, get_dialect
+from unspool import ContentDelta, Dialect, Parser, Policy, Stage, ToolCallDelta, get_dialect
 from unspool.dialect.plan import marked
 
 from .support import (
@@ -322,6 +322,10 @@ def test_a_header_without_a_name_is_text_with_a_notice(dialect: Dialect) -> None
         message, _ = run(dialect, chunks, tools=TOOLS)
         if message.tool_calls:  # another alternative takes the header's fixed word for the name, and breaks on the rest
             assert [(c.known, c.status) for c in message.tool_calls] == [(False, "invalid")], raw
+            continue
+        if message.reasoning:  # what closes calls closes reasoning, too, and shows that it was that
+            assert dialect.stage is Stage.UNDECIDED
+            assert "@@" in message.reasoning, raw
             continue
         assert "@@" in message.content, raw
         assert "call_without_name" in notices(message), raw

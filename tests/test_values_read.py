@@ -65,7 +65,7 @@ def test_keyword_names_are_argument_names_in_python_syntax(dialect: Dialect) -> 
 
 @pytest.mark.parametrize(**named(PYTHON))
 def test_positional_arguments_are_invalid_in_python_syntax(dialect: Dialect) -> None:
-    for arguments in ("'Paris'", "1, a='x'", "a='x', 2", "*args", "x"):
+    for arguments in ("'Paris'", "1, a='x'", "a='x', 2 ", "*args ", "no "):  # a space: no closing begins in them
         raw = write_calls(dialect, [("f", arguments), ("g", {"a": "y"})])
         for chunks in ways(raw):
             message, _ = run(dialect, chunks, tools=TOOLS)

@@ -1,4 +1,4 @@
-"""Checks of what callers pass, in the same words everywhere: the argument, what it is, and what is allowed."""
+"""Checks of arguments, whose errors have the same form everywhere: the argument, what it is, and what is allowed."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,17 +6,17 @@ from typing import Any, Final
 
 __all__ = ["check", "check_ids", "check_prompt", "described", "json_kind", "json_shown", "near", "wrong_type"]
 
-_SHOWN: Final = 60  # characters of a wrong value that an error repeats
-_LONGEST: Final = 100  # characters of a word that may be misspelt
+_SHOWN: Final = 60  # how many characters of a wrong value an error repeats
+_LONGEST: Final = 100  # the longest word, in characters, that gets a suggestion
 
 
 def described(value: object) -> str:
-    """A value's type, for an error."""
+    """Describe the type of a value, for an error."""
     return "None" if value is None else type(value).__name__
 
 
 def json_kind(value: object) -> str:
-    """JSON's name of a value's type; Python's, where JSON has none."""
+    """JSON's name for the type of a value, or Python's if JSON has none."""
     for kind, name in _JSON_KINDS:
         if isinstance(value, kind):
             return name
@@ -34,7 +34,7 @@ _JSON_KINDS: Final[tuple[tuple[Any, str], ...]] = (
 
 
 def json_shown(value: object) -> str:
-    """A wrong value of JSON, as far as an error repeats it."""
+    """A wrong JSON value, shortened for an error."""
     try:
         text = json.dumps(value)
     except (TypeError, ValueError, RecursionError):
@@ -43,7 +43,7 @@ def json_shown(value: object) -> str:
 
 
 def wrong_type(argument: str, value: object, allowed: str) -> TypeError:
-    """The error of an argument whose type is wrong."""
+    """Make the error for an argument of the wrong type."""
     return TypeError(f"{argument}: must be {allowed}, not {described(value)}")
 
 
@@ -80,7 +80,7 @@ def check_ids(argument: str, ids: Sequence[Any]) -> None:
         ValueError: one is negative.
     """
     if set(map(type, ids)) <= {int} and min(ids, default=0) >= 0:
-        return  # the rule; what follows looks at one after the other
+        return  # the usual case; the loop below checks one after the other
     for i, token in enumerate(ids):
         if not _is_id(token):
             raise wrong_type(f"{argument}[{i}]", token, "a token id, an integer")
@@ -94,10 +94,10 @@ def _is_id(value: object) -> bool:
 
 
 def near(word: str, known: Iterable[str], most: int = 1) -> str:
-    """A suggestion for a misspelt word, to be appended to an error; empty where nothing is close."""
-    if len(word) > _LONGEST:  # comparing takes a time that grows with its square
+    """A suggestion for a misspelt word, to append to an error; empty if nothing is close."""
+    if len(word) > _LONGEST:  # comparing takes quadratic time
         return ""
-    import difflib  # only where something is wrong
+    import difflib  # only needed for errors
 
     found = difflib.get_close_matches(word.lower(), list(known), n=most, cutoff=0.75)
     return f"; did you mean {' or '.join(found)}?" if found else ""

@@ -1,7 +1,7 @@
-"""The text that a chat template writes between two answers, found by a word that stands in for the answer's text.
+"""Finds the text that a chat template writes between two answers, by a word in place of the answer's text.
 
-What closes the answer, the new messages and the opening of the next answer follow that word. They are the bridge: it
-goes after what the model wrote, which stays as it is.
+That word is followed by the answer's closing, the new messages and the opening of the next answer. Together they are
+the bridge, which goes after what the model wrote and leaves that unchanged.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,15 +12,15 @@ from .errors import TemplateError
 __all__ = ["Bridge", "behind", "between"]
 
 _BEGINNINGS: Final = "<|[｜"
-"""The first characters of markers: two that begin alike differ after them."""
+"""The first characters of markers: markers that begin alike differ after these."""
 
 
 class Bridge(NamedTuple):
     """The text between two answers.
 
     Attributes:
-        closings: what ends the first answer, one after the other; none where the template writes nothing for it.
-        text: what follows, the next answer's opening included.
+        closings: the texts that end the first answer, in order; none if the template writes nothing.
+        text: the rest, the next answer's opening included.
     """
 
     closings: tuple[str, ...]
@@ -32,7 +32,7 @@ class Bridge(NamedTuple):
         return "".join(self.closings) + self.text
 
     def missing(self, written: str, ends: tuple[str, ...]) -> str:
-        """The text that still ends an answer; ``""`` where it ended by itself."""
+        """The text that an answer lacks at its end; ``""`` if it ended by itself."""
         for count in range(len(self.closings), 0, -1):
             if written.endswith("".join(self.closings[:count])):
                 return "".join(self.closings[count:])
@@ -51,17 +51,16 @@ def behind(word: str, text: str) -> str:
     return text[at + len(word) :]
 
 
-def between(tail: str, ends: Sequence[str], first: object, closed: Callable[[], str]) -> Bridge:
-    """The bridge in what comes after the word.
+def between(tail: str, ends: Sequence[str], limit: int, closed: Callable[[], str]) -> Bridge:
+    """Find the bridge in the text after the word.
 
     Args:
-        tail: that, in a conversation that goes on and ends with the next answer's opening.
+        tail: the text after the word, in a conversation that continues and ends with the next answer's opening.
         ends: texts that end answers, the longest first.
-        first: the content of the first new message; no end of the answer comes after it.
-        closed: what comes after the word in a conversation that ends with this answer; asked for where no end is
+        limit: where in it the content of the first new message begins, before which the answer ends; -1: unknown.
+        closed: returns the text after the word in a conversation that ends with this answer; called if no end is
             known.
     """
-    limit = tail.find(first) if isinstance(first, str) and first else -1
     found = [(at, -len(end), end) for end in ends if (at := tail.find(end)) >= 0 and (limit < 0 or at < limit)]
     if found:
         at, _, end = min(found)
@@ -71,7 +70,7 @@ def between(tail: str, ends: Sequence[str], first: object, closed: Callable[[], 
             at += len(end)
             end = next((e for e in ends if tail.startswith(e, at)), "")
         return Bridge(tuple(closings), tail[at:])
-    # No end is known: the answer ends where the template differs from what it writes after a last message.
+    # No end is known: the answer ends where the text differs from what the template writes after a last message.
     last = closed()
     same = next((i for i, (a, b) in enumerate(zip(tail, last, strict=False)) if a != b), min(len(tail), len(last)))
     if same < len(last):

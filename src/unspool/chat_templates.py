@@ -1,6 +1,6 @@
-"""Jinja as transformers has it for chat templates: its tag, its filters and its functions.
+"""Jinja with the tag, the filters and the functions that transformers adds for chat templates.
 
-Imports nothing of unspool: a process that renders the templates of strangers loads it by its path.
+It imports nothing from unspool, because a process that renders untrusted templates loads it by its path.
 """
 
 import json
@@ -35,7 +35,7 @@ def environment(
 
     Args:
         kind: the sandbox; the immutable one refuses templates that append to lists.
-        strftime_now: what the template asks for the time.
+        strftime_now: the function that tells templates the time.
     """
     env = kind(trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, _Generation])
     env.filters["tojson"] = tojson
@@ -53,7 +53,7 @@ def tojson(
     sort_keys: bool = False,
     default: Callable[[Any], Any] | None = None,
 ) -> str:
-    """Hugging Face's ``tojson``: no character is escaped for ASCII or HTML."""
+    """Hugging Face's ``tojson``, which escapes no character for ASCII or HTML."""
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys, default=default
     )

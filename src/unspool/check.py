@@ -1,4 +1,4 @@
-"""A dialect file against its own examples, and against what is promised of every dialect."""
+"""Checks a dialect file against its own examples, and against the promises of every dialect."""
 
 import json
 import re
@@ -25,13 +25,13 @@ from .renderer import render
 
 
 def load_dialect(path: str | PathLike[str]) -> Dialect:
-    """Load a dialect file; its examples must pass, each read whole and each first raw text written back.
+    """Load a dialect file and try its examples: each is read whole, and each first raw text is written back.
 
     Args:
         path: a TOML file. Its ``base`` may be any dialect that `get_dialect` knows.
 
     Raises:
-        DialectError: naming the file and the key with what is allowed, or the example with what was got and expected.
+        DialectError: names the file and the key with what is allowed, or the example with what it got and expected.
         TypeError: it is not a path.
     """
     check("path", path, (str, PathLike), "the path of a TOML file")
@@ -53,8 +53,8 @@ class Problem(msgspec.Struct, frozen=True):
 
     Attributes:
         where: the example or the raw text, such as ``examples[0].raw[1]``.
-        what: what was got and what is expected.
-        why: how the text was read, line by line; empty where that says nothing.
+        what: the difference between what was expected and what was got.
+        why: how the text was read, line by line; empty if that does not help.
     """
 
     where: str
@@ -66,16 +66,17 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def check_dialect(dialect: Dialect) -> list[Problem]:
-    """The problems of a dialect; empty where there are none.
+    """Return the problems of a dialect; an empty list if there are none.
 
-    Every raw text must mean its example's message, and every promise of `unspool.promises` must be kept, as it is
-    for the shipped dialects. A dialect with calls needs an example with one.
+    Every raw text must mean its example's message, and every promise of `unspool.promises` must hold, as for the
+    shipped dialects. A dialect with calls needs an example with one.
     """
-    from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES, Case  # loading does not need the grammar
+    # Loading does not need the grammar.
+    from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES, Case, at_content
 
     found = [*_problems(dialect), *_foreign_ids(dialect)]
     found += [*_closed_by_openings(dialect), *_closed_alike(dialect), *_closed_as_opened(dialect)]
-    found += [*_unlike_their_block(dialect), *_ended_inside(dialect)]
+    found += [*_unlike_their_block(dialect), *_ended_inside(dialect), *_opened_by_the_start(dialect)]
     found += [*_closed_inside_calls(dialect), *_begun_alike(dialect), *_closed_like_names(dialect)]
     if dialect.call and not any(example.tool_calls for example in dialect.examples):
         found.append(Problem("examples", "none contains a call, though the file has `call`: add one with `tool_calls`"))
@@ -87,15 +88,17 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
             case = Case(dialect, j, raw, example, tools)
             for promise in (*RAW_PROMISES, *(WRITTEN_PROMISES if j == 0 else ())):
                 found += _kept(f"examples[{i}].raw[{j}]", partial(promise, case))
-    for general in DIALECT_PROMISES:
-        found += _kept("file", partial(general, dialect))
+    # The stage is the prompt's: a dialect that begins with reasoning is also asked for what begins with content.
+    for begun in dict.fromkeys((dialect, at_content(dialect))):
+        for general in DIALECT_PROMISES:
+            found += _kept("file", partial(general, begun))
     if found:
         found[0] = msgspec.structs.replace(found[0], why=tuple(rules(dialect)))
     return found
 
 
 def try_examples(dialect: Dialect) -> Iterator[Problem]:
-    """The problems of a dialect's examples, each read whole and written back: a part of `check_dialect`."""
+    """Return the problems of a dialect's examples, each read whole and written back."""
     yield from _problems(dialect)
 
 
@@ -108,7 +111,7 @@ def _kept(where: str, promise: Callable[[], None]) -> list[Problem]:
 
 
 def example_message(example: Example) -> Message:
-    """The message that an example describes; a call whose id is not given has an empty one."""
+    """The message that an example describes; a call without an id has an empty one."""
     calls = [ToolCall(i, call.id or "", call.name, _json(call.arguments)) for i, call in enumerate(example.tool_calls)]
     return Message(reasoning=example.reasoning, content=example.content, tool_calls=calls)
 
@@ -118,7 +121,7 @@ def _json(value: Any) -> str:
 
 
 def _problems(dialect: Dialect) -> Iterator[Problem]:
-    """Where an example, read whole, does not mean what it should, or is not what is written."""
+    """Yield where an example, read whole, means something else, or is written differently."""
     tools = example_tools(dialect)
     for i, example in enumerate(dialect.examples):
         understood = False
@@ -147,7 +150,7 @@ def _made_id(index: int, name: str) -> str:
 
 
 def _foreign_ids(dialect: Dialect) -> Iterator[Problem]:
-    """Ids of examples that the model could not have been made to write: those that `id` does not fit."""
+    """Ids of examples that do not fit `id`, so that no grammar could generate them."""
     if not dialect.call or not any(step.name == "id" for step in dialect.call[0].steps):
         return
     for i, example in enumerate(dialect.examples):
@@ -168,7 +171,7 @@ def _id_pattern(template: str, name: str) -> str:
 
 
 def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
-    """Closings of a text with which another part's opening begins: after the text either could be there."""
+    """Closings of texts with which another part's opening begins: after the text, they look the same."""
     keys = ("reasoning", "content", "preamble", "calls", "call", "argument", "item")
     openings = [(key, t, _solid(unstarted(t.opening, dialect.start))) for key in keys for t in getattr(dialect, key)]
     for key in ("reasoning", "content", "preamble", "argument", "item"):
@@ -182,9 +185,10 @@ def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
-    """Parts that contain one another and close alike: if one closing is missing, nothing shows which one it is.
+    """Nested parts with the same closing: if one closing is missing, nothing shows which one it is.
 
-    Where frames open with a `start`, calls are frames too: none contains another, and all may close alike.
+    Reasoning does not contain calls: it may close as they do, if a letter or digit is in it, but not with the end of
+    what they close with. Where frames open with a `start`, calls are frames too: all may close alike.
     """
     nested = (("argument", "item"), ("call",), ("calls",), () if _starts_frames(dialect) else ("reasoning",))
     seen: list[tuple[str, str, str]] = []
@@ -192,18 +196,22 @@ def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
         found = [(key, t, _solid(_end(t))) for key in keys for t in getattr(dialect, key) if _end(t)]
         for key, t, closing in found:
             for inner, text, known in seen:
-                if _alike(closing, known):
+                shared = key == "reasoning" and inner in ("call", "calls") and closing == known and _worded(closing)
+                if _alike(closing, known) and not shared:
                     what = f"{t.text!r} closes as {text!r} of `{inner}` does, with {min(closing, known, key=len)!r}"
                     why = "if one of them is missing, they cannot be told apart: let them differ"
                     yield Problem(key, f"{what}: {why}")
             if key != "reasoning" and not closing.strip(",;"):
                 what = f"{t.text!r} closes with {_end(t)!r}, which may also separate two parts"
                 yield Problem(key, f"{what}: write a closing that is more than commas and semicolons")
+            elif key == "calls" and closing[0] in ",;":
+                what = f"{t.text!r} closes with {_end(t)!r}, which begins as what may separate two calls"
+                yield Problem(key, f"{what}: write a closing that begins with neither a comma nor a semicolon")
         seen += [(key, t.text, closing) for key, t, closing in found]
 
 
 def _closed_inside_calls(dialect: Dialect) -> Iterator[Problem]:
-    """Closings of reasoning in the markers of a call: where reasoning mentions a call, it would end there."""
+    """Closings of reasoning inside the markers of a call: reasoning that mentions a call would end there."""
     if _starts_frames(dialect):
         return
     called = [(key, u) for key in ("calls", "call", "argument", "item") for u in getattr(dialect, key)]
@@ -216,8 +224,19 @@ def _closed_inside_calls(dialect: Dialect) -> Iterator[Problem]:
                 yield Problem("reasoning", f"{what}: where reasoning mentions a call, it would end: let them differ")
 
 
+def _opened_by_the_start(dialect: Dialect) -> Iterator[Problem]:
+    """Reasoning whose whole opening the end of a ``start`` has: nothing would be left to tell where it begins."""
+    for t in dialect.reasoning[:1]:
+        for start in dialect.start if t.opening.strip() else ():
+            if not unstarted(t.opening, (start,)).strip():
+                what = f"{start!r} ends with {t.opening.strip()!r}, with which {t.text!r} of `reasoning` opens"
+                yield Problem(
+                    "start", f'{what}: leave it out of `start`; if prompts open it, stage = "reasoning" says so'
+                )
+
+
 def _closed_like_names(dialect: Dialect) -> Iterator[Problem]:
-    """Calls whose closing begins with what names contain, right after a name where the arguments are left out."""
+    """Calls whose closing begins like a name, and comes right after the name if the arguments are left out."""
     for t in dialect.call:
         if "{name}{arguments}" in t.text and t.closing and plain_name(t.closing[0]):
             what = f"{t.text!r} closes with {t.closing!r}, and {t.closing[0]!r} may be in a name"
@@ -226,7 +245,7 @@ def _closed_like_names(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _begun_alike(dialect: Dialect) -> Iterator[Problem]:
-    """Openings of texts with which the opening of another part begins: a text that goes on so would be the other."""
+    """Openings of texts with which another opening begins: a text that goes on like that would be the other part."""
     keys = ("reasoning", "content", "preamble", "calls")
     found = [(key, t) for key in keys for t in getattr(dialect, key)[:1]]
     openings = [(key, t, _solid(unstarted(t.opening, dialect.start))) for key, t in found]
@@ -238,7 +257,7 @@ def _begun_alike(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _ended_inside(dialect: Dialect) -> Iterator[Problem]:
-    """Parts that close with what ends the turn, though something has to follow them."""
+    """Parts whose closing ends the turn, though something must follow them."""
     ends = tuple(_solid(e) for e in dialect.end)
     blocks = [b for b in dialect.calls if b.opening.strip() or b.closing.strip()]
     keys = ["argument", "item", *(["call"] if blocks else []), *([] if _starts_frames(dialect) else ["reasoning"])]
@@ -260,11 +279,15 @@ def _end(t: Template) -> str:
 
 def _alike(a: str, b: str) -> bool:
     """Whether two closings are equal, or one ends with the other, a marker with a letter or digit."""
-    return a == b or any(x.endswith(y) and any(c.isalnum() for c in y) for x, y in ((a, b), (b, a)))
+    return a == b or any(x.endswith(y) and _worded(y) for x, y in ((a, b), (b, a)))
+
+
+def _worded(text: str) -> bool:
+    return any(c.isalnum() for c in text)
 
 
 def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
-    """Calls that begin in their block as another part does, whose margin or whose weaker marker is the block's."""
+    """Calls that begin in their block as another part does, or that depend on their block's margin or marker."""
     for key in ("reasoning", "content", "preamble"):
         for t in getattr(dialect, key):
             opening = _solid(unstarted(t.opening, dialect.start))
@@ -299,7 +322,8 @@ def _closed_as_opened(dialect: Dialect) -> Iterator[Problem]:
             elif shared:
                 both = opening + closing[shared:]
                 what = f"{t.text!r} opens with {opening!r} and closes with {closing!r}, so that {both!r} contains both"
-                yield Problem(key, f"{what}: let the closing begin with what the opening does not end with")
+                why = "where a prompt leaves open how the output begins, it may be either"
+                yield Problem(key, f"{what}: {why}: let the closing begin with what the opening does not end with")
     for field, keys in (("key", ("argument", "item")), ("name", ("call", "calls"))):
         parts = [(key, t) for key in keys for t in getattr(dialect, key)]
         openings = [u for _, u in parts if not literal(u.head).endswith("<")]
@@ -365,9 +389,25 @@ def _written(
             yield what, (f"hint: a message is written without its `end`: list the text without {end!r} first",)
         elif _solid(written) == _solid(raw):
             at = next(i for i, (a, b) in enumerate(zip(written + "\0", raw + "\0", strict=False)) if a != b)
-            why = "outer white space of the templates, and `separator`, say what is written between two parts"
+            why = _separated(dialect, tools, example, at) or (
+                "outer white space of the templates, and `separator`, say what is written between two parts"
+            )
             yield what, (f"hint: only white space differs, after {raw[max(at - 12, 0) : at]!r}: {why}",)
         elif understood:
             yield what, ("hint: either is read as the message: if the model may write both, list the one got first",)
         else:
             yield what, ()
+
+
+def _separated(dialect: Dialect, tools: list[dict[str, Any]], example: Example, at: int) -> str:
+    """The separator with which an example would be written as its first text, whose white space at ``at`` is another;
+    empty where none would do."""
+    raw = example.raw[0]
+    begin = len(raw[:at].rstrip())
+    space = raw[begin : len(raw) - len(raw[begin:].lstrip())]
+    for key in ("calls", "arguments"):
+        separator = msgspec.structs.replace(dialect.separator, **{key: getattr(dialect.separator, key).strip() + space})
+        mended = msgspec.structs.replace(dialect, separator=separator)
+        if render(example_message(example), mended, tools=tools, stage=example.stage) == raw:
+            return f"write separator.{key} = {getattr(separator, key)!r}"
+    return ""

@@ -1,4 +1,4 @@
-"""Which dialects a model may speak, by its name, its chat template, or its outputs."""
+"""Finds the dialects that a model may use, by its name, its chat template, or its outputs."""
 
 import fnmatch
 import math
@@ -19,26 +19,26 @@ from .message import Message
 from .parser import parse
 
 _NAME_WEIGHT = 0.5
-"""A model's name against its chat template: a template says what is written, a name is given by people."""
+"""The weight of a name, relative to a chat template: the template is what is written, a name is arbitrary."""
 _MISSING = 0.5
-"""The cost of a marker that the template lacks, where a found one counts 1."""
+"""The cost of a marker that the template lacks; one that it contains counts 1."""
 _READ = 0.7
-"""The weight of a marker that is read but not written."""
+"""The weight of a marker that is read, but not written."""
 _EXACT = 0.2
-"""The weight, at most, of text between fields that occurs letter by letter."""
+"""The highest weight of text between fields that occurs verbatim."""
 _NOISE = 0.05
-"""The part of the best score by template below which a dialect is not a candidate."""
+"""The share of the best score by template below which a dialect is no candidate."""
 _MARKER = re.compile(r'>>+\w+|<[^<>\s{}]*(?:>| \w+)?|\[[^\[\]\s<>{}]*\]|"[^"\s{}]+"|[^\s<>{}"\']+')
 _PLAIN = re.compile(r"[\w.,:;'!?-]*")
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A dialect that a model may speak.
+    """A dialect that a model may use.
 
     Attributes:
         dialect: its name.
-        score: how well it fits; greater than zero, to be compared only within one answer.
-        reason: what speaks for it.
+        score: how well it fits; greater than zero, and comparable only within one result.
+        reason: the evidence for it.
     """
 
     dialect: str
@@ -53,20 +53,21 @@ def detect_dialect(
     output: str | Sequence[str] | None = None,
     awaited: Callable[[], None] | None = None,
 ) -> list[Candidate]:
-    """The dialects that a model may speak, the likeliest first.
+    """Return the dialects that a model may use, the likeliest first.
 
-    Dialects that know nothing but reasoning come last.
+    Dialects with only reasoning come last.
 
     Args:
-        model: the model's name; case and organisation (``unsloth/…``) do not matter.
+        model: the model's name; case and organization (``unsloth/…``) do not matter.
         chat_template: the text of its chat template.
-        output: what it wrote, one raw output or several. The more calls and thoughts they contain, the surer; plain
-            text says nothing.
-        awaited: called before each reading of an output, which together may take seconds; what it raises ends them.
+        output: one or several raw outputs. The more calls and reasoning they contain, the better; plain text decides
+        nothing.
+        awaited: called before each reading of an output, since all of them may take seconds; an error that it raises
+        ends them.
 
     Raises:
-        ValueError: none of them is given.
-        TypeError: one of them is not a string.
+        ValueError: no argument is given.
+        TypeError: an argument is not a string.
     """
     check("model", model, (str, type(None)), "a model's name or None")
     check("chat_template", chat_template, (str, type(None)), "the text of a chat template or None")
@@ -90,7 +91,7 @@ def detect_dialect(
         score += read[0] / best_output if read else 0
         reasons = [evidence[1] for evidence in (named, written, read) if evidence]
         found.append((not d.call, not d.models, Candidate(d.name, round(score, 4), "; ".join(reasons))))
-    # Among equals, files that no model is named for (other readings of a format) come last.
+    # Among equals, files without models (variants of a format) come last.
     return [f[-1] for f in sorted(found, key=lambda f: (f[0], -f[2].score, f[1]))]
 
 
@@ -98,7 +99,7 @@ def detect_dialect(
 
 
 def _by_name(dialects: list[Dialect], model: str) -> dict[str, tuple[float, str]]:
-    """How literally a name fits the globs of each dialect."""
+    """Rank dialects by how literally their globs match a name."""
     name = model_key(model)
     found = {}
     for d in dialects:
@@ -117,7 +118,7 @@ def _literal(glob: str) -> int:
 
 
 def _by_template(dialects: list[Dialect], template: str) -> dict[str, tuple[float, str]]:
-    """How many of each dialect's markers a chat template contains; those that few dialects have count more."""
+    """Rank dialects by how many of their markers a chat template contains; rare markers count more."""
     text = _spelled_out(template)
     marks = {d.name: _marks(d) for d in dialects}
     shared = Counter(m for found in marks.values() for m in found.all)
@@ -135,7 +136,7 @@ def _by_template(dialects: list[Dialect], template: str) -> dict[str, tuple[floa
 
 
 def _compare(marks: "_Marks", present: set[str], weight: dict[str, float]) -> tuple[float, list[str], int]:
-    """A dialect's score, the markers that were found, and how many were looked for."""
+    """A dialect's score, the markers that were found, and how many were expected."""
 
     def worth(alternative: tuple[str, ...]) -> float:
         return sum(weight[m] if m in present else -_MISSING * weight[m] for m in alternative)
@@ -151,20 +152,20 @@ def _compare(marks: "_Marks", present: set[str], weight: dict[str, float]) -> tu
         seen += [m for m in chosen if m in present]
         expected += len(chosen)
     if not seen:
-        return 0.0, [], 0  # nothing but where turns begin and end
+        return 0.0, [], 0  # only the beginning and end of turns
     for group in marks.turns:
-        # The prompt's builder may write a turn's beginning and end: a template without them loses nothing.
+        # Other code may write the beginning and end of turns, so a template may lack them.
         score += max((max(worth(a), 0.0) for a in group), default=0.0)
     return score, seen, expected
 
 
 class _Marks(msgspec.Struct, frozen=True):
-    """A dialect's markers: groups of alternatives, each the markers that are together."""
+    """A dialect's markers: groups of alternatives, each of them markers that occur together."""
 
     turns: tuple[tuple[tuple[str, ...], ...], ...]
     parts: tuple[tuple[tuple[str, ...], ...], ...]
     exact: tuple[str, ...]
-    """The text between fields, where that is more than one marker."""
+    """The text between fields, if that is more than one marker."""
 
     @property
     def all(self) -> set[str]:
@@ -191,7 +192,7 @@ def _literals(t: Template) -> list[str]:
 
 
 def _split(texts: Iterable[str]) -> tuple[str, ...]:
-    """Markers, apart from each other; words without any sign of markup are none."""
+    """Split a text into markers; words without any markup are none."""
     found = [m for text in texts for m in _MARKER.findall(text)]
     return tuple(dict.fromkeys(m for m in found if any(c.isalnum() for c in m) and not _PLAIN.fullmatch(m)))
 
@@ -201,7 +202,7 @@ _JOINT = re.compile(r"""(['"])\s*[+~]\s*\1""")
 
 
 def _spelled_out(template: str) -> str:
-    """The template with its names of constant texts filled in and its joined strings joined."""
+    """The template with constants substituted and concatenated strings joined."""
     names: dict[str, str] = {}
     for name, _, value, argument in _SET.findall(template):
         names[name] = value.replace("{}", names.get(argument, "")) if argument else value
@@ -214,9 +215,9 @@ def _spelled_out(template: str) -> str:
 # --- by output --------------------------------------------------------------------------------------------------------
 
 OUTPUTS = 50
-"""Outputs that are read at most."""
+"""The largest number of outputs that are read."""
 LONGEST = 200_000
-"""Characters of an output that are read at most."""
+"""The largest number of characters of an output that are read."""
 MARKERS = re.compile(r"<\|?/?[A-Za-z][\w/.:|=\u2581\uff5c-]{0,60}\|?>|<[|\uff5c][^<>\n]{1,60}>|\[/?[A-Z][A-Z_]{2,40}\]")
 """A text that looks like a marker."""
 _NAMES = re.compile(r"""["']name["']\s*:\s*["']([^"'\\\n]{1,64})["']|(?:^|[\[,;]\s*)([A-Za-z_][\w.]{0,63})\(""", re.M)
@@ -226,7 +227,7 @@ _NAMES = re.compile(r"""["']name["']\s*:\s*["']([^"'\\\n]{1,64})["']|(?:^|[\[,;]
 def _by_output(
     dialects: list[Dialect], output: str | Sequence[str], awaited: Callable[[], None] | None
 ) -> dict[str, tuple[float, str]]:
-    """How well each dialect reads what a model wrote."""
+    """Rank dialects by how well they read what a model wrote."""
     outputs = [output] if isinstance(output, str) else list(output)
     for text in outputs:
         if not isinstance(text, str):
@@ -247,7 +248,7 @@ def _by_output(
             reason = (
                 f"reads {_count(calls, 'call')} and {_count(thoughts, 'thought')} of {_count(len(outputs), 'output')}"
             )
-            found[d.name] = score, reason + (f", and writes {same} the same" if same else "")
+            found[d.name] = score, reason + (f", and renders {same} unchanged" if same else "")
     return found
 
 
@@ -256,8 +257,8 @@ def _count(n: int, what: str) -> str:
 
 
 def read_output(d: Dialect, text: str) -> tuple[float, Message, bool]:
-    """How well a dialect reads an output, what it reads, and whether it writes the same."""
-    # Prompts may have opened the reasoning, or closed what others open.
+    """How well a dialect reads an output, what it reads, and whether it renders it unchanged."""
+    # The prompt may have opened or closed the reasoning.
     other = Stage.CONTENT if d.stage is Stage.REASONING else Stage.REASONING
     stages = [None, other] if d.reasoning else [None]
     return max((_read(d, text, stage) for stage in stages), key=lambda reading: reading[0])

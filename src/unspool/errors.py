@@ -1,12 +1,12 @@
-"""The errors unspool raises for misuse. Model output never raises."""
+"""The errors that unspool raises for misuse. Model output never raises."""
 
 
 class UnknownDialect(ValueError):
-    """No dialect answers to this name; the message suggests the nearest ones."""
+    """There is no dialect of this name; the message suggests similar ones."""
 
 
 class DialectError(ValueError):
-    """A dialect file is wrong, or a dialect cannot express what it was asked to write."""
+    """A dialect file is wrong, or a dialect cannot express what it should write."""
 
 
 class ConstraintError(ValueError):
@@ -14,10 +14,10 @@ class ConstraintError(ValueError):
 
 
 class ToolsError(ConstraintError):
-    """A request's tools, or the choice among them, are wrong; every reader of a request refuses them alike.
+    """A request's tools or tool choice are wrong; every reader of requests refuses the same ones.
 
     Args:
-        field: the field that is at fault, such as ``tools[1].function.name``.
+        field: the wrong field, such as ``tools[1].function.name``.
         message: what is wrong with it, and what is allowed.
     """
 
@@ -28,4 +28,4 @@ class ToolsError(ConstraintError):
 
 
 class TemplateError(ValueError):
-    """A chat template cannot be run: it is not a template, met a limit, or tried what the sandbox refuses."""
+    """A chat template cannot be run: it is invalid, exceeded a limit, or did what the sandbox refuses."""

@@ -14,7 +14,7 @@ Status = Literal["ok", "incomplete", "invalid", "repaired"]
 
 
 class Stage(enum.StrEnum):
-    """Where a model's output is."""
+    """The stage of an output: what the model is writing."""
 
     REASONING = "reasoning"
     CONTENT = "content"
@@ -23,11 +23,11 @@ class Stage(enum.StrEnum):
 
 
 class _Span(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """Base of all events: a span of the output, half open, in code points."""
+    """Base class of all events: a half-open span of the output, in code points."""
 
 
 class ReasoningStart(_Span, frozen=True, gc=False, tag="reasoning_start"):
-    """Reasoning opens; the span is its opening marker (empty where the prompt opened it)."""
+    """Reasoning opens; the span is its opening marker (empty if the prompt opened it)."""
 
     start: int
     end: int
@@ -46,7 +46,7 @@ class ReasoningDelta(_Span, frozen=True, gc=False, tag="reasoning_delta"):
 
 
 class ReasoningEnd(_Span, frozen=True, gc=False, tag="reasoning_end"):
-    """Reasoning closes; the span is its closing marker (empty where none was written)."""
+    """Reasoning closes; the span is its closing marker (empty if none was written)."""
 
     start: int
     end: int
@@ -65,9 +65,9 @@ class ContentDelta(_Span, frozen=True, gc=False, tag="content_delta"):
 
 
 class ToolCallStart(_Span, frozen=True, gc=False, tag="tool_call_start"):
-    """A call's header: its place among the calls (0..n-1), its id and its full name, sent once.
+    """The header of a call, sent once: its index among the calls (from 0), its id and its full name.
 
-    ``known`` is whether the request declares the tool, ``None`` where the request's tools are unknown.
+    ``known`` is whether the request declares the tool; ``None`` if the request's tools are unknown.
     """
 
     index: int
@@ -81,7 +81,7 @@ class ToolCallStart(_Span, frozen=True, gc=False, tag="tool_call_start"):
 
 
 class ToolCallDelta(_Span, frozen=True, gc=False, tag="tool_call_delta"):
-    """The next piece of a call's arguments (JSON text); the span is what the model wrote for it."""
+    """The next piece of a call's arguments, as JSON text; the span is what the model wrote for it."""
 
     index: int
     arguments: str
@@ -92,7 +92,7 @@ class ToolCallDelta(_Span, frozen=True, gc=False, tag="tool_call_delta"):
 
 
 class ToolCallEnd(_Span, frozen=True, gc=False, tag="tool_call_end"):
-    """A call is over. ``raw`` is what the model wrote for the call where the status is not ``ok``, else empty."""
+    """A call ends. ``raw`` is what the model wrote for the call if the status is not ``ok``, else empty."""
 
     index: int
     status: Status
@@ -114,7 +114,7 @@ class Markup(_Span, frozen=True, gc=False, tag="markup"):
 
 
 class Notice(_Span, frozen=True, gc=False, tag="notice"):
-    """Something was not as the format has it; ``kind`` is one of `NOTICES`. The span is empty."""
+    """The output deviates from its format; ``kind`` is one of `NOTICES`. The span is empty."""
 
     kind: str
     detail: str
@@ -125,7 +125,7 @@ class Notice(_Span, frozen=True, gc=False, tag="notice"):
 
 
 class Finish(_Span, frozen=True, gc=False, tag="finish"):
-    """The output is over. ``reason`` is the engine's; ``stop`` became ``tool_calls`` where a call ended."""
+    """The output ends. ``reason`` is the engine's finish reason; ``stop`` becomes ``tool_calls`` if a call ended."""
 
     reason: str
     start: int

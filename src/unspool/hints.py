@@ -1,4 +1,4 @@
-"""Why an example of a dialect file fails: how its text was read, which rule of reading bites, and what would do."""
+"""Explains why an example of a dialect file fails: how its text was read, by which rules, and what would help."""
 
 import json
 import re
@@ -26,15 +26,16 @@ __all__ = ["explained", "rules"]
 
 
 def explained(dialect: Dialect, raw: str, got: Message, events: Sequence[Event], example: Example) -> Iterator[str]:
-    """Why a text does not mean what its example says, line by line.
+    """Explain, line by line, why a text does not mean what its example says.
 
     Args:
         dialect: the file's.
         raw: the text.
-        got: what it was read as.
-        events: how it was read.
-        example: what it should mean.
+        got: the message that it was read as.
+        events: the events that it was read as.
+        example: the message that it should mean.
     """
+    yield from _escape_hint(got, example)
     yield from _end_hint(dialect, raw)
     yield from _begun_hint(dialect, raw, got, example)
     yield from _edge_hints(dialect, got, example)
@@ -48,12 +49,12 @@ def explained(dialect: Dialect, raw: str, got: Message, events: Sequence[Event],
 
 # -- how a text was read -----------------------------------------------------------------------------------------------
 
-_AROUND = 12  # events that a trace shows on either side of the difference
-_MAX_TEXT = 40  # characters of an event's text that it shows
+_AROUND = 12  # how many events a trace shows on either side of the difference
+_MAX_TEXT = 40  # how many characters of an event's text it shows
 
 
 def _trace(events: Sequence[Event], example: Example) -> Iterator[str]:
-    """How a text was read: its notices, and the events around the first that does not belong to the example."""
+    """How a text was read: its notices, and the events around the first that the example does not have."""
     for event in events:
         if isinstance(event, Notice):
             detail = f" ({event.detail})" if event.detail else ""
@@ -67,7 +68,7 @@ def _trace(events: Sequence[Event], example: Example) -> Iterator[str]:
 
 
 def _first_wrong(events: Sequence[Event], example: Example) -> int:
-    """The place of the first event that the example does not have; the end, where all belong to it."""
+    """The index of the first event that the example does not have; the end if it has all."""
     rest = {ReasoningDelta: example.reasoning, ContentDelta: example.content}
     names = [call.name for call in example.tool_calls]
     for at, event in enumerate(events):
@@ -84,7 +85,7 @@ def _first_wrong(events: Sequence[Event], example: Example) -> int:
 
 
 def _in_short(event: Event) -> str:
-    """An event in a trace; empty where it says nothing new."""
+    """A line of a trace for an event; empty if it adds nothing."""
     if isinstance(event, ReasoningDelta | ContentDelta | Markup):
         kind = {ReasoningDelta: "reasoning", ContentDelta: "content", Markup: "markup"}[type(event)]
         return f"{kind} {_short(event.text)}"
@@ -101,11 +102,11 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…")
 
 
-# -- rules that bite, and proposals ------------------------------------------------------------------------------------
+# -- rules, and proposals ------------------------------------------------------------------------------------
 
 
 def rules(dialect: Dialect) -> Iterator[str]:
-    """The rules of reading by which a dialect's own templates may not mean what they seem to, with proposals."""
+    """The rules by which a dialect's templates may not mean what they seem to mean, with proposals."""
     begins: dict[str, list[str]] = {}
     for key in ("reasoning", "content", "preamble", "calls", "call", "argument", "item"):
         for template in getattr(dialect, key):
@@ -133,8 +134,15 @@ def rules(dialect: Dialect) -> Iterator[str]:
             yield f"hint: the `end` string {end!r} occurs in `{inside[0]}` too, where it ends nothing but that part"
 
 
+def _escape_hint(got: Message, example: Example) -> Iterator[str]:
+    """A line break that was written as in other languages, in a string of TOML that has no escapes."""
+    if r"\n" in got.reasoning + got.content and r"\n" not in example.reasoning + example.content:
+        why = "the text has a backslash and an n where a line break is meant: single quotes have no escapes in TOML"
+        yield f"hint: {why}: write it between double quotes, or real line breaks between three single ones"
+
+
 def _end_hint(dialect: Dialect, raw: str) -> Iterator[str]:
-    """An `end` string inside a text ends the turn for the parser."""
+    """An `end` string inside a text, which ends the turn for the parser."""
     rest = raw.rstrip()
     while trailing := next((end for end in dialect.end if rest.endswith(end)), ""):
         rest = rest.removesuffix(trailing).rstrip()
@@ -146,11 +154,11 @@ def _end_hint(dialect: Dialect, raw: str) -> Iterator[str]:
 
 
 def _edge_hints(dialect: Dialect, got: Message, example: Example) -> Iterator[str]:
-    """White space that a text has too much: it is the text's own unless a template has it."""
+    """Surplus white space around a text: it belongs to the text unless a template has it."""
     mended: dict[str, str] = {}
 
     def put(key: str, before: str, after: str) -> None:
-        """White space beside the field, or the template, of a key."""
+        """Add a proposal with white space beside the field, or the template, of a key."""
         text = mended.get(key) or (getattr(dialect, key)[0].text if getattr(dialect, key) else "{calls}")
         field = f"{{{key}}}"
         mended[key] = text.replace(field, before + field + after) if key in ("reasoning", "content") else before + text
@@ -174,7 +182,7 @@ def _edge_hints(dialect: Dialect, got: Message, example: Example) -> Iterator[st
 
 
 def _begun_hint(dialect: Dialect, raw: str, got: Message, example: Example) -> Iterator[str]:
-    """A text that begins inside reasoning, as after a prompt that opens it; or one that does not, by the file."""
+    """A text that begins inside reasoning, though the file says otherwise, or the reverse."""
     if example.stage is None and dialect.stage is Stage.REASONING and got.reasoning and not example.reasoning:
         why = "by `stage` the text begins inside reasoning, and no closing comes first"
         yield f"hint: {why}: if the prompt closes the reasoning, write stage = 'content' in the example"
@@ -189,7 +197,7 @@ def _begun_hint(dialect: Dialect, raw: str, got: Message, example: Example) -> I
 
 
 def _value_hint(dialect: Dialect, got: Message, example: Example) -> Iterator[str]:
-    """White space beside the value of an argument: it is the value's own unless its template has it."""
+    """White space beside the value of an argument: it belongs to the value unless the template has it."""
     for call, wanted in zip(got.tool_calls, example.tool_calls, strict=False):
         values: dict[str, Any] = json.loads(call.arguments) if call.status == "ok" and dialect.argument else {}
         for key, value in values.items():
@@ -207,7 +215,7 @@ _KEYWORD = re.compile(r"\s*+[(]?\s*+[A-Za-z_]\w*+\s*+=")
 
 
 def _style_hint(dialect: Dialect, got: Message) -> Iterator[str]:
-    """Arguments that are written as Python's, in a dialect of JSON."""
+    """Arguments in Python's syntax, in a dialect with JSON."""
     if dialect.codec.name != "json" or dialect.argument:
         return
     for call in got.tool_calls:
@@ -220,7 +228,7 @@ _NAMED_OBJECT = re.compile(r'\s*+(\[?)\s*+\{\s*+"(\w++)"\s*+:\s*+"[^"]*+"\s*+,\s
 
 
 def _object_hint(dialect: Dialect, raw: str, got: Message, example: Example) -> Iterator[str]:
-    """Calls that are objects with their name inside, in a dialect that has the name elsewhere."""
+    """Calls that are objects with the name inside, in a dialect that has the name elsewhere."""
     if got.tool_calls or not example.tool_calls or not dialect.call or dialect.call[0].object is not None:
         return
     for t in (*dialect.calls, *dialect.call):
@@ -239,7 +247,7 @@ def _object_hint(dialect: Dialect, raw: str, got: Message, example: Example) -> 
 
 
 def _type_hint(dialect: Dialect) -> Iterator[str]:
-    """Arguments to which the examples give several types: all of them are one tool's schema."""
+    """Arguments that have several types in the examples, which together make one tool's schema."""
     seen: dict[tuple[str, str], set[str]] = {}
     for call in (call for example in dialect.examples for call in example.tool_calls):
         for key, value in call.arguments.items():

@@ -1,4 +1,4 @@
-"""The kinds of tokens, as trainers need them."""
+"""The kinds of tokens, for trainers."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -11,9 +11,9 @@ from .events import ContentDelta, Event, Markup, Notice, ReasoningDelta, ToolCal
 __all__ = ["KINDS", "PROMPT", "RESULTS", "SAMPLED", "codes_of", "mask_of", "names_of"]
 
 SAMPLED: Final = ("reasoning", "content", "calls", "markers")
-"""Kinds of tokens that the model wrote; ``markers`` are those that frame the others, ends of turns among them."""
+"""The kinds of tokens that the model wrote; ``markers`` frame the others, and include the ends of turns."""
 KINDS: Final = ("prompt", "results", *SAMPLED)
-"""All kinds: also ``prompt``, what the template and users wrote, and ``results``, what tools wrote."""
+"""All kinds: also ``prompt``, which the template and users wrote, and ``results``, which tools wrote."""
 PROMPT: Final = KINDS.index("prompt")
 RESULTS: Final = KINDS.index("results")
 _REASONING, _CONTENT, _CALLS, _MARKERS = (KINDS.index(kind) for kind in SAMPLED)
@@ -23,7 +23,7 @@ Codes = NDArray[np.uint8]
 
 
 def codes_of(events: Sequence[Event], count: int) -> Codes:
-    """The codes of the tokens of events; all that is inside a call belongs to the call."""
+    """The codes of the tokens of events; everything inside a call belongs to the call."""
     codes = np.full(count, _MARKERS, np.uint8)
     inside = False
     for event in events:
@@ -43,7 +43,7 @@ def codes_of(events: Sequence[Event], count: int) -> Codes:
 
 
 def names_of(codes: Codes) -> NDArray[np.str_]:
-    """The kinds that codes stand for."""
+    """The names of the kinds of these codes."""
     return _NAMES[codes]
 
 

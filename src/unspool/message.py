@@ -1,4 +1,4 @@
-"""A whole answer, and how it is put together from events."""
+"""Messages, and how they are assembled from events."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,13 +26,13 @@ class ToolCall(msgspec.Struct):
     """One call of a tool.
 
     Attributes:
-        index: its place among the message's calls, from 0.
-        id: the model's own, else made by the parser's ``ids``.
+        index: its index among the message's calls, from 0.
+        id: the model's own, or one made by the parser's ``ids``.
         name: the tool's name.
-        arguments: JSON text; one JSON object where the status is ``ok``.
+        arguments: JSON text; one JSON object if the status is ``ok``.
         status: ``ok``; ``repaired``; ``invalid`` (the arguments are what the model wrote); ``incomplete`` (cut off).
-        known: whether the request declares the tool; ``None`` where its tools are unknown.
-        raw: what the model wrote for the call, kept where the status is not ``ok``.
+        known: whether the request declares the tool; ``None`` if the request's tools are unknown.
+        raw: what the model wrote for the call, if the status is not ``ok``.
     """
 
     index: int
@@ -44,10 +44,11 @@ class ToolCall(msgspec.Struct):
     raw: str = ""
 
     def arguments_dict(self) -> dict[str, Any]:
-        """The arguments as a dict: what `json.loads` makes of them.
+        """Return the arguments as a dict, as `json.loads` decodes them.
 
         Raises:
-            ValueError: they are not one JSON object, as may be where the status is ``invalid`` or ``incomplete``.
+            ValueError: they are not one JSON object, which is possible if the status is ``invalid`` or
+            ``incomplete``.
         """
         try:
             value = _ARGUMENTS.decode(self.arguments)
@@ -69,10 +70,10 @@ _ARGUMENTS: Final = json.JSONDecoder(parse_constant=_no_constant)
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A block of the message in its order: ``text`` for reasoning and content, ``call`` (an index) for a call.
+    """A part of the message, in order: ``text`` for reasoning and content, ``call`` (an index) for a call.
 
-    ``start`` and ``end`` are code-point offsets into the output; ``token_start`` and ``token_end`` are offsets into its
-    token ids, or ``-1`` where it was not read by ids.
+    ``start`` and ``end`` are code-point offsets into the output; ``token_start`` and ``token_end`` are offsets into
+    its token ids, or ``-1`` if it was not parsed by ids.
     """
 
     kind: Literal["reasoning", "content", "tool_call"]
@@ -88,12 +89,12 @@ class Message(msgspec.Struct):
     """An assistant's answer.
 
     Attributes:
-        reasoning, content: plain concatenations of the segments; ``""`` when empty.
+        reasoning, content: the concatenated text of the segments; ``""`` if there is none.
         tool_calls: the calls in order of appearance.
-        finish_reason: ``""`` while the output is not closed.
-        segments: the same as ordered blocks, so that interleaved reasoning keeps its place.
-        notices: what was not as the format has it.
-        reasoning_tokens: number of tokens of the reasoning text, without markers; ``None`` without token ids.
+        finish_reason: the finish reason; ``""`` until the output is closed.
+        segments: the same as parts in order, which keeps interleaved reasoning in its place.
+        notices: the deviations from the format.
+        reasoning_tokens: the number of tokens of the reasoning, without markers; ``None`` without token ids.
     """
 
     reasoning: str = ""
@@ -105,7 +106,7 @@ class Message(msgspec.Struct):
     reasoning_tokens: int | None = None
 
     def to_openai(self) -> dict[str, Any]:
-        """The OpenAI assistant message: ``content`` is ``None`` where empty, ``reasoning_content`` always there."""
+        """Return the OpenAI assistant message, in which empty ``content`` is ``None``."""
         message: dict[str, Any] = {
             "role": "assistant",
             "content": self.content or None,
@@ -134,13 +135,13 @@ class OpenSegment:
         self.parts: list[str] = []
 
     def grow(self, text: str, end: int) -> None:
-        """More text, up to an offset."""
+        """Add text, up to an offset."""
         self.parts.append(text)
         self.end = end
 
 
 class Fold(msgspec.Struct, eq=False):
-    """Puts a message together from events, one at a time, in constant work per event."""
+    """Assembles a message from events, with constant work per event."""
 
     _segments: list[OpenSegment] = []
     _calls: list[ToolCall] = []
@@ -211,11 +212,11 @@ class Fold(msgspec.Struct, eq=False):
         return segment
 
     def count_reasoning_tokens(self) -> None:
-        """The output comes as token ids."""
+        """Count reasoning tokens: the output comes as token ids."""
         self.reasoning_tokens = 0
 
     def growing(self, kind: str) -> OpenSegment | None:
-        """The segment that text of a kind goes on in."""
+        """The segment to which text of a kind is added."""
         segment = self._open
         return segment if segment is not None and segment.kind == kind else None
 
@@ -252,17 +253,17 @@ _TAKES: Final[dict[type[Event], Callable[[Fold, Any], None]]] = {
     ToolCallEnd: Fold._call_ends,
     ToolCallStart: Fold._call,
 }
-"""By event, how it is taken; what is framing adds nothing."""
+"""How each type of event is added; framing adds nothing."""
 
 
 def _grown(call: ToolCall, pieces: list[str]) -> ToolCall:
-    # Joined pieces take the place of many small ones, so that asking often does not cost more each time.
+    # Joined pieces replace many small ones, so that frequent access stays cheap.
     pieces[:] = ["".join(pieces)]
     return msgspec.structs.replace(call, arguments=pieces[0])
 
 
 def fold(events: Iterable[Event]) -> Message:
-    """The message that a list of events makes.
+    """Return the message of a list of events.
 
     Raises:
         TypeError: these are not events.
@@ -278,7 +279,7 @@ def fold(events: Iterable[Event]) -> Message:
 
 
 def checked_events(events: Iterable[Event]) -> Iterator[Event]:
-    """Events, each looked at before it is passed on.
+    """Check events, and yield them.
 
     Raises:
         TypeError: something else than an event.
@@ -292,7 +293,7 @@ def checked_events(events: Iterable[Event]) -> Iterator[Event]:
 
 
 def checked_messages(messages: Sequence[Message]) -> Sequence[Message]:
-    """Messages, looked at.
+    """Check a list of messages.
 
     Raises:
         TypeError: something else.

@@ -1,4 +1,4 @@
-"""Choices in which users want opposite things; the same in every dialect, in streams and in whole texts."""
+"""Policies: choices in which users want opposite things. They mean the same in every dialect, streamed or whole."""
 
 from typing import Any, Literal, get_args, get_origin
 
@@ -6,10 +6,10 @@ import msgspec
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """One frozen set of choices. A field left ``None`` takes the dialect's default, then the library's (`DEFAULTS`).
+    """A frozen set of choices. A field that is ``None`` takes the dialect's default, then the library's (`DEFAULTS`).
 
     Raises:
-        ValueError: a field has a value that is not listed for it.
+        ValueError: a field has a value that is not allowed.
     """
 
     text_before_tools: Literal["keep", "content"] | None = None
@@ -21,19 +21,19 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     unknown_tool: Literal["forward", "text", "drop"] | None = None
     """A call of a tool that the request does not declare."""
     unclosed_reasoning: Literal["reasoning", "content"] | None = None
-    """How reasoning counts that the output never closes."""
+    """Reasoning that the output never closes: reasoning, or content."""
     call_in_reasoning: Literal["text", "close", "resume"] | None = None
-    """A call inside reasoning: text, the reasoning's end, or an interruption after which it goes on."""
+    """A call inside reasoning: text, the end of the reasoning, or an interruption after which it goes on."""
     bare_calls: bool | None = None
-    """Read calls without their wrapper also where the dialect does not list that form."""
+    """Whether calls are also read without the markers of their block, if the dialect does not list that form."""
     text_markers: Literal["accept", "ignore"] | None = None
-    """With token ids: whether text that merely spells a special token is a marker."""
+    """With token ids: whether text that only spells a special token is a marker."""
     reasoning_in_content: Literal["open", "closed", "text"] | None = None
     """An opening of reasoning in content: reasoning, reasoning only if it is closed, or text."""
     stray_markers: Literal["drop", "text"] | None = None
     """Markers that open or close nothing: dropped with a notice, or text."""
     markers_in_strings: Literal["data", "end"] | None = None
-    """A call's closing in an open JSON string that something legal follows: the string's text, or the call's end."""
+    """A call's closing in an open JSON string, followed by something legal: text of the string, or the call's end."""
 
     def __post_init__(self) -> None:
         for field, allowed in CHOICES.items():
@@ -42,7 +42,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"policy {field}: {value!r} is not one of {', '.join(map(repr, allowed))}")
 
     def over(self, other: "Policy") -> "Policy":
-        """This policy, its unset fields taken from ``other``."""
+        """Return this policy with its unset fields taken from ``other``."""
         unset = {f: getattr(other, f) for f in CHOICES if getattr(self, f) is None}
         return msgspec.structs.replace(self, **unset)
 

@@ -1,4 +1,4 @@
-"""Events, shown to a person: what is reasoning, what is content, and what each call says, as it arrives."""
+"""Shows events to people: reasoning, content and calls, as they arrive."""
 
 import re
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Pretty:
-    """Writes events as labelled, optionally coloured lines; text goes out as soon as it comes.
+    """Writes events as labelled, optionally coloured lines, each text as soon as it comes.
 
     Args:
         write: takes each piece of text.
@@ -32,13 +32,13 @@ class Pretty:
     def __init__(self, write: Callable[[str], None], *, color: bool) -> None:
         self._write = write
         self._color = color
-        self._open = ""  # the part that is being written
-        self._breaks = 0  # line breaks that are written once more text comes
+        self._open = ""  # the current part
+        self._breaks = 0  # line breaks to write once more text comes
         self._calling = False
         self._waiting: list[Notice] = []  # notices that came inside a call
 
     def add(self, event: Event) -> None:
-        """Show one event; markup has nothing to show."""
+        """Show one event; `Markup` is not shown."""
         if isinstance(event, ReasoningDelta):
             self._part("reasoning", _DIM)
             self._text(event.text, _DIM)
@@ -76,7 +76,7 @@ class Pretty:
         self._line_end()
 
     def _part(self, label: str, style: str) -> None:
-        """Begin a labelled part, unless it is the one that is being written."""
+        """Begin a labelled part, unless it is the current one."""
         if self._open == label:
             return
         self._line_end()
@@ -84,7 +84,7 @@ class Pretty:
         self._styled(label.ljust(_WIDTH), style)
 
     def _text(self, text: str, style: str = "") -> None:
-        """Write text in the text's column. Line breaks wait for what follows, so that none ends a part."""
+        """Write text in the text column. Line breaks wait for more text, so that none ends a part."""
         first, *rest = _CONTROLS.sub(_spelled, text).split("\n")
         self._piece(first, style)
         for line in rest:

@@ -1,6 +1,6 @@
-"""The promises of every dialect, as checks of one raw text: `unspool check` runs them, and so does the test-suite.
+"""The promises that every dialect must keep, as checks that `unspool check` and the test suite run.
 
-Each promise is a function of a `Case` that raises `Broken` where it is not kept.
+Each promise is a function that raises `Broken` if it is not kept.
 """
 
 import itertools
@@ -9,6 +9,8 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from .dialect.file import Dialect, Example, ExampleCall, example_tools
 from .dialect.plan import marked
@@ -37,23 +39,23 @@ from .policy import Policy
 from .renderer import render
 
 MAX_PLACES: Final = 3_000
-"""At how many places, at most, a text is cut: in a longer one at so many that are spread over it."""
+"""The largest number of places at which a text is cut; in a longer text, they are spread over it."""
 _BY_CHARACTER: Final = 23
-"""Every how many characters a text that is cut off is read character by character too."""
+"""At every such number of characters, a truncated text is also read character by character."""
 
 
 class Broken(AssertionError):
-    """A promise is not kept; the text says where and how."""
+    """A promise is not kept; the message says where and how."""
 
 
 def demand(kept: object, why: str) -> None:
-    """Raise `Broken` where something does not hold."""
+    """Raise `Broken` if a condition does not hold."""
     if not kept:
         raise Broken(why)
 
 
 class Case(NamedTuple):
-    """One raw text of an example, and what it means."""
+    """One raw text of an example, with its meaning."""
 
     dialect: Dialect
     number: int
@@ -80,11 +82,21 @@ def cases(dialects: Iterable[Dialect]) -> list[Case]:
     return found
 
 
+def at_content(dialect: Dialect) -> Dialect:
+    """A dialect whose output begins with content, as tests of parts presume; its examples begin where they did."""
+    if dialect.stage is not Stage.REASONING:
+        return dialect
+    examples = tuple(msgspec.structs.replace(e, stage=e.stage or dialect.stage) for e in dialect.examples)
+    begun = msgspec.structs.replace(dialect, stage=Stage.CONTENT)
+    vars(begun)["examples"] = examples  # instead of what the property reads from the file
+    return begun
+
+
 # -- ways to cut a text ------------------------------------------------------------------------------------------------
 
 
 def places(text: str) -> Sequence[int]:
-    """Where a text is cut: everywhere, or at `MAX_PLACES` places that are spread over it."""
+    """The places at which a text is cut: all, or `MAX_PLACES` that are spread over it."""
     step = max(len(text) / MAX_PLACES, 1)
     return [int(i * step) for i in range(int(len(text) / step))]
 
@@ -108,7 +120,7 @@ def random_split(text: str, rng: random.Random, longest: int = 12) -> list[str]:
 
 
 def chunkings(text: str, seed: int = 0, randoms: int = 3) -> Iterator[list[str]]:
-    """The whole text, its characters, every cut in two, and random cuts of the size of tokens."""
+    """The whole text, its characters, every cut in two, and random pieces of the size of tokens."""
     yield [text]
     yield list(text)
     yield from splits(text)
@@ -121,17 +133,17 @@ def chunkings(text: str, seed: int = 0, randoms: int = 3) -> Iterator[list[str]]
 
 
 def number(index: int, name: str) -> str:
-    """Ids that do not change between runs."""
+    """Make ids that do not change between runs."""
     return f"made-{index}"
 
 
 def run(
     dialect: str | Dialect, chunks: Sequence[str], finish_reason: str = "stop", **options: Any
 ) -> tuple[Message, list[Event]]:
-    """Parse chunks, and check what holds for the events of any output whatever.
+    """Parse chunks, and check what must hold for the events of every output.
 
     Raises:
-        Broken: it does not hold.
+        Broken: the check failed.
     """
     parser = Parser(dialect, **options)
     events: list[Event] = []
@@ -151,7 +163,7 @@ def read(case: Case, chunks: Sequence[str] | None = None, **options: Any) -> tup
 
 
 def same(message: Message, *, ids: bool = True) -> tuple[Any, ...]:
-    """The parts that must not depend on chunking. With ``ids=number`` for the parser, made-up ids are equal too."""
+    """The parts of a message that must not depend on chunking; made-up ids too, if the parser has ``ids=number``."""
     return (
         message.reasoning,
         message.content,
@@ -171,7 +183,7 @@ def empty(message: Message) -> bool:
 
 
 def check_events(events: Sequence[Event], output: str) -> None:
-    """Events tile an output, their texts are its own, calls come in order, and it ends once.
+    """Check that events tile an output and quote it, that calls come in order, and that the output ends once.
 
     Raises:
         Broken: one of these does not hold.
@@ -226,7 +238,7 @@ def check_events(events: Sequence[Event], output: str) -> None:
 
 
 def chunking_is_invisible(case: Case) -> None:
-    """However a text is cut, it means the same."""
+    """A text means the same however it is cut."""
     whole = same(read(case)[0])
     for chunks in chunkings(case.raw):
         got = same(read(case, chunks)[0])
@@ -251,7 +263,7 @@ def _cut(chunks: Sequence[str]) -> str:
 
 
 def truncation_invents_nothing(case: Case) -> None:
-    """A text that is cut off anywhere keeps its earlier calls; of the last one, what was written."""
+    """A truncated text keeps its earlier calls, and of the last one what was written."""
     whole, _ = read(case)
     ends = tuple(closings(case.dialect)) if case.dialect.argument else ()
     for at in places(case.raw):
@@ -280,16 +292,16 @@ def own_closings(dialect: Dialect) -> list[str]:
 
 
 def check_truncated(whole: Message, cut: Message, text: str, ends: tuple[str, ...]) -> None:
-    """A message of an output that was cut off invents nothing.
+    """Check that the message of a truncated output invents nothing.
 
     Args:
         whole: the message of the whole output.
-        cut: what ``text``, its beginning, means.
-        text: what is left.
-        ends: closings of text values: one that the end follows counts, whatever came after it in the whole.
+        cut: the message of ``text``, the beginning of the output.
+        text: the part that is left.
+        ends: closings of text values: a closing at the end counts, whatever followed it in the whole output.
 
     Raises:
-        Broken: the events say something that was not written.
+        Broken: the message contains something that was not written.
     """
     where = f"cut off at {len(text)}"
     demand(len(cut.tool_calls) <= len(whole.tool_calls), f"{where} it has more calls")
@@ -311,7 +323,7 @@ def check_truncated(whole: Message, cut: Message, text: str, ends: tuple[str, ..
 
 
 def finish_reason_is_kept(case: Case) -> None:
-    """``stop`` becomes ``tool_calls`` where a call ended; no other reason changes."""
+    """``stop`` becomes ``tool_calls`` if a call ended; no other reason changes."""
     for reason in ("stop", "length", "content_filter", "abort"):
         message, _ = read(case, finish_reason=reason)
         expected = "tool_calls" if case.example.tool_calls and reason == "stop" else reason
@@ -326,20 +338,20 @@ RAW_PROMISES: Final[tuple[Callable[[Case], None], ...]] = (
 )
 """The promises for every raw text."""
 
-# -- promises of what is written ---------------------------------------------------------------------------------------
+# -- promises about writing ---------------------------------------------------------------------------------------
 
 
 def what_is_read_is_written_again(case: Case) -> None:
-    """The message that the first raw text means is written as that text."""
+    """The message of the first raw text is written as that text."""
     written = render(read(case, ids=None)[0], case.dialect, tools=case.tools, stage=case.example.stage)
     demand(written == case.raw, f"what it means is written otherwise: got {written!r}, expected {case.raw!r}")
 
 
 def the_grammar_lets_it_through(case: Case) -> None:
-    """The derived grammar has the first raw text. Needs the extra ``constrain``; without it there is nothing to try."""
+    """The derived grammar admits the first raw text. Without the extra ``constrain``, this is not tested."""
     if not case.dialect.call:
         return
-    calling = case.example.tool_calls and not case.example.content  # where calls are required nothing is said before
+    calling = case.example.tool_calls and not case.example.content  # if calls are required, nothing comes before them
     for choice in ("auto", "required") if calling else ("auto",):
         if not case.tools:
             return
@@ -354,12 +366,12 @@ WRITTEN_PROMISES: Final[tuple[Callable[[Case], None], ...]] = (
     what_is_read_is_written_again,
     the_grammar_lets_it_through,
 )
-"""The promises for the first raw text of an example, which is the one that is written."""
+"""The promises for the first raw text of an example, which is the text that is written."""
 
 
 @cache
 def _byte_tokenizer() -> Any:
-    """Every byte is a token; ``None`` where llguidance is not installed."""
+    """A tokenizer in which every byte is a token; ``None`` if llguidance is not installed."""
     try:
         import llguidance
     except ImportError:
@@ -368,7 +380,7 @@ def _byte_tokenizer() -> Any:
 
 
 def refusal(lark: str, text: str) -> str:
-    """Why a grammar does not have a text; empty where it has, or where llguidance is not installed."""
+    """Why a grammar does not admit a text; empty if it does, or if llguidance is not installed."""
     tokenizer = _byte_tokenizer()
     if tokenizer is None:
         return ""
@@ -412,12 +424,12 @@ TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
         ("h", {"a": ["<u>&lt;</u>", "it's;"], "o": {"k": "{[1]}"}}),
     ),
 )
-"""Calls that every dialect with calls writes and reads: texts that look like other values, edges, escapes, and values
-that hold such texts."""
+"""Calls that every dialect with calls writes and reads: texts that look like other values, edge cases, escapes, and
+values that contain such texts."""
 
 
 def calls_of_any_values_are_written_and_read(dialect: Dialect) -> None:
-    """`TURNS` are written by the templates, and read back however they are cut."""
+    """The templates write `TURNS`, which are read back however they are cut."""
     if not dialect.call:
         return
     tools = [*TOOLS, DEEP]
@@ -425,7 +437,7 @@ def calls_of_any_values_are_written_and_read(dialect: Dialect) -> None:
     lark = "" if constraint is None else constraint.lark
     rng = random.Random(dialect.name)
     for turn in TURNS:
-        # Unescaped, as grammars have it.
+        # Unescaped, as in grammars.
         texts = [(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in turn]
         calls = [{"function": {"name": name, "arguments": text}} for name, text in texts]
         try:
@@ -442,7 +454,7 @@ def calls_of_any_values_are_written_and_read(dialect: Dialect) -> None:
 
 
 def markers_inside_strings_are_data(dialect: Dialect) -> None:
-    """A string argument may contain any literal of the dialect, save closings where arguments are markup."""
+    """A string argument may contain any literal of the dialect, except closings if arguments are in markup."""
     if not dialect.call:
         return
     own = own_closings(dialect)
@@ -461,11 +473,11 @@ def markers_inside_strings_are_data(dialect: Dialect) -> None:
 
 
 WORDS: Final = ("An answer, as the fox: x<4 & [sic].", "über 北京 {it's}", "one\n\ntwo (2), three; ``four``")
-"""Texts that every dialect holds as reasoning and as content."""
+"""Texts that every dialect can write as reasoning and as content."""
 
 
 def texts_of_any_words_are_written_and_read(dialect: Dialect) -> None:
-    """Reasoning, content and both are written and read back, as are calls after them."""
+    """Reasoning, content and both are written and read back, with and without calls after them."""
     thoughts = ("", *WORDS) if dialect.reasoning else ("",)
     for thought, text in itertools.product(thoughts, ("", *WORDS)):
         _is_written_and_read(dialect, thought, text, ())
@@ -476,7 +488,7 @@ def texts_of_any_words_are_written_and_read(dialect: Dialect) -> None:
 
 
 def stands_out(dialect: Dialect) -> bool:
-    """Whether calls after content can be told from it, by a marker with a letter or digit, or by where they begin."""
+    """Whether calls after content are distinct from it, by a marker with a letter or digit, or by their place."""
     pairs = itertools.product(writable(dialect.calls), writable(dialect.call))
     return any(
         marked(b.before, dialect.anywhere) or marked(c.before, dialect.anywhere) or _lined(b, c) for b, c in pairs
@@ -504,7 +516,7 @@ def _is_written_and_read(
 
 
 def a_broken_call_leaves_the_next_one_alone(dialect: Dialect) -> None:
-    """Where arguments are one value and go wrong, the next call is read all the same."""
+    """If the arguments of a call are one value and are broken, the next call is still read."""
     if not dialect.call or dialect.argument or not dialect.call[0].body:
         return
     calls = [{"function": {"name": n, "arguments": json.dumps(a)}} for n, a in (("f", {"a": "@@"}), ("g", {"a": "x"}))]
@@ -518,7 +530,7 @@ def a_broken_call_leaves_the_next_one_alone(dialect: Dialect) -> None:
 
 
 def no_marker_alone_is_silently_empty(dialect: Dialect) -> None:
-    """An output of one literal means something, or has the notice `empty`."""
+    """An output that is one literal means something, or has the notice `empty`."""
     for text in literals(dialect):
         for stage in Stage:
             message, _ = run(dialect, [text], tools=TOOLS, stage=stage)
@@ -526,7 +538,7 @@ def no_marker_alone_is_silently_empty(dialect: Dialect) -> None:
 
 
 def literals(dialect: Dialect) -> list[str]:
-    """Every literal of a dialect, trimmed."""
+    """Every literal of a dialect, stripped of white space."""
     templates = (
         *dialect.reasoning, *dialect.content, *dialect.preamble, *dialect.calls, *dialect.call, *dialect.argument,
         *dialect.item,
@@ -542,4 +554,4 @@ DIALECT_PROMISES: Final[tuple[Callable[[Dialect], None], ...]] = (
     a_broken_call_leaves_the_next_one_alone,
     no_marker_alone_is_silently_empty,
 )
-"""The promises for a dialect, whatever its examples are."""
+"""The promises for a dialect that do not depend on its examples."""

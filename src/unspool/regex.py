@@ -1,7 +1,7 @@
-"""Regular expressions that are compiled when they are first used, so that an import costs nothing.
+"""Regular expressions that are compiled on first use, so that an import costs nothing.
 
-Python before 3.11.5 takes too much where the inside of a possessive group fails after a repetition, a choice or a look
-ahead in it. So these stand where such a group begins, or not in it at all (`tests/test_regex.py`).
+Before Python 3.11.5, a possessive group matches too much if its inside fails after a repetition, a choice or a
+look-ahead. So expressions have these only at the beginning of such a group, or outside of it (`tests/test_regex.py`).
 """
 
 import re
@@ -28,7 +28,7 @@ class Regex:
     sub: Callable[..., str]
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
-        # Not `__getattr__`, which would make every later look-up of a method slow.
+        # Not `__getattr__`, which would make every later lookup of a method slow.
         def first(name: str) -> Callable[..., Any]:
             def call(*args: Any, **named: Any) -> Any:
                 compiled = re.compile(pattern, flags)
@@ -43,10 +43,10 @@ class Regex:
 
 
 class Prefix(Regex):
-    """A regular expression that matches at every place, if only nothing.
+    """A regular expression that matches at every place, if only the empty text.
 
     Attributes:
-        match: as that of `re.Pattern`, but never ``None``.
+        match: as in `re.Pattern`, but its result is never ``None``.
     """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""Messages written the way a family's chat template writes them: the templates of its dialect, filled."""
+"""Renders messages as a family's chat template writes them, with the templates of its dialect."""
 
 import random
 import re
@@ -32,21 +32,20 @@ def render(
     tools: Sequence[Any] | Toolset | None = None,
     stage: Stage | str | None = None,
 ) -> str:
-    """The text that the model writes for a message.
+    """Return the text that the model would write for a message.
 
     Args:
         message: a `Message`, or an OpenAI assistant message.
         dialect: a name, or a `Dialect`.
-        tools: OpenAI tool dicts, or a `Toolset`, by which the text would be read; ``None``: tools with the types of the
-            calls' values.
-        stage: where the text begins: at the turn's beginning (``content``), after the opening of reasoning, or after
-            the opening of a block of calls. Default: the dialect's own.
+        tools: OpenAI tool dicts, or a `Toolset`, with which the text would be read; ``None``: tools with the types of
+        the calls' values.
+        stage: where the text begins: at the beginning of the turn (``content``), after the opening of reasoning, or
+        after the opening of a block of calls. Default: the dialect's own.
 
     Raises:
         UnknownDialect: no dialect has this name.
-        DialectError: the dialect cannot express the message; names the field and says why. What is returned reads
-            back as the message.
-        TypeError, ValueError: an argument is wrong; the message names it.
+        DialectError: the dialect cannot express the message, that is, no text would read back as it; names the field
+        and the reason. TypeError, ValueError: an argument is wrong; the message names it.
     """
     d = as_dialect(dialect)
     request = read_toolset(tools)
@@ -59,7 +58,7 @@ def render(
 
 @dataclass(slots=True)
 class _Part:
-    """A part's text and its margins."""
+    """The text of a part, with its margins."""
 
     lead: str
     text: str
@@ -68,7 +67,7 @@ class _Part:
 
 @dataclass(slots=True)
 class _Form:
-    """The alternatives that one call is written in: its own, and each argument's."""
+    """The alternatives by which one call is written: its own, and those of each argument."""
 
     call: Template
     arguments: dict[str, Template] = field(default_factory=dict)
@@ -76,7 +75,7 @@ class _Form:
 
 @dataclass(slots=True)
 class _Difference:
-    """Where the text reads back otherwise."""
+    """A field in which the text reads back differently."""
 
     part: str
     field: str
@@ -88,7 +87,7 @@ def _unread(part: str, field: str, why: str) -> _Difference:
 
 
 class _Renderer:
-    """Writes one turn; alternatives are tried in order until the text reads back."""
+    """Writes one turn: tries alternatives in order, until the text reads back."""
 
     def __init__(self, d: Dialect, turn: Turn, tools: Toolset, stage: Stage | None) -> None:
         self.d = d
@@ -106,7 +105,7 @@ class _Renderer:
         declared = self.tools.tools or {}
         own = [d.text_call(declared.get(c.name), c.name) for c in turn.calls]
         self.own = [t if t and c.value.keys() == {t.key} else None for c, t in zip(turn.calls, own, strict=True)]
-        """How calls are written whose only argument is bare text."""
+        """For each call whose only argument is bare text: how it is written."""
         self.forms = []
         if d.call:
             own_or_not = zip(turn.calls, self.own, strict=True)
@@ -131,7 +130,7 @@ class _Renderer:
         return text
 
     def attempt(self) -> tuple[str, _Difference | None]:
-        """The text with the alternatives that are chosen, and where it does not say what it should."""
+        """The text by the chosen alternatives, and where it reads back differently."""
         for i, (call, form) in enumerate(zip(self.turn.calls, self.forms, strict=True)):
             if form.call.object is None and self.d.codec.name == "python":
                 key = next((k for k in call.value if not is_keyword(k)), None)
@@ -142,7 +141,7 @@ class _Renderer:
         return text, self.differs(text)
 
     def check(self) -> None:
-        """The parts that the dialect has no templates for."""
+        """Refuse parts for which the dialect has no templates."""
         d, turn = self.d, self.turn
         if turn.reasoning and not d.reasoning:
             raise DialectError(f"reasoning: dialect {d.name!r} has no markers for reasoning")
@@ -167,7 +166,7 @@ class _Renderer:
     # -- alternatives ---------------------------------------------------------------------------------------------
 
     def advance(self, part: str) -> bool:
-        """Take the next alternative of the part that does not read back, or else of another."""
+        """Choose the next alternative for the part that does not read back, or else for another."""
         for name in (part, *(n for n in ("calls", "content", "reasoning") if n != part)):
             if self.chosen[name] + 1 < len(self.alternatives[name]):
                 self.chosen[name] += 1
@@ -175,7 +174,7 @@ class _Renderer:
         return False
 
     def fit_forms(self) -> bool:
-        """Find for each call, and each argument, the first alternative in which it reads back by itself."""
+        """Find, for each call and each argument, the first alternative that reads back by itself."""
         calls, arguments = writable(self.d.call), writable(self.d.argument)
         if len(calls) + len(arguments) < 2 + bool(arguments) and not any(self.own):
             return False
@@ -194,13 +193,13 @@ class _Renderer:
         return next(fits, templates[0])
 
     def alone(self, call: Call, form: _Form) -> bool:
-        """Whether a message with nothing but this call reads back."""
+        """Whether a message with only this call reads back."""
         renderer = _Renderer(self.d, Turn("", "", [call]), self.tools, Stage.CONTENT)
         renderer.forms = [form]
         return renderer.attempt()[1] is None
 
     def refusal(self, first: _Difference) -> DialectError:
-        """The error for a turn that does not read back; names the part that by itself does not, if there is one."""
+        """The error for a turn that does not read back; names the part that fails by itself, if there is one."""
         turn = self.turn
         parts = [Turn(turn.reasoning, "", []), Turn("", turn.content, []), *(Turn("", "", [c]) for c in turn.calls)]
         parts = [p for p in parts if p.reasoning or p.content or p.calls]
@@ -215,7 +214,7 @@ class _Renderer:
     # -- writing --------------------------------------------------------------------------------------------------
 
     def text(self) -> str:
-        """The parts, margins collapsed."""
+        """The text of all parts, with margins collapsed."""
         parts = self.parts()
         out: list[str] = []
         margin = ""
@@ -242,13 +241,13 @@ class _Renderer:
         opening = "" if opened else unstarted(opening, self.d.start) if first else opening
         lead, trail = self.margins(name)
         if name == "content" and not (template.before or template.after):
-            # White space alone is where the turn begins and ends.
+            # A part of white space only is at the beginning and the end of the turn.
             opening = opening if first else ""
             closing = "" if self.turn.calls else closing
         return _Part(lead, opening + text + closing, trail)
 
     def margins(self, name: str) -> tuple[str, str]:
-        """Of the chosen alternative; after the first, the longest of all, which is what is read."""
+        """The margins of the chosen alternative; after the first, the longest of all, which is what is read."""
         templates, chosen = self.alternatives[name], self.chosen[name]
         if not chosen:
             return templates[0].lead, templates[0].trail
@@ -295,7 +294,7 @@ class _Renderer:
         return self.json(call) if self.style is JSON else write(call.value, self.style)
 
     def json(self, call: Call) -> str:
-        """A call's arguments in its own bytes, but for markers that would end a string."""
+        """A call's arguments, byte for byte, except for markers that would end a string."""
         return call.text if self.ends is None else self.ends.sub(_spelled_otherwise, call.text)
 
     def argument(self, template: Template, key: str, value: Value) -> str:
@@ -304,7 +303,7 @@ class _Renderer:
         return template.fill(_argument_fields(key, value) | {"value": _plain(value)})
 
     def nested(self, template: Template, value: dict[str, Any] | list[Any]) -> list[Value]:
-        """An object as arguments, a list as items."""
+        """Write an object as arguments, and a list as items."""
         found: list[Value] = []
         item = self.d.item[0]
         for key, child in value.items() if isinstance(value, dict) else (("", v) for v in value):
@@ -317,7 +316,7 @@ class _Renderer:
     # -- reading back ---------------------------------------------------------------------------------------------
 
     def differs(self, text: str) -> _Difference | None:
-        """The first field that reads back otherwise."""
+        """The first field that reads back differently."""
         turn = self.turn
         read = parse(text, self.d, tools=self.tools, stage=self.stage)
         for name, want, got in (
@@ -350,7 +349,7 @@ class _Renderer:
         return None
 
     def written_id(self, i: int) -> str | None:
-        """The id that a call writes before its arguments; one after them comes too late for a stream."""
+        """The id that a call has before its arguments; one after them comes too late for a stream."""
         names = [step.name for step in self.forms[i].call.head]
         index, own = self.ids[i]
         if "id" in names:
@@ -368,7 +367,7 @@ def _argument_fields(key: str, value: Value) -> dict[str, str]:
 
 
 def _spelled_otherwise(m: re.Match[str]) -> str:
-    """A marker whose first character is escaped; an escape as it is."""
+    """Escape the first character of a marker; leave an escape as it is."""
     text = m.group()
     if text[0] == "\\":
         return text
@@ -384,8 +383,8 @@ def _plain(value: Value) -> str:
 
 
 def _call_ids(template: str, calls: Sequence[Call]) -> list[tuple[str, str]]:
-    """The index and the id of each call. The index is that of its own id, else its position, or the next index that
-    gives an unused id. A missing id is made."""
+    """The index and the id of each call. The index is that in its own id, else its position, or the next index with
+    an unused id. A missing id is generated."""
     counted = "{index}" in template or "{number}" in template
     indices = [_index_in(template, c) if c.id else None for c in calls]
     taken = {_fill_id(template, c.name, i) for c, i in zip(calls, indices, strict=True) if i is not None}
@@ -432,7 +431,7 @@ _DIGITS: Final = "(?:0|[1-9][0-9]{0,17})"
 
 
 def _comparison(want: str, got: str) -> str:
-    """Two texts around the first character in which they differ."""
+    """Describe two texts around the first character in which they differ."""
     n = min(len(want), len(got))
     at = next((i for i in range(n) if want[i] != got[i]), n)
     low = max(0, at - _MAX_SHOWN // 3)

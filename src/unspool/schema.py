@@ -1,11 +1,11 @@
-"""The types that a tool's JSON Schema gives to values that a model writes as plain text.
+"""Finds the types that a tool's JSON Schema gives to values, and converts text to them.
 
-Dialects in the manner of XML write ``<parameter=days>3</parameter>``: nothing there says whether ``3`` is a number or
-text. The schema does, and `decode` writes the JSON.
+XML-like dialects write ``<parameter=days>3</parameter>``, which does not say whether ``3`` is a number or text. The
+schema does, and `decode` writes the JSON.
 
-Schemas come from requests, so they are read with suspicion: nothing here raises, a malformed part says nothing, and
-every question visits at most `MAX_VISITS` nodes, at most `MAX_DEPTH` deep. A schema that says nothing gives "unknown"
-(``None``); ``true``, ``false`` and everything that is not a ``dict`` are such schemas.
+Schemas come from requests, so they are not trusted: nothing here raises, malformed parts are ignored, and every query
+visits at most `MAX_VISITS` nodes, at most `MAX_DEPTH` deep. A schema without information gives "unknown" (``None``),
+as do ``true``, ``false`` and everything that is not a ``dict``.
 """
 
 import enum
@@ -38,17 +38,17 @@ Types = frozenset[JsonType]
 Node = dict[Any, Any]
 
 MAX_DEPTH: Final = 64
-"""How deep one question follows references and combinations."""
+"""How deep one query follows references and combinations."""
 MAX_VISITS: Final = 10_000
-"""How many nodes (and values of enums) one question looks at."""
+"""How many nodes (and values of enums) one query visits."""
 MAX_NESTING: Final = 512
-"""How many arrays and objects may lie in each other in a value."""
+"""How deep arrays and objects may be nested in a value."""
 _REMEMBERED: Final = 64
-"""How many names of members a schema remembers beside those that it lists, and how long they are."""
+"""How many names of members a schema caches beside those that it lists, and their longest length."""
 _MAX_KEPT: Final = 16_384
-"""How long, in bytes of JSON, a schema is that is kept for later requests."""
+"""The largest schema, in bytes of JSON, that is kept for later requests."""
 _MAX_POINTER: Final = 2_048
-"""How long, in characters, a ``$ref`` may be."""
+"""The longest ``$ref``, in characters."""
 
 _encode: Final = msgspec.json.Encoder().encode
 _NAMES: Final = frozenset(get_args(JsonType))
@@ -71,11 +71,11 @@ class Kinds(msgspec.Struct, frozen=True):
 
     types: Types
     strings: frozenset[str] | None = None
-    """The strings that it lists (``enum``, ``const``); ``None`` where any will do, or the types contain no string."""
+    """The strings that it lists (``enum``, ``const``); ``None`` if it admits any, or no strings at all."""
 
 
 class Schema:
-    """One node of a schema, read lazily; ``root`` is what its ``$ref`` pointers start from."""
+    """One node of a schema, read lazily; its ``$ref`` pointers start from ``root``."""
 
     __slots__ = ("_declared", "_elements", "_kinds", "_known", "_members", "_node", "_root")
 
@@ -84,12 +84,12 @@ class Schema:
         self._root = node if root is None else root
         self._known = False
         self._kinds: Kinds | None = None
-        self._members: dict[str, Schema | None] = {}  # what was asked for before
+        self._members: dict[str, Schema | None] = {}  # results of earlier queries
         self._declared: dict[str, bool] = {}
         self._elements: Schema | Literal[False] | None = False
 
     def kinds(self) -> Kinds | None:
-        """The types and the strings that a value may have; ``None`` where the schema does not say."""
+        """The types and the strings that a value may have; ``None`` if the schema does not say."""
         if not self._known:
             kinds = _Walk(self._root).kinds(self._node, 0)
             self._kinds = kinds if kinds and kinds.types else None
@@ -98,7 +98,7 @@ class Schema:
 
     @property
     def types(self) -> Types | None:
-        """The JSON types that a value may have; ``None`` where the schema does not say.
+        """The JSON types that a value may have; ``None`` if the schema does not say.
 
         ``number`` stands for integers too, so ``integer`` is never listed beside it. A schema that contradicts itself
         (a string whose enum lists numbers) does not say either.
@@ -108,7 +108,7 @@ class Schema:
 
     @property
     def strings(self) -> frozenset[str] | None:
-        """The strings that the schema lists as the only ones; ``None`` where it admits any, or does not say."""
+        """The only strings that the schema admits; ``None`` if it admits any, or does not say."""
         kinds = self.kinds()
         return None if kinds is None or "string" not in kinds.types else kinds.strings
 
@@ -123,7 +123,7 @@ class Schema:
         return self.types is not None and "null" in self.types
 
     def property(self, name: str) -> "Schema | None":
-        """The schema of an object's member, or ``None`` where it is not declared."""
+        """The schema of an object's member; ``None`` if it is not declared."""
         found = self._members.get(name, self)
         if found is self:
             found = self._child(lambda node: _own_property(node, name))
@@ -141,13 +141,13 @@ class Schema:
         return found
 
     def _remembers(self, name: str, known: int) -> bool:
-        """Whether an answer for a name is kept: the model writes names, and may write any."""
+        """Whether the result for a name is cached: names come from the model, which may write any."""
         if known < _REMEMBERED and len(name) < _REMEMBERED:
             return True
         return isinstance(self._node, dict) and bool(_named_property(self._node, name))
 
     def items(self) -> "Schema | None":
-        """The schema of an array's elements, whatever their place, or ``None`` where it is not declared."""
+        """The schema of an array's elements at any position; ``None`` if it is not declared."""
         if self._elements is False:
             self._elements = self._child(_own_items)
         return self._elements
@@ -165,7 +165,7 @@ _TEXT_KEYS: Final = frozenset(("type", "description", "title", "default", "examp
 
 
 def takes_text(tool: Mapping[str, Any], key: str) -> bool:
-    """Whether a tool has this one argument, and that may be any string."""
+    """Whether a tool has only this argument, which may be any string."""
     parameters = function_of(tool).get("parameters")
     properties = parameters.get("properties") if isinstance(parameters, Mapping) else None
     if not isinstance(properties, Mapping) or set(properties) != {key}:
@@ -175,9 +175,9 @@ def takes_text(tool: Mapping[str, Any], key: str) -> bool:
 
 
 def for_tool(tool: Mapping[str, Any]) -> Schema:
-    """The schema of a tool's arguments, from an OpenAI tool dict, nested (``function``) or flat.
+    """Return the schema of a tool's arguments, from an OpenAI tool dict, nested (``function``) or flat.
 
-    Requests repeat their tools: a schema is walked once for all that hold the same JSON.
+    Requests repeat their tools, so a schema is walked once for all with the same JSON.
     """
     parameters = function_of(tool).get("parameters")
     try:
@@ -193,20 +193,20 @@ def _of_json(text: bytes) -> Schema:
 
 
 def resolve(root: object, ref: object) -> object:
-    """The node that a local JSON pointer (``#/…``) into ``root`` refers to; ``None`` where it leads nowhere."""
+    """The node that a local JSON pointer (``#/…``) into ``root`` refers to; ``None`` if there is none."""
     return _Walk(root).resolve(ref)
 
 
 def tool_name(tool: Mapping[str, Any]) -> str | None:
-    """A tool's name, or ``None`` where the dict contains none."""
+    """A tool's name; ``None`` if the dict contains none."""
     function = tool.get("function", tool) if type(tool) is dict else None
     name = (function if type(function) is dict else function_of(tool)).get("name")
     return name if isinstance(name, str) and name else None
 
 
 def function_of(tool: object) -> Mapping[str, Any]:
-    """The part of an OpenAI tool dict that has name and parameters, nested (``function``) or flat."""
-    if type(tool) is dict:  # the common case, without the look at abstract classes
+    """The part of an OpenAI tool dict with the name and the parameters, nested (``function``) or flat."""
+    if type(tool) is dict:  # the common case, without a check of abstract classes
         function = tool.get("function", tool)
         if type(function) is dict:
             return function
@@ -224,10 +224,10 @@ _NO_STRINGS: Final[Types] = frozenset(_NAMES - {"string", "integer"})
 
 
 class _Walk:
-    """One question put to a schema: follows references and combinations, within the two bounds.
+    """One query of a schema: follows references and combinations, within the two bounds.
 
-    A node that is met again below itself (a reference in a circle) adds nothing to what is already being asked there.
-    The least fixed point that this gives is what the schema means.
+    A node that is met again below itself (a circular reference) adds nothing. The resulting least fixed point is the
+    meaning of the schema.
     """
 
     __slots__ = ("_path", "_root", "_visits")
@@ -238,7 +238,7 @@ class _Walk:
         self._visits = 0
 
     def kinds(self, node: object, depth: int) -> Kinds | None:
-        """The kinds that ``node`` admits: ``None`` is unknown; no type at all is a circle or a contradiction."""
+        """The kinds that ``node`` admits: ``None`` is unknown; no types at all is a circle or a contradiction."""
         if not isinstance(node, dict) or depth > MAX_DEPTH or self._visits >= MAX_VISITS:
             return None
         if id(node) in self._path:
@@ -247,7 +247,7 @@ class _Walk:
         self._path.add(id(node))
         found = self._kinds_inside(node, depth + 1)
         self._path.discard(id(node))
-        # OpenAPI's word says something only about the type that it is beside.
+        # OpenAPI's keyword only applies to the type beside it.
         if found and found.types and node.get("nullable") is True and "type" in node:
             found = Kinds(found.types | _NULL, found.strings)
         return found
@@ -260,7 +260,7 @@ class _Walk:
         stated += [self._union(_branches(node, kind), depth) for kind in ("anyOf", "oneOf")]
         known = [kinds for kinds in stated if kinds and kinds.types]
         if not known:
-            # A circle stays one, or a union around it would become unknown.
+            # A circle stays a circle; otherwise a union around it would become unknown.
             return _implied(node) or (_NO_KINDS if any(k is not None and not k.types for k in stated) else None)
         kinds = known[0]
         for other in known[1:]:
@@ -295,7 +295,7 @@ class _Walk:
         return Kinds(_canonical(frozenset(cast("set[JsonType]", found))), strings)
 
     def children(self, node: object, own: _Own, depth: int) -> list[object]:
-        """The schemas that all hold for a child of ``node``; ``own`` finds those that a node itself declares."""
+        """The schemas that all apply to a child of ``node``; ``own`` finds those that a node itself declares."""
         if not isinstance(node, dict) or depth > MAX_DEPTH or self._visits >= MAX_VISITS or id(node) in self._path:
             return []
         self._visits += 1
@@ -307,7 +307,7 @@ class _Walk:
         for branch in _branches(node, "allOf"):
             found += self.children(branch, own, depth)
         for kind in ("anyOf", "oneOf"):
-            # A branch that does not declare the child (most often: null) is not the one that was written.
+            # A branch that does not declare the child (most often null) cannot be the one that was written.
             declared = [self.children(branch, own, depth) for branch in _branches(node, kind)]
             some = [self.combine("allOf", parts) for parts in declared if parts]
             if some:
@@ -316,7 +316,7 @@ class _Walk:
         return found
 
     def combine(self, kind: Literal["allOf", "anyOf"], nodes: list[object]) -> object:
-        """One schema for all of ``nodes``, each named once: recursive schemas would otherwise double at each level."""
+        """Combine ``nodes``, each named once: otherwise recursive schemas would double at each level."""
         distinct: dict[int, object] = {}
         for node in nodes:
             target = self._target(node)
@@ -326,7 +326,7 @@ class _Walk:
         return parts[0] if len(parts) == 1 else {kind: parts}
 
     def _target(self, node: object) -> object:
-        """The target of a node that is nothing but a reference; any other node as it is."""
+        """The target of a node that is only a reference; any other node as it is."""
         for _ in range(MAX_DEPTH):
             if not isinstance(node, dict) or set(node) != {"$ref"}:
                 break
@@ -372,9 +372,9 @@ def _own_property(node: Node, name: str) -> list[object]:
 def _own_items(node: Node) -> list[object]:
     first = _branches(node, "prefixItems")
     rest = node.get("items")
-    if isinstance(rest, list):  # tuples, as drafts before 2020-12 write them
+    if isinstance(rest, list):  # tuples, as in drafts before 2020-12
         first, rest = first + rest, node.get("additionalItems")
-    if rest is None or (first and isinstance(rest, bool)):  # a tuple that is closed or open says nothing of its kind
+    if rest is None or (first and isinstance(rest, bool)):  # closed or open: nothing about the others
         return [{"anyOf": first}] if first else []
     return [{"anyOf": [*first, rest]}] if first else [rest]
 

@@ -1,8 +1,9 @@
-"""Sealed reasoning: what the model thought, as a text that clients keep and send back and that only the server reads.
+"""Sealed reasoning: encrypted text that clients keep and send back, and that only the server can read.
 
 ``encrypted_content`` of Responses, ``encryptedValue`` of AG-UI and ``signature`` of Anthropic's thinking are such
-texts. They are AES-GCM-SIV by the package cryptography (the extra ``seal``), bound to the client's API key, and made
-under the first of several keys. All of them open, so that keys can be changed without a break. The form in base64url::
+texts. They use AES-GCM-SIV from the package cryptography (the extra ``seal``), are bound to the client's API key, and
+are made with the first of several keys. All keys can open, so keys can be rotated without interruption. The format,
+in base64url::
 
     version (1 byte) | key (4 bytes of its digest) | nonce (12 bytes) | ciphertext and tag
 """
@@ -21,7 +22,7 @@ from .wire.encoding import clean
 __all__ = ["MAX_SEALED", "Seal", "SealError", "read_keys"]
 
 MAX_SEALED: Final = 2 * 1024 * 1024
-"""Characters of a sealed text at most; longer reasoning is not sealed."""
+"""The longest sealed text, in characters; longer reasoning is not sealed."""
 _KEY: Final = 32
 _VERSION: Final = b"\x01"
 _PURPOSE: Final = b"unspool sealed reasoning"
@@ -31,14 +32,15 @@ _HEAD: Final = len(_VERSION) + _ID + _NONCE
 
 
 class SealError(ValueError):
-    """A text was not sealed here, or was changed since."""
+    """A text was not sealed here, or was changed."""
 
 
 def read_keys(text: str) -> list[bytes]:
-    """Keys from a text, apart by white space: each 32 random bytes in base64, as ``openssl rand -base64 32`` prints.
+    """Read keys, separated by white space: each 32 random bytes in base64, as ``openssl rand -base64 32`` prints
+    them.
 
     Raises:
-        ValueError: there is none, or one is something else. The message does not repeat it.
+        ValueError: there is no key, or one is malformed. The message does not repeat it.
     """
     keys = []
     for i, word in enumerate(text.split()):
@@ -50,15 +52,15 @@ def read_keys(text: str) -> list[bytes]:
             raise ValueError(f"key {i + 1} has {len(key)} bytes; {_KEY} are needed (openssl rand -base64 {_KEY})")
         keys.append(key)
     if not keys:
-        raise ValueError(f"contains no key; a line of openssl rand -base64 {_KEY} is one")
+        raise ValueError(f"contains no key; openssl rand -base64 {_KEY} prints one")
     return keys
 
 
 class Seal:
-    """Seals and opens for clients without an API key; `bound_to` makes the one for another client.
+    """Seals and opens texts for clients without an API key; `bound_to` returns the seal for another client.
 
     Args:
-        keys: the first seals, all open; each has 32 bytes.
+        keys: the keys, of 32 bytes each; the first seals, and all open.
 
     Raises:
         ImportError: the package cryptography is missing.
@@ -81,13 +83,13 @@ class Seal:
         self._bound = hashlib.sha256(b"").digest()
 
     def bound_to(self, api_key: bytes) -> "Seal":
-        """The same for one client: what is sealed for it does not open for a client with another API key."""
+        """Return the seal for one client: what it seals does not open for a client with another API key."""
         seal = copy(self)
         seal._bound = hashlib.sha256(api_key).digest()
         return seal
 
     def seal(self, text: str) -> str | None:
-        """A sealed text; ``None`` where the text is too long for one."""
+        """Seal a text; ``None`` if it is too long."""
         data = clean(text).encode()
         if (_HEAD + len(data) + 16) * 4 // 3 + 4 > MAX_SEALED:
             return None
@@ -97,16 +99,16 @@ class Seal:
         return base64.urlsafe_b64encode(head + nonce + sealed).decode()
 
     def open(self, sealed: str) -> str:
-        """The text.
+        """Open a sealed text.
 
         Raises:
-            SealError: it was not sealed under one of the keys for this API key, or was changed.
+            SealError: it was not sealed with one of the keys for this API key, or was changed.
         """
         from cryptography.exceptions import InvalidTag
 
         if len(sealed) > MAX_SEALED:
             raise SealError(f"has {len(sealed):,} characters; allowed are {MAX_SEALED:,}")
-        foreign = SealError("was not made by this server, or for another API key, or was changed; leave the item out")
+        foreign = SealError("was made by another server or for another API key, or was changed; leave the item out")
         try:
             data = base64.b64decode(sealed.encode(), altchars=b"-_", validate=True)
         except (binascii.Error, UnicodeEncodeError):

@@ -1,4 +1,4 @@
-"""Where an output begins, by the prompt that it answers."""
+"""Finds where an output begins, from its prompt."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,10 +10,10 @@ from .parser import Parser
 
 
 def detect_stage(dialect: str | Dialect, prompt: str | Sequence[int], *, tokenizer: Any = None) -> Stage:
-    """Where the output that follows a prompt begins.
+    """Return the stage in which the output after a prompt begins.
 
-    What comes after the last opening of an assistant's turn is replayed through the parser itself, so that prefills,
-    closed thinking and calls of earlier turns are understood as in an output.
+    The parser itself replays what follows the last opening of an assistant's turn, so prefills, closed reasoning and
+    calls are read as in an output.
 
     Args:
         dialect: a name, or a `Dialect`.

@@ -1,15 +1,16 @@
-"""From token ids to text, one id at a time.
+"""Turns token ids into text, one id at a time.
 
-`Detokenizer.push` gives the text that an id completes. Characters whose bytes lie in several tokens are held until they
-are whole, so valid text never shows U+FFFD. Bytes that can no longer become a character come out as U+FFFD as
-soon as that is certain. Added tokens (special or not) are kept apart from text: their literal is exact.
+`Detokenizer.push` returns the text that an id completes. Characters whose bytes are spread over several tokens are
+held until they are complete, so valid text never shows U+FFFD. Bytes that can no longer become a character are
+emitted as U+FFFD as soon as that is certain. Added tokens (special or not) are kept apart from text: their literal is
+exact.
 
-Two ways lead there. Where the tokenizer says how it decodes (byte-level BPE; sentencepiece's ``▁`` and byte fallback),
-the bytes of each token are known, and looked up. Any other object with a ``decode`` is asked for a short window of
-ids, and the text that the newest ids add is what they mean. Both do a constant amount of work per id.
+There are two methods. If the tokenizer describes how it decodes (byte-level BPE; sentencepiece's ``▁`` and byte
+fallback), the bytes of each token are looked up. Any other object with a ``decode`` decodes a short window of ids,
+and the text that the newest ids add is theirs. Both do a constant amount of work per id.
 
-The text of all ids together is what the tokenizer's own ``decode`` gives for them, with its special tokens, where that
-is valid text. What some tokenizers change around added tokens (spaces, mostly) is left unchanged.
+The text of all ids together is what the tokenizer's own ``decode`` returns for them, with special tokens, if that is
+valid text. Changes that some tokenizers make around added tokens (mostly of spaces) are not made.
 """
 
 import contextlib
@@ -25,18 +26,17 @@ __all__ = ["Detokenizer", "added_tokens"]
 
 _BROKEN: Final = "\ufffd"
 _MAX_HELD: Final = 4
-"""How many ids may wait for a character to be complete: each is at least one of its bytes."""
+"""How many ids may wait for a character to be complete: each has at least one of its bytes."""
 _NO_SUCH_ID: Final = (IndexError, KeyError, OverflowError, TypeError, ValueError)
-"""The errors of tokenizers for an id that they do not know."""
+"""The errors that tokenizers raise for an unknown id."""
 
 
 class Detokenizer:
     """Turns one stream of token ids into text.
 
     Args:
-        tokenizer: a ``tokenizers.Tokenizer``, a transformers tokenizer, or any object whose
-            ``decode(ids, skip_special_tokens=False)`` gives text. It is examined once; tokens that are added to it
-            later are not seen.
+        tokenizer: a ``tokenizers.Tokenizer``, a transformers tokenizer, or any object whose ``decode(ids,
+        skip_special_tokens=False)`` returns text. It is examined once; tokens added to it later are not seen.
     """
 
     __slots__ = ("_text", "added")
@@ -45,14 +45,14 @@ class Detokenizer:
         vocabulary = _vocabulary(tokenizer)
         backend = backend_of(tokenizer)
         self.added: Mapping[int, str] = vocabulary.added
-        """The literal text of each added token, by its id. Not to be changed."""
+        """The literal text of each added token, by id. Do not change it."""
         self._text: _Text = _Window(vocabulary, backend) if vocabulary.piece is None else _Pieces(vocabulary, backend)
 
     def push(self, token: int) -> tuple[str, str]:
-        """The text that this id completes, and, if it is an added token, that token's literal (else ``""``).
+        """Take an id, and return the text that it completes, and its literal if it is an added token (else ``""``).
 
-        Both are given only where an added token cuts a character: the text, U+FFFD, then comes before the literal.
-        Ids that the vocabulary lacks give no text.
+        Both are returned only if an added token cuts a character: the text, U+FFFD, then comes before the literal.
+        Ids that the vocabulary lacks have no text.
         """
         literal = self.added.get(token)
         if literal is None:
@@ -62,32 +62,33 @@ class Detokenizer:
         return text, literal
 
     def known(self, ids: Sequence[int]) -> list[str | bytes | None]:
-        """The text of each id after other text, as far as that is known: text, or bytes that alone are not text.
+        """The text of each id after other text, as far as it is known: text, or bytes that are not text by
+        themselves.
 
-        After an id that was pushed, text of known ids is what pushing them would give. ``None`` are added tokens, and
-        ids that were never pushed.
+        After a pushed id, the text of known ids is what pushing them would return. ``None`` stands for added tokens,
+        and for ids that were never pushed.
         """
         return self._text.known(ids)
 
     def flush(self) -> tuple[str, bool]:
-        """The rest at the end, its last character cut and so U+FFFD, and whether there was any; else ``""``.
+        """The rest at the end, with U+FFFD for a character that was cut, and whether there was one; else ``""``.
 
-        A tokenizer that only decodes does not distinguish a cut character from a U+FFFD that the model wrote as the
-        very last one: both count as cut.
+        With a tokenizer that only decodes, a cut character looks like a final U+FFFD that the model wrote; both count
+        as cut.
         """
         return self._text.flush()
 
 
 def added_tokens(tokenizer: Any) -> dict[str, int]:
-    """The literal text of every added or special token of a tokenizer, and its id."""
+    """The literal text of every added or special token of a tokenizer, with its id."""
     return {text: token for token, text in _vocabulary(tokenizer).added.items()}
 
 
 def token_bytes(tokenizer: Any, token: int) -> bytes | None:
-    """The bytes of one id after other text; they need not be whole characters.
+    """Return the bytes of one id after other text; they need not be complete characters.
 
     Returns:
-        ``None`` where the tokenizer does not say: it only decodes, and this id alone is not text.
+        ``None`` if the tokenizer only decodes, and this id alone is not text.
     """
     vocabulary = _vocabulary(tokenizer)
     literal = vocabulary.added.get(token)
@@ -104,9 +105,9 @@ def token_bytes(tokenizer: Any, token: int) -> bytes | None:
 
 
 def special_tokens(tokenizer: Any) -> dict[str, int]:
-    """The added tokens that ordinary text does not spell, and their ids.
+    """Return the added tokens that ordinary text does not spell, with their ids.
 
-    They are the ones marked as special, and those written as a tag (``<…>``), as grammar engines have it.
+    These are the tokens marked as special, and those written as a tag (``<…>``), as in grammar engines.
     """
     vocabulary = _vocabulary(tokenizer)
     if vocabulary.special is None:
@@ -115,7 +116,7 @@ def special_tokens(tokenizer: Any) -> dict[str, int]:
 
 
 def marked_special(tokenizer: Any) -> frozenset[str]:
-    """The literals of those added tokens that the tokenizer itself marks as special."""
+    """The literals of the added tokens that the tokenizer itself marks as special."""
     vocabulary = _vocabulary(tokenizer)
     if vocabulary.marked is None:
         vocabulary.marked = _marked(tokenizer)
@@ -126,18 +127,18 @@ def marked_special(tokenizer: Any) -> frozenset[str]:
 
 
 class _Vocabulary:
-    """The facts about a tokenizer: shared by all streams, and never changed but for the memory of pieces.
+    """The facts about a tokenizer, shared by all streams; only the cache of pieces ever changes.
 
-    It does not hold the tokenizer, which would otherwise never be freed: methods take it as ``backend``.
+    It does not refer to the tokenizer, which would then never be freed: methods take it as ``backend``.
 
     Attributes:
-        added: literal of each added token, by id.
-        anchor: an id of plain letters, to come before other ids; ``None`` where there is or needs to be none.
-        special: id of each special token, once it was asked for.
-        marked: the literals that the tokenizer marks as special, once they were asked for.
-        piece: what an id stands for after other text, as text or as bytes that are not text by themselves; ``None``
-            where the tokenizer does not say.
-        pieces: the pieces that were looked up.
+        added: the literal of each added token, by id.
+        anchor: an id of plain letters, to put before other ids; ``None`` if there is none, or none is needed.
+        special: the id of each special token, once it was needed.
+        marked: the literals that the tokenizer marks as special, once they were needed.
+        piece: returns an id's text after other text, or bytes that are not text by themselves; ``None`` if the
+        tokenizer does not say.
+        pieces: the cached pieces.
         first_differs: whether a piece may read differently at the very start (sentencepiece drops a space there).
     """
 
@@ -163,12 +164,12 @@ class _Vocabulary:
             self.first_differs = True
 
     def decode(self, backend: Any, ids: list[int]) -> str:
-        """The tokenizer's own decoding, special tokens included, spaces left alone."""
+        """The tokenizer's own decoding, with special tokens, and without changes of spaces."""
         text: str = backend.decode(ids, **self._options)
         return text
 
     def _find_anchor(self, backend: Any) -> int | None:
-        """An id that decodes to plain letters: several, if possible, since one letter may be the token of a byte."""
+        """An id that decodes to plain letters; if possible several, since one letter may be the token of a byte."""
         letter = None
         for token in range(2_000):
             try:
@@ -198,10 +199,10 @@ _MAX_STRONG: Final = 8
 
 
 def _vocabulary(tokenizer: Any) -> _Vocabulary:
-    """The examined tokenizer, from memory where possible.
+    """Return the facts about a tokenizer, from the cache if possible.
 
-    Keyed by identity, since tokenizers need not be hashable. One that takes no weak references is kept alive, so that
-    its id stays its own; the eight latest of those are.
+    The key is the tokenizer's identity, since tokenizers need not be hashable. The eight latest tokenizers that do
+    not support weak references are kept alive, so that no other object gets their identity.
     """
     key = id(tokenizer)
     weak = _weak.get(key)
@@ -221,14 +222,14 @@ def _vocabulary(tokenizer: Any) -> _Vocabulary:
 
 
 def _forget(key: int, ref: weakref.ref[Any]) -> None:
-    # Another tokenizer may have taken the place, and the id, in between.
+    # In the meantime, another tokenizer may have taken the place and the identity.
     weak = _weak.get(key)
     if weak is not None and weak[0] is ref:
         _weak.pop(key, None)
 
 
 def _added_by_id(holder: Any) -> Any:
-    """The added tokens of a tokenizer, by id; ``None`` where it does not list them."""
+    """The added tokens of a tokenizer, by id; ``None`` if it does not list them."""
     listed = getattr(holder, "get_added_tokens_decoder", None) or getattr(holder, "added_tokens_decoder", None)
     return listed() if callable(listed) else listed
 
@@ -265,18 +266,18 @@ def _marked(tokenizer: Any) -> frozenset[str]:
 
 def backend_of(tokenizer: Any) -> Any:
     """The object that encodes and decodes: fast tokenizers of transformers wrap one of `tokenizers`, which does not
-    tidy up spaces."""
+    clean up spaces."""
     return getattr(tokenizer, "backend_tokenizer", tokenizer)
 
 
 _SHORT: Final = 1024
-"""Characters whose encoding holds nobody up."""
+"""The longest text, in characters, whose encoding delays nobody."""
 
 
 def encoded(tokenizer: Any, text: str) -> list[int]:
-    """The ids of a text, to which nothing is added.
+    """Encode a text, without adding special tokens.
 
-    `tokenizers` keeps the interpreter's lock while it encodes one text, but not while it encodes several.
+    `tokenizers` holds the interpreter's lock while it encodes one text, but not while it encodes several.
     """
     backend = backend_of(tokenizer)
     several = getattr(backend, "encode_batch_fast", None)
@@ -287,18 +288,19 @@ def encoded(tokenizer: Any, text: str) -> list[int]:
 
 
 _PART: Final = 256 * 1024
-"""Characters of a text that are counted in one go."""
+"""The longest text, in characters, that is counted in one go."""
 
 
 def counted(tokenizer: Any, text: str, check: Callable[[], None] = lambda: None) -> int:
-    """How many tokens a text has: exact up to 262,144 characters, then the sum of parts that end with a line or a word.
+    """Count the tokens of a text: exactly up to 262,144 characters, then as the sum of parts that end with a line or
+    a word.
 
-    Encoding cannot be stopped, and takes a hundred times the text's memory.
+    Encoding cannot be interrupted, and takes a hundred times the memory of the text.
 
     Args:
         tokenizer: see `encoded`.
         text: of any length.
-        check: called between parts; may raise.
+        check: called between parts; it may raise.
     """
     total = at = 0
     while at < len(text):
@@ -316,26 +318,26 @@ def _decode_options(backend: Any) -> dict[str, bool]:
     options = {"skip_special_tokens": False}
     if hasattr(backend, "all_special_ids"):  # transformers: leave the spaces as they are
         more = {"clean_up_tokenization_spaces": False, "spaces_between_special_tokens": False}
-        with contextlib.suppress(TypeError):  # some models bring a tokenizer of their own that knows no such options
+        with contextlib.suppress(TypeError):  # some models have their own tokenizer without such options
             backend.decode([], **options, **more)
             options |= more
     return options
 
 
 def _decoder_steps(backend: Any) -> frozenset[str]:
-    """The types of the steps in which a ``tokenizers.Tokenizer`` decodes; none where it does not say."""
+    """The types of the steps in which a ``tokenizers.Tokenizer`` decodes; none if it does not say."""
     if not hasattr(backend, "id_to_token"):
         return frozenset()
     try:
         state = json.loads(backend.decoder.__getstate__())
-    except Exception:  # a decoder written in Python cannot be serialised, and says so with a bare Exception
+    except Exception:  # a decoder written in Python cannot be serialized, which raises a bare Exception
         return frozenset()
     steps = state.get("decoders", [state]) if isinstance(state, dict) else []
     return frozenset(str(step.get("type")) for step in steps)
 
 
 def _byte_of_character() -> dict[str, int]:
-    """How byte-level BPE spells bytes: printable Latin-1 characters stand for themselves, the rest from U+0100 on."""
+    """How byte-level BPE spells bytes: printable Latin-1 characters as themselves, the others from U+0100 on."""
     plain = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = (byte for byte in range(256) if byte not in plain)
     return {chr(byte): byte for byte in plain} | {chr(0x100 + n): byte for n, byte in enumerate(others)}
@@ -353,7 +355,7 @@ def _byte_level_piece(backend: Any, token: int) -> str | bytes:
     try:
         return _text_or_bytes(bytes(_BYTES[character] for character in spelled))
     except KeyError:
-        return spelled  # no spelling of bytes: it stands for itself
+        return spelled  # no bytes are spelled: it stands for itself
 
 
 def _text_or_bytes(data: bytes) -> str | bytes:
@@ -363,20 +365,20 @@ def _text_or_bytes(data: bytes) -> str | bytes:
         return data
 
 
-# --- a stream of ids that are no added tokens -------------------------------------------------------------------------
+# --- a stream of ids without added tokens -------------------------------------------------------------------------
 
 
 class _Text(Protocol):
-    """Text from ids: what `Detokenizer` asks of either way."""
+    """Text from ids: the interface of both methods, for `Detokenizer`."""
 
     def push(self, token: int) -> str:
-        """The text that the id completes."""
+        """Take an id, and return the text that it completes."""
 
     def flush(self) -> tuple[str, bool]:
-        """The text that was held back, and whether it is a character that was cut. Ids may follow."""
+        """Take the held text, and return whether it is a character that was cut. More ids may follow."""
 
     def interrupt(self) -> None:
-        """An added token is here; nothing is held back."""
+        """An added token comes; nothing is held."""
 
     def known(self, ids: Sequence[int]) -> list[str | bytes | None]:
         """See `Detokenizer.known`."""
@@ -416,7 +418,7 @@ class _Pieces:
             piece = vocabulary.piece(self._backend, token) if vocabulary.piece else ""
         except _NO_SUCH_ID:
             return ""
-        if piece:  # ids that mean nothing are without number
+        if piece:  # unknown ids are not cached: there is no limit to them
             vocabulary.pieces[token] = piece
         return piece
 
@@ -432,11 +434,11 @@ class _Pieces:
 
 
 class _Window:
-    """Asks the tokenizer for what ids add to the text of a few ids before them.
+    """Lets the tokenizer decode what ids add to the text of a few ids before them.
 
-    ``_context`` is the latest ids whose text is complete. ``_pending`` are the ids after them: their text ends in
-    U+FFFD and may still become a character. ``_before`` is what of the text of both is out already. A character has at
-    most four bytes: after that many ids without a new one, the first of them never will be part of one.
+    ``_context`` are the latest ids whose text is complete. ``_pending`` are the ids after them, whose text ends in
+    U+FFFD and may still become a character. ``_before`` is the part of the text of both that was already emitted. A
+    character has at most four bytes: after four ids without a new character, the first of them cannot be part of one.
     """
 
     __slots__ = ("_backend", "_before", "_context", "_pending", "_stand_in", "_vocabulary")
@@ -460,7 +462,7 @@ class _Window:
         if whole == text:
             self._settle(text)
         elif whole:
-            # The character that is not complete begins in this very id; the ids before it are done with.
+            # The incomplete character begins in this very id; the ids before it are finished.
             self._look_after(self._stand_in)
             self._pending = [token]
             self._before += self._added()[: len(whole) - len(text)]
@@ -477,37 +479,37 @@ class _Window:
         return text, True
 
     def interrupt(self) -> None:
-        # What comes next is not first any more, but some tokenizers put or drop spaces beside added tokens.
+        # The next id is no longer the first, but some tokenizers add or drop spaces beside added tokens.
         if not self._before:
             self._look_after(self._stand_in)
 
     def known(self, ids: Sequence[int]) -> list[str | bytes | None]:
-        return [None] * len(ids)  # what one adds depends on those before it
+        return [None] * len(ids)  # the text of an id depends on the ids before it
 
     def _added(self) -> str:
         """The text that the pending ids add."""
         text = self._decode(self._context + self._pending)
         if not text.startswith(self._before):
-            # A tokenizer may give up a whole run of bytes for one that is wrong, those of the context included.
+            # For one wrong byte, a tokenizer may give up a whole run, including bytes of the context.
             self._look_after(self._stand_in)
             text = self._decode(self._context + self._pending)
         return text[len(self._before) :]
 
     def _settle(self, text: str) -> None:
-        """The pending ids have given ``text``, and are what comes before the next ones."""
+        """The pending ids are decoded as ``text``, and become the context of the next ids."""
         if text and not text.isspace():
             self._look_after(self._pending)
         elif not self._before or self._before.isspace():
-            # Nothing but space so far: that these ids came first may still matter for what comes after them.
+            # Only white space so far: it may still matter that these ids came first.
             at_start = len(self._context) < _MAX_HELD
             self._look_after(self._context + self._pending if at_start else self._stand_in)
-        # Otherwise the context stays: some tokenizers drop space at the beginning of what they decode.
+        # Otherwise the context stays: some tokenizers drop white space at the beginning of what they decode.
         self._pending = []
 
     def _release(self) -> str:
-        """Give up the first pending ids, which cannot belong to a character any more; the rest may be complete then.
+        """Give up the first pending ids, which can no longer belong to a character; the rest may then be complete.
 
-        Bytes break into the fewest U+FFFD where they are split between two characters, so that is where they are split.
+        Bytes that are split between two characters decode to the fewest U+FFFD, so that decides where to split.
         """
         if self._context != self._stand_in:
             self._look_after(self._stand_in)

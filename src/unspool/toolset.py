@@ -1,6 +1,6 @@
-"""The tools of a request and the choice among them, read once and by the same rules for all who need them.
+"""Reads the tools of a request and its tool choice, once and by the same rules for all callers.
 
-Parser, grammar, protocols and command line accept and refuse the same tools, in the same words.
+The parser, the grammar, the protocols and the command line accept and refuse the same tools, with the same errors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from .schema import Schema, for_tool, tool_name
 __all__ = ["CHOICES", "ToolChoice", "Toolset", "choice_of", "read_tools", "read_toolset"]
 
 ToolChoice = str | Mapping[str, Any]
-"""``auto``, ``none``, ``required``, or an object of OpenAI's: a named function, or the tools that are allowed."""
+"""``auto``, ``none``, ``required``, or an object as in OpenAI's API: a named function, or allowed tools."""
 Kind = Literal["auto", "none", "required", "named"]
 
 CHOICES: Final = ("none", "auto", "required")
@@ -27,13 +27,13 @@ _LISTED: Final = 8
 
 
 class Toolset(msgspec.Struct, frozen=True):
-    """The tools of a request and the choice among them.
+    """The tools of a request and its tool choice.
 
     Attributes:
-        tools: the declared tools, by name in their order; ``None``: unknown.
-        kind: of the choice.
-        name: the function that the choice names, else ``""``.
-        allowed: the names of the tools that may be called; ``None``: unknown tools, any of them.
+        tools: the declared tools by name, in order; ``None`` if unknown.
+        kind: the kind of the choice.
+        name: the function that the choice names, or ``""``.
+        allowed: the names of the tools that may be called; ``None`` if the tools are unknown, and any may be called.
     """
 
     tools: dict[str, Mapping[str, Any]] | None
@@ -41,17 +41,17 @@ class Toolset(msgspec.Struct, frozen=True):
     name: str = ""
     allowed: tuple[str, ...] | None = None
     _schemas: dict[str, Schema] = msgspec.field(default_factory=dict)
-    """The schemas of the tools' arguments; each is read on first use."""
+    """The schemas of the tools' arguments, each read on first use."""
 
     @property
     def names(self) -> Mapping[str, Any] | None:
-        """The tools that a call may name, by name; ``None`` where any may be."""
+        """The tools that may be called, by name; ``None`` if any may be."""
         if self.tools is None and self.name:
             return {self.name: None}
         return self.tools
 
     def schema(self, name: str) -> Schema | None:
-        """The schema of a tool's arguments; ``None`` where it is not declared."""
+        """The schema of a tool's arguments; ``None`` if the tool is not declared."""
         found = self._schemas.get(name)
         if found is None and self.tools is not None and name in self.tools:
             found = self._schemas[name] = for_tool(self.tools[name])
@@ -59,7 +59,7 @@ class Toolset(msgspec.Struct, frozen=True):
 
     @property
     def choice(self) -> ToolChoice:
-        """The choice in chat completions' form. Of a list of allowed tools it is the mode."""
+        """The choice in the form of chat completions; for a list of allowed tools, its mode."""
         return choice_of(self.name) if self.kind == "named" else self.kind
 
     @property
@@ -74,14 +74,15 @@ def choice_of(name: str) -> dict[str, Any]:
 
 
 def read_toolset(tools: object = None, tool_choice: object = None) -> Toolset:
-    """The tools and the choice of a request.
+    """Read the tools and the choice of a request.
 
     Args:
-        tools: OpenAI tool dicts, nested (``function``) or flat; ``None``: unknown. A `Toolset` is returned as it is.
-        tool_choice: see `ToolChoice`; ``None`` is ``auto``. Where the tools are unknown, any function may be named.
+        tools: OpenAI tool dicts, nested (``function``) or flat; ``None`` if unknown. A `Toolset` is returned as it
+        is.
+        tool_choice: see `ToolChoice`; ``None`` is ``auto``. If the tools are unknown, it may name any function.
 
     Raises:
-        ToolsError: names the field, what it holds and what is allowed.
+        ToolsError: names the field, its value and what is allowed.
     """
     if isinstance(tools, Toolset):
         if tool_choice is not None and tool_choice != "auto":
@@ -107,10 +108,10 @@ def read_toolset(tools: object = None, tool_choice: object = None) -> Toolset:
 
 
 def read_tools(tools: object) -> dict[str, Mapping[str, Any]] | None:
-    """The tools by their names, in order; ``None`` where they are unknown.
+    """Read tools by name, in order; ``None`` if they are unknown.
 
     Raises:
-        ToolsError: they are not a list, or too many, or one has no name or the name of another.
+        ToolsError: they are not a list, there are too many, or one has no name or that of another.
     """
     if tools is None:
         return None
@@ -133,7 +134,7 @@ def read_tools(tools: object) -> dict[str, Mapping[str, Any]] | None:
 
 
 def _written_plainly(tools: Sequence[Any]) -> dict[str, Mapping[str, Any]] | None:
-    """The tools by their names, where each is written as chat completions have it; ``None`` asks for a careful look."""
+    """The tools by name, if all are written as in chat completions; else ``None``, and each is checked."""
     found: dict[str, Mapping[str, Any]] = {}
     try:
         for tool in tools:
@@ -146,7 +147,7 @@ def _written_plainly(tools: Sequence[Any]) -> dict[str, Mapping[str, Any]] | Non
 
 
 def _nameless(where: str, tool: object) -> ToolsError:
-    """Why a tool has no name."""
+    """The error for a tool without a name."""
     if not isinstance(tool, Mapping):
         return ToolsError(where, f"must be an object, not {json_kind(tool)}")
     if "name" not in tool or "function" in tool:
@@ -158,7 +159,7 @@ def _nameless(where: str, tool: object) -> ToolsError:
 
 
 def _no_name(name: object) -> str:
-    """The problem of a name."""
+    """What is wrong with a name."""
     if name is None:
         return "is required"
     return "is empty" if name == "" else f"must be a string, not {json_kind(name)}"

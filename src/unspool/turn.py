@@ -1,4 +1,4 @@
-"""The turn to be written: an assistant's answer, from a `Message` or an OpenAI message, checked."""
+"""Reads the turn to render from a `Message` or an OpenAI message, and checks it."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ class Call:
 
     Attributes:
         name: the tool's.
-        id: ``""`` where it has none.
+        id: the call's id; ``""`` if it has none.
         text: the arguments as JSON text, an object.
         value: the same as a value.
     """
@@ -28,7 +28,7 @@ class Call:
 
     @classmethod
     def read(cls, name: str, id: str, text: str) -> "Call":
-        """A call from the JSON text of its arguments; an empty text means no arguments.
+        """Make a call from the JSON text of its arguments; an empty text means no arguments.
 
         Raises:
             ValueError: the text is not one JSON object.
@@ -42,7 +42,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """An assistant's answer; texts are ``""`` where there are none."""
+    """An assistant's answer; missing texts are ``""``."""
 
     reasoning: str
     content: str
@@ -50,11 +50,11 @@ class Turn:
 
 
 def read_turn(message: Message | Mapping[str, Any]) -> Turn:
-    """The parts of a message.
+    """Read the parts of a message.
 
     Raises:
-        DialectError: names the field that is not as OpenAI has it, or that is not JSON.
-        TypeError: neither kind of message.
+        DialectError: names the field that does not have OpenAI's form, or is not JSON.
+        TypeError: it is neither kind of message.
     """
     if isinstance(message, Message):
         calls = [_call(i, c.name, c.id, c.arguments) for i, c in enumerate(message.tool_calls)]

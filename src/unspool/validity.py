@@ -1,6 +1,6 @@
-"""Whether a call's arguments are what the tool's schema admits, asked of ``jsonschema_rs``.
+"""Validates the arguments of calls against the tools' schemas, with ``jsonschema_rs``.
 
-Nothing is ever fetched, and patterns are matched in linear time, whatever schemas and arguments say.
+Whatever schemas and arguments contain, nothing is fetched, and patterns are matched in linear time.
 """
 
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ class Validators:
     """The validators of a request's tools.
 
     Args:
-        tools: OpenAI tool dicts; ``None`` where they are unknown.
+        tools: OpenAI tool dicts; ``None`` if they are unknown.
 
     Attributes:
-        unusable: tools whose parameters cannot be checked as a schema, and why.
+        unusable: tools whose parameters are not a usable schema, with the reason.
     """
 
     def __init__(self, tools: Sequence[Any] | None) -> None:
@@ -40,7 +40,7 @@ class Validators:
                 self.unusable[name] = str(error).partition("\n")[0]
 
     def valid(self, call: ToolCall) -> bool | None:
-        """Whether a call's arguments fit its tool's schema; ``None`` where that is unknown."""
+        """Whether a call's arguments match its tool's schema; ``None`` if that is unknown."""
         if self._unknown or call.name in self.unusable:
             return None
         validator = self._known.get(call.name)

@@ -1,7 +1,7 @@
-"""JSON values that keep every digit, and the ways in which dialects write them.
+"""JSON values that keep every digit, and the styles in which dialects write them.
 
-Numbers stay the text they were written as: ``1e-07`` and ``2 ** 70`` would not survive a float. Nothing here recurses
-on the depth of a value.
+Numbers keep their text, because ``1e-07`` and ``2 ** 70`` would not survive a float. Nothing here recurses on the
+depth of a value.
 """
 
 import json
@@ -17,7 +17,7 @@ from .schema import MAX_NESTING
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A JSON number as it is written; equal only to the same digits."""
+    """A JSON number as written; it equals only the same digits."""
 
     text: str
 
@@ -27,11 +27,11 @@ Value = str | bool | Number | list[Any] | dict[str, Any] | None
 
 
 def read_json(text: str) -> Value:
-    """The value of a JSON text.
+    """Read the value of a JSON text.
 
     Raises:
-        ValueError: not JSON, NaN or Infinity, a number that rounds to infinity, a key twice in one object, or nested
-            too deep.
+        ValueError: it is not JSON, has NaN, Infinity, a number that rounds to infinity or a repeated key, or is
+        nested too deep.
     """
     try:
         value: Value = _DECODER.decode(text)
@@ -85,7 +85,7 @@ def _children(value: Value) -> Iterable[Value]:
 
 
 def kind(value: Value) -> str:
-    """The value's JSON type; integers are ``number`` too."""
+    """The JSON type of a value; integers are ``number`` too."""
     if isinstance(value, str):
         return "string"
     if isinstance(value, bool):
@@ -100,7 +100,7 @@ def kind(value: Value) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How values are written: what makes text of a string and of a key, the words, what is between."""
+    """How values are written: strings, keys, words, and the separators between them."""
 
     string: Callable[[str], str]
     key: Callable[[str], str]
@@ -126,7 +126,7 @@ def python_string(text: str) -> str:
 
 
 JSON: Final = Style(encode_basestring, encode_basestring)
-"""As `json.dumps` writes by default, but for characters beyond ASCII, which stay."""
+"""As `json.dumps` writes by default, except that characters beyond ASCII are kept."""
 
 PYTHON: Final = Style(python_string, python_string, "True", "False", "None")
 """As Python's `repr` writes."""
@@ -138,7 +138,7 @@ def quoted(marker: str) -> Style:
 
 
 class Raw(str):
-    """Text that is written already."""
+    """Text that is already written."""
 
     __slots__ = ()
 
@@ -151,8 +151,8 @@ def write(value: Value, style: Style) -> str:
 def unfold(
     value: Value, inside: Callable[[dict[str, Any] | list[Any]], list[Value]], scalar: Callable[[Value], str]
 ) -> list[str]:
-    """Pieces of text: objects and lists are taken apart by ``inside`` (into `Raw` text and values), others go to
-    ``scalar``."""
+    """Yield pieces of text: ``inside`` divides objects and lists into `Raw` text and values, and ``scalar`` writes
+    all others."""
     out: list[str] = []
     todo: list[Value] = [value]
     while todo:
@@ -185,13 +185,13 @@ def _scalar(value: Value, style: Style) -> str:
     return style.null if value is None else style.true if value is True else style.false
 
 
-# --- what a value's schema would be -----------------------------------------------------------------------------------
+# --- schemas for values -----------------------------------------------------------------------------------
 
 _INTEGER: Final = re.compile(r"-?[0-9]+")
 
 
 def declare(calls: Iterable[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Tools, as OpenAI writes them, that these calls (names and arguments) satisfy."""
+    """OpenAI tool dicts that fit these calls (names and arguments)."""
     tools: dict[str, list[Value]] = {}
     for name, arguments in calls:
         tools.setdefault(name, []).append(arguments)
@@ -202,7 +202,7 @@ def declare(calls: Iterable[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]
 
 
 def _schema(values: list[Value]) -> dict[str, Any]:
-    """The schema of values that are in the same place."""
+    """The schema of values in the same place."""
     root: dict[str, Any] = {}
     nodes = [root]
     todo: list[tuple[Value, dict[str, Any]]] = [(v, root) for v in values]
@@ -225,7 +225,7 @@ def _schema(values: list[Value]) -> dict[str, Any]:
     for node in nodes:
         types = node["type"]
         if "string" in types and types - {"string", "null"}:
-            node.clear()  # a string could not be told from the others: the schema says nothing
+            node.clear()  # a string could look like one of the others, so the schema stays empty
         else:
             node["type"] = sorted(types)
     return root

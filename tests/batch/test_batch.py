@@ -151,11 +151,13 @@ def test_columns_that_change_their_type_are_carried_as_json(tmp_path: Path) -> N
     assert [r["whole"] for r in found] == [1.0, 2.5] * 3
 
 
+DEEP = 1_000_000
+"""Deeper than any Python reads JSON; 3.11 reads a thousand, 3.14 a hundred thousand."""
 ODD = {
     b'{"output": "a \\ud800 b"}': "",
     b'{"output": "a \xff b"}': "row",
-    b'{"output": "x", "deep": ' + b"[" * 5_000 + b"]" * 5_000 + b"}": "row",
-    b'{"output": "x", "deep": ' + b"[" * 5_000 + b"}": "row",
+    b'{"output": "x", "deep": ' + b"[" * DEEP + b"]" * DEEP + b"}": "row",
+    b'{"output": "x", "deep": ' + b"[" * DEEP + b"}": "row",
     b'{"output": "x", "n": NaN}': "row",
     b'{"output": "x", "n": 1e999}': "n",
     b'{"output": "x", "deep": "a \\ud800 b"}': "",
@@ -262,6 +264,7 @@ def _children(pid: int) -> list[int]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="workers are threads")
 @pytest.mark.parametrize("killed", ["parent", "worker"])
 def test_of_a_run_with_workers_nothing_is_left_when_one_is_killed(killed: str, tmp_path: Path) -> None:
     source, out = write_lines(tmp_path / "in.jsonl", 2_000), tmp_path / "out"
@@ -276,7 +279,7 @@ def test_of_a_run_with_workers_nothing_is_left_when_one_is_killed(killed: str, t
         os.kill(process.pid if killed == "parent" else workers[0], signal.SIGKILL)
         said = process.communicate(timeout=60)[1]
     assert process.returncode == (-signal.SIGKILL if killed == "parent" else 1)
-    assert killed == "parent" or b"a worker ended" in said
+    assert killed == "parent" or b"a worker died" in said
     until = time.monotonic() + 30
     while any(_alive(p) for p in [*children, *workers]):
         assert time.monotonic() < until

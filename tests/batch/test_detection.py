@@ -40,7 +40,7 @@ def test_outputs_tell_the_dialect_and_the_summary_says_which(
     assert rows_in(tmp_path / "auto.jsonl") == rows_in(tmp_path / "hermes.jsonl")
     said = capsys.readouterr().err
     assert said.count("dialect, by the outputs: hermes reads 18 calls and 13 thoughts of 13 outputs") == 1
-    assert "read them alike" in said
+    assert "read them in the same way" in said
     assert "by the outputs: hermes" in (tmp_path / "auto.html").read_text(encoding="utf-8")
 
 
@@ -70,7 +70,7 @@ def test_token_ids_tell_too() -> None:
     ("text", "said"),
     [
         (PLAIN, "the outputs show no dialect"),
-        (THOUGHT, "the outputs leave open which one it is: "),
+        (THOUGHT, "the outputs do not decide between dialects: "),
     ],
 )
 def test_nobody_guesses(text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,7 +85,9 @@ def test_nobody_guesses(text: str, said: str, tmp_path: Path, capsys: pytest.Cap
 
 
 def test_what_is_left_open_names_the_best_candidates() -> None:
-    message = r"is: \w+(, \w+){4} and \d+ more \(reads 0 calls and 5 thoughts of 5 outputs.*\). Name one, or the model"
+    message = (
+        r"dialects: \w+(, \w+){4} and \d+ more \(reads 0 calls and 5 thoughts of 5 outputs.*\). Name one, or the model"
+    )
     with pytest.raises(UnknownDialect, match=message):
         list(parse_many([THOUGHT.format(i) for i in range(5)], "auto"))
 

@@ -134,6 +134,28 @@ def race(threads: int, of: int, turn: int = 0) -> int:
     return len(alone) * threads
 
 
+def one_memory(threads: int, times: int) -> None:
+    """What is derived from a dialect is kept in one place, whichever thread asks for it first.
+
+    Raises:
+        AssertionError: two threads have one each.
+    """
+    shared = list_dialects()[0]
+    begin = threading.Barrier(threads)
+
+    def asked(dialects: list[Dialect]) -> list[int]:
+        found = []
+        for dialect in dialects:
+            begin.wait(60)
+            found.append(id(dialect.compiled))
+        return found
+
+    dialects = [msgspec.structs.replace(shared) for _ in range(times)]
+    with ThreadPoolExecutor(threads) as pool:
+        first, *others = [one.result() for one in [pool.submit(asked, dialects) for _ in range(threads)]]
+    assert all(other == first for other in others)
+
+
 def _seconds(workers: int, rows: list[dict[str, Any]]) -> tuple[float, list[dict[str, Any]]]:
     began = time.perf_counter()
     found = list(parse_many(rows, "hermes", workers=workers))
@@ -167,6 +189,7 @@ def main() -> int:
     if _locked():
         print("this interpreter has a global lock; PYTHON=python3.14t names one without", file=sys.stderr)
         return 2
+    one_memory(options.threads, 2_000)
     done = 0
     for turn in range(options.rounds):
         done += race(options.threads, 8, turn)

@@ -4,13 +4,13 @@ import random
 
 from hypothesis import HealthCheck, Phase, given, settings
 
-from unspool import constrain, promises
+from unspool import Policy, constrain, promises
 from unspool.dialect.file import parse_dialect
 from unspool.dialect.registry import find_base
 from unspool.grammar import ToolStrictLevel
 
 from ..support import tool
-from .drawn import BLANK, Tally, examples, files, keeps_to_everything, refusal
+from .drawn import BLANK, FILES, Tally, examples, keeps_to_everything, refusal
 
 HOSTILE = (
     # Closings that begin alike, a margin on either side, ids by number, a separator.
@@ -93,7 +93,7 @@ def test_a_file_is_refused_with_a_reason_or_keeps_to_everything() -> None:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(files())
+    @given(FILES)
     def draw(text: str) -> None:
         tally.take(text)
 
@@ -115,3 +115,36 @@ argument = "<p={key}>{value}</p>"
     assert constraint is not None
     assert promises.refusal(constraint.lark, "<<a\n* g: and f>>") == ""
     assert promises.refusal(constraint.lark, "<<a\n* f: and g>>").startswith("is stuck after")
+
+
+def test_calls_that_open_as_they_close_are_read_however_they_are_cut() -> None:
+    dialect = parse_dialect(written('\ncall = "@end{name}|{arguments}@end"\n'), "drawn.toml", find_base)
+    raw = "@endf|{}@end@endnow|{}@end"
+    for chunks in promises.chunkings(raw):
+        message, _ = promises.run(dialect, chunks, tools=[tool("f"), tool("now")])
+        assert [c.name for c in message.tool_calls] == ["f", "now"], chunks
+        assert message.content == ""
+
+
+def test_a_broken_call_ends_at_the_closing_that_repeats_its_name() -> None:
+    keys = '\ncalls = "\\n{calls}"\ncall = "<{name}>{arguments}</{name}>"\nseparator.calls = "\\n"\n'
+    dialect = parse_dialect(written(keys), "drawn.toml", find_base)
+    for chunks in promises.chunkings('<f>{"a": </b>}</f>\n<now>{}</now>'):
+        message, _ = promises.run(dialect, chunks, tools=[tool("f"), tool("now")])
+        assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("now", "ok")], chunks
+        assert message.tool_calls[0].arguments == '{"a": </b>}'
+
+
+def test_calls_in_frames_that_are_given_back_are_so_with_what_separates_them() -> None:
+    keys = """
+start = "«bot»"
+content = "«bot»<say>{content}</say>"
+calls = "«bot»{call}"
+call = "@call {name}({arguments})@end"
+separator.calls = "<sep>"
+"""
+    dialect = parse_dialect(written(keys), "drawn.toml", find_base)
+    raw = "@call a({})@end<sep>«bot»@call b({})@end"
+    for chunks in promises.chunkings(raw):
+        message, _ = promises.run(dialect, chunks, tools=[tool("f")], policy=Policy(unknown_tool="text"))
+        assert (message.tool_calls, message.content) == ([], raw.replace("«bot»", "")), chunks

@@ -27,6 +27,7 @@ def load(text: str) -> Dialect:
         ("aliases = [1]", "aliases: must be a string or a list of strings"),
         ('end = [""]', "end: contains an empty string"),
         ('stage = "later"', "stage: 'later' is not one of content, reasoning, undecided"),
+        ('stage = "reasoning"', "stage: is 'reasoning', but the file has no `reasoning`"),
         ('arguments = "yaml"', "arguments: 'yaml' is not one of json, python"),
         ('reasoning = "<t>{reasonin}</t>"', "reasoning: unknown field {reasonin}; allowed are {reasoning}"),
         ('reasoning = "<t>{any}{reasoning}</t>"', "{any} is not allowed in the first alternative"),

@@ -33,7 +33,7 @@ def load(keys: str) -> Dialect:
         ('reasoning = "<c {reasoning}</a>"\n' + XML, "call: '<c {name}>{arguments}</c>' begins as `reasoning`", ""),
         ('call = "\\n<c {name}>{arguments}</c>"', "begins with white space, and no marker of `calls`", "\\n{calls}"),
         ('reasoning = "{reasoning}</t>"', "has no opening: write a marker before {reasoning}", "<t>{reasoning}</t>"),
-        ('call = "<c>{name}{arguments}|{id}</c>"', "has {id} behind {arguments}", ""),
+        ('call = "<c>{name}{arguments}|{id}</c>"', "has {id} after {arguments}", ""),
         ("call = '{\"name\": \"{name}\", \"arguments\": {arguments}, \"id\": \"{id}\"}'", "leave {id} out; members", ""),
         ('call = "<c>{name}{arguments}</c>"\nquote = "\'"', "is one character, which strings contain too", ""),
         ('call = "<c>{name}{arguments}</c>"\nquote = "\'\'"', "ends as it begins", ""),

@@ -40,10 +40,9 @@ class Made(NamedTuple):
     """A running engine and what a test asks of it. A prompt is a text; see `request`.
 
     Attributes:
-        prompts: of outputs that differ, end by themselves or at `LIMIT`, and are the same each time at temperature 0.
-        endless: of an output of 1,000 tokens or more.
-        failing: for a number of pieces, the prompt of a request that fails with status 500 after them; the next
-        endless: of an output of 10,000 tokens or more.
+                prompts: of outputs that differ, have three pieces or more, end by themselves or at `LIMIT`, and are
+            the same each time at temperature 0. The last piece has the usage.
+                endless: of an output of 10,000 tokens or more, whose text does not repeat its beginning.
         failing: for a number of pieces, the prompt of a request that fails with status `fault` after them; the next
             request does not fail. Nothing else may be generated meanwhile.
         generated: how many pieces or tokens the engine generated so far, for all outputs together.

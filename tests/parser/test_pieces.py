@@ -25,13 +25,13 @@ WRITTEN: dict[str, Callable[[str], str]] = {
 
 def test_a_piece_is_the_same_whether_it_is_known_or_not() -> None:
     """The first look at every piece, and the second, which is a memory."""
-    known = Pieces(json_pieces().split, "")
+    known = json_pieces()
     for letters in product('ab"\\nu0\n', repeat=4):
         text = "".join(letters)
-        part = known.split(text)
+        part = Pieces().part(text)
         whole = part[0] if part is not None and not part[1] else ""
         assert known[text] == known[text] == whole
-        assert text not in known.parts or known.parts[text] == part
+        assert known.part(text) == part
 
 
 @pytest.mark.parametrize("dialect", WRITTEN)
@@ -92,11 +92,13 @@ def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         for known in (guarded_pieces(scan, "<"), value_pieces(scan, "<", {f"<{n}"}, "\n"), python_pieces("'")):
             for i in range(50):
                 assert known[f"{i}\\n"]
+                assert known[f"{i}<"] in ("", f"{i}<")
                 assert len(known) <= 20
-                assert len(known.parts) <= 20
+                assert len(known._parts) <= 20
         assert len(module._kinds) <= 3
     known = json_pieces()
     assert known["\\n" * 50] == ""
+    assert known.part("\\n" * 50) == ("\\n" * 50, "")
     assert not known
 
 

@@ -53,7 +53,7 @@ def test_a_result_cannot_move_the_end_of_the_answer(tmp_path: Path, text: str) -
 def test_a_template_that_writes_earlier_turns_otherwise_is_reported(tmp_path: Path) -> None:
     forgetful = CHATML.replace("{{ m.content or '' }}", "{% if loop.revindex0 < 2 %}{{ m.content or '' }}{% endif %}")
     made = Prompts(read_tokenizer(folder(tmp_path, forgetful)))
-    with pytest.raises(NoBridge, match="writes earlier turns otherwise"):
+    with pytest.raises(NoBridge, match="writes earlier turns differently"):
         made.next_turn(REQUEST, answer(), [result("Rain.")], ["<|im_end|>"])
     silent = Prompts(read_tokenizer(folder(tmp_path, CHATML.replace("m.tool_calls or []", "[]"))))
     with pytest.raises(NoBridge, match="does not write the text of an answer"):
@@ -74,7 +74,7 @@ def test_rounds_extend_the_prompt_and_render_it_anew_only_where_they_must(
         assert rendered[2].count("sum=2") == 2
         with caplog.at_level(logging.INFO, "unspool.server"):
             server.post(CHAT, messages=[{"role": "user", "content": "go"}], parallel_tool_calls=False)
-    assert "rendered anew: the output was cut off" in caplog.text
+    assert "rendered again: the output was cut off" in caplog.text
     assert odd not in str(engine.requests[-1].prompt)
 
 

@@ -83,8 +83,11 @@ def test_hostile_text_takes_linear_time(family: str) -> None:
     times = []
     for size in (20_000, 200_000):
         text = (token[:-1] * size)[:size]
-        began = time.perf_counter()
-        marks.break_up(text)
-        times.append(time.perf_counter() - began)
+        taken = []
+        for _ in range(3):
+            began = time.process_time()
+            marks.break_up(text)
+            taken.append(time.process_time() - began)
+        times.append(min(taken))
     assert times[1] < 30 * times[0] + 0.05
     assert times[1] < 2.0

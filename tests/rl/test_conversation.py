@@ -104,6 +104,47 @@ def test_an_answer_that_was_cut_is_ended_by_the_bridge() -> None:
     assert conversation.mask().sum() == len(encode("It is wa"))
 
 
+@pytest.mark.parametrize("content", ["}", '"', "\n", "", "e", "<|im_end|>", "Zqlastword", "Zqresult"])
+def test_a_result_may_be_what_closes_the_answer_too(content: str) -> None:
+    conversation = begin()
+    message = conversation.extend(encode(f"{CALL}<|im_end|>"))
+    conversation.add([{"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": content}])
+    assert decode(conversation.ids) == f"{PROMPT}{CALL}<|im_end|>\n{RESULT.replace('20 °C', content)}"
+    assert conversation.rewrites == []
+
+
+def test_a_template_that_takes_no_other_content_is_gone_on_with() -> None:
+    """Where a content is in what closes the answer, a word in its place tells where it begins, if the template can."""
+    strict = KEEPING.replace(
+        "{{ m.content }}\n</tool_response>",
+        "{% if m.content == 'Zqresult' and messages[0].content != '?' %}{{ raise_exception('no') }}{% endif %}"
+        "{{ m.content }}\n</tool_response>",
+    )
+    conversation = begin(strict)
+    message = conversation.extend(encode(f"{CALL}<|im_end|>"))
+    conversation.add([{"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "e"}])
+    assert decode(conversation.ids).endswith("e\n</tool_response><|im_end|>\n<|im_start|>assistant\n")
+
+
+TAGGED = """\
+{%- for m in messages %}<|im_start|>{{ m.role }}
+{{ m.content or '' }}{% for c in m.tool_calls or [] %}<tool_call>{{ c.function.name }}
+{% for k, v in c.function.arguments.items() %}<arg_key>{{ k }}</arg_key>
+<arg_value>{{ v if v is string else v | tojson }}</arg_value>
+{% endfor %}</tool_call>{% endfor %}<|endoftext|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+
+
+def test_a_value_whose_type_the_schema_tells_is_read_alike_in_what_the_template_writes() -> None:
+    conversation = Conversation("glm45", TOKENIZER, template=TAGGED, messages=ASKED, tools=TOOLS)
+    written = "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>0</arg_value>\n</tool_call><|endoftext|>"
+    message = conversation.extend(encode(written))
+    assert message.tool_calls[0].arguments == '{"city": "0"}'
+    conversation.add([{"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "20 °C"}])
+    assert conversation.rewrites == []
+
+
 def test_what_the_model_writes_oddly_stays_as_it_wrote_it() -> None:
     odd = '<tool_call>{"arguments":{"city":"Paris"},"name":"get_weather"}</tool_call><|im_end|>'
     conversation = answered(begin(), odd)
@@ -129,9 +170,9 @@ def test_a_broken_call_can_be_reported() -> None:
 
 def test_turns_follow_each_other() -> None:
     conversation = Conversation("hermes", TOKENIZER, template=KEEPING)
-    with pytest.raises(ValueError, match="nothing is asked"):
+    with pytest.raises(ValueError, match="there is nothing to answer"):
         conversation.prompt()
-    with pytest.raises(ValueError, match="nothing is asked"):
+    with pytest.raises(ValueError, match="there is nothing to answer"):
         conversation.extend([1])
     conversation.add(ASKED)
     with pytest.raises(ValueError, match="the answer to the last messages is missing"):

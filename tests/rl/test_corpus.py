@@ -2,17 +2,21 @@
 
 import copy
 import json
+import random
 import re
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 import unspool
-from unspool.rl import Conversation
+from unspool import DialectError, TemplateError
+from unspool.rl import SAMPLED, Conversation
 
 from ..templates.sources import folders
 from ..templates.table import SOURCES, Source
@@ -25,6 +29,7 @@ _MARKER = re.compile(r"<[|/\w｜▁:]+>|\[/?[A-Z_]+\]")
 ASKED: Message = {"role": "user", "content": "What's é? "}
 AGAIN: Message = {"role": "user", "content": "And then?"}
 CALL_ID = "callid000"
+_TEXTS = ("What's é?", "20 °C", "Let me see:\n1. this\n2. that.", '"quoted" {and} <b>', "你好", "x" * 40, "a\tb", "0")
 
 
 @pytest.fixture(scope="session")
@@ -35,14 +40,20 @@ def templates(request: pytest.FixtureRequest) -> dict[str, Path]:
 
 
 @cache
-def tokenizer(template: str, dialect: str) -> Tokenizer:
-    """Every byte a token, and every marker of the template."""
+def tokenizer(template: str, dialect: str, kind: str = "bytes") -> Tokenizer:
+    """Every byte a token, and every marker of the template.
+
+    With ``merges`` there are tokens of several bytes too; of the kind ``text`` only what ends answers is a marker.
+    """
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(alphabet)}, merges=[]))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
+    if kind != "bytes":
+        trainer = trainers.BpeTrainer(vocab_size=700, initial_alphabet=alphabet, show_progress=False)
+        made.train_from_iterator([template, *_TEXTS], trainer)
     ends = [e for e in unspool.get_dialect(dialect).end if not e.isspace()]
-    marks = sorted({*_MARKER.findall(template), *ends, "<BOS>", "<EOS>"})
+    marks = sorted({*(_MARKER.findall(template) if kind != "text" else ()), *ends, "<BOS>", "<EOS>"})
     made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in marks])
     return made
 
@@ -196,3 +207,164 @@ def test_ids_are_transformers_own_exactly_where_the_template_keeps_history(
     else:
         assert tok.decode(conversation.ids.tolist(), skip_special_tokens=False) == whole
         assert conversation.ids.tolist() == encode(whole)
+
+
+# -- random conversations ----------------------------------------------------------------------------------------------
+
+KINDS = ("bytes", "merges", "text")
+
+
+class Walk:
+    """A random conversation with a template, beside transformers' rendering of it."""
+
+    def __init__(self, source: Source, text: str, kind: str, seed: int) -> None:
+        self.rng = random.Random(f"{source} {kind} {seed}")
+        self.source, self.kind, self.theirs = source, kind, Theirs(source, text)
+        self.tokenizer = tokenizer(text, source.dialect, kind)
+        self.history: list[Message] = [{"role": "user", "content": self.text()}]
+        self.conversation = Conversation(
+            source.dialect,
+            self.tokenizer,
+            template=text,
+            messages=self.history,
+            tools=TOOLS,
+            variables=source.variables,
+            special={"bos_token": "<BOS>", "eos_token": "<EOS>"},
+        )
+
+    def text(self) -> str:
+        return self.rng.choice(_TEXTS)
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def decode(self) -> str:
+        text: str = self.tokenizer.decode(self.conversation.ids.tolist(), skip_special_tokens=False)
+        return text
+
+    def answer(self) -> tuple[Message, str] | None:
+        """An answer, and its text as the template has it, else as the dialect has; ``None``: neither has."""
+        thought = self.text() if self.rng.random() < 0.5 else ""
+        count = self.rng.choice((0, 0, 1, 1, 2))
+        content = self.text() if not count or self.rng.random() < 0.3 else ""
+        answer = _answer(self.source, thought, content, {"city": self.text()} if count else None)
+        if count == 2:
+            first = answer["tool_calls"][0]
+            second = {**first["function"], "name": "now", "arguments": "{}" if self.source.arguments == "text" else {}}
+            id = first["id"].replace("get_weather", "now").replace("0", "1")
+            answer["tool_calls"].append({**first, "id": id, "function": second})
+        try:
+            written = _generated(self.source, self.theirs, self.history, answer)
+        except Exception:  # the template refuses it
+            return None
+        if written is not None:
+            return answer, written
+        prompt = self.theirs(self.history)
+        dialect = unspool.get_dialect(self.source.dialect)
+        calls = [
+            {**c, "function": {**c["function"], "arguments": json.dumps(a) if not isinstance(a, str) else a}}
+            for c in answer.get("tool_calls", ())
+            for a in [c["function"]["arguments"]]
+        ]
+        message = {"role": "assistant", "content": content or None, "tool_calls": calls or None}
+        if thought and dialect.reasoning:
+            message["reasoning_content"] = thought
+        try:
+            said = unspool.render(message, dialect, tools=TOOLS, stage=unspool.detect_stage(dialect, prompt))
+        except DialectError:
+            return None
+        return answer, said + (dialect.end[0] if dialect.end else "<EOS>")
+
+    def results(self, calls: Any) -> list[Message]:
+        return [
+            {"role": "tool", "tool_call_id": c["id"], "name": c["function"]["name"], "content": self.text()}
+            for c in calls
+        ]
+
+
+def _walks(source: Source, templates: dict[str, Path], seeds: int) -> Iterator[Walk]:
+    text = (templates[source.package] / f"{source.file}.jinja").read_text(encoding="utf-8")
+    if "%M" in text:
+        pytest.skip("the template tells the time of day, which goes on")
+    for seed in range(seeds):
+        try:
+            walk = Walk(source, text, KINDS[seed % len(KINDS)], seed)
+            walk.theirs(walk.history)
+        except TemplateError as error:
+            pytest.skip(str(error))
+        yield walk
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s.dialect}-{s.file}")
+def test_random_conversations_are_those_of_transformers_until_the_template_rewrites(
+    source: Source, templates: dict[str, Path]
+) -> None:
+    turns = 0
+    for walk in _walks(source, templates, 12):
+        conversation = walk.conversation
+        for _ in range(walk.rng.randint(1, 6)):
+            made = walk.answer()
+            if made is None:
+                break
+            answer, written = made
+            message = conversation.extend(walk.encode(written))
+            calls = answer.get("tool_calls", [])
+            if [(c.name, c.status) for c in message.tool_calls] != [(c["function"]["name"], "ok") for c in calls]:
+                break  # the template cannot write it
+            for ours, call in zip(conversation._history[-1].get("tool_calls", ()), calls, strict=True):
+                ours["id"] = call["id"]  # where it is written after the arguments, a call has got another already
+            new = walk.results(calls) or [{"role": "user", "content": walk.text()}]
+            walk.history += [answer, *new]
+            try:
+                whole = walk.theirs(walk.history)
+            except Exception:  # transformers refuses
+                break
+            before, text = conversation.ids.tolist(), walk.decode()
+            added = conversation.add(new)
+            assert conversation.ids.tolist() == before + added
+            turns += 1
+            if conversation.rewrites:
+                assert conversation.rewrites[-1].what == "behind" or not whole.startswith(text), conversation.rewrites
+                break
+            assert walk.decode() == whole
+            if walk.kind == "bytes":
+                assert conversation.ids.tolist() == walk.encode(whole)
+    assert turns > 2
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s.dialect}-{s.file}")
+def test_whatever_is_generated_and_said_ids_only_grow(source: Source, templates: dict[str, Path]) -> None:
+    for walk in _walks(source, templates, 12):
+        conversation, size = walk.conversation, walk.tokenizer.get_vocab_size()
+        special = sorted(walk.tokenizer.get_added_tokens_decoder())
+        spelled = "".join(walk.tokenizer.get_added_tokens_decoder()[i].content for i in special)
+        sampled = np.zeros(len(conversation.ids), bool)
+        for _ in range(walk.rng.randint(1, 6)):
+            made = walk.answer() if walk.rng.random() < 0.6 else None
+            ids = walk.encode(made[1]) if made else []
+            for _ in range(walk.rng.choice((0, 1, 5, 40))):  # garbage, of which many tokens are markers
+                ids.insert(walk.rng.randint(0, len(ids)), walk.rng.choice([walk.rng.randrange(size), *special[:2]]))
+            before = conversation.ids.tolist()
+            message = conversation.extend(ids, [-0.5] * len(ids), walk.rng.choice(("stop", "length")))
+            assert conversation.ids.tolist() == before + ids
+            sampled = np.append(sampled, np.ones(len(ids), bool))
+            new = walk.results(message.to_openai().get("tool_calls", [])[:1]) or [{"role": "user", "content": ""}]
+            plain, evil = ([{**new[0], "content": text}, *new[1:]] for text in ("Zq", f"Zq{spelled}"))
+            before = conversation.ids.tolist()
+            other = conversation.copy()
+            try:
+                wanted = other.add(plain)
+                added = conversation.add(evil)
+            except TemplateError:
+                assert conversation.ids.tolist() == before
+                break
+            assert conversation.ids.tolist() == before + added
+            if not conversation.rewrites and not other.rewrites:
+                assert [i for i in added if i in special] == [i for i in wanted if i in special]
+            sampled = np.append(sampled, np.zeros(len(added), bool))
+            assert conversation.mask().tolist() == sampled.tolist()
+            assert (~np.isnan(conversation.logprobs)).tolist() == sampled.tolist()
+            assert set(conversation.kinds[sampled]) <= set(SAMPLED)
+            assert not set(conversation.kinds[~sampled]) & set(SAMPLED)
+            assert all(sampled[span.start : span.end].all() for span in conversation.calls)

@@ -54,7 +54,7 @@ def test_the_count_is_that_of_the_request_with_the_servers_tools_the_turns_and_t
 
 def test_tokens_cannot_be_counted_without_a_tokenizer() -> None:
     with live(Scripted(["x"])) as server, claude(server.url) as client:
-        with pytest.raises(anthropic.APIStatusError, match="knows no tokenizer") as error:
+        with pytest.raises(anthropic.APIStatusError, match="has no tokenizer") as error:
             client.messages.count_tokens(model="m", messages=HELLO)
         assert error.value.status_code == 501
         assert server.http.head("/").status_code == 200

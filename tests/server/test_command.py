@@ -159,7 +159,7 @@ def test_misuse_is_reported_in_one_line(
         ("builtin:x", "--engine: 'builtin:x': allowed are"),
         ("replay:", "--engine: 'replay:': allowed are"),
         ("replay:/nowhere", "--engine: /nowhere: No such file"),
-        ("http://127.0.0.1:1", "--tokenizer: is required for a server at a URL"),
+        ("http://127.0.0.1:1", "--tokenizer: is required for this engine"),
     ],
 )
 def test_an_engine_that_is_none_is_reported_in_one_line(

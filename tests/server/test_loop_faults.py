@@ -47,11 +47,11 @@ def test_what_goes_wrong_with_a_tool_is_its_result() -> None:
 
 
 def test_results_are_cut_where_they_are_too_long() -> None:
-    answers = {"go": call("flood") + call("flood"), "flood": "Much.", "room for results": "Much."}
+    answers = {"go": call("flood") + call("flood"), "flood": "Much.", "limit for results": "Much."}
     with live(model(**answers), "hermes", servers=[Workshop()], results=1000) as server:
         texts = results(server.post(CHAT, messages=asked("go")))
     assert (len(texts[0]), "600,000 characters" in texts[0]) == (1000, True)
-    assert texts[1] == "The room for results is used up."
+    assert texts[1] == "The limit for results in this answer is reached."
 
 
 def test_calls_and_rounds_are_limited_and_the_answer_says_that_it_was_cut() -> None:
@@ -76,7 +76,7 @@ def test_a_request_sets_lower_limits_and_no_higher_ones() -> None:
         "sum=2": again,
         "flood": call("flood"),
         "No more": "I stop.",
-        "up.": "Much.",
+        "reached.": "Much.",
         "hang": call("hang"),
     }
     answers |= {"left for": "Too slow."}

@@ -108,7 +108,7 @@ def test_reasoning_that_is_too_long_is_reported_in_full_but_not_sealed() -> None
 
 
 def refused(server: Live, sealed: str | None) -> None:
-    said = "was not made by this server"
+    said = "was made by another server or for another API key"
     item: Any = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": sealed}
     answer = server.post("/v1/responses", input=[item, HELLO[0]])
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "input[0].encrypted_content")

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _FIRST: Final = 16
-"""Rows of a stream's first block: few, so that the first results come soon."""
+"""The number of rows in a stream's first block: few, so that the first results come soon."""
 
 
 def parse_table(
@@ -49,12 +49,12 @@ def parse_table(
     Args:
         table: a ``pyarrow.Table``, ``RecordBatch``, ``RecordBatchReader``, or a ``pyarrow.dataset.Dataset``, which is
             read batch by batch.
-        dialect: a name, the path of a file, a `Dialect`, or ``auto``: by each row's model or templates; of rows that
-            have neither, by what the first outputs show.
-        column: where the text is.
-        workers: how many processes work; one works in this process.
-        errors: gets the rows that cannot be read; they are then left out.
-        summary: gets what is counted, and which dialect the outputs show.
+        dialect: a name, the path of a file, a `Dialect`, or ``auto``: by each row's model or templates; for rows with
+        neither, by the first outputs.
+        column: the column of the text.
+        workers: the number of processes; 1 means this process alone.
+        errors: a list that gets the rows that cannot be read, which are then left out.
+        summary: gets the counts, and the dialect that the outputs show.
         options: other fields of `Reading`, such as ``tools``, ``tokenizer``, ``policy`` or ``columns``.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Input in blocks of a bounded size: JSON lines, parquet, recordings, standard input.
+"""Divides input into blocks of bounded size: JSON lines, parquet, recordings, standard input.
 
 A block knows its place, so that a worker need not know the others: blocks of the same input are the same
 each time they are made.

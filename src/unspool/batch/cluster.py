@@ -1,4 +1,4 @@
-"""The same run on Ray: its workers read blocks, write parts, and send back nothing but counts."""
+"""A run on Ray, whose workers read blocks, write parts, and send back only counts."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
@@ -55,11 +55,11 @@ def on_ray(
 ) -> Iterator[Any]:
     """The results of a task for blocks, in any order.
 
-    Ray Data streams them: its scheduler holds back what workers cannot take yet, and a block whose worker ended is
-    given to another. A part is written anew then, under its own name, so that it is there once.
+    Ray Data streams them: its scheduler holds back blocks until workers are ready, and gives a block whose worker
+    died to another. The part is then written again under the same name, so it exists once.
 
     Args:
-        task: works on a block; what it gives back is sent as JSON.
+        task: works on a block; its result is sent as JSON.
         pieces: the blocks.
         workers: how many, each on a core.
         kind: the type of what the task gives back.
@@ -76,7 +76,7 @@ def on_ray(
     if planned:
         actors = ray.data.ActorPoolStrategy(size=workers)
         done = blocks.map_batches(_PartWorker, fn_constructor_args=(task,), compute=actors, **options)
-    else:  # processes that ran a function are there for what comes next
+    else:  # processes that ran a function stay for the next one
         done = blocks.map_batches(partial(_worked, task), compute=ray.data.TaskPoolStrategy(size=workers), **options)
     for row in done.iter_rows():
         yield msgspec.json.decode(row["done"], type=kind)

@@ -1,4 +1,4 @@
-"""The dialect of rows that name none, by a sample of their outputs before a run begins."""
+"""Finds the dialect of rows that name none, from a sample of their outputs, before a run begins."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,9 +20,9 @@ __all__ = ["SAMPLE", "files_detected", "first_detected"]
 SAMPLE: Final = 64
 """Rows of a stream that are waited for before its dialect is decided."""
 _FILES: Final = 8
-"""Files whose first blocks are looked at, at most; of more files, some from everywhere among them."""
+"""How many files are sampled; if there are more, they are chosen evenly."""
 _MODELS: Final = 8
-"""Models without a known dialect whose outputs are looked at."""
+"""For how many models without a known dialect outputs are sampled."""
 _Reading = tuple[str, str, list[tuple[str, ...]]]
 _RIVAL: Final = 0.9
 """The part of the best score from which on another dialect reads the outputs as well."""
@@ -124,8 +124,8 @@ def _decide(model: str, outputs: list[str]) -> Detected:
         details = f"{first.dialect}, the best, finds nothing in {marked} of {len(read)} that contain markers"
         return Detected(None, f"{whose} show no dialect: {details}; name one")
     if len(alike) < len(others) or (others and not any(calls for _, _, calls in reads[first.dialect])):
-        return Detected(None, f"{whose} leave open which one it is: {_by_reason(rivals)}. Name one, or the model")
-    details = f"{first.dialect} {first.reason}" + (f"; {_listed(alike)} read them alike" if alike else "")
+        return Detected(None, f"{whose} do not decide between dialects: {_by_reason(rivals)}. Name one, or the model")
+    details = f"{first.dialect} {first.reason}" + (f"; {_listed(alike)} read them in the same way" if alike else "")
     return Detected(first.dialect, f"{details} ({whose})" if model else details)
 
 

@@ -1,4 +1,4 @@
-"""How one row is read: what it contains, by which dialect, and what is made of it."""
+"""Reads one row: finds its output and its dialect, and makes the columns of the result."""
 
 import json
 import string
@@ -37,7 +37,6 @@ WRITTEN: Final = (
 )
 """The columns that are written before those of the input."""
 AUTO: Final = "auto"
-_KINDS: Final = ("reasoning", "content", "calls", "markers")
 _LETTERS: Final = bytes(((string.ascii_letters + string.digits) * 5)[:256], "ascii")
 """A letter for each byte."""
 _KEPT_TOOLS: Final = 256
@@ -114,7 +113,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         dialect: a name, the path of a ``.toml`` file, a `Dialect`, or ``auto``: by each row's model or templates, else
             by what a sample of the outputs shows.
-        columns: what is where.
+        columns: the names of the columns.
         tools, tool_choice, prompt, stage, finish_reason: of rows that have none of their own.
         policy: how outputs are read.
         tokenizer: a ``tokenizers.Tokenizer``, or the path of its file or folder; needed for ids.
@@ -175,7 +174,8 @@ class Reader:
 
         Args:
             row: values by column; ``None`` counts as missing.
-            number: its place among all rows. Ids of calls that carry none are made of it: they are always the same.
+            number: its index among all rows, from which missing ids of calls are made, so that they are always the
+            same.
             columns: other ones than those of the reading.
 
         Raises:
@@ -216,7 +216,7 @@ class Reader:
                 message = parser.message
         except (ValueError, TypeError) as error:
             raise RowError(_named(str(error), columns)) from None
-        except Exception as error:  # whatever one row does to a tokenizer or to the parser, the others go on
+        except Exception as error:  # whatever one row does to the tokenizer or the parser, the others go on
             raise RowError(f"{type(error).__name__}: {error}") from error
         return _record(message, counts, tools.validators)
 
@@ -261,7 +261,7 @@ class Reader:
         return row.get(columns.model) or self.reading.model
 
     def output(self, row: Mapping[str, Any], columns: Columns) -> str | None:
-        """The output of a row, as a text; ``None`` where it cannot be read."""
+        """The output of a row as text; ``None`` if it cannot be read."""
         ids = row.get(columns.token_ids) if self._tokenizer is not None else None
         if ids is None:
             text = row.get(columns.text)
@@ -307,7 +307,7 @@ def _id(dialect: Dialect, name: str, index: int, row: int) -> str:
     if not size:
         return form
     letters = blake2b(f"{row}:{index}".encode()).digest().translate(_LETTERS).decode()  # 64 of them
-    return fill_letters(form, letters if size <= len(letters) else letters.ljust(size, "0"))
+    return fill_letters(form, letters.ljust(size, "0"))
 
 
 def _named(text: str, columns: Columns) -> str:

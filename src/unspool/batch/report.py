@@ -1,4 +1,4 @@
-"""A page that shows what a run's rows contain."""
+"""The HTML report of a run."""
 
 import html
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A run: blocks to workers, parts to disk, and going on after a kill.
+"""A run: gives blocks to workers, writes parts to disk, and resumes after a kill.
 
 Each block becomes one part. A part is written under another name, and renamed when it is whole. What was counted and
 what went wrong in it is on disk before that, with the part's size. So whatever is there after a kill is right, and what
@@ -40,9 +40,9 @@ class Progress(NamedTuple):
     """How far a run is.
 
     Attributes:
-        summary: what was counted.
+        summary: the counts.
         seconds: since it began.
-        part: how much of the input is done, up to 1; ``None`` where that is unknown, as of standard input.
+        part: the share of the input that is done, up to 1; ``None`` if it is unknown, as for standard input.
     """
 
     summary: Summary
@@ -75,14 +75,14 @@ class Job:
         output: a ``.parquet`` or ``.jsonl`` file, or a folder for parts of parquet.
         reading: how rows are read.
         workers: processes; threads where the interpreter has no global lock. One works in this process.
-        ray: whether it is to be run on Ray, which cuts blocks otherwise.
-        resume: whether to go on where an earlier run with the same inputs and settings ended.
+        ray: whether to run on Ray, which cuts blocks differently.
+        resume: whether to continue an earlier run with the same inputs and settings.
         rows: of a part at most.
         start: multiprocessing's way to start workers.
 
     Attributes:
         errors: the file of rows that cannot be read.
-        finished: whether there is nothing to go on with: the one file is there, and no parts are.
+        finished: whether nothing is left to do: the single file exists, and no parts do.
 
     Raises:
         InputError: an input is missing or unfit, or the output does not belong to the same run.
@@ -116,7 +116,7 @@ class Job:
         self._state = self._parts / _STATE
         self.errors = Path(f"{output}.errors.jsonl")
         self._ending = ".jsonl" if self._form == ".jsonl" else ".parquet"
-        Reader(reading)  # refuses what is wrong with the settings
+        Reader(reading)  # refuses wrong settings
         self.finished = False
         self._begin(resume)
 
@@ -304,7 +304,7 @@ class Job:
 
     @contextlib.contextmanager
     def _joined(self, schema: pa.Schema | None) -> Iterator[_Join]:
-        """The one file, where one is wanted: parts are put into it in their order while workers make the next ones."""
+        """The single output file, if one is wanted: parts are appended in order while workers make the next ones."""
         if not self._form:
             yield lambda number: None
             return
@@ -323,14 +323,14 @@ class Job:
             yield join
 
     def _clear(self) -> None:
-        """Remove what only a run that goes on needs."""
+        """Remove what only a resumed run needs."""
         if self._form:
             shutil.rmtree(self._parts)
 
 
 @contextlib.contextmanager
 def _appended(stream: Any, schema: pa.Schema | None) -> Iterator[Callable[[Path], None]]:
-    """What puts parts into a file, one behind the other."""
+    """What puts parts into a file, one after the other."""
     if schema is None:
         yield partial(_copied, stream)
         return
@@ -376,7 +376,7 @@ class _PartWriter:
         return _PartWriter, self._made  # each process makes its own reader
 
     def write(self, block: Block, schema: pa.Schema | None) -> Summary:
-        """Write the part of a block, as a table where there is a schema, and what is beside it."""
+        """Write the part of a block, as a table if there is a schema, with the files beside it."""
         done = Worker(self._reader, schema).work(block)
         part, state = _names(self._folder, block.number, self._ending)
         with _whole(part) as stream:
@@ -394,7 +394,7 @@ def _columns(task: Any, block: Block) -> dict[str, str]:
 
 
 def _names(folder: Path, number: int, ending: str) -> tuple[Path, Path]:
-    """The paths of a part, and of what is beside it."""
+    """The paths of a part, and of the files beside it."""
     return folder / f"part-{number:08d}{ending}", folder / _STATE / f"{number:08d}.json"
 
 
@@ -431,7 +431,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 class BlockWorker:
-    """Works on a block and gives back what became of it."""
+    """Works on a block, and returns the result."""
 
     def __init__(self, reading: Reading, schema: pa.Schema | None) -> None:
         self._worker = Worker(Reader(reading), schema)

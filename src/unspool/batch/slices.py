@@ -1,4 +1,4 @@
-"""Blocks that have not been read yet: who works on one reads it itself, from a file that all machines see."""
+"""Blocks that are described by their place in a file, and read by the worker that processes them."""
 
 import io
 from collections.abc import Iterable, Iterator

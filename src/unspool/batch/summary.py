@@ -1,4 +1,4 @@
-"""What a run's rows contain, counted: for people at its end, and for programs."""
+"""Counts what a run's rows contain, for the summary at its end and for programs."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ class Summary(msgspec.Struct):
         errors: those that were not.
         characters, tokens: of the outputs; tokens where they came as ids.
         reasoning: rows with reasoning.
-        valid, invalid: rows whose calls all fit their schemas, or do not.
+        valid, invalid: the rows with calls that all match their schemas, and those with others.
         calls: per tool: how many, and of each status, ``unknown`` and ``known`` ones.
         notices: per kind.
         finish: rows per finish reason.

@@ -97,7 +97,7 @@ class Done(NamedTuple):
         block: its number.
         rows: those that were read: a table, or their lines as JSON.
         bad: those that were not.
-        summary: what they contain, counted.
+        summary: the counts of what they contain.
     """
 
     block: int
@@ -110,7 +110,7 @@ class Done(NamedTuple):
 
 
 def arrow_columns(schema: pa.Schema) -> pa.Schema:
-    """The columns of a table as they are carried: nested ones as JSON text."""
+    """The columns of a table to pass on: nested ones as JSON text."""
     return pa.schema([(f.name, pa.string() if pa.types.is_nested(f.type) else f.type) for f in schema])
 
 
@@ -396,7 +396,7 @@ def _as_json(row: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
 
 
 def _lines(read: Iterable[tuple[_Row, dict[str, Any]]]) -> bytes:
-    """Lines of JSON; each row is dropped as soon as it is written."""
+    """Write lines of JSON; each row is dropped as soon as it is written."""
     lines = bytearray()
     for record, carried in read:
         _encode_into(record | carried, lines, -1)

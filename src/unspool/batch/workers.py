@@ -1,6 +1,6 @@
-"""Who works on blocks: this process, other processes, or threads where the interpreter has no global lock.
+"""Runs the work on blocks in this process, in other processes, or in threads if Python has no global lock.
 
-What is sent to workers and back is bytes: lines as they were read, and what became of them.
+Workers receive bytes, the lines as they were read, and return bytes, the results.
 """
 
 import contextlib

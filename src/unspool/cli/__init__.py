@@ -81,8 +81,8 @@ def parsers() -> tuple[Arguments, dict[str, argparse.ArgumentParser]]:
 
 
 COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int], str]] = {
-    "parse": (parse_arguments, run_parse, "read a model's output"),
-    "batch": (batch_arguments, run_batch, "read many outputs from files into files"),
+    "parse": (parse_arguments, run_parse, "parse a model's output"),
+    "batch": (batch_arguments, run_batch, "parse many outputs, from files into files"),
     "serve": (serve_arguments, run_serve, "serve an engine over OpenAI's, Anthropic's and AG-UI's protocols"),
     "show": (show_arguments, run_show, "open a recording in a page that explains it"),
     "chat": (chat_arguments, run_chat, "talk with a model, turn by turn"),
@@ -94,8 +94,8 @@ COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[a
     "render": (render_arguments, run_render, "write a message as the model would"),
     "detect": (detect_arguments, run_detect, "find the dialect of a model"),
     "infer": (infer_arguments, run_infer, "infer a dialect file from a chat template, and prove it"),
-    "prove": (prove_arguments, run_prove, "prove a dialect by a chat template"),
-    "convert": (convert_arguments, run_convert, "exchange dialects with transformers' response_template"),
+    "prove": (prove_arguments, run_prove, "prove a dialect against a chat template"),
+    "convert": (convert_arguments, run_convert, "convert a dialect from or to transformers' response_template"),
     "demo": (demo_arguments, run_demo, "stream a few examples"),
-    "completion": (completion_arguments, run_completion, "print what completes words in a shell"),
+    "completion": (completion_arguments, run_completion, "print a script that completes commands in a shell"),
 }

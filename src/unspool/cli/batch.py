@@ -1,4 +1,4 @@
-"""``unspool batch``: many outputs from files into files."""
+"""The command ``batch``: parses many outputs, from files into files."""
 
 import argparse
 import multiprocessing
@@ -53,7 +53,7 @@ def batch_arguments(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--workers", metavar="N", type=_count, default=0, help="number of processes; default: one per core")
     p.add_argument(
-        "--rows", metavar="N", type=_count, default=2_000, help="maximum number of rows of a part; default: 2,000"
+        "--rows", metavar="N", type=_count, default=2_000, help="maximum number of rows in a part; default: 2,000"
     )
     p.add_argument("--resume", action="store_true", help="continue an earlier run")
     p.add_argument("--ray", action="store_true", help="run on Ray, on this machine or on a cluster")
@@ -98,7 +98,7 @@ def run_batch(options: argparse.Namespace) -> int:
         raise missing(error, "ray") from None
     except BrokenExecutor:
         bar.clear()
-        print("unspool batch: a worker ended, for lack of memory perhaps; --resume goes on", file=sys.stderr)
+        print("unspool batch: a worker died, perhaps for lack of memory; --resume continues", file=sys.stderr)
         return 1
     except (UnknownDialect, DialectError) as error:
         raise Misuse(f"--dialect: {error}") from None

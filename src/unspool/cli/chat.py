@@ -8,7 +8,7 @@ from .model import model_arguments, open_model
 
 
 def chat_arguments(p: argparse.ArgumentParser) -> None:
-    text = "a server of chat completions, as http://127.0.0.1:8192; by default a model's engine, see --engine"
+    text = "a server of chat completions, such as http://127.0.0.1:8192; default: an engine, see --engine"
     p.add_argument("url", metavar="URL", nargs="?", help=text)
     p.add_argument("--api-key", metavar="KEY|@FILE", help="the key of the server at URL")
     model_arguments(p)
@@ -22,7 +22,7 @@ def chat_arguments(p: argparse.ArgumentParser) -> None:
 def run_chat(options: argparse.Namespace) -> int:
     """Talk until the input ends; the exit code is 1 where input that is not a terminal ended with an error."""
     if options.url is not None and options.engine is not None:
-        raise Misuse("--engine: there is a URL; give one of the two")
+        raise Misuse("--engine: cannot be combined with URL")
     import asyncio  # slow to import, as is what needs it
 
     from .chat_partners import EnginePartner, Partner, ServerPartner

@@ -1,4 +1,4 @@
-"""Who answers in ``chat``: a model's engine in this process, or a server over HTTP."""
+"""The partners of ``chat``, which answer: a model's engine in this process, or a server over HTTP."""
 
 import asyncio
 import http.client
@@ -22,15 +22,15 @@ _LONGEST = 16 * 1024 * 1024
 
 
 class PartnerError(Exception):
-    """There is no answer; the text says why."""
+    """There is no answer; the message says why."""
 
 
 class Partner(Protocol):
     """Who answers.
 
     Attributes:
-        name: of it, for a person.
-        raw: the last output: pieces, and their token ids where they are known.
+        name: its name, for people.
+        raw: the last output: its pieces, with their token ids if they are known.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Partner(Protocol):
         """
 
     def close(self, runner: asyncio.Runner) -> None:
-        """Let go of what it holds."""
+        """Release its resources."""
 
 
 class EnginePartner:

@@ -1,4 +1,4 @@
-"""Tools of MCP servers that ``chat`` runs itself, where this unspool has a client for them."""
+"""Tools of MCP servers, which ``chat`` runs itself."""
 
 import asyncio
 from collections.abc import Callable

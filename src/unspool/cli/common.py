@@ -85,7 +85,7 @@ def named_dialect(argument: str, name: str, load: Callable[[str], Dialect] = loa
 
 
 def chosen_dialect(options: argparse.Namespace, default: Dialect | None = None) -> Dialect:
-    """The dialect that the arguments of `dialect_arguments` name; without them the default, where there is one."""
+    """The dialect that the arguments of `dialect_arguments` name; without them the default, if there is one."""
     if options.dialect is not None:
         dialect = named_dialect("--dialect", options.dialect)
     elif options.model is not None:
@@ -149,7 +149,7 @@ def read_policy(settings: Sequence[str]) -> Policy:
 
 
 def read_pieces(argument: str, path: str) -> Iterator[str]:
-    """The text of a file, or of standard input for ``-``, in pieces, each as soon as it is there."""
+    """Read a file, or standard input for ``-``, in pieces, each as soon as it arrives."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else Path(path).open("rb") as file:
@@ -190,7 +190,7 @@ def read_json(argument: str, path: str) -> Any:
 
 
 def write(text: str) -> None:
-    """Write to standard output at once, in UTF-8 whatever the locale says."""
+    """Write to standard output at once, in UTF-8 regardless of the locale."""
     sys.stdout.buffer.write(text.encode())
     sys.stdout.buffer.flush()
 

@@ -1,4 +1,4 @@
-"""The command ``completion``: what lets a shell complete commands, arguments and their values."""
+"""The command ``completion``: a script with which a shell completes commands, arguments and their values."""
 
 import argparse
 import re

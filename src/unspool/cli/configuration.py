@@ -1,4 +1,4 @@
-"""The configuration file of ``serve``: TOML whose keys are the command line's, and a table for each model.
+"""The configuration file of ``serve``: TOML with the command line's options as keys, and a table for each model.
 
 A key is the name of an argument without its dashes. What the command line gives goes before what the file gives, and a
 model's table before the top level. Which keys there are, and what they take, is asked of the command line's own parser.

@@ -1,4 +1,4 @@
-"""The conversation of ``chat``: reads what a person says, shows what comes, and runs the commands."""
+"""The conversation of ``chat``: reads the user's lines, shows answers, and runs commands."""
 
 import asyncio
 import contextlib
@@ -15,21 +15,21 @@ from .common import Misuse, colors, write
 from .parse import shower
 
 _ROUNDS: Final = 32
-"""How often the model may call tools before a person is asked again."""
+"""How often the model may call tools before the user must answer again."""
 _PROMPT: Final = "> "
 _SHOWING: Final = frozenset({"/raw", "/tools", "/messages", "/help"})
-"""Commands that change nothing: they may be given where a result is asked for, too."""
+"""Commands that change nothing, which may also be entered instead of a result."""
 _CONTROLS: Final = {c: f"\\x{c:02x}" for c in (*range(9), *range(11, 32), *range(127, 160))}
 _HELP: Final = """\
 /raw       the last output as its tokens, special ones included
 /tools     the tools
 /messages  the conversation as JSON
 /undo      forget the last turn
-/clear     begin anew
+/clear     start over
 /save FILE write the conversation as JSON
-/help      this
-/quit      end; so does Ctrl-D. Ctrl-C ends an answer
-A line that ends with \\ goes on with the next one.
+/help      show this list
+/quit      quit, like Ctrl-D. Ctrl-C stops an answer
+A line that ends with \\ continues on the next one.
 """
 
 
@@ -157,7 +157,7 @@ def _asked(prompt: str) -> str:
 
 
 def allowed(name: str, arguments: str) -> bool:
-    """Whether a person allows a call; where there is no terminal, nobody does."""
+    """Whether the user allows a call; without a terminal, the answer is no."""
     return sys.stdin.isatty() and _asked(f"run {name}({_plain(arguments)})? [y/N] ").strip().lower() in ("y", "yes")
 
 

@@ -1,4 +1,5 @@
-"""The engines that ``--engine`` can name, one row each, and those of the entry-point group ``unspool.engines``."""
+"""The engines that ``--engine`` can name: the built-in ones, and those of the entry-point group
+``unspool.engines``."""
 
 import argparse
 from collections.abc import Callable, Sequence

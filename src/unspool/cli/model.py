@@ -94,9 +94,11 @@ def model_arguments(p: argparse.ArgumentParser) -> None:
     text = "speed relative to the recording; default: 1; 0 is as fast as possible"
     p.add_argument("--replay-speed", type=float, metavar="FACTOR", default=1.0, help=text)
     p.add_argument("--capture", metavar="DIR", help="record every raw output in this folder, for replay")
-    text = "the dialect of reasoning and calls; auto (the default with a chat template): the one that it proves"
+    text = (
+        "the dialect of reasoning and calls; auto (the default with a chat template): the one that the template proves"
+    )
     p.add_argument("--dialect", metavar="NAME|FILE.toml|auto", help=text)
-    p.add_argument("--proof", action="store_true", help="print what the chat template proves of the dialect")
+    p.add_argument("--proof", action="store_true", help="print how the chat template proves the dialect, case by case")
     p.add_argument(
         "--reasoning-parser", metavar="NAME|FILE.toml", help="the dialect of reasoning; on its own, of calls too"
     )
@@ -143,9 +145,7 @@ def open_model(options: argparse.Namespace) -> Model:
     prompts = None if folder is None or template is None else _prompts(options, folder, template, dialect)
     engine = open_engine(kind, Opening(options, argument, options.engine or (), folder, dialect, recordings))
     if kind.needs_template and folder is None:
-        raise Misuse(
-            "--tokenizer: is required for a server at a URL, because the model's chat template renders the prompt"
-        )
+        raise Misuse("--tokenizer: is required for this engine, because the model's chat template renders the prompt")
     if options.capture is not None:
         engine = _captured(options, engine, dialect, policy)
     name = options.model or (kind.name if kind is BUILTIN else dialect.name)

@@ -20,7 +20,9 @@ def new_arguments(p: argparse.ArgumentParser) -> None:
 def run_new(options: argparse.Namespace) -> int:
     name: str = options.name
     if not _NAME.fullmatch(name):
-        raise Misuse(f"NAME: {name!r} is not a name; allowed are letters, digits and _ . -, a letter or digit first")
+        raise Misuse(
+            f"NAME: {name!r} is not a name; allowed are letters, digits and _ . -, with a letter or digit first"
+        )
     _refuse_known(name)
     text = file_to_start_from(name)
     if options.output == "-":

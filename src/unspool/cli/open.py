@@ -16,9 +16,9 @@ from .serve import listen
 def show_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("file", metavar="FILE", help="a recording, or a folder of recordings; see `unspool serve --capture`")
     p.add_argument("-d", "--dialect", metavar="NAME|FILE.toml", help="for recordings that name none")
-    p.add_argument("--host", default="127.0.0.1", help="where to listen; 127.0.0.1 by default")
-    p.add_argument("--port", type=int, default=0, help="any that is free by default")
-    p.add_argument("--no-browser", action="store_true", help="print the address only")
+    p.add_argument("--host", default="127.0.0.1", help="the address to listen on; default: 127.0.0.1")
+    p.add_argument("--port", type=int, default=0, help="default: a free one")
+    p.add_argument("--no-browser", action="store_true", help="only print the address")
 
 
 def run_show(options: argparse.Namespace) -> int:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 FORMATS = ("message", "openai", "events", "pretty")
 CONSTRAINTS = ("structural_tag", "lark", "gbnf", "json_schema")
 FAILED_NOTICES = ("bad_arguments", "call_without_name", "undeclared_tool")
-"""Notices of calls that failed, whatever a policy made of them: `parse --strict` minds these too."""
+"""Notices of failed calls, which `parse --strict` counts whatever a policy made of the calls."""
 
 
 def parse_arguments(p: argparse.ArgumentParser) -> None:
@@ -61,7 +61,7 @@ def parse_arguments(p: argparse.ArgumentParser) -> None:
 def run_parse(options: argparse.Namespace) -> int:
     form = options.format or ("pretty" if sys.stdout.isatty() else "message")
     tools = read_tools(options.tools)
-    if tools is not None:  # what is wrong with them is said before anything is waited for
+    if tools is not None:  # report errors in them before waiting for input
         read_tool_choice(options.tool_choice or "auto", tools)
     recordings, given = None, None
     if options.file != "-":
@@ -100,7 +100,7 @@ def _fed(parser: Parser, given: str | None, options: argparse.Namespace) -> Iter
 
 
 def _recorded_parser(recording: "Recording", options: argparse.Namespace) -> Parser:
-    """A parser of a recording; what the command line says goes before what was recorded."""
+    """Make a parser for a recording; the command line overrides the recorded settings."""
     asked = recording.asked
     dialect = None
     if options.dialect is None and options.model is None:

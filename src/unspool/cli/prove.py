@@ -67,13 +67,13 @@ def read_template(argument: str, path: str, named: str, name: str | None) -> tup
 
 
 def read_tokenizer_file(argument: str, checkpoint: Checkpoint) -> Any:
-    """The checkpoint's tokenizer; ``None`` where it has none, or the package that reads it is not installed."""
+    """The checkpoint's tokenizer; ``None`` if it has none, or the package that reads it is not installed."""
     if checkpoint.tokenizer is None:
         return None
     try:
         from tokenizers import Tokenizer
     except ImportError:
-        print("unspool: tokenizers is missing: nothing is read by token ids", file=sys.stderr)
+        print("unspool: tokenizers is not installed: nothing is parsed by token ids", file=sys.stderr)
         return None
     try:
         return Tokenizer.from_file(str(checkpoint.tokenizer))
@@ -109,7 +109,7 @@ def choose(argument: str, template: str, special: dict[str, str], model: str | N
     except TemplateError as error:
         raise Misuse(f"{argument}: {error}; name the dialect with --dialect") from None
     except ValueError as error:
-        raise Misuse(f"{argument}: {error}; --dialect NAME|FILE.toml takes one all the same") from None
+        raise Misuse(f"{argument}: {error}; --dialect NAME|FILE.toml uses one anyway") from None
 
 
 def prove(dialect: Dialect, template: str, special: dict[str, str]) -> list[Case]:
@@ -122,7 +122,7 @@ def prove(dialect: Dialect, template: str, special: dict[str, str]) -> list[Case
 
 
 def tell(dialect: Dialect, proof: list[Case], *, table: bool, origin: str = "") -> None:
-    """Say on standard error, in one line, what was proven; with ``table`` case by case."""
+    """Report on standard error, in one line, what was proven; with ``table``, case by case."""
     if table and proof:
         print(proof_table(proof), file=sys.stderr)
     if proof:

@@ -1,4 +1,4 @@
-"""Recordings on the command line: found, and what they say of their own reading."""
+"""Finds and reads the recordings that the command line names, with the settings that they contain."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The command ``serve``."""
+"""The command ``serve``: its arguments, and the start of the server."""
 
 import argparse
 import errno
@@ -35,17 +35,19 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--api-key", metavar="KEY|@FILE", help="the key that clients must send")
     text = "keys that seal reasoning, each 32 bytes in base64; the first seals, all open ($UNSPOOL_REASONING_KEY)"
     p.add_argument("--reasoning-key", metavar="KEYS|@FILE", help=text)
-    text = "the model's own turns appear in prompts as it wrote them: never, loop (within a tool loop; default), all"
+    text = (
+        "repeat the model's turns in prompts exactly as it wrote them: never, loop (within a tool loop; default), all"
+    )
     p.add_argument("--context-turns", type=one_of(CONTEXTS), metavar="TURNS", default="loop", help=text)
-    text = "MiB for the turns that may appear in prompts again; 128, 0 is none"
+    text = "MiB of memory for such turns; default: 128; 0 is none"
     p.add_argument("--turn-memory", type=int, metavar="MIB", default=128, help=text)
-    text = "tokens of reasoning for an effort, as low=1024 (repeatable); requests with a budget of their own keep it"
+    text = "tokens of reasoning for an effort, such as low=1024 (repeatable); a request's own budget overrides it"
     p.add_argument("--effort-budget", metavar="EFFORT=TOKENS", action="append", default=[], help=text)
     text = "admit the pages of a website, such as https://HOST; * admits all (repeatable); default: none"
     p.add_argument("--cors", metavar="ORIGIN", action="append", default=[], help=text)
-    text = "a name under which the server is reached, besides localhost and addresses; * is any (repeatable)"
+    text = "a name by which clients reach the server, besides localhost and addresses; * is any (repeatable)"
     p.add_argument("--allowed-host", metavar="HOST", action="append", default=[], help=text)
-    p.add_argument("--no-ui", action="store_true", help="no page at /")
+    p.add_argument("--no-ui", action="store_true", help="serve no page at /")
     p.add_argument("--profile", type=one_of(PROFILES), metavar="PROFILE", default=PROFILES[0], help=", ".join(PROFILES))
     p.add_argument("--full-text", action="store_true", help="profile mindie: each chunk repeats the content so far")
     p.add_argument(
@@ -62,9 +64,9 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     text = "the longest time a delta waits; on its own, all deltas of that time are joined"
     p.add_argument("--coalesce-delay", type=float, metavar="SECONDS", help=text)
     tools_arguments(p)
-    text = "the secret that approvals of calls are made with, for several servers behind one address; else a random one"
+    text = "the secret for approvals of calls, if several servers share one address; default: random"
     p.add_argument("--approval-key", metavar="KEY|@FILE", help=text)
-    text = "requests may name MCP servers of their own: https and public addresses alone"
+    text = "allow requests to name MCP servers of their own: only https and public addresses"
     p.add_argument("--allow-server-url", action="store_true", help=text)
     for field, text in LIMITS.items():
         default = getattr(Limits(), field)
@@ -83,9 +85,9 @@ def _operating_arguments(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--log-level", type=one_of(LOG_LEVELS), metavar="LEVEL", default="info", help=", ".join(LOG_LEVELS))
     p.add_argument("--access-log", action="store_true", help="log each answered request")
-    p.add_argument("--ssl-certfile", metavar="FILE", help="the certificate, and those that it leads to: serves https")
-    p.add_argument("--ssl-keyfile", metavar="FILE", help="its key, where it is not in the same file")
-    p.add_argument("--ssl-keyfile-password", metavar="TEXT|@FILE", help="what opens the key")
+    p.add_argument("--ssl-certfile", metavar="FILE", help="the certificate with its chain; serves https")
+    p.add_argument("--ssl-keyfile", metavar="FILE", help="the certificate's key, if it is in another file")
+    p.add_argument("--ssl-keyfile-password", metavar="TEXT|@FILE", help="the password of the key")
 
 
 def run_serve(options: argparse.Namespace) -> int:

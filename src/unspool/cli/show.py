@@ -42,7 +42,7 @@ def dialect_row(dialect: Dialect) -> tuple[str, str, str, str, str]:
 
 
 def start_marker(dialect: Dialect) -> str:
-    """The beginning of a dialect's calls, or of its reasoning where it has no calls."""
+    """The beginning of a dialect's calls, or of its reasoning if it has no calls."""
     marker = _opening(dialect.calls[0]) if dialect.calls else ""
     if dialect.call and not any(c.isalnum() for c in marker):
         marker += _opening(dialect.call[0])

@@ -24,10 +24,14 @@ def tools_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--tool-approval", metavar="RULE", default="never", help=text)
     text = "where demo runs Python: monty (default), bwrap, wasi, none"
     p.add_argument("--sandbox", metavar="NAME", default="monty", help=text)
-    text = "a host that demo's browser may read: HOST, HOST:PORT, *.HOST or * (repeatable); none by default"
+    text = "a host that demo's browser may read: HOST, HOST:PORT, *.HOST or * (repeatable); default: none"
     p.add_argument("--browser-host", metavar="HOST", action="append", default=[], help=text)
-    p.add_argument("--browser-private", action="store_true", help="these hosts may have addresses that are not public")
-    p.add_argument("--search-provider", metavar="URL", help="where demo's browser searches, in SearXNG's form")
+    p.add_argument(
+        "--browser-private", action="store_true", help="allow these hosts to have addresses that are not public"
+    )
+    p.add_argument(
+        "--search-provider", metavar="URL", help="where demo's browser searches: a URL with SearXNG's interface"
+    )
     for field, text in (("time", "seconds for one call of a tool"), ("output", "characters of a tool's result")):
         default = getattr(limits, field)
         p.add_argument(f"--tool-{field}", metavar="N", type=type(default), default=default, help=f"{text}; {default:,}")

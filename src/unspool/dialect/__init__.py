@@ -1,4 +1,5 @@
-"""What a dialect is: its file, its templates, the patterns and the plan that are compiled from them, and the names."""
+"""What a dialect is: its file and templates, the patterns and the plan compiled from them, and the registry of
+names."""
 
 from .file import Dialect
 

@@ -1,4 +1,4 @@
-"""A dialect: how one model family writes reasoning, content and tool calls. Loaded strictly from a TOML file."""
+"""Dialects, loaded strictly from TOML files: how a model family writes reasoning, content and tool calls."""
 
 import math
 import os
@@ -49,12 +49,12 @@ _EXAMPLE_KEYS = ("raw", "stage", "reasoning", "content", "tool_calls")
 _STAGES = ("content", "reasoning", "undecided")
 _CODECS = ("json", "python")
 _PARTS = 200
-"""How many parts a dotted key may have."""
+"""The largest number of parts in a dotted key."""
 _DOTTED = Regex(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{_PARTS}}}""")
 
 
 class ExampleCall(msgspec.Struct, frozen=True):
-    """A call of an example; ``arguments`` are plain values."""
+    """A call in an example; ``arguments`` are plain values."""
 
     name: str
     arguments: dict[str, Any]
@@ -62,7 +62,7 @@ class ExampleCall(msgspec.Struct, frozen=True):
 
 
 class Example(msgspec.Struct, frozen=True):
-    """Raw texts that all mean one message; the first is what the dialect writes for it."""
+    """Raw texts that all mean the same message; the dialect writes the first."""
 
     raw: tuple[str, ...]
     stage: Stage | None
@@ -74,7 +74,7 @@ class Example(msgspec.Struct, frozen=True):
 class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One model family's format.
 
-    Built by `load_dialect`, `get_dialect`; not meant to be made by hand.
+    Use `load_dialect` or `get_dialect` to get one.
     """
 
     name: str
@@ -97,7 +97,7 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
     id: str = "call_" + "?" * 24
     policy: Policy = Policy()
     file: tuple[str, str] = ("", "")
-    """Where it was loaded from, and the text."""
+    """The place that it was loaded from, and its text."""
 
     def __repr__(self) -> str:
         return f"<Dialect {self.name}>"
@@ -109,21 +109,22 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @property
     def description(self) -> str:
-        """The comment in the first line of the file; empty where there is none."""
+        """The comment in the first line of the file; empty if there is none."""
         comment = self.file[1].lstrip().partition("\n")[0]
         return comment.lstrip("# ").rstrip() if comment.startswith("#") else ""
 
-    @cached_property
+    @property
     def compiled(self) -> dict[Any, Any]:
-        """What other modules derive from the dialect, so that each derives once."""
-        return {}
+        """A cache of what other modules derive from the dialect, the same one for all threads."""
+        found: dict[Any, Any] = self.__dict__.setdefault("compiled", {})
+        return found
 
     @cached_property
     def examples(self) -> tuple[Example, ...]:
-        """The file's examples; read when they are first asked for.
+        """The file's examples, read on first use.
 
         Raises:
-            DialectError: one of them is not as it should be.
+            DialectError: an example is invalid.
         """
         where, text = self.file
         return _Loader(where, read_toml(text, where), None).examples()
@@ -151,17 +152,17 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
         return bool(self.call)
 
     def text_call(self, tool: Mapping[str, Any] | None, name: str) -> TextCall | None:
-        """How calls of a tool are written as bare text; ``None``: they are not, or the tool has other arguments.
+        """How calls of a tool are written as bare text; ``None`` if they are not, or if the tool has other arguments.
 
         Args:
-            tool: an OpenAI tool dict; ``None``: the tool is not known.
-            name: of the tool.
+            tool: an OpenAI tool dict; ``None`` if the tool is not known.
+            name: the tool's name.
         """
         found = next((t for t in self.trained.text if t.name == name), None)
         return found if found is not None and (tool is None or takes_text(tool, found.key)) else None
 
     def call_of(self, name: str) -> Template:
-        """How calls of a tool are written, where the dialect has calls; text of its own aside."""
+        """The template of a tool's calls, if the dialect has calls; calls as bare text are left aside."""
         found = (template for glob, template in self.trained.tools if _fits(name, glob))
         return next(found, self.call[0])
 
@@ -176,7 +177,7 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
         return msgspec.structs.replace(self, reasoning=other.reasoning)
 
     def matches(self, model: str) -> int:
-        """How literally a model's name (without organisation, in lower case) fits; 0 where it does not."""
+        """How literally a model's name (without organization, in lower case) matches; 0 if it does not."""
         import fnmatch  # not needed for parsing
 
         best = 0
@@ -193,7 +194,7 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
         text: the file.
         where: its name, for errors.
         bases: callable from a dialect's name to the `Dialect` (for ``base``).
-        trusted: a shipped file: its examples, which come last, are not looked at.
+        trusted: it is a shipped file, whose examples, which come last, are not read.
 
     Raises:
         DialectError: naming the file, the key, and what is allowed.
@@ -203,7 +204,7 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
     dialect = msgspec.structs.replace(loader.load(), file=(where, text))
     if not trusted:
         loader.check_possible(dialect)
-        vars(dialect)["examples"] = loader.examples()  # read already: `Dialect.examples` need not
+        vars(dialect)["examples"] = loader.examples()  # already read, so `Dialect.examples` need not
     return dialect
 
 
@@ -217,7 +218,7 @@ def _head(text: str, where: str) -> dict[str, Any]:
 
 
 def _meant(key: str) -> str:
-    """The key that a misspelt one is like, as a question."""
+    """A question that names the key most like a misspelt one."""
     import difflib  # only misspelt keys need it
 
     near = difflib.get_close_matches(key, KEYS, 1)
@@ -225,10 +226,11 @@ def _meant(key: str) -> str:
 
 
 def read_toml(text: str, where: str) -> dict[str, Any]:
-    """The tables of a text that is TOML.
+    """Read the tables of a TOML text.
 
     Raises:
-        DialectError: it is not TOML, or a key of it has too many parts: reading one takes the square of their number.
+        DialectError: it is not TOML, or a key has too many parts (reading a key takes time quadratic in their
+        number).
     """
     import tomllib  # slow to import, and not needed for shipped dialects
 
@@ -350,7 +352,7 @@ class _Loader:
         return tuple(self.text_call(name, texts) for name, texts in table.items())
 
     def text_call(self, name: str, texts: object) -> TextCall:
-        """One tool's templates; their one field has the argument's name."""
+        """One tool's templates; their only field has the argument's name."""
         where = f"text.{name}"
         listed = [texts] if isinstance(texts, str) else texts
         if not isinstance(listed, list) or not listed or not all(isinstance(text, str) for text in listed):
@@ -431,7 +433,7 @@ class _Loader:
                 why = impossible(key, t, python=d.codec.name == "python", arguments=d.argument)
                 if why:
                     raise self.fail(key, f"{t.text!r} {why}")
-        for t in d.call[:1]:  # what is only read may have it there
+        for t in d.call[:1]:  # templates that are only read may have it there
             if why := late_id(t):
                 raise self.fail("call", f"{t.text!r} {why}")
         for end in d.end:
@@ -448,6 +450,8 @@ class _Loader:
                 why = f"{t.text!r} begins with white space, and no marker of `calls` comes before it"
                 moved = d.calls[0].text.replace("{", f"{t.lead}{{", 1)
                 raise self.fail("call", f"{why}: write it into `calls`, as in {moved!r}, and into `separator.calls`")
+        if d.stage is Stage.REASONING and not d.reasoning:
+            raise self.fail("stage", "is 'reasoning', but the file has no `reasoning`: write it, or leave `stage` out")
         first = [(key, t, t.opening) for key in ("reasoning", "content", "calls") for t in getattr(d, key)[:1]]
         first += [("call", t, literal(t.head)) for t in d.call[:1] if not d.calls[0].opening]
         seen: dict[str, str] = {}
@@ -508,7 +512,7 @@ class _StrictCall(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _fits(name: str, glob: str) -> bool:
-    """Whether a name fits a glob, of which only a ``*`` at the end means more than itself."""
+    """Whether a name matches a glob, in which only a ``*`` at the end is special."""
     return name.startswith(glob[:-1]) if glob.endswith("*") else name == glob
 
 
@@ -530,7 +534,7 @@ def _kind(value: object) -> str:
 
 
 def example_tools(dialect: Dialect) -> list[dict[str, Any]]:
-    """The tools that a file's examples call; the types of the argument values stand for their schema."""
+    """The tools that a file's examples call, with schemas from the types of their arguments."""
     tools: dict[str, dict[str, Any]] = {}
     for example in dialect.examples:
         for call in example.tool_calls:
@@ -544,7 +548,7 @@ def example_tools(dialect: Dialect) -> list[dict[str, Any]]:
 
 
 def value_schema(value: Any) -> dict[str, Any]:
-    """The schema that an example's value stands for."""
+    """The schema for the type of an example's value."""
     if isinstance(value, bool):
         return {"type": "boolean"}
     if isinstance(value, int):

@@ -1,6 +1,6 @@
-"""The end of a text value of an argument: a closing that something legal follows; any other is text.
+"""The rule for the end of a text value: a closing ends it if something legal follows; any other closing is text.
 
-`FOLLOWERS` is the rule. The parser asks by it what comes after a closing; `follows` spells it out for grammars.
+`FOLLOWERS` is the rule. The parser uses it to check what comes after a closing; `follows` spells it out for grammars.
 """
 
 from typing import Final
@@ -20,14 +20,14 @@ FOLLOWERS: Final[dict[str, tuple[str, ...]]] = {
     CALL_END: (BLOCK_END, CALL, END),
     BLOCK_END: (END,),
 }
-"""By what closes: what must come after it, white space and separators aside; the output's end does too."""
+"""What must follow each kind of closing, apart from white space and separators; the output's end may too."""
 
 
 class Follows(msgspec.Struct, eq=False):
     """Closings of one kind, and what may follow them.
 
     Attributes:
-        closings: of the argument, of calls, or of blocks.
+        closings: the closings of the argument, of calls, or of blocks.
         followers: what may follow each of them.
     """
 
@@ -36,7 +36,7 @@ class Follows(msgspec.Struct, eq=False):
 
 
 def follows(plan: Plan, own: Pattern) -> list[Follows]:
-    """`FOLLOWERS` in the markers of a dialect, for a value that ``own`` closes."""
+    """`FOLLOWERS` in terms of a dialect's markers, for a value that ``own`` closes."""
     calls = [f.suffix for f in plan.calls.forms if f.suffix]
     blocks = [b.suffix for b in plan.calls.blocks if b.suffix]
     stands = {

@@ -1,4 +1,4 @@
-"""Templates that nothing could read back, whatever is in their fields: why, and what would do."""
+"""Finds templates that could never be read back, whatever their fields contain, and proposes others."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,10 @@ from .template import BODIES, Step, Template, literal
 
 
 def impossible(key: str, t: Template, *, python: bool, arguments: Sequence[Template]) -> str:
-    """Why a template cannot be read back, with a proposal; empty where it can.
+    """Why a template cannot be read back, with a proposal; empty if it can.
 
     Args:
-        key: the key of the file that it is under.
+        key: the template's key in the file.
         t: the template.
         python: whether arguments are Python's.
         arguments: the templates of arguments.
@@ -42,11 +42,11 @@ def impossible(key: str, t: Template, *, python: bool, arguments: Sequence[Templ
 
 
 def late_id(t: Template) -> str:
-    """Why the id of a call is found too late, where it comes after the arguments; empty where it does not."""
+    """Why the id of a call comes too late, if it follows the arguments; else empty."""
     body, behind, rest = t.text.partition("{arguments}")
     if not behind or "{id}" not in rest or "{id}" in body:
         return ""
-    why = "has {id} behind {arguments}, but a call begins with its id, before they come: leave {id} out"
+    why = "has {id} after {arguments}, but a call starts with its id, before they come: leave {id} out"
     return f"{why}; members that the template lacks are skipped when read" if t.object else why
 
 
@@ -64,7 +64,7 @@ def _unclosed(t: Template, body: str) -> str:
 
 
 def _unseparated(t: Template, wordy: bool) -> str:
-    """Two fields without a sign of where the first ends; ``wordy``: arguments may go on as a name does."""
+    """Two fields with nothing that shows where the first ends; ``wordy``: arguments may begin like a name."""
     steps = t.steps
     for i, one in enumerate(steps):
         space = literal(steps[i + 1 :])
@@ -81,12 +81,12 @@ def _unseparated(t: Template, wordy: bool) -> str:
 
 
 def _next(steps: Sequence[Step]) -> str:
-    """The name of the field that steps begin with; empty where they begin with text, or with what is never written."""
+    """The name of the field that steps begin with; empty if they begin with text, or with what is never written."""
     return steps[0].name if steps and steps[0].name != "any" else ""
 
 
 def closing_for(opening: str) -> str:
-    """The usual closing of an opening: a tag is closed by its end tag."""
+    """The usual closing for an opening: for a tag, its end tag."""
     tag = _TAG.search(opening)
     if tag is None:
         return "<end>"
@@ -94,7 +94,7 @@ def closing_for(opening: str) -> str:
 
 
 def opening_for(closing: str) -> str:
-    """What would open a part that closes so: the start of an end tag."""
+    """The usual opening for a closing: for an end tag, its start tag."""
     tag = _END_TAG.search(closing)
     return "<begin>" if tag is None else f"{tag[1]}{tag[2]}"
 

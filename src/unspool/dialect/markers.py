@@ -1,4 +1,4 @@
-"""The markers of a dialect, and the sets of them that are looked for: what opens and closes its parts."""
+"""The markers of a dialect, which open and close its parts, and the sets of markers that are searched for."""
 
 import re
 from collections.abc import Iterable, Set
@@ -26,16 +26,16 @@ class Form(msgspec.Struct, eq=False):
     suffix: Pattern
     shape: ObjectShape | None
     syntax: Syntax | None
-    """The syntax of the arguments; ``None`` where each argument has a template."""
+    """The syntax of the arguments; ``None`` if each argument has a template."""
     arguments: bool
     """Whether the form contains arguments at all."""
     marked: bool
     forced: bool = False
     """A bare object accepted because the request demands a call."""
     name: str = ""
-    """The tool whose call it is, where the form is one tool's."""
+    """The tool, if the form is for one tool only."""
     key: str = ""
-    """Its argument, where the form holds bare text."""
+    """The tool's argument, if the form contains bare text."""
     triggers: frozenset[str] = frozenset()
     """The texts that may end the bare text."""
     _find: re.Pattern[str] | None = None
@@ -56,19 +56,19 @@ class Block(msgspec.Struct, eq=False):
     trail: str
     marked: bool
     margin: str = ""
-    """White space that it takes from the text before it: its own, or the longest of all."""
+    """White space that it removes from the text before it: its own, or the longest of all."""
     inner: "list[Opening]" = msgspec.field(default_factory=list)
-    """The calls that may follow in it, where they are not the dialect's."""
+    """The calls that may follow in it, if they are not the dialect's."""
 
 
 class Marker(msgspec.Struct, eq=False):
-    """Something that is found in text: an `Opening` or a `Closing`."""
+    """A marker that is searched for in text: an `Opening` or a `Closing`."""
 
     kind: str
     pattern: Pattern
     marked: bool = True
-    """Whether letters or digits distinguish it from text; where not, it counts for declared tools, where content or a
-    line begins."""
+    """Whether letters or digits distinguish it from text. If not, it counts only for declared tools, at the beginning
+    of content or of a line."""
     block: Block | None = None
     """The block that it opens or closes, alone or with a call's marker."""
 
@@ -79,9 +79,9 @@ class Opening(Marker, eq=False):
     template: Template | None = None
     form: Form | None = None
     spaced: bool = False
-    """Not marked, it counts after any space too."""
+    """Whether it counts after any space too, though it is not marked."""
     anywhere: bool = False
-    """Not marked, it counts wherever it is."""
+    """Whether it counts anywhere, though it is not marked."""
 
 
 class Closing(Marker, eq=False):
@@ -89,12 +89,12 @@ class Closing(Marker, eq=False):
 
 
 class Stray(msgspec.Struct, eq=False):
-    """A marker that may be in content and open or close nothing."""
+    """A marker that may occur in content and open or close nothing."""
 
     pattern: Pattern
     opens: bool
     closings: list[Pattern]
-    """The closing of an opening."""
+    """If it is an opening: its closings."""
 
 
 class Parameter(msgspec.Struct, eq=False):
@@ -107,9 +107,9 @@ class Parameter(msgspec.Struct, eq=False):
     triggers: frozenset[str]
     """The ends of its value: its own closing, its call's, its block's, the next argument's opening."""
     firsts: str
-    """The characters that those begin with."""
+    """The first characters of ``triggers``."""
     gap: str
-    """White space between a value and the next argument's opening, where that makes up for a missing closing."""
+    """White space between a value and the next argument's opening, if the closing between them is missing."""
     held: str
     """White space that may belong to either: `trail`, `gap`."""
     _opened: re.Pattern[str] | Literal[False] | None = False
@@ -123,15 +123,16 @@ class Parameter(msgspec.Struct, eq=False):
         return self._find
 
     def opened(self) -> re.Pattern[str] | None:
-        """Matches its opening, whose fields are groups. ``None`` where the template is too complex for that."""
+        """Matches its opening, with a group for each field. ``None`` if the template is too complex."""
         if self._opened is False:
             before = self.opening.plain()
             self._opened = re.compile(f"{FEW_SPACES}{before}") if "(?P<key>" in before else None
         return self._opened
 
     def plain(self) -> re.Pattern[str] | None:
-        """Matches a whole argument whose value contains nothing that may end it but its own closing. The groups are
-        those of its opening, and `value`, with the white space around it. ``None`` as of `opened`."""
+        """Matches a whole argument whose value contains nothing that may end it, except its own closing. The groups
+        are those of its opening, and `value`, with the white space around it. ``None`` if the template is too
+        complex."""
         if self._plain is False:
             self._plain = None
             opened = self.opened()
@@ -145,11 +146,11 @@ class Parameter(msgspec.Struct, eq=False):
 
 
 _HEAD: Final = 3
-"""How many characters decide what may be at a place."""
+"""The number of characters by which candidates are chosen."""
 
 
 class Candidates(list[_C]):
-    """Markers, or strays, in the order in which they are tried; `at` picks those that may be at a place."""
+    """Markers, or strays, in the order in which they are tried; `at` picks those that may match at a place."""
 
     __slots__ = ("_by_head",)
 
@@ -173,7 +174,7 @@ class Candidates(list[_C]):
 
 
 def _begins(pattern: Pattern, head: str) -> bool:
-    """Whether a pattern may be where a text begins with ``head``; ``""``: with none of those that are known."""
+    """Whether a pattern may match a text that begins with ``head``; ``""`` stands for every unknown beginning."""
     first = pattern.first[:_HEAD]
     if len(first) < _HEAD:
         return True if not first or not head else head.startswith(first)
@@ -188,8 +189,8 @@ class Scan:
     """A set of markers that may be in running text, and how to find the first of them.
 
     Attributes:
-        triggers: the literals that they begin with.
-        markers: in the order in which they are tried, the most literal first.
+        triggers: the literals that the markers begin with.
+        markers: the markers in the order in which they are tried, the most literal first.
         find: finds a trigger, or the beginning of one at the end of the text.
         heads: the characters that triggers begin with.
     """
@@ -203,12 +204,12 @@ class Scan:
         self._given = (list(markers), strays)
 
     def at(self, text: str, i: int) -> int:
-        """Whether a trigger is in a text at ``i``: 1, 0, or -1 where the text ends in it."""
+        """Whether a trigger is in a text at ``i``: 1, 0, or -1 if the text ends in it."""
         m = self.find.match(text, i)
         return 0 if m is None else 1 if m.group() in self.triggers else -1
 
     def __getattr__(self, name: str) -> Any:
-        # Made when it is first asked for: most of a dialect's sets never are.
+        # Made on first use: most of a dialect's sets are never used.
         if name == "markers":
             # Markers that begin with a field cannot be found in text.
             self.markers = Candidates(ranked(m for m in self._given[0] if m.pattern.first))
@@ -231,7 +232,7 @@ class Region(msgspec.Struct, eq=False):
     Attributes:
         scan: the markers that count in it.
         inner: white space at its end that belongs to its closing.
-        margin: white space whose parts a block of calls, or reasoning, may take from it.
+        margin: white space of which a block of calls, or reasoning, may remove a part at its end.
     """
 
     scan: Scan
@@ -240,14 +241,14 @@ class Region(msgspec.Struct, eq=False):
 
 
 class Outline(msgspec.Struct, eq=False):
-    """The markers that count in each place: once while calls are read, and once while they are text.
+    """The markers that count in each place. A plan has two: for when calls are read, and for when they are text.
 
     Attributes:
         calls: whether calls are read.
         edge: what may begin at a boundary, the most literal first.
-        text: content outside frames; ``frame``: in one.
-        undecided: what decides whether text is reasoning.
-        strays: markers that are dropped where they open or close nothing.
+        text: content outside of frames; ``frame``: content in a frame.
+        undecided: text that the next marker decides to be reasoning or content.
+        strays: markers that are dropped if they open or close nothing.
     """
 
     calls: bool
@@ -260,12 +261,12 @@ class Outline(msgspec.Struct, eq=False):
 
 
 def ranked(markers: Iterable[_M]) -> list[_M]:
-    """The most literal reading first; what ends a turn comes last among equals."""
+    """Markers with the most literal first; among equals, the ends of turns come last."""
     return sorted(markers, key=lambda m: (-m.pattern.weight, m.kind in (END, START)))
 
 
 def tags(pattern: Pattern) -> list[Pattern]:
-    """The tags and special tokens that a pattern is made of, as far as they contain no field."""
+    """The tags and special tokens in a pattern that contain no field."""
     found: list[Pattern] = []
     group: list[Atom] = []
     for atom in (*pattern.atoms, None):

@@ -1,7 +1,7 @@
-"""Arguments in markup, as regular expressions: what of them is whole, and what may wait since nothing is decided.
+"""Arguments in markup as regular expressions: complete arguments, and text that decides nothing yet.
 
-The machine reads all of them step by step. These tell it when a look is worth it, and take what is plain in one step.
-They say yes only where the patterns would; where a template is too complex there is none.
+The machine can read all arguments step by step. These expressions show when that is worthwhile, and take plain
+arguments in one step. They match only where the patterns would. If a template is too complex, there is none.
 """
 
 import re
@@ -14,11 +14,11 @@ Expression = re.Pattern[str] | None
 
 
 class Awaited:
-    """What may be in one kind of container, or in a call.
+    """What may come inside one kind of container, or inside a call.
 
     Attributes:
-        between: matches text in which no next argument has opened, and nothing has closed.
-        opens: matches the opening of a next argument, with white space before it.
+        between: matches text in which no further argument has opened, and nothing has closed.
+        opens: matches the opening of a further argument, with white space before it.
     """
 
     __slots__ = ("_ahead", "_inside", "_whole", "between", "opens")
@@ -27,15 +27,15 @@ class Awaited:
         """Compile what may come next.
 
         Args:
-            children: how what lies in it is written.
-            closings: what closes it.
-            others: what else may be there.
+            children: the templates of what is inside it.
+            closings: its closings.
+            others: other markers that may come.
         """
         openings = [child.opening for child in children]
         patterns = [*openings, *closings]
         begun, whole = [p.begun() for p in patterns], [p.whole() for p in patterns]
         known = None not in begun and None not in whole
-        # Another marker may be there where one of them begins: what stands before its first field decides.
+        # Where one of them begins, another marker may be instead: the text before its first field decides.
         rivals = [p for p in others if any(q.first.startswith(p.first) for q in patterns)]
         decided = _any([*map(str, whole), *(p.head().whole() or re.escape(p.first) for p in rivals)])
         self._ahead = f"{FEW_SPACES}(?!{decided}){_any(map(str, begun))}" if known else ""
@@ -45,14 +45,14 @@ class Awaited:
         self._whole: dict[int, Expression] = {}
 
     def inside(self, parameter: Parameter) -> Expression:
-        """Matches the text of a value of which it is not decided whether it has ended."""
+        """Matches the text of a value as long as it is undecided whether the value has ended."""
         if id(parameter) not in self._inside:
             value = self._value(parameter)
             self._inside[id(parameter)] = re.compile(value) if value else None
         return self._inside[id(parameter)]
 
     def whole(self, parameter: Parameter) -> Expression:
-        """The same after the argument's opening."""
+        """The same with the argument's opening before it."""
         if id(parameter) not in self._whole:
             value, opened = self._value(parameter), parameter.opened()
             self._whole[id(parameter)] = re.compile(opened.pattern + value) if value and opened is not None else None

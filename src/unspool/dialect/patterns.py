@@ -1,7 +1,7 @@
-"""Markers with fields, matched against text that is still arriving.
+"""Patterns: markers with fields, matched against text that is still arriving.
 
-A pattern answers where it ends, that it cannot match (`NO`), or that more text must decide (`MORE`). Matching is one
-pass without backtracking; white space, names and other fields are bounded, so that a match looks at a bounded stretch
+Matching returns where the pattern ends, that it cannot match (`NO`), or that more text must decide (`MORE`). It is
+one pass without backtracking. White space, names and other fields are bounded, so a match looks at a bounded stretch
 of text.
 """
 
@@ -24,7 +24,7 @@ LITERAL, SPACE, NAME, DIGITS, WORD, UNTIL, ANY, SAME = range(8)
 
 _SPACES = re.compile(rf"\s{{0,{MAX_SPACE}}}+")
 FEW_SPACES: Final = r"\s{0,64}+"
-"""White space in regular expressions for what is plain; the machine looks at more of it."""
+"""White space in regular expressions for plain text; the machine reads longer runs."""
 _NAME = Regex(rf"[\w.\-:/]{{1,{MAX_FIELD}}}+")
 _DIGITS = Regex(r"[0-9]{1,18}+")
 _KEYS = r"[\w.\-]{1,64}+"
@@ -42,7 +42,7 @@ _KINDS = {
     "any": ANY,
 }
 
-# White space is soft where a template has some, before a tag and behind one.
+# White space is soft where a template has some, and before and after a tag.
 _SOFT = Regex(r"\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]])")
 
 
@@ -51,15 +51,15 @@ _SEPARATORS = re.compile(r"[\s,;]*+")
 
 
 def skip_space(text: str, i: int) -> int:
-    """Where the white space that begins at ``i`` ends."""
-    if " " < text[i : i + 1] < "\x7f":  # a quick look first: mostly there is none
+    """The end of the white space that begins at ``i``."""
+    if " " < text[i : i + 1] < "\x7f":  # first the common case: there is none
         return i
     m = _ANY_SPACE.match(text, i)
     return i if m is None else m.end()
 
 
 def skip_separators(text: str, i: int) -> int:
-    """Where the white space, commas and semicolons that begin at ``i`` end."""
+    """The end of the white space, commas and semicolons that begin at ``i``."""
     m = _SEPARATORS.match(text, i)
     return i if m is None else m.end()
 
@@ -75,10 +75,10 @@ class Atom:
     """One step of a pattern.
 
     Attributes:
-        text: a literal, the name of a field, or white space that is written.
-        quote: the quote that a field is between, if any.
-        stops: what ends a field.
-        any_case: whether the literal is a tag that is read in capitals too.
+        text: a literal, the name of a field, or white space as it is written.
+        quote: the quote on either side of a field, if any.
+        stops: the texts that end a field.
+        any_case: whether the literal is a tag that is matched in any case.
     """
 
     __slots__ = ("any_case", "kind", "quote", "stops", "text")
@@ -96,12 +96,12 @@ class Pattern:
 
     Attributes:
         first: the literal it begins with, ``""`` if it begins with a field.
-        alone: whether it is that literal, and nothing else.
-        any_case: whether that literal is read in capitals too.
+        alone: whether it consists of that literal only.
+        any_case: whether that literal is matched in any case.
         weight: how literal it is: the number of literal characters.
         after_name: whether a literal comes after the name, so that the name is certain to be complete.
-        last_name: the place of its last name among the atoms, -1 where it has none.
-        splits_name: the place, from 1, of a name that ends inside a run of characters of names; 0 where none does.
+        last_name: the index of its last name among the atoms; -1 if it has none.
+        splits_name: the position, from 1, of a name that ends inside a run of name characters; 0 if none does.
     """
 
     __slots__ = ("after_name", "alone", "any_case", "atoms", "first", "last_name", "splits_name", "weight")
@@ -121,7 +121,7 @@ class Pattern:
             elif atom.kind == NAME and atom.quote:
                 atom.stops = (atom.quote,)
             elif atom.kind == NAME:
-                # A literal that begins with a character of names (`:{index}`) is looked for inside the run, unless
+                # A literal that begins with a name character (`:{index}`) is searched for inside the run, unless
                 # white space is written before it.
                 follower = next((a for a in self.atoms[i + 1 :] if a.kind != SPACE or a.text), None)
                 inside = follower is not None and follower.kind == LITERAL and _NAME.match(follower.text)
@@ -154,11 +154,11 @@ class Pattern:
 
     @property
     def worded(self) -> bool:
-        """Whether a letter or digit is in its literals: no mere punctuation."""
+        """Whether its literals contain a letter or digit, not only punctuation."""
         return any(c.isalnum() for a in self.atoms if a.kind == LITERAL for c in a.text)
 
     def match(self, text: str, i: int, fields: dict[str, str]) -> int:
-        """Where the pattern ends if it begins at ``i``, `NO`, or `MORE`; fills ``fields`` as far as it comes."""
+        """The end of the pattern if it matches at ``i``, `NO`, or `MORE`; fills ``fields`` as far as it matches."""
         n = len(text)
         if self.alone and text.startswith(self.first, i):
             return i + len(self.first)
@@ -182,17 +182,17 @@ class Pattern:
         return i
 
     def plain(self) -> str:
-        """A regular expression that matches what the pattern does, where its fields hold word characters alone; each is
-        a group of its name. ``""`` where a field may contain anything, or a tag is read in any case."""
+        """A regular expression that matches as the pattern does, if its fields contain only word characters; each
+        field is a named group. ``""`` if a field may contain anything, or if a tag is matched in any case."""
         return self._regex(_plain_field) or ""
 
     def begun(self, then: str = "") -> str | None:
-        """A regular expression that matches nothing and what the pattern may begin with, but not all of it.
+        """A regular expression that matches the empty text and any proper beginning of the pattern.
 
         Args:
-            then: where given, all of it too, if this follows.
+            then: if given, the expression also matches the whole pattern followed by this.
 
-        ``None`` where its fields, or a tag in any case, need a careful look.
+        ``None`` if its fields, or a tag in any case, are too complex for that.
         """
         regex = then
         for atom in reversed(self.atoms):
@@ -208,15 +208,15 @@ class Pattern:
                 if not field:
                     return None
                 regex = f"{field}{regex}"
-        # What opens a tag's name is not a closing: `<{key}>` does not begin as `</` does.
+        # The beginning of a tag's name is not a closing: `<{key}>` does not begin as `</` does.
         return f"(?!{re.escape(self.first)}/){regex}" if self.first[-1:] == "<" else regex
 
     def whole(self) -> str | None:
-        """A regular expression that matches all of the pattern, where its fields are as in `begun`."""
+        """A regular expression that matches the whole pattern; ``None`` as in `begun`."""
         return self._regex(_whole_field)
 
     def _regex(self, field: Callable[[Atom], str]) -> str | None:
-        """A regular expression of all atoms; ``None`` if ``field`` has none for one, or a tag is read in any case."""
+        """A regular expression of all atoms; ``None`` if ``field`` has none for one, or a tag has any case."""
         regex = ""
         for atom in self.atoms:
             if atom.kind == LITERAL and not atom.any_case:
@@ -231,12 +231,12 @@ class Pattern:
         return regex
 
     def named(self, text: str, i: int) -> bool:
-        """Whether the name is complete in a text that ends in the middle of the pattern, which begins at ``i``."""
+        """Whether the name is complete, in a text that ends inside the pattern, which begins at ``i``."""
         behind = (at for at in range(self.last_name + 1, len(self.atoms)) if self.atoms[at].kind == LITERAL)
         return self.last_name >= 0 and self._place(text, i, next(behind, len(self.atoms)) + 1) >= 0
 
     def longer_name(self, text: str, i: int) -> str:
-        """The run of characters of which the pattern, which begins at ``i``, takes a part as the name, else ``""``."""
+        """The run of name characters of which the pattern at ``i`` takes only a part as the name; else ``""``."""
         if not self.splits_name:
             return ""
         begins = self._place(text, i, self.splits_name - 1)
@@ -244,7 +244,7 @@ class Pattern:
         return "" if m is None else m.group()
 
     def _place(self, text: str, i: int, at: int) -> int:
-        """Where the atom with a number begins in a text that holds those before it, else `NO`."""
+        """Where the atom with this number begins, in a text that contains those before it; else `NO`."""
         if at > len(self.atoms):
             return NO
         part = Pattern(())
@@ -264,7 +264,7 @@ class Pattern:
         return head
 
     def progress(self, text: str, i: int) -> int:
-        """How far the literals at the pattern's beginning match from ``i`` on."""
+        """How many characters of the pattern's first literals match from ``i`` on."""
         done = i
         for atom in self.atoms:
             if atom.kind == SPACE:
@@ -313,11 +313,11 @@ class Pattern:
 
 
 def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:
-    """A field that runs to the first of its stops."""
+    """Match a field that extends to the first of its stops."""
     limit = MAX_ANY if atom.kind == ANY else MAX_FIELD
     end = NO
     for stop in atom.stops:
-        # The window is bounded: a header in a long text must not look through all of it.
+        # The window is bounded: a header must not search all of a long text.
         found = text.find(stop, i, i + limit + len(stop) if end < 0 else end + len(stop) - 1)
         if found >= 0 and (end < 0 or found < end):
             end = found
@@ -338,7 +338,7 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
 
 
 def _plain_field(atom: Atom) -> str:
-    """A regular expression for a field of word characters alone, a group of its name; ``""`` where it may be more."""
+    """A regular expression, a named group, for a field of word characters only; ``""`` if it may contain more."""
     if atom.kind == SAME:
         return f"(?P={atom.text})"
     if atom.kind in (UNTIL, WORD):
@@ -347,24 +347,25 @@ def _plain_field(atom: Atom) -> str:
 
 
 def _whole_field(atom: Atom) -> str:
-    """The same for a field that is complete, as far as `_field_in_doubt` knows it."""
+    """The same for a complete field, if `_field_in_doubt` knows it."""
     return _WORDS if atom.kind == WORD else _field_in_doubt(atom)
 
 
 def _field_in_doubt(atom: Atom) -> str:
-    """A regular expression that matches what a field may hold before its end is certain; ``""`` where none tells."""
+    """A regular expression that matches what a field may contain before its end is certain; ``""`` if there is
+    none."""
     if atom.kind == WORD:
         return r"[A-Za-z_]{0,31}+"
     if atom.kind not in (UNTIL, ANY, SAME) or not atom.stops:
         return ""
     first, *others = atom.stops
     if any(stop in first[1:] for stop in others):
-        return ""  # what ends it may be in the beginning of what else does
+        return ""  # one stop may be inside the beginning of another
     return rf"[^\n{re.escape(''.join(stop[0] for stop in atom.stops))}]{{0,64}}+"
 
 
 def _without_beginning(text: str, stops: tuple[str, ...]) -> str:
-    """Text without white space around it and without what may be the beginning of a stop at its end."""
+    """Text without white space around it, and without an end that may begin a stop."""
     for stop in stops:
         for k in range(min(len(stop) - 1, len(text)), 0, -1):
             if text.endswith(stop[:k]):
@@ -373,7 +374,7 @@ def _without_beginning(text: str, stops: tuple[str, ...]) -> str:
 
 
 def plain_name(name: str) -> bool:
-    """Whether a name is made of the characters that names have outside quotes."""
+    """Whether a name consists of the characters that names may have outside quotes."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -431,7 +432,7 @@ def _soft(atoms: list[Atom]) -> None:
 
 
 def closing(parts: Iterable[Piece], *, any_case: bool = False) -> Pattern:
-    """The pattern of what closes a part; a key in it is the one that was opened."""
+    """The pattern of a part's closing; a key in it is the key that was opened."""
     pattern = Pattern(parts, any_case=any_case)
     for atom in pattern.atoms:
         if atom.text == "key":
@@ -440,7 +441,7 @@ def closing(parts: Iterable[Piece], *, any_case: bool = False) -> Pattern:
 
 
 def joined(*patterns: Pattern) -> Pattern:
-    """Patterns one after another, with soft white space between."""
+    """Join patterns, with soft white space between them."""
     whole = Pattern(())
     for pattern in patterns:
         if whole.atoms and pattern.atoms:
@@ -461,7 +462,7 @@ def spaced(atoms: Iterable[Atom]) -> Pattern:
 
 
 class Literals(Set[str]):
-    """Literals to look for, and which of them are read in any case (those are in lower case here)."""
+    """Literals to search for, and which of them are matched in any case (those are in lower case here)."""
 
     __slots__ = ("any_case", "texts")
 
@@ -488,9 +489,9 @@ def firsts(patterns: Iterable[Pattern]) -> Set[str]:
 
 
 def finder(literals: Set[str]) -> re.Pattern[str]:
-    """Finds the first of the literals, or at the end of the text the beginning of one.
+    """Finds the first of the literals, or the beginning of one at the end of the text.
 
-    A trie, so that the search reads every character once.
+    It is a trie, so the search reads every character once.
     """
     if not literals:
         return re.compile(r"(?!)")
@@ -498,13 +499,14 @@ def finder(literals: Set[str]) -> re.Pattern[str]:
 
 
 _Tree = dict[str, Any]
-"""By character (or class of characters), the trees of what follows; the empty text is the end of a literal."""
+"""Maps a character (or class of characters) to the tree of what follows; the empty text marks the end of a
+literal."""
 
 _RUN: Final = 4
-"""Characters of a literal that are matched together: groups cost time to compile, long ones time to fail."""
+"""How many characters of a literal are matched together: each group takes time to compile, long ones time to fail."""
 
 
-# Both are written without recursion: literals come from files of users.
+# Both are written without recursion, because literals come from users' files.
 
 
 def _tree(literals: list[str], any_case: Container[str]) -> _Tree:
@@ -512,7 +514,7 @@ def _tree(literals: list[str], any_case: Container[str]) -> _Tree:
     open_: list[tuple[_Tree, int, list[str]]] = [(root, 0, literals)]
     for node, depth, alive in open_:
         if any(len(literal) == depth for literal in alive):
-            node[""] = {}  # the longer ones are not waited for
+            node[""] = {}  # do not wait for longer ones
             continue
         following: dict[str, list[str]] = {}
         for literal in alive:
@@ -553,7 +555,7 @@ def _trie(root: _Tree) -> str:
 
 
 def _run(c: str, node: _Tree) -> tuple[list[str], _Tree]:
-    """The text that follows without a choice, and where it leads."""
+    """The text that follows without a branch, and the tree after it."""
     run = [c]
     while len(run) < _RUN and len(node) == 1 and "" not in node:
         ((more, node),) = node.items()

@@ -1,4 +1,4 @@
-"""The part of TOML that dialects are written in: tables of strings and of lists of strings.
+"""A reader for the subset of TOML in which dialects are written: tables of strings and lists of strings.
 
 `tomllib` takes longer to import than a dialect takes to load, so shipped files are read here.
 """
@@ -6,7 +6,7 @@
 import json
 from typing import Any, Final
 
-# JSON has all the escapes that TOML has, but for eight digits.
+# JSON has all escapes that TOML has, except those of eight digits.
 _json: Final = json.JSONDecoder()
 
 
@@ -50,7 +50,7 @@ def _line(text: str, at: int) -> str:
 
 
 def _until(sign: str, text: str, at: int) -> tuple[str, int]:
-    """The text before a sign in the same line, and where the sign ends."""
+    """The text before a delimiter in the same line, and the end of the delimiter."""
     found, there, _ = _line(text, at).partition(sign)
     if not there:
         raise MoreThanPlain
@@ -58,7 +58,7 @@ def _until(sign: str, text: str, at: int) -> tuple[str, int]:
 
 
 def _inner(table: dict[str, Any], key: str) -> Any:
-    """The table in a table that a dotted key names."""
+    """The inner table that a dotted key names."""
     inner = table.setdefault(key, {})
     if not isinstance(inner, dict):
         raise MoreThanPlain
@@ -74,7 +74,7 @@ def _set(table: dict[str, Any], key: str, value: Any) -> Any:
 
 
 def _keys(text: str, at: int) -> tuple[list[str], int]:
-    """The parts of a key, and where the sign after it ends."""
+    """The parts of a key, and the end of the delimiter after it."""
     if text[at] not in "\"'":
         name, at = _until("=", text, at)
         return [_key(part) for part in name.split(".")], at
@@ -96,7 +96,7 @@ def _key(written: str) -> str:
 
 
 def _skip(text: str, at: int) -> int:
-    """Where the white space, line breaks and comments that begin here end."""
+    """The end of the white space, line breaks and comments that begin here."""
     while True:
         while text[at : at + 1] in (" ", "\n"):
             at += 1
@@ -107,7 +107,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def _value(text: str, at: int) -> tuple[str | list[str], int]:
-    """A string or a list of strings, and where it ends."""
+    """A string or a list of strings, and its end."""
     if text[at : at + 1] != "[":
         return _string(text, at)
     found: list[str] = []
@@ -124,7 +124,7 @@ def _value(text: str, at: int) -> tuple[str | list[str], int]:
 
 
 def _string(text: str, at: int) -> tuple[str, int]:
-    """A string in quotes of any kind but three double ones, and where it ends."""
+    """A string in quotes of any kind except three double ones, and its end."""
     if text.startswith("'''", at):
         at += 4 if text[at + 3 : at + 4] == "\n" else 3
         end = text.find("'''", at)
@@ -142,6 +142,6 @@ def _string(text: str, at: int) -> tuple[str, int]:
         value, end = _json.raw_decode(text, at)
     except ValueError:
         raise MoreThanPlain from None
-    if "\\/" in text[at:end] or "\\u" in text[at:end]:  # where JSON admits more than TOML
+    if "\\/" in text[at:end] or "\\u" in text[at:end]:  # JSON admits these, TOML does not
         raise MoreThanPlain
     return value, end

@@ -1,4 +1,4 @@
-"""A dialect as the machine needs it, compiled once: its markers, in the order and the sets in which they count."""
+"""Compiles a dialect into a plan for the machine: its markers, in the order and the sets in which they count."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -42,11 +42,11 @@ _FENCE = Regex(r"```\w*")
 
 
 class ReasoningPlan(msgspec.Struct, eq=False):
-    """How reasoning ends, and what is around it."""
+    """How reasoning ends, and the white space around it."""
 
     ends: list[Closing]
     ends_in_text: Scan
-    """The same, to be found in text."""
+    """The same, for searching in text."""
     resuming: list[Marker]
     """The parts that may follow a call in reasoning, other than more reasoning."""
     lead: str
@@ -61,13 +61,13 @@ class CallPlan(msgspec.Struct, eq=False):
     forms: list[Form]
     blocks: list[Block]
     inner: list[Opening]
-    """Calls as they are in a block, by themselves."""
+    """Calls inside a block, without its opening."""
     inner_bare: list[Opening]
-    """The same where the block is not marked."""
+    """The same, if the block is not marked."""
     following: list[Opening]
     """Marked calls that may follow one whose block is closed."""
     following_inside: list[Opening]
-    """The same where the block may be open."""
+    """The same, if the block may be open."""
     separator: Pattern
     block_text: Scan
     """The ends of stray text in a block."""
@@ -80,9 +80,9 @@ class CallPlan(msgspec.Struct, eq=False):
     closings: list[Pattern]
     """Closings of calls and of blocks."""
     recover: Scan
-    """Where a call whose arguments went wrong ends."""
+    """The markers that end a call with broken arguments."""
     string_ends: Scan
-    """The markers that end a call even inside an open string, where the policy says so."""
+    """The markers that end a call even inside an open string, if the policy says so."""
 
 
 class ArgumentPlan(msgspec.Struct, eq=False):
@@ -97,17 +97,17 @@ class ArgumentPlan(msgspec.Struct, eq=False):
     quoted: bool
     """Whether a string that would read as something else is written in double quotes."""
     closings: list[Pattern]
-    """What may follow the last argument of a call: the closings of calls and of blocks."""
+    """The markers that may follow the last argument of a call: closings of calls and of blocks."""
     others: list[Pattern]
-    """What else ends a call: the next one, or the turn's end."""
+    """Other markers that end a call: the next call, or the end of the turn."""
     _awaited: dict[tuple[int, ...], Awaited] = {}
 
     def awaited(self, within: Parameter | None, children: list[Parameter]) -> Awaited | None:
-        """What may come next among arguments in markup; ``None`` where a separator must be between them.
+        """What may come next among arguments in markup; ``None`` if a separator must come between them.
 
         Args:
-            within: how the container that holds them is written; ``None``: the call does.
-            children: how they are.
+            within: the template of the container around them; ``None`` if they are directly in the call.
+            children: their own templates.
         """
         asked = tuple(map(id, (within, *children)))
         found = self._awaited.get(asked)
@@ -118,7 +118,7 @@ class ArgumentPlan(msgspec.Struct, eq=False):
 
 
 class Plan(msgspec.Struct, eq=False):
-    """The compiled dialect. Lists of markers are ordered: the most literal reading first."""
+    """The compiled dialect. In lists of markers, the most literal one comes first."""
 
     dialect: Dialect
     policy: Policy
@@ -133,15 +133,15 @@ class Plan(msgspec.Struct, eq=False):
     ends: list[Marker]
     """The markers that end a turn, or begin another."""
     content_lead: str
-    """White space before a turn's first text, where content has no markers of its own."""
+    """White space before a turn's first text, if content has no markers of its own."""
     frame_trail: str
     """White space after a frame of content."""
     literals: frozenset[str]
-    """All literals, for recognising special tokens by id."""
+    """All literals, for recognizing special tokens by their ids."""
 
     @property
     def repairs(self) -> bool:
-        """Whether arguments that are not quite JSON are mended."""
+        """Whether arguments that are not quite JSON are repaired."""
         return self.policy.bad_arguments == "repair"
 
 
@@ -150,7 +150,7 @@ def _longest(texts: list[str]) -> str:
 
 
 def _margin(texts: list[str]) -> str:
-    """A text that contains all of them."""
+    """A margin that contains all of these."""
     whole = ""
     for each in sorted(texts, key=len, reverse=True):
         whole += "" if each in whole else each
@@ -162,15 +162,15 @@ def _literals(parts: tuple[Piece, ...]) -> str:
 
 
 def _unstarted(parts: tuple[Piece, ...], starts: tuple[str, ...]) -> tuple[Piece, ...]:
-    """A template's opening without the ``start`` that the prompt holds already."""
+    """A template's opening without the ``start`` that the prompt already contains."""
     if parts and isinstance(parts[0], str) and (rest := unstarted(parts[0], starts)) != parts[0]:
         return (rest.lstrip(), *parts[1:]) if rest.strip() else parts[1:]
     return parts
 
 
 def _openings(t: Template, d: Dialect) -> list[tuple[Piece, ...]]:
-    """The beginning of a template: without the ``start`` that the prompt holds, and in full where that is but the end
-    of a start, which other parts begin with too."""
+    """The openings of a template: without the ``start`` that the prompt contains; also in full, if that is only the
+    end of a ``start`` with which other parts begin too."""
     rest = _unstarted(t.before, d.start)
     shared = _literals(t.before).removesuffix(_literals(rest)).strip()
     return [rest, t.before] if shared and shared not in map(str.strip, d.start) else [rest]
@@ -195,8 +195,8 @@ _BRACKETS: Final = "[{("
 
 
 def loose(block: Template, call: Template, anywhere: tuple[str, ...]) -> bool:
-    """Whether calls may begin anywhere in text, but of declared tools alone: the file names brackets, which text has
-    too."""
+    """Whether calls may begin anywhere in text, but only of declared tools: the file lists brackets, which text
+    contains too."""
     text = block.opening + call.opening
     return text.startswith(tuple(a for a in anywhere if not a.strip(_BRACKETS)))
 
@@ -245,7 +245,7 @@ _FORCED = ObjectShape((("name", "name"), ("arguments", "arguments")), False, '"'
 
 
 def compile_plan(d: Dialect, policy: Policy | None = None, choice: str = "auto") -> Plan:
-    """Compile a dialect under a policy, ``None`` its own; where the ``choice`` demands a call a bare object is one."""
+    """Compile a dialect under a policy (``None``: its own). If ``choice`` demands a call, a bare object is one."""
     asked = (policy, choice)
     plan: Plan | None = d.compiled.get(asked)
     if plan is None:
@@ -260,7 +260,7 @@ def compile_plan(d: Dialect, policy: Policy | None = None, choice: str = "auto")
 
 
 class _Parts(msgspec.Struct, frozen=True):
-    """A dialect's markers, by what they open or close."""
+    """A dialect's markers, grouped by what they open or close."""
 
     policy: Policy
     forms: list[Form]
@@ -270,7 +270,7 @@ class _Parts(msgspec.Struct, frozen=True):
     calls: list[Opening]
     """Calls with their block's opening."""
     forced: list[Opening]
-    """Bare objects, where the request demands a call."""
+    """Bare objects, if the request demands a call."""
     reasoning: list[Opening]
     frames: list[Opening]
     ends: list[Closing]
@@ -280,7 +280,7 @@ class _Parts(msgspec.Struct, frozen=True):
 
     @property
     def headers(self) -> list[Opening]:
-        """The frames' openings in full: one that begins with a ``start`` is found by that."""
+        """The openings of frames in full: those that begin with a ``start`` are found by it."""
         return [o for o in self.frames if o.template and o.pattern.weight == Pattern(o.template.before).weight]
 
     @property
@@ -291,7 +291,7 @@ class _Parts(msgspec.Struct, frozen=True):
 
     @property
     def others(self) -> list[Marker]:
-        """All that may begin at a boundary except calls."""
+        """Everything that may begin at a boundary, except calls."""
         return ranked([*self.reasoning, *self.frames, *self.ends, *self.starts])
 
 
@@ -374,11 +374,11 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
     return _Parts(
         policy=policy,
         forms=[f for _, f in forms],
-        inside=list({t.text: f for t, f in forms}.values()),  # of each template the last: its opening in full
+        inside=list({t.text: f for t, f in forms}.values()),  # the last of each template, whose opening is in full
         blocks=[b for _, b in blocks],
         calls=[_call(d, block, form) for block in blocks for form in forms],
         forced=_forced_calls() if forced and forms else [],
-        # Tags of reasoning are read in any case: models write `<Think>` too.
+        # Tags of reasoning are matched in any case: models write `<Think>` too.
         reasoning=[o for t in d.reasoning for o in openings(REASONING, t, any_case=True)],
         frames=[o for t in framed if t.before for o in openings(FRAME, t)],
         ends=[Closing(END, Pattern((e.strip(),))) for e in d.end if e.strip()],
@@ -389,7 +389,7 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
 
 
 def _blocks(d: Dialect, policy: Policy, barriers: tuple[str, ...]) -> list[tuple[Template | None, Block]]:
-    """Each block with its template, where the file has it."""
+    """Each block with its template, if the file has one."""
     blocks: list[tuple[Template | None, Block]] = [
         (t, Block(Pattern(before, barriers), closing(t.after), t.lead, t.trail, marked(before, d.anywhere)))
         for t in d.calls
@@ -423,7 +423,7 @@ def _forced_calls() -> list[Opening]:
 
 
 def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outline]:
-    """The markers that count while calls are read, and while they are text."""
+    """The markers that count when calls are read, and those that count when calls are text."""
     policy, blocks, calls = parts.policy, parts.blocks, parts.calls
     ends, frame_ends, reasoning_ends = parts.ends, parts.frame_ends, parts.reasoning_ends
     starts = parts.starts if parts.frames else []
@@ -431,7 +431,7 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
     headers, thought_calls = parts.headers, parts.thought_calls
     content: list[Marker] = [*parts.reasoning, *headers, *ends, *starts]
     undecided = parts.reasoning if policy.reasoning_in_content != "text" else []
-    # Calls that are text: their closings are text too, even where they would end a frame or the turn.
+    # When calls are text, their closings are text too, even those that would end a frame or the turn.
     closers = {o.pattern.first for o in (*frame_ends, *ends)}
     shared = [c for c in calls if c.form and c.block and {c.form.suffix.first, c.block.suffix.first} & closers]
     thought: list[Marker] = [*reasoning_ends, *headers, *ends, *starts]
@@ -510,10 +510,11 @@ def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
 
 def _recover(parts: _Parts) -> Scan:
     forms, blocks = parts.forms, parts.blocks
-    inside = all(b.marked for b in blocks)  # a fence in a marked block is its call's, too
+    inside = all(b.marked for b in blocks)  # a fence in a marked block also belongs to its call
     closings = [
         *(Closing(CALL_END, f.suffix) for f in forms if f.suffix and (f.marked or (inside and f.suffix.weight > 1))),
-        *(Closing(CALL_END, f.suffix) for f in forms if f.suffix and any(c.isalnum() for c in f.suffix.first)),
+        *(Closing(CALL_END, f.suffix) for f in forms if any(c.isalnum() for c in f.suffix.first)),
+        *(Closing(CALL_END, f.suffix) for f in forms if f.suffix.first and f.suffix.last_name >= 0),
         *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if any(c.isalnum() for c in b.suffix.first)),
         *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if b.suffix.weight > 1),
     ]
@@ -522,7 +523,7 @@ def _recover(parts: _Parts) -> Scan:
 
 
 def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
-    """The markers that are dropped where they open or close nothing, and those of them that are not calls'."""
+    """The markers that are dropped if they open or close nothing, and those of them that do not belong to calls."""
     if parts.policy.stray_markers != "drop":
         return [], []
     known = {text(o.pattern) for o in (*parts.ends, *parts.starts)}
@@ -530,17 +531,21 @@ def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
     def closings(*patterns: Pattern) -> list[Stray]:
         return [Stray(t, False, []) for p in patterns for t in tags(p) if text(t) not in known]
 
-    plain = _distinct(closings(*(o.pattern for o in (*parts.reasoning_ends, *parts.frame_ends))))
     pairs = [
         *((b.prefix, b.suffix) for b in parts.blocks),
         *((f.opening.head(), f.suffix) for f in parts.forms),
     ]
+    called = {text(t) for _, suffix in pairs for t in tags(suffix)}
+    thoughts = closings(*(o.pattern for o in parts.reasoning_ends))
+    others = [*thoughts, *closings(*(o.pattern for o in parts.frame_ends))]
+    # Where calls are text, so is what closes reasoning and may close one of them.
+    plain = _distinct([s for s in others if s not in thoughts or text(s.pattern) not in called])
     openings: list[Stray] = []
     for head, suffix in pairs:
         first = tags(head)[:1]
         if first and text(head).startswith(text(first[0])):
             openings += [Stray(p, True, [suffix, *tags(suffix)]) for p in (head, *first)]
-    return _distinct([*openings, *plain, *closings(*(suffix for _, suffix in pairs))]), plain
+    return _distinct([*openings, *others, *closings(*(suffix for _, suffix in pairs))]), plain
 
 
 def _distinct(strays: list[Stray]) -> list[Stray]:
@@ -554,17 +559,17 @@ def _distinct(strays: list[Stray]) -> list[Stray]:
 
 
 def plain_arguments(d: Dialect) -> list[Template]:
-    """The templates of arguments without the one for strings that would read as something else without quotes."""
+    """The templates of arguments, without the one for strings that need quotes to be read as strings."""
     return [t for t in d.argument if not quotes_value(t, d)]
 
 
 def quotes_value(t: Template, d: Dialect) -> bool:
-    """Whether a template is the dialect's first for arguments, but for double quotes around the value."""
+    """Whether a template is the first one for arguments with double quotes around the value."""
     return '"{value}"' in t.text and t.text.replace('"{value}"', "{value}") == d.argument[0].text
 
 
 def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Closing]:
-    """The closings of calls, and of blocks where calls have none of their own; only those with a word in them."""
+    """The closings of calls, or of blocks if calls have none of their own; only those with a word in them."""
     found = [Closing(CALL_END, f.suffix) for f in forms if f.suffix.worded]
     if len(found) < len(forms):
         found += [Closing(BLOCK_END, b.suffix, block=b) for b in blocks if b.suffix.worded]
@@ -572,7 +577,7 @@ def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Closing]:
 
 
 def string_ends(plan: Plan) -> tuple[str, ...]:
-    """The markers that a JSON string must not spell, since they would end it under the plan's policy."""
+    """The markers that a JSON string must not contain, because they would end it under the plan's policy."""
     if plan.policy.markers_in_strings != "end":
         return ()
     atoms = [a for o in plan.calls.string_ends.markers for a in o.pattern.atoms if a.kind == LITERAL]

@@ -1,4 +1,4 @@
-"""The shipped dialects and those of entry points, by name. Nothing is read before it is asked for."""
+"""Finds dialects by name: the shipped ones, and those of entry points. Each is read on first use."""
 
 import os
 import re
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 # Paths are strings here: `pathlib` is slow to import.
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "dialects")
-_LONGEST = 100  # characters of a name that errors repeat and compare
-_HEAD = 1024  # characters in which a file names itself
+_LONGEST = 100  # how many characters of a name errors repeat and compare
+_HEAD = 1024  # how many characters of a file contain its names
 _NAMES = Regex(r'^(?:name|aliases)\s*=\s*(".*"|\[[^\]]*\])', re.M)
 _STRING = Regex(r'"([^"]*)"')
 
@@ -38,13 +38,13 @@ def _names(head: bytes) -> list[str]:
 
 @cache
 def _files() -> dict[str, str]:
-    """Every shipped name, in lower case, and the file it is in. Only heads of files are looked at."""
+    """Every shipped name, in lower case, with its file. Only the beginnings of files are read."""
     return {name: path for path in _paths() for name in _names(_head(path))}
 
 
 def _shipped(key: str) -> str | None:
-    """The shipped file that answers to a name in lower case."""
-    own = os.path.join(_FOLDER, f"{key}.toml")  # a file is called by its dialect's name
+    """The shipped file of a name in lower case."""
+    own = os.path.join(_FOLDER, f"{key}.toml")  # a file is named after its dialect
     if own in _paths():
         return own
     quoted = f'"{key}"'.encode(errors="replace")  # a request may name anything
@@ -75,10 +75,10 @@ def _load_entry_point(name: str) -> Dialect:
 
 
 def find_base(name: str) -> Dialect:
-    """The dialect that another one starts from.
+    """Find the dialect on which another one is based.
 
     Raises:
-        DialectError: there is none of this name.
+        DialectError: there is no dialect of this name.
     """
     dialect = _look_up(name)
     if dialect is None:
@@ -87,10 +87,10 @@ def find_base(name: str) -> Dialect:
 
 
 def find(name: str) -> Dialect:
-    """The dialect that answers to a name (its file's own ``name`` first), ignoring case.
+    """Find the dialect of a name or alias, ignoring case; names go before aliases.
 
     Raises:
-        UnknownDialect: none does.
+        UnknownDialect: there is none.
     """
     dialect = _look_up(name)
     if dialect is None and len(name) > _LONGEST:
@@ -105,7 +105,7 @@ _found: dict[str, Dialect] = {}
 
 
 def _look_up(name: str) -> Dialect | None:
-    key = name.lower()  # before it is remembered: a name has many spellings
+    key = name.lower()  # in lower case before it is cached, since a name has many spellings
     dialect = _found.get(key)
     if dialect is None:
         path = _shipped(key)
@@ -124,7 +124,7 @@ def _near(name: str) -> str:
 
 
 def _as_model(name: str) -> str:
-    """A hint for who gives a model's name instead of a dialect's."""
+    """A hint for callers that give a model's name instead of a dialect's."""
     model = model_key(name)
     best = max(list_dialects(), key=lambda d: d.matches(model))
     if best.matches(model):
@@ -133,7 +133,7 @@ def _as_model(name: str) -> str:
 
 
 def model_key(model: str) -> str:
-    """A model's name without its organisation, in lower case, as `Dialect.matches` takes it."""
+    """A model's name without its organization, in lower case, as `Dialect.matches` expects it."""
     return model.strip().rstrip("/").replace("\\", "/").rsplit("/", 1)[-1].lower()
 
 
@@ -146,14 +146,14 @@ def _combined(name: str, reasoning: str) -> Dialect:
 
 
 def get_dialect(name: str, reasoning: str | None = None) -> Dialect:
-    """The dialect called ``name``, optionally with the reasoning markers of another.
+    """Return the dialect called ``name``, optionally with the reasoning markers of another.
 
     Args:
         name: a name or alias, in any case.
-        reasoning: name of the dialect whose ``reasoning`` is used instead; policies stay those of ``name``.
+        reasoning: the dialect whose ``reasoning`` is used instead; policies remain those of ``name``.
 
     Raises:
-        UnknownDialect: nothing answers to a name.
+        UnknownDialect: there is no dialect of a name.
         DialectError: ``reasoning`` has no reasoning markers.
         TypeError: a name is not a string.
     """
@@ -163,10 +163,10 @@ def get_dialect(name: str, reasoning: str | None = None) -> Dialect:
 
 
 def as_dialect(dialect: object) -> Dialect:
-    """A `Dialect`, given as one or by its name.
+    """Return a `Dialect` that is given as one or by its name.
 
     Raises:
-        UnknownDialect: nothing answers to the name.
+        UnknownDialect: there is no dialect of the name.
         TypeError: it is neither.
     """
     if isinstance(dialect, Dialect):

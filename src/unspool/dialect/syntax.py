@@ -1,4 +1,4 @@
-"""How the literals of a dialect's arguments are written."""
+"""The syntaxes in which arguments are written as literals."""
 
 import enum
 
@@ -6,21 +6,21 @@ from ..regex import Prefix
 
 
 class Syntax(enum.Enum):
-    """How a literal is written."""
+    """The syntax of a literal."""
 
     JSON = "json"
     PYTHON = "python"
     TEXT = "text"
-    """No literal at all: bare text, which is the value of the one argument."""
+    """No literal but bare text, which is the value of the only argument."""
     QUOTE = "quote"
-    """JSON whose strings are, unescaped, between a marker of the dialect's own, and whose keys are bare."""
+    """JSON with bare keys, whose strings are unescaped between quotes that the dialect defines."""
 
 
 KEYWORD = Prefix(r"(?:[\w.$@:/#-]++(?: [\w.$@:/#-][\w.$@:/#-]*+)*+)?")
-"""The name of a keyword argument: Python's own, and what names of parameters hold besides where templates write them as
-they are."""
+"""The name of a keyword argument: a Python name, or one with the other characters that templates write as they
+are."""
 
 
 def is_keyword(key: str) -> bool:
-    """Whether a key can be as the name of a keyword argument."""
+    """Whether a key can be written as the name of a keyword argument."""
     return KEYWORD.match(key).end() == len(key)

@@ -1,4 +1,4 @@
-"""Templates: text as the model writes it, with fields in braces where the varying text goes."""
+"""Templates: text as the model writes it, with fields in braces for the text that varies."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -19,7 +19,8 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "item": ("value", "any"),
     "id": ("name", "index", "number"),
 }
-"""The fields each kind of template may hold. ``{any}`` only where it is never written: not in a first alternative."""
+"""The fields that each kind of template may contain. ``{any}`` is allowed only in templates that are never
+written."""
 
 BODIES: dict[str, tuple[str, ...]] = {
     "reasoning": ("reasoning",),
@@ -45,12 +46,12 @@ Piece = str | Field
 
 
 class Template(msgspec.Struct, frozen=True):
-    """A template, taken apart.
+    """A parsed template.
 
     Attributes:
         text: as written in the file.
-        before, after: what is on either side of the body; white space that touches a text body is not among them.
-        body: the name of the body's field, ``""`` where there is none (a call without arguments).
+        before, after: the text on either side of the body, without white space that touches a text body.
+        body: the name of the body's field; ``""`` if there is none (a call without arguments).
         lead, trail: white space at the outer edges (the margins).
         inner_lead, inner_trail: white space between the markers and a text body; it belongs to the markers.
         object: a call written as an object, or ``None``.
@@ -68,13 +69,13 @@ class Template(msgspec.Struct, frozen=True):
 
     @property
     def steps(self) -> "tuple[Step, ...]":
-        """The literals and fields of the text, to be written one after another."""
+        """The literals and fields of the text, in the order in which they are written."""
         # In an object, quotes are the object's own.
         return _steps(self.text, self.object is None)
 
     @property
     def head(self) -> "tuple[Step, ...]":
-        """The steps before the body; all of them, where the template has no body."""
+        """The steps before the body; all steps if the template has no body."""
         return _sides(self)[0]
 
     @property
@@ -99,9 +100,9 @@ class Template(msgspec.Struct, frozen=True):
 
 
 class ObjectShape(msgspec.Struct, frozen=True, gc=False):
-    """A call written as an object: which key contains what.
+    """A call that is written as an object: the meaning of each key.
 
-    ``keys`` pairs a key with ``name``, ``arguments``, ``id``, ``index`` or ``number``; ``name_is_key``: the name is
+    ``keys`` pairs a key with ``name``, ``arguments``, ``id``, ``index`` or ``number``. ``name_is_key``: the name is
     itself the only key.
     """
 
@@ -114,9 +115,9 @@ class TextCall(msgspec.Struct, frozen=True):
     """How a model writes calls of a tool that it was trained on, whose only argument is bare text.
 
     Attributes:
-        name: of the tool.
-        key: of the argument.
-        templates: of the call; the argument is their ``{value}``.
+        name: the tool's name.
+        key: the argument's name.
+        templates: the call's templates, in which the argument is ``{value}``.
     """
 
     name: str
@@ -125,11 +126,11 @@ class TextCall(msgspec.Struct, frozen=True):
 
 
 class Trained(msgspec.Struct, frozen=True):
-    """The tools that a model was trained on, whose calls it writes in a way of their own.
+    """The tools that a model was trained on, and whose calls it writes differently.
 
     Attributes:
-        text: calls whose only argument is bare text.
-        tools: the template of a call by a glob of the tool's name.
+        text: the calls whose only argument is bare text.
+        tools: templates of calls, by a glob of the tool's name.
     """
 
     text: tuple[TextCall, ...] = ()
@@ -137,11 +138,11 @@ class Trained(msgspec.Struct, frozen=True):
 
 
 class Codec(msgspec.Struct, frozen=True):
-    """How arguments that are one object are written.
+    """The syntax of arguments that are one object.
 
     Attributes:
         name: ``json`` or ``python``.
-        quote: what is around strings in JSON.
+        quote: the quote around strings in JSON.
     """
 
     name: str = "json"
@@ -149,14 +150,14 @@ class Codec(msgspec.Struct, frozen=True):
 
 
 class Separator(msgspec.Struct, frozen=True):
-    """What is written between two calls and between two arguments."""
+    """The text between two calls, and between two arguments."""
 
     calls: str = ""
     arguments: str = ""
 
 
 def pieces(text: str) -> list[Piece]:
-    """Literals and fields in turn."""
+    """The literals and fields of a text, in turn."""
     found: list[Piece] = []
     at = 0
     for m in _FIELD.finditer(text):
@@ -170,7 +171,7 @@ def pieces(text: str) -> list[Piece]:
 
 
 def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template:
-    """Take a template apart.
+    """Parse a template.
 
     Raises:
         DialectError: an unknown field, no body, two bodies, or ``{any}`` where it would have to be written.
@@ -236,14 +237,14 @@ _NAME_KEY = Regex(r"""(['"])\{name\}\1\s*:\s*\{arguments\}\s*""")
 
 
 def _object_call(text: str, where: str) -> Template | None:
-    """The call as an object, if its arguments are inside literal braces.
+    """The object that a call is, if its arguments are inside literal braces.
 
-    Of an object that is a member of others, what those have is text around it.
+    If that object is a member of another, the rest of the outer one is text around it.
     """
     first = _OBJECT.search(text)
     if first is None or first.start() > text.index("{arguments}"):
         return None
-    # A name may be in front of the object too.
+    # A name may also come before the object.
     inside = min(i for f in ("{name}", "{arguments}") if (i := text.find(f, first.start())) >= 0)
     braces = [m for m in _OBJECT.finditer(text) if m.start() < inside]
     opened = braces[-1]
@@ -282,14 +283,14 @@ def _object_call(text: str, where: str) -> Template | None:
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
-    """A literal (``name`` is empty), or a field; ``quoted`` where it is in double quotes."""
+    """A literal (``name`` is empty), or a field; ``quoted`` if it is in double quotes."""
 
     name: str
     text: str = ""
     quoted: bool = False
 
     def write(self, fields: Mapping[str, str]) -> str:
-        """The literal, or the field's text."""
+        """The literal, or the text of the field."""
         if not self.name:
             return self.text
         value = fields[self.name]
@@ -301,12 +302,12 @@ _ENTITY: Final = Regex("&(?:quot|apos|lt|gt|amp);")
 
 
 def escape(text: str) -> str:
-    """Text as it is between double quotes."""
+    """Escape text for use between double quotes."""
     return text.replace("&", "&amp;").replace('"', "&quot;")
 
 
 def unescape(text: str) -> str:
-    """The text between quotes; an ``&`` that begins none of XML's five entities stands for itself."""
+    """Unescape text between quotes; an ``&`` that begins none of XML's five entities stands for itself."""
     return _ENTITY.sub(lambda m: _ENTITIES[m.group()], text) if "&" in text else text
 
 
@@ -348,7 +349,7 @@ def literal(steps: Sequence[Step]) -> str:
 
 
 def without(steps: Sequence[Step], count: int) -> tuple[Step, ...]:
-    """Steps without so many characters of the literal that they begin with."""
+    """Steps without this many characters of their first literal."""
     if not count:
         return tuple(steps)
     rest = literal(steps)[count:]
@@ -356,7 +357,7 @@ def without(steps: Sequence[Step], count: int) -> tuple[Step, ...]:
 
 
 def unstarted(opening: str, starts: Iterable[str]) -> str:
-    """An opening without the ``start``, or the end of one, that the prompt holds already."""
+    """An opening without the ``start``, or its end, that the prompt already contains."""
     ordered = sorted(starts, key=len, reverse=True)
     ends = (start[i:] for start in ordered for i in range(1, len(start)))
     held = next((text for text in (*ordered, *ends) if text.strip() and opening.startswith(text)), "")

@@ -1,6 +1,6 @@
 """Engines behind one small interface, and recordings of what they generated.
 
-An engine takes a prompt and gives raw output, piece by piece. It knows nothing of dialects, protocols or parsers.
+An engine takes a prompt and yields raw output, piece by piece. It knows nothing about dialects, protocols or parsers.
 """
 
 from .base import Delta, Engine, EngineError, Request, Sampling, Thinking

@@ -14,11 +14,11 @@ class EngineError(Exception):
     """An engine cannot generate, or cannot go on.
 
     Args:
-        message: for the client: what went wrong, without what only the operator may know.
-        status: the HTTP status to answer with: 400 where the request asks for what the engine cannot do, 503 where
-            the engine is not there, 500 otherwise.
-        retry_after: seconds after which it may be worth another try, where the engine gives them.
-        detail: for the operator alone.
+        message: the message for the client, without anything that only the operator may know.
+        status: the HTTP status of the answer: 400 if the engine cannot do what the request demands, 503 if the engine
+        is unavailable, 500 otherwise.
+        retry_after: seconds after which a retry may succeed, if the engine reports them.
+        detail: details for the operator only.
     """
 
     def __init__(self, message: str, status: int = 500, retry_after: int | None = None, detail: str = "") -> None:
@@ -32,7 +32,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     """How tokens are chosen; ``None`` leaves it to the engine. The names are those of OpenAI and of most engines.
 
     Attributes:
-        logprobs: how many alternatives to report for each token; 0 reports the chosen ones alone.
+        logprobs: how many alternatives to report for each token; 0 reports only the chosen tokens.
     """
 
     temperature: float | None = None
@@ -50,7 +50,7 @@ class Thinking(msgspec.Struct, frozen=True, kw_only=True):
     """A budget of reasoning.
 
     Attributes:
-        budget: tokens of reasoning at most; then it is closed.
+        budget: the largest number of tokens of reasoning, which is then closed.
         opening, closing: the dialect's markers.
         inside: whether the output begins inside reasoning.
     """
@@ -69,20 +69,20 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: the response's id, for logs.
-        client_id: the client's own id of its request, which servers get passed on; empty where it has none.
+        client_id: the client's own id of its request, which is passed on to servers; empty if it has none.
         model: the served name.
-        prompt: the rendered prompt, text or token ids; ``None`` where the server has no chat template. Engines that
-            need a prompt then refuse.
-        prompt_ids: the prompt's tokens, where they are known and may be others than a tokenizer would make of its text;
-            engines that take tokens generate from these.
-        messages, tools, tool_choice: what the prompt was rendered from, in OpenAI's form.
-        stage: where the output begins, where that is known without a prompt.
-        choice: which of the request's choices this is.
+        prompt: the rendered prompt, as text or token ids; ``None`` if the server has no chat template. Engines that
+        need a prompt then refuse the request.
+        prompt_ids: the prompt's tokens, if they are known and may differ from those that a tokenizer makes of its
+        text. Engines that take tokens generate from these. messages, tools, tool_choice: what the prompt was rendered
+        from, in OpenAI's form.
+        stage: where the output begins, if that is known without a prompt.
+        choice: the index of the choice.
         sampling: how tokens are chosen.
-        max_tokens: the output's length at most; ``None``: as long as the model's context.
-        constraint: what may be generated; ``None``: anything.
-        explain: report with each token what the constraint forbade, where the engine knows it; see `Forbidden`.
-        thinking: the budget of reasoning; ``None``: there is none.
+        max_tokens: the largest length of the output; ``None``: as long as the model's context allows.
+        constraint: what may be generated; ``None`` means anything.
+        explain: whether to report what the constraint forbade at each token, if the engine knows it; see `Forbidden`.
+        thinking: the budget of reasoning; ``None`` if there is none.
     """
 
     id: str = ""
@@ -105,7 +105,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         """The prompt, for engines that need one.
 
         Raises:
-            EngineError: 400; there is none.
+            EngineError: 400 if there is none.
         """
         if self.prompt is None:
             raise EngineError("prompt: the engine needs one, but the server has no chat template to render it", 400)
@@ -117,9 +117,9 @@ class Forbidden(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         allowed: how many tokens it allowed.
-        of: how many there are.
-        likeliest: the token that the model found likeliest, where that was forbidden; else empty.
-        probability: of that token, by the model alone.
+        of: how many tokens there are.
+        likeliest: the model's likeliest token, if it was forbidden; else empty.
+        probability: the probability that the model gave to that token.
     """
 
     allowed: int
@@ -133,13 +133,13 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         text: raw text, special tokens included. It may contain lone surrogates.
-        token_ids: the tokens of the text, where the engine reports them: of all its text or of none. A token whose
-            characters are not whole comes before its text.
+        token_ids: the tokens of the text, if the engine reports them: for all of its text or for none. A token with
+        an incomplete character comes before its text.
         finish_reason: ``stop``, ``length``, ``content_filter``, …, in the last piece.
-        usage: the engine's counts so far; the last ones count.
-        logprobs: entries of the tokens in OpenAI's form.
-        stage: where the text belongs, by the engine's own word.
-        forbidden: what the constraint forbade, where the request asked for it, the engine knows it, and there is one.
+        usage: the engine's counts so far; the last ones are final.
+        logprobs: the entries of the tokens, in OpenAI's form.
+        stage: the stage of the text, if the engine itself reports it.
+        forbidden: what the constraint forbade, if the request demanded it and the engine knows it.
     """
 
     text: str = ""
@@ -156,7 +156,7 @@ class Engine(Protocol):
 
     @property
     def tokenizer(self) -> Any:
-        """The tokenizer of `Delta.token_ids`, as `unspool.Parser` takes it; ``None``: the ids are not to be fed."""
+        """The tokenizer of `Delta.token_ids`, as for `unspool.Parser`; ``None`` if the ids must not be parsed."""
 
     def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Generate one output. Closing the iterator, or cancelling the task that awaits it, cancels the generation.
@@ -166,11 +166,11 @@ class Engine(Protocol):
         """
 
     async def health(self) -> None:
-        """Return where the engine can generate.
+        """Return if the engine can generate.
 
         Raises:
-            EngineError: it cannot, and why.
+            EngineError: it cannot; the message says why.
         """
 
     async def close(self) -> None:
-        """Let go of what the engine holds; called once, after the last generation."""
+        """Release the engine's resources; called once, after the last generation."""

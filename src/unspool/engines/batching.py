@@ -1,9 +1,9 @@
-"""Continuous batching: many outputs of one model, a token at a time.
+"""Continuous batching: generates many outputs of one model at once, one token at a time.
 
-One thread computes. At every token boundary outputs join and leave. It takes the next request in line where a slot is
-free, reads a part of that prompt, and then computes one token for each output whose consumer keeps up. A consumer that
-does not pull stops its own output after a few pieces, and keeps its slot. The event loop never waits for the thread,
-nor the thread for the event loop.
+One thread computes. Outputs join and leave between any two tokens. If a slot is free, the thread takes the next
+request and reads a part of its prompt; then it computes one token for each output whose consumer keeps up. A consumer
+that does not pull stops its own output after a few pieces, and keeps its slot. The event loop and the thread never
+wait for each other.
 """
 
 import asyncio
@@ -32,17 +32,18 @@ __all__ = ["Batching", "Model"]
 
 log = logging.getLogger("unspool.engines")
 _LONG: Final = 64 * 1024
-"""Characters or tokens of a prompt from which on it has a thread of its own, so that it holds up no short one."""
+"""The length of a prompt, in characters or tokens, from which on it has its own thread, so that it delays no short
+one."""
 
 
 class Batching:
-    """An engine around a model.
+    """An engine for a `Model`.
 
     Args:
-        model: what computes.
+        model: the model.
         slots: how many outputs are generated at once; further ones wait in order.
-        ahead: after how many pieces that nobody has pulled an output stops.
-        sampling: what holds where a request leaves it open.
+        ahead: how many pieces may wait for their consumer before an output stops.
+        sampling: the defaults for requests.
 
     Raises:
         ValueError: ``slots`` or ``ahead`` is less than 1.
@@ -63,24 +64,24 @@ class Batching:
         self._short = Threads(2, "prompts")
         self._long = Threads(1, "long-prompts")
         self._latest: tuple[str | Sequence[int], list[int]] | None = None
-        # Guards all below, and what outputs say of themselves to the other thread.
+        # Guards everything below, and the state that outputs share with the other thread.
         self._changed = threading.Condition()
         self._waiting: deque[Output] = deque()
         self._running: list[Output] = []
         self._thread: threading.Thread | None = None
         self._just_joined = False
-        self._filling: Output | None = None  # the one whose prompt is read
+        self._filling: Output | None = None  # the output whose prompt is being read
         self._parts: Iterator[tuple[Any, NDArray[np.float32]] | None] = iter(())
         self._closed: str | None = None
 
     @property
     def tokenizer(self) -> Any:
-        """The model's own."""
+        """The model's tokenizer."""
         return self._model.tokenizer
 
     @property
     def context(self) -> int:
-        """Tokens of a prompt and its output together."""
+        """The largest number of tokens of a prompt and its output together."""
         return self._model.context
 
     @property
@@ -98,12 +99,12 @@ class Batching:
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Generate one output, a piece for each token.
 
-        The text of the token that ends it is left out where that is the tokenizer's own end of a sequence; others,
-        such as ``<|call|>``, are included.
+        The text of the last token is left out if it is the tokenizer's own end of a sequence; other tokens that end
+        an output, such as ``<|call|>``, are included.
 
         Raises:
-            EngineError: 400 where the request has no prompt, or one that leaves no room, or asks for what cannot be;
-                500 where the model fails; 503 where the engine is closed.
+            EngineError: 400 if the request has no prompt, if the prompt leaves no room, or if the request cannot be
+            served; 500 if the model fails; 503 if the engine is closed.
         """
         await self.health()
         output = await self._prepare(request)
@@ -124,23 +125,23 @@ class Batching:
                 if piece.finish_reason is not None:
                     return
                 in_a_row += 1
-                if in_a_row >= self._ahead:  # a model that is faster than its consumer must not keep the loop
+                if in_a_row >= self._ahead:  # a model that is faster than its consumer must not block the loop
                     await asyncio.sleep(0)
                     in_a_row = 0
         finally:
             self._leave(output)
 
     async def health(self) -> None:
-        """Return where the engine can generate.
+        """Return if the engine can generate.
 
         Raises:
-            EngineError: 503; it is closed, or its thread has died.
+            EngineError: 503 if it is closed, or if its thread has died.
         """
         if self._closed is not None:
             raise EngineError(self._closed, 503)
 
     async def close(self) -> None:
-        """End the thread, after the token it is at; outputs under way fail."""
+        """End the thread after the current token; running outputs fail."""
         self._end("the engine is closed")
         for threads in (self._short, self._long):
             threads.close()
@@ -160,14 +161,14 @@ class Batching:
             self._changed.notify()
 
     def _pull(self, output: Output) -> tuple[Delta | EngineError | None, asyncio.Future[None] | None]:
-        """The next piece, or what to wait for."""
+        """The next piece, or a future to wait for."""
         with self._changed:
             if not output.pieces:
                 assert output.loop is not None
                 output.waiter = output.loop.create_future()
                 return None, output.waiter
             piece = output.pieces.popleft()
-            # A stopped output goes on in strides: for models, leaving a batch and coming back is work.
+            # A stopped output resumes only for several pieces: leaving a batch and returning to it costs models time.
             if output.stopped and len(output.pieces) <= self._ahead // 2:
                 output.stopped = False
                 self._changed.notify()
@@ -181,7 +182,7 @@ class Batching:
             self._changed.notify()
 
     async def _prepare(self, request: Request) -> Output:
-        """Check a request, and make what its output needs, in threads: nobody waits there for what takes longer.
+        """Check a request, and prepare its output, in threads, so that short requests do not wait for long ones.
 
         Raises:
             EngineError: 400.
@@ -211,12 +212,12 @@ class Batching:
         with self._preparing:
             if self._grammars is None:
                 model = self._model
-                # The first one is the end.
+                # Only the first end counts.
                 ends = sorted(model.eos, key=lambda token: (token not in self._silent, token))
                 self._grammars = Grammars(Llguidance(model.tokenizer, eos=ends or None, vocab_size=model.vocab_size))
 
     def _tokens(self, prompt: str | Sequence[int]) -> list[int]:
-        """The tokens of a prompt; several choices have the same."""
+        """The tokens of a prompt, which several choices share."""
         latest = self._latest
         if isinstance(prompt, str) and latest is not None and latest[0] == prompt:
             return latest[1]
@@ -225,7 +226,7 @@ class Batching:
         return tokens
 
     def _output(self, request: Request, prompt: list[int], matcher: Matcher | None) -> Output:
-        """The state of one output.
+        """Make the state of one output.
 
         Raises:
             EngineError: 400.
@@ -248,7 +249,7 @@ class Batching:
         )
 
     def _end(self, why: str, status: int = 503) -> None:
-        """Take no more requests, and fail those that there are."""
+        """Accept no more requests, and fail the current ones."""
         with self._changed:
             self._closed = self._closed or why
             self._fail([*self._running, *self._waiting], EngineError(why, status))
@@ -272,16 +273,16 @@ class Batching:
                     self._step(ready)
                 else:
                     return
-        except BaseException:  # whatever it is: nobody above would see it, and consumers would wait for ever
+        except BaseException:  # any error: nothing above would handle it, and consumers would wait forever
             log.exception("the thread of the model ends")
             self._end("the engine has failed", 500)
         finally:
             self._running = []
 
     def _boundary(self) -> tuple[Output | None, list[Output]]:
-        """Between two tokens: who leaves, and either whose prompt is read on or whose next token is computed.
+        """Between two tokens: remove outputs that ended, and find those whose prompt or next token is computed.
 
-        Between two parts of prompts, the others have a token. Neither where the engine is closed.
+        Between two parts of a prompt, the other outputs get a token. Nothing is computed if the engine is closed.
         """
         with self._changed:
             while self._closed is None:
@@ -318,7 +319,7 @@ class Batching:
         """Read a part of a prompt."""
         try:
             filled = next(self._parts)
-        except Exception:  # a model is a foreign program, which may fail in any way; its other outputs go on
+        except Exception:  # a model may fail in any way; its other outputs go on
             self._filling = None
             self._failed([output])
             return
@@ -336,13 +337,13 @@ class Batching:
         self._advance(outputs, logits)
 
     def _failed(self, outputs: Sequence[Output]) -> None:
-        """The exception at hand ends these outputs; the engine goes on."""
+        """End these outputs with the current exception; the engine goes on."""
         log.exception("%s: the model failed", ", ".join(o.id for o in outputs))
         with self._changed:
             self._fail(outputs, EngineError("the model failed", 500))
 
     def _advance(self, outputs: Sequence[Output], logits: NDArray[np.float32]) -> None:
-        """Choose the next token of each, and hand it over."""
+        """Choose the next token of each output, and pass it on."""
         made: list[tuple[Output, Delta | EngineError]] = []
         for output, row in zip(outputs, logits, strict=True):
             try:
@@ -372,7 +373,7 @@ class Batching:
         output.count += 1
         silent = token in self._silent
         reason = None
-        usage = output.count == 1  # first and last: between them a consumer can count
+        usage = output.count == 1  # in the first and the last piece; in between, a consumer can count
         if token in self._model.eos or (matcher is not None and matcher.is_done()):
             reason = "stop"
         elif output.count == output.limit:

@@ -1,4 +1,4 @@
-"""Budgets of reasoning: after so many tokens of thought, the dialect's own marker closes it."""
+"""Budgets of reasoning: after this many tokens, the dialect's own marker closes the reasoning."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ __all__ = ["Budget"]
 
 
 class Budget:
-    """Counts the tokens of one output's reasoning, and says which token must come once they are used up.
+    """Counts the tokens of one output's reasoning, and determines which token must come when the budget is used up.
 
     Args:
         asked: the budget, and how reasoning is recognized.
@@ -22,20 +22,20 @@ class Budget:
         self._opening, self._closing = asked.opening, asked.closing
         self._longest = max(len(asked.opening), len(asked.closing))
         self._tail = ""
-        self._whole = True  # the latest token ended with a whole character
+        self._whole = True  # the last token ended with a complete character
         known = added_tokens(tokenizer).get(asked.closing)
         self._ids = [known] if known is not None else encoded(tokenizer, asked.closing)
-        self._at = 0  # so many of these have come
+        self._at = 0  # how many of these have come
 
     @property
     def due(self) -> int | None:
-        """The token that must come next, where the grammar takes it; ``None``: any."""
+        """The token that must come next, if the grammar admits it; ``None`` means any token."""
         if self._at:
             return self._ids[self._at]
         return self._ids[0] if self._inside and self._left <= 0 and self._whole and self._ids else None
 
     def took(self, token: int, text: str) -> None:
-        """Note a token and the text that it completed."""
+        """Record a token, and the text that it completed."""
         forced = self.due is not None and token == self._ids[self._at]
         self._at = self._at + 1 if forced else 0
         if self._at == len(self._ids):

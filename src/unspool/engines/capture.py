@@ -1,14 +1,14 @@
-"""Recordings of raw outputs: how they are written, read, and made of any engine's output.
+"""Recordings of raw outputs: writes them, reads them, and captures the output of any engine.
 
-A file is JSON lines. Each recording begins with what was asked for, and goes on with the pieces of the output::
+A file has JSON lines. Each recording begins with the request, followed by the pieces of the output::
 
     {"type": "request", "dialect": "…", "prompt": "…", "tools": […], "tool_choice": "auto"}
     {"type": "chunk", "at": 0.031, "text": "Let me"}
     {"type": "chunk", "at": 0.052, "text": " see", "finish_reason": "stop", "usage": {"completion_tokens": 2}}
 
-``at`` is in seconds since the request. An output that failed ends with ``{"type": "error", "at": …, "message": …,
-"status": …}``, one that was cancelled with ``{"type": "cancelled", "at": …}``. Every field but ``type`` may be left
-out, so that recordings are easily written by hand. Texts are escaped to ASCII: lone surrogates survive.
+``at`` is the time in seconds since the request. An output that failed ends with ``{"type": "error", "at": …,
+"message": …, "status": …}``, one that was cancelled with ``{"type": "cancelled", "at": …}``. Every field except
+``type`` is optional, so recordings are easy to write by hand. Texts are escaped to ASCII, so lone surrogates survive.
 """
 
 import json
@@ -31,14 +31,14 @@ from .base import Delta, Engine, EngineError, Request
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The first line of a recording: what the output answers, and what is needed to parse it again.
+    """The first line of a recording: the request, and what is needed to parse the output again.
 
     Attributes:
-        dialect, reasoning: as `unspool.get_dialect` takes them; ``dialect`` may also be the path of a file.
-        toml: the text of the dialect's file, where that is not shipped.
-        policy: the fields that the server was set to override.
-        match: for replay: this recording answers requests in whose last message, or prompt, this text occurs.
-        prompt, stage, messages, tools, tool_choice: see `Request`. ``tools`` is ``None`` where they are unknown.
+        dialect, reasoning: the arguments of `unspool.get_dialect`; ``dialect`` may also be the path of a file.
+        toml: the text of the dialect's file, if it is not a shipped one.
+        policy: the policies that the server's configuration overrides.
+        match: for replay: this recording answers requests whose last message or prompt contains this text.
+        prompt, stage, messages, tools, tool_choice: see `Request`. ``tools`` is ``None`` if they are unknown.
     """
 
     id: str = ""
@@ -60,10 +60,10 @@ class Recording(msgspec.Struct, frozen=True):
     """One recorded output.
 
     Attributes:
-        asked: what it answers.
-        pieces: seconds since the request, and the piece.
-        error: what the engine failed with after the last piece, and when.
-        where: file and line, for people.
+        asked: the request.
+        pieces: the pieces, each with its time in seconds since the request.
+        error: the engine's failure after the last piece, if any, with its time.
+        where: the file and line, for messages.
     """
 
     asked: Asked
@@ -78,7 +78,7 @@ class Recording(msgspec.Struct, frozen=True):
 
     @property
     def dialect(self) -> Dialect | None:
-        """The dialect that the recording names; ``None`` where it names none.
+        """The dialect that the recording names; ``None`` if it names none.
 
         Raises:
             UnknownDialect, DialectError: there is no such dialect.
@@ -87,10 +87,10 @@ class Recording(msgspec.Struct, frozen=True):
         return _dialect(asked.dialect, asked.reasoning, asked.toml) if asked.dialect or asked.toml else None
 
     def parser(self, dialect: str | Dialect | None = None) -> Parser:
-        """A parser that reads the output as it was read when it was recorded.
+        """Make a parser that reads the output as it was read when it was recorded.
 
         Args:
-            dialect: another one than the recording's own.
+            dialect: a dialect instead of the recording's own.
 
         Raises:
             UnknownDialect, DialectError: there is no such dialect.
@@ -110,11 +110,11 @@ class Recording(msgspec.Struct, frozen=True):
         )
 
     def play(self, parser: Parser, finish_reason: str | None = None) -> Iterator[list[Event]]:
-        """Feed the recorded pieces to a parser and close it; yields the events of each.
+        """Feed the recorded pieces to a parser and close it, and yield the events of each.
 
         Args:
             parser: a new one, such as `parser` makes.
-            finish_reason: another one than the engine's.
+            finish_reason: a finish reason instead of the engine's.
         """
         for _, delta in self.pieces:
             yield parser.feed(delta.text, delta.stage)
@@ -122,14 +122,14 @@ class Recording(msgspec.Struct, frozen=True):
         yield parser.close(finish_reason or (reasons[-1] if reasons else None))
 
     def parse(self, dialect: str | Dialect | None = None) -> Message:
-        """The message, parsed with the recorded cuts; see `parser`."""
+        """Parse the output with the recorded cuts; see `parser`."""
         parser = self.parser(dialect)
         for _ in self.play(parser):
             pass
         return parser.message
 
     def staged(self, dialect: str | Dialect | None = None) -> "Recording":
-        """The recording with its stage in the first piece, for a reader that does not know the recorded prompt."""
+        """The recording with its stage in the first piece, for readers that do not know the recorded prompt."""
         asked = self.asked
         if not self.pieces or (asked.stage is None and not isinstance(asked.prompt, str)):
             return self
@@ -153,11 +153,11 @@ def _dialect(name: str, reasoning: str | None, toml: str = "") -> Dialect:
 
 
 def read_recordings(path: str | Path) -> list[Recording]:
-    """All recordings of a file, or of a folder's ``*.jsonl`` files in the order of their names.
+    """Read all recordings of a file, or of a folder's ``*.jsonl`` files, in the order of their names.
 
     Raises:
         OSError: a file cannot be read.
-        ValueError: naming file, line and what is wrong; or there is no recording.
+        ValueError: names the file, the line and what is wrong; or there is no recording.
     """
     root = Path(path)
     files = sorted(root.glob("*.jsonl")) if root.is_dir() else [root]
@@ -173,14 +173,14 @@ def _read(file: Path) -> Iterator[Recording]:
 
 
 def read_lines(source: str, lines: Iterable[str]) -> Iterator[Recording]:
-    """The recordings of some lines.
+    """Read recordings from lines.
 
     Args:
-        source: where they come from, for people.
+        source: where the lines come from, for messages.
         lines: of JSON.
 
     Raises:
-        ValueError: naming the source, the line and what is wrong.
+        ValueError: names the source, the line and what is wrong.
     """
     asked: Asked | None = None
     pieces: list[tuple[float, Delta]] = []
@@ -214,7 +214,7 @@ def read_lines(source: str, lines: Iterable[str]) -> Iterator[Recording]:
 
 def _line(where: str, text: str) -> dict[str, Any]:
     try:
-        line = json.loads(text)  # msgspec does not take escapes of lone surrogates
+        line = json.loads(text)  # msgspec refuses escapes of lone surrogates
     except (ValueError, RecursionError) as wrong:
         raise ValueError(f"{where}: not JSON: {wrong}") from None
     if not isinstance(line, dict):
@@ -236,12 +236,13 @@ def _convert(where: str, line: dict[str, Any], kind: type[_T]) -> _T:
 
 
 class Capture:
-    """An engine whose outputs are recorded: one file each, written as the pieces come.
+    """An engine that records the outputs of another one: one file each, written as the pieces come.
 
     Args:
-        engine: what generates.
-        folder: made where it does not exist, for its owner alone, as the files are: they hold what users wrote.
-        dialect, reasoning, policy, toml: what the server parses with; see `Asked`.
+        engine: the engine that generates.
+        folder: the folder for recordings, made if it does not exist. Only its owner can read it and the files,
+        because they contain what users wrote. dialect, reasoning, policy, toml: how the server parses outputs; see
+        `Asked`.
 
     Raises:
         OSError: the folder cannot be made.
@@ -273,11 +274,11 @@ class Capture:
 
     @property
     def context(self) -> int | None:
-        """The engine's own, where it has one."""
+        """The engine's own, if it has one."""
         return getattr(self._engine, "context", None)
 
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """The engine's pieces, unchanged; each is on disk before it is passed on."""
+        """Yield the engine's pieces unchanged; each is on disk before it is passed on."""
         began = time.monotonic()
         stream = self._engine.generate(request)
         with self._open(request) as file:
@@ -289,7 +290,7 @@ class Capture:
             except EngineError as error:
                 _write(file, {"type": "error", "at": _since(began), "message": str(error), "status": error.status})
                 raise
-            except BaseException:  # whatever else ends it: a cancellation, the iterator's closing
+            except BaseException:  # anything else that ends it: a cancellation, or closing the iterator
                 _write(file, {"type": "cancelled", "at": _since(began)})
                 raise
             finally:
@@ -304,7 +305,7 @@ class Capture:
         await self._engine.close()
 
     def _open(self, request: Request) -> IO[str]:
-        """A new file; names sort in the order of the requests, also after a restart."""
+        """Open a new file; names sort in the order of requests, also after a restart."""
         self._count += 1
         safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in request.id)[:80]
         name = f"{time.time_ns():020d}-{self._count:06d}-{safe}-{request.choice}.jsonl"
@@ -315,7 +316,7 @@ class Capture:
 def asked_of(
     request: Request, dialect: str, reasoning: str | None = None, toml: str = "", policy: Policy | None = None
 ) -> dict[str, Any]:
-    """The first line of the recording of an output; the arguments are those of `Capture`."""
+    """Make the first line of a recording; the arguments are those of `Capture`."""
     asked = Asked(
         id=request.id,
         model=request.model,
@@ -345,7 +346,7 @@ def _write(file: IO[str], line: dict[str, Any]) -> None:
 
 
 def write_recording(path: str | Path, asked: Asked, chunks: Iterable[str], finish_reason: str = "stop") -> None:
-    """Write a recording by hand: an output's chunks without times.
+    """Write a recording from an output's chunks, without times.
 
     Raises:
         OSError: the file cannot be written.

@@ -1,4 +1,4 @@
-"""The process that says whether a grammar may be compiled: each is tried in a child of its own, under limits.
+"""The process that decides whether a grammar may be compiled: it tries each in a child process, under limits.
 
 A schema of a few bytes can make a grammar of gigabytes, and nothing stops a compilation in a thread. This process has
 one thread and loads the tokenizer once. A child that is forked off it compiles a grammar, and is killed where it takes

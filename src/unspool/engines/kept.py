@@ -1,4 +1,4 @@
-"""A bounded cache of what takes a while to make."""
+"""A bounded cache of values that take a while to compute."""
 
 import threading
 from collections import OrderedDict
@@ -10,11 +10,11 @@ _T = TypeVar("_T")
 
 
 class Kept(Generic[_T]):
-    """Things by their keys; those that nobody asked for the longest go first. For any thread.
+    """A thread-safe cache, from which the least recently used values are dropped first.
 
     Args:
-        count: how many are kept at most.
-        size: bytes that they may have together, about. What is larger by itself is kept alone.
+        count: the largest number of values.
+        size: about how many bytes they may have together. A value that is larger than that is kept alone.
     """
 
     def __init__(self, count: int, size: int) -> None:
@@ -33,7 +33,7 @@ class Kept(Generic[_T]):
             return self._found[key][0]
 
     def put(self, key: bytes, thing: _T, size: int, *, anew: bool = False) -> None:
-        """Keep a thing of about so many bytes; what is kept under the key already stays, unless it is kept ``anew``."""
+        """Keep a value of about this many bytes; a value that the key already has stays, unless ``anew``."""
         with self._lock:
             if key in self._found:
                 if not anew:

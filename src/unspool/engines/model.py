@@ -1,4 +1,5 @@
-"""The models that `unspool.engines.batching` runs: anything that computes the logits of the next token."""
+"""`Model`, the interface of models for `unspool.engines.batching`: anything that computes the logits of the next
+token."""
 
 import contextlib
 import threading
@@ -17,14 +18,14 @@ __all__ = ["Model", "check_length", "prefill_parts", "prompt_tokens"]
 class Model(Protocol):
     """Computes logits; never called by two threads at once.
 
-    A state that is not needed any more is simply dropped. A model may also have ``prefill_parts(tokens)``: an
-    iterator that gives ``None`` after each part of a prompt, and at last what `prefill` returns. Other outputs then
-    have their tokens between the parts, and a prompt that nobody waits for any more is not read to its end.
+    A state that is no longer needed is simply dropped. A model may also have ``prefill_parts(tokens)``: an iterator
+    that yields ``None`` after each part of a prompt, and finally the result of `prefill`. Other outputs then get
+    tokens between the parts, and a prompt that nobody waits for is not read to its end.
 
     Attributes:
         tokenizer: a ``tokenizers.Tokenizer`` or a tokenizer of transformers.
         vocab_size: the width of the logits.
-        context: how many tokens a sequence has at most, the prompt included.
+        context: the largest number of tokens of a sequence, the prompt included.
         eos: the tokens that end an output.
     """
 
@@ -34,10 +35,10 @@ class Model(Protocol):
     eos: frozenset[int]
 
     def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
-        """A sequence's state after these tokens, and the logits of the next one, shape ``(vocab_size,)``."""
+        """Return a sequence's state after these tokens, and the next logits, of shape ``(vocab_size,)``."""
 
     def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
-        """One more token for each of several sequences; changes the states in place.
+        """Add one token to each of several sequences, and change their states in place.
 
         Returns:
             Logits of the tokens after these, shape ``(len(states), vocab_size)``.
@@ -45,7 +46,7 @@ class Model(Protocol):
 
 
 def prefill_parts(model: Model, tokens: Sequence[int]) -> Iterator[tuple[Any, NDArray[np.float32]] | None]:
-    """A model's work on a prompt, part by part."""
+    """Process a prompt with a model, part by part."""
     parts = getattr(model, "prefill_parts", None)
     if parts is None:
         yield model.prefill(tokens)
@@ -54,16 +55,16 @@ def prefill_parts(model: Model, tokens: Sequence[int]) -> Iterator[tuple[Any, ND
 
 
 _CHARACTERS: Final = 16
-"""Characters of a token, on average at most: the tokens of a longer prompt need not be known."""
+"""The largest average number of characters per token: a prompt that is longer is refused without tokenizing it."""
 _UNSAFE: Final = threading.Lock()
-"""Tokenizers that are written in Python are not for several threads."""
+"""A lock for tokenizers written in Python, which are not thread-safe."""
 
 
 def check_length(model: Model, prompt: str | Sequence[int]) -> None:
-    """Return where a prompt may fit into the context.
+    """Check that a prompt may fit into the context.
 
     Raises:
-        EngineError: 400; it is longer, whatever its tokens are.
+        EngineError: 400 if it is too long, whatever its tokens are.
     """
     unit, most = ("characters", _CHARACTERS * model.context) if isinstance(prompt, str) else ("tokens", model.context)
     if len(prompt) > most:
@@ -71,14 +72,14 @@ def check_length(model: Model, prompt: str | Sequence[int]) -> None:
 
 
 def prompt_tokens(model: Model, prompt: str | Sequence[int]) -> list[int]:
-    """A prompt's tokens; in any thread.
+    """Tokenize a prompt; thread-safe.
 
     Raises:
-        EngineError: 400; it is empty, or contains something that is not a token.
+        EngineError: 400 if it is empty, or contains something that is not a token.
     """
     if isinstance(prompt, str):
         with contextlib.nullcontext() if hasattr(backend_of(model.tokenizer), "to_str") else _UNSAFE:
-            tokens = encoded(model.tokenizer, prompt)  # a rendered prompt has its special tokens already
+            tokens = encoded(model.tokenizer, prompt)  # a rendered prompt already has its special tokens
     else:
         tokens = list(prompt)
         for token in tokens:

@@ -1,4 +1,4 @@
-"""One output of `unspool.engines.batching` under way, between the thread that computes it and its consumer."""
+"""An output of `unspool.engines.batching` in progress, between the thread that computes it and its consumer."""
 
 import asyncio
 from collections import deque
@@ -17,19 +17,20 @@ __all__ = ["Output", "wake"]
 
 
 class Output(msgspec.Struct, kw_only=True, eq=False):
-    """One output under way.
+    """One running output.
 
     Attributes:
-        limit: how many tokens it has at most.
+        limit: the largest number of tokens.
         logprobs: see `Sampling`.
         explain: see `Request`.
-        budget: of reasoning; ``None``: there is none.
+        budget: the budget of reasoning; ``None`` if there is none.
         loop: the consumer's event loop.
-        state, token, count: the model's, the latest token, how many there are; the model's thread alone uses them.
-        pieces: what was generated and not pulled; at the end there may be an error.
-        waiter: what the consumer waits for.
+        state, token, count: the model's state, the last token, and the number of tokens; only the model's thread uses
+        them.
+        pieces: the pieces that were not pulled yet; the last may be an error.
+        waiter: the future that the consumer awaits.
         stopped: whether the consumer has too many pieces to pull.
-        over: whether it has ended or nobody wants it: its slot is free.
+        over: whether it has ended, or nobody wants it, so that its slot is free.
     """
 
     id: str
@@ -51,13 +52,13 @@ class Output(msgspec.Struct, kw_only=True, eq=False):
     over: bool = False
 
     def put(self, piece: Delta | EngineError) -> None:
-        """Take a piece for the consumer; the last one ends the output."""
+        """Add a piece for the consumer; the last one ends the output."""
         self.pieces.append(piece)
         self.over = self.over or isinstance(piece, EngineError) or piece.finish_reason is not None
 
 
 def wake(outputs: Sequence[Output]) -> None:
-    """Let the consumers that wait go on: one call into each event loop."""
+    """Wake waiting consumers, with one call into each event loop."""
     waiters: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
     for output in outputs:
         if output.waiter is not None and output.loop is not None:
@@ -66,7 +67,7 @@ def wake(outputs: Sequence[Output]) -> None:
     for loop, found in waiters.items():
         try:
             loop.call_soon_threadsafe(_resolve, found)
-        except RuntimeError:  # the loop is closed: nobody waits any more
+        except RuntimeError:  # the loop is closed, and nobody waits any more
             for output in outputs:
                 output.over = output.over or output.loop is loop
 

@@ -1,4 +1,4 @@
-"""Replay: the engine that plays recorded outputs, with their cuts and their timing."""
+"""`Replay`: an engine that plays recorded outputs, with their cuts and their timing."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -11,12 +11,12 @@ from .capture import Recording
 class Replay:
     """Plays recordings.
 
-    A request is answered by the first recording whose ``match`` occurs in its last message or its prompt. Else those
-    without a ``match`` answer, one after another and from the start again. Choices are requests of their own.
+    The first recording whose ``match`` occurs in a request's last message or prompt answers it. If there is none, the
+    recordings without a ``match`` answer in turn. Each choice is a request of its own.
 
     Args:
         recordings: at least one.
-        speed: how much faster than recorded; 0 plays as fast as it can.
+        speed: how much faster than recorded; 0 means as fast as possible.
 
     Raises:
         ValueError: there are no recordings, or the speed is negative.
@@ -45,7 +45,7 @@ class Replay:
         began = clock()
         speed = self._speed
         for at, delta in recording.pieces:
-            # Even without a wait the others have their turn: a replay is as polite as an engine elsewhere.
+            # Even without a wait, other tasks get their turn, as with any other engine.
             await asyncio.sleep(began + at / speed - clock() if speed and at else 0)
             yield delta
         if recording.error is not None:

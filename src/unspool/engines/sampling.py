@@ -1,7 +1,7 @@
-"""From logits to tokens: how the next token of one output is chosen, and how its probability is reported.
+"""Sampling: chooses the next token of an output from logits, and reports its probability.
 
 The order is that of transformers: what the constraint allows, penalties, temperature, ``top_k``, ``top_p``, ``min_p``.
-Log probabilities are the model's own, before any of it.
+Log probabilities are the model's own, before any of these.
 """
 
 from collections import Counter
@@ -30,10 +30,10 @@ _BOUNDS: Final[dict[str, tuple[float, float]]] = {
 
 
 def filled(sampling: Sampling, defaults: Sampling) -> Sampling:
-    """A request's sampling, what it leaves open taken from the defaults.
+    """Fill in the fields that a request leaves open from the defaults.
 
     Raises:
-        EngineError: 400; a value is out of its bounds.
+        EngineError: 400 if a value is out of bounds.
     """
     chosen = {f: getattr(sampling, f) for f in sampling.__struct_fields__}
     found = Sampling(**{f: getattr(defaults, f) if v is None else v for f, v in chosen.items()})
@@ -45,13 +45,13 @@ def filled(sampling: Sampling, defaults: Sampling) -> Sampling:
 
 
 class Sampler:
-    """Chooses the tokens of one output. With a seed, equal logits give equal tokens whatever else is generated.
+    """Chooses the tokens of one output. With a seed, equal logits give equal tokens, whatever else is generated.
 
     Args:
-        sampling: ``None`` stands for: temperature 1, everything else off. With temperature 0 the likeliest token is
-            taken; of equals, the first.
-        prompt: its tokens, which count for ``repetition_penalty``.
-        size: how many logits there are.
+        sampling: fields that are ``None`` mean temperature 1, and everything else off. With temperature 0, the
+        likeliest token is chosen; among equals, the first.
+        prompt: the prompt's tokens, which count for ``repetition_penalty``.
+        size: the number of logits.
     """
 
     def __init__(self, sampling: Sampling, prompt: Iterable[int], size: int) -> None:
@@ -69,7 +69,7 @@ class Sampler:
         self._seen = set(prompt) if self._repetition != 1 else set()
 
     def choose(self, logits: NDArray[np.float32], mask: "NDArray[np.bool_] | None" = None) -> int:
-        """The next token; it counts for the penalties of those after it.
+        """Choose the next token, which then counts for the penalties of later ones.
 
         Args:
             logits: shape ``(size,)``; not changed.
@@ -109,12 +109,12 @@ class Sampler:
         return scores
 
     def _draw(self, scores: NDArray[np.float32], highest: float) -> int:
-        """One of the scores, by chance."""
+        """Draw one of the scores."""
         kept: NDArray[np.intp] | None = None
         if 0 < self._top_k < len(scores):
             kept = np.sort(np.argpartition(scores, -self._top_k)[-self._top_k :])
             scores = scores[kept]
-        # The difference is taken first: logits divided by a temperature near 0 would overflow.
+        # Subtract first: logits divided by a temperature near 0 would overflow.
         weights = np.exp((scores - np.float32(highest)) * np.float32(1 / max(self._temperature, 1e-6)))
         if self._top_p < 1:
             likely = _nucleus(weights, self._top_p)
@@ -127,22 +127,22 @@ class Sampler:
 
 
 def _place(weights: NDArray[np.float32], share: float) -> int:
-    """Where the running sum of the weights exceeds a share, in [0, 1), of their total."""
-    # By blocks: a running sum over a whole vocabulary takes ten times as long.
+    """The index at which the cumulative sum of the weights exceeds a share, in [0, 1), of their total."""
+    # By blocks: a cumulative sum over a whole vocabulary takes ten times as long.
     sums = np.add.reduceat(weights, np.arange(0, len(weights), _BLOCK)).astype(np.float64).cumsum()
     wanted = min(share * sums[-1], np.nextafter(sums[-1], 0))
     block = int(np.searchsorted(sums, wanted, side="right"))
     inside = weights[block * _BLOCK : (block + 1) * _BLOCK].astype(np.float64)
     at = int(np.searchsorted(inside.cumsum(), wanted - (sums[block - 1] if block else 0.0), side="right"))
-    if at == len(inside):  # by rounding
+    if at == len(inside):  # because of rounding
         at = int(np.flatnonzero(inside)[-1])
     return block * _BLOCK + at
 
 
 def _nucleus(weights: NDArray[np.float32], top_p: float) -> NDArray[np.intp]:
-    """Where the likeliest ones are that together make up ``top_p``, in their order."""
+    """The indexes of the likeliest tokens that together reach ``top_p``, in descending order."""
     total = float(weights.sum(dtype=np.float64))
-    for least in (1e-2, 1e-4, 0.0):  # of the highest, 1: mostly few are left to be sorted
+    for least in (1e-2, 1e-4, 0.0):  # relative to the highest, 1, so that usually only few are left to sort
         likely = weights[weights >= least]
         if likely.sum(dtype=np.float64) > total * top_p:
             break
@@ -155,7 +155,7 @@ def _nucleus(weights: NDArray[np.float32], top_p: float) -> NDArray[np.intp]:
 
 
 def logprob_entry(tokenizer: Any, logits: NDArray[np.float32], token: int, top: int) -> dict[str, Any]:
-    """A token's probability as OpenAI's chat completions report it.
+    """Make the entry for a token's probability, in the form of OpenAI's chat completions.
 
     Args:
         tokenizer: as `unspool.Parser` takes it.
@@ -175,7 +175,7 @@ def logprob_entry(tokenizer: Any, logits: NDArray[np.float32], token: int, top: 
 
 
 def forbidden_at(tokenizer: Any, logits: NDArray[np.float32], mask: "NDArray[np.bool_]") -> Forbidden:
-    """The effect of a constraint on the choice of the next token.
+    """Describe the effect of a constraint on the choice of the next token.
 
     Args:
         tokenizer: as `unspool.Parser` takes it.

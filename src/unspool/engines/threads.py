@@ -1,4 +1,4 @@
-"""Threads for work that takes a while: it ends when nobody waits for it, and lets the event loop go first."""
+"""Threads for long work, which ends when nobody waits for it, and which yields to the event loop."""
 
 import asyncio
 import contextlib
@@ -12,9 +12,9 @@ __all__ = ["Abandoned", "Awaited", "Threads"]
 
 _T = TypeVar("_T")
 _SLICE: Final = 0.005
-"""Seconds that a thread computes before the loop has a turn."""
+"""How long a thread computes before the event loop gets a turn, in seconds."""
 _PATIENCE: Final = 0.1
-"""Seconds that a thread waits for such a turn at most: the loop may have been stopped."""
+"""How long a thread waits for such a turn, in seconds: the loop may have been stopped."""
 
 
 class Abandoned(Exception):
@@ -22,14 +22,14 @@ class Abandoned(Exception):
 
 
 class Awaited:
-    """Whether somebody still waits for some work. Work of several steps calls `check` between two of them.
+    """Tells work whether somebody still waits for it. Work in several steps calls `check` between them.
 
-    A thread that only competed for the interpreter's lock would have it most of the time. The loop gives the lock up
-    with every event and must win it again, which takes long on a busy machine. So `check` also waits for one
-    whole turn of the loop, every few milliseconds.
+    A thread that competes for the interpreter's lock holds it most of the time. The event loop releases the lock with
+    every event and must acquire it again, which takes long on a busy machine. So every few milliseconds, `check` also
+    waits for one whole turn of the loop.
 
     Args:
-        loop: the one that waits; ``None`` where the work is not done in a thread.
+        loop: the event loop that waits; ``None`` if the work is not done in a thread.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
@@ -40,7 +40,7 @@ class Awaited:
         self._since = time.monotonic()
 
     def check(self) -> None:
-        """Let the loop have a turn where it is due, and return if somebody waits.
+        """Give the loop a turn if it is due, and return if somebody waits.
 
         Raises:
             Abandoned: nobody does.
@@ -55,24 +55,24 @@ class Awaited:
             raise Abandoned
 
     def on_leaving(self, stop: Callable[[], None] | None) -> None:
-        """Have ``stop`` called, from another thread, as soon as nobody waits any more; ``None``: nothing."""
+        """Call ``stop``, from another thread, as soon as nobody waits any more; ``None`` removes it."""
         self._stop = stop
         if stop is not None and self._gone.is_set():
             stop()
 
     def leave(self) -> None:
-        """Note that nobody waits any more."""
+        """Record that nobody waits any more."""
         self._gone.set()
         if (stop := self._stop) is not None:
             stop()
 
 
 class _Job(Generic[_T]):
-    """Work for a thread, which lets go of it as soon as it begins or nobody waits for it: it may contain a whole
+    """Work for a thread. It is released as soon as it begins, or nobody waits for it, since it may contain a whole
     request.
 
     Args:
-        work: what to do.
+        work: the function to run.
         awaited: whether somebody waits for it.
     """
 
@@ -89,21 +89,21 @@ class _Job(Generic[_T]):
 
 
 class Threads:
-    """A fixed number of threads. Work that nobody waits for any more never begins, or ends at its next `Awaited.check`.
+    """A fixed number of threads. Work for which nobody waits never begins, or ends at its next `Awaited.check`.
 
     Args:
-        count: how many threads there are at most.
-        name: of the threads.
+        count: the largest number of threads.
+        name: the name of the threads.
     """
 
     def __init__(self, count: int, name: str) -> None:
         self._pool = ThreadPoolExecutor(count, thread_name_prefix=f"unspool-{name}")
 
     async def run(self, work: Callable[[Awaited], _T]) -> _T:
-        """Return or raise what ``work`` does.
+        """Run ``work`` in a thread, and return its result or raise its error.
 
-        A task that is cancelled here ends when the work has ended: what a request holds is in memory until then, and
-        is counted. Cancelled again, it ends at once.
+        A task that is cancelled here ends when the work has ended, because the memory of a request is in use, and
+        counted, until then. Cancelled again, it ends at once.
         """
         job = _Job(work, Awaited(asyncio.get_running_loop()))
         del work
@@ -115,17 +115,17 @@ class Threads:
         except asyncio.CancelledError:
             job.awaited.leave()
             if running.cancel():
-                job.work = None  # the queue has the job until a thread is free
+                job.work = None  # the queue keeps the job until a thread is free
             else:
                 await asyncio.wait((done,))
             raise
 
     def close(self) -> None:
-        """Stop the threads after what they are doing."""
+        """Stop the threads after their current work."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _look(done: "asyncio.Future[Any]") -> None:
-    """Look at the error of work, which nobody may wait for; asyncio logs those that nobody looked at."""
+    """Retrieve the error of work for which nobody may wait, since asyncio logs errors that are never retrieved."""
     if not done.cancelled():
         done.exception()

@@ -120,7 +120,7 @@ class Loop:
         return ServerCallStart(index, id, served.tool.original, served.tool.server, served.form, asks, called=called)
 
     def _unique(self, id: str, index: int) -> str:
-        """Models that count their calls begin anew in each round."""
+        """Make the id of a call unique: models that number their calls start again in each round."""
         id = self._ids[index] = id if id not in self._known else f"{id}-{index}"
         self._known.add(id)
         return id
@@ -252,19 +252,21 @@ class Loop:
     async def _call(self, session: Session, served: Served, arguments: str) -> ToolResult:
         """Run one call; whatever goes wrong is its result."""
         if self._seconds_left <= 0:
-            return ToolResult(text="The time for tools in this answer is over.", error=True)
+            return ToolResult(text="The time for tools in this answer is used up.", error=True)
         try:
             async with asyncio.timeout(self._seconds_left):
                 result = await session.call(served.tool, arguments)
         except TimeoutError:
-            text = f"The tool did not answer within {self._seconds_left:.3g} s, the time that is left for tools."
+            text = f"The tool did not answer within {self._seconds_left:.3g} s, the time that was left for tools."
             result = ToolResult(text=text, error=True)
-        except Exception:  # of a tool server of somebody else's, which may fail in any way
+        except Exception:  # an external tool server may fail in any way
             log.exception("%s: the tool %s of %s failed", self._name, served.tool.original, served.tool.server)
             result = ToolResult(text="The tool failed.", error=True)
         if len(result.text) > self._characters_left:
             text = shortened(result.text, self._characters_left) if self._characters_left > 0 else ""
-            result = msgspec.structs.replace(result, text=text or "The room for results is used up.", error=not text)
+            result = msgspec.structs.replace(
+                result, text=text or "The limit for results in this answer is reached.", error=not text
+            )
         self._characters_left -= len(result.text)
         return result
 
@@ -318,7 +320,7 @@ class Loop:
     async def _next(
         self, prepared: Prepared, written: Written, results: dict[int, ToolResult], most: int | None
     ) -> Prepared:
-        """The next round: the prompt and what was written, and the results after it."""
+        """Prepare the next round: the prompt, what the model wrote, and the results."""
         request, message = prepared.request, written.message
         answer = {k: v for k, v in message.to_openai().items() if v is not None or k == "content"}
         round_results = [result_of(call.id, call.name, results[call.index].text) for call in message.tool_calls]
@@ -336,7 +338,7 @@ class Loop:
             try:
                 return turns.next_round(request, prepared.continued, written, answer, round_results)
             except NoBridge as why:
-                log.info("%s: the prompt of the next round is rendered anew: %s", self._name, why)
+                log.info("%s: the prompt of the next round is rendered again: %s", self._name, why)
                 return None
 
         return await self._prepare(following, extended)
@@ -356,7 +358,7 @@ class Loop:
 
 
 def _lower(limit: _N, bound: _N | None) -> _N:
-    """The server's limit, or the request's where that is lower."""
+    """The server's limit, or the request's if it is lower."""
     return limit if bound is None else min(limit, bound)
 
 

@@ -1,4 +1,4 @@
-"""`Run`: one request under way, from the engine's outputs through parsers to the bytes of the answer.
+"""`Run`: answers one request, from the engine's outputs, through parsers, to the bytes of the answer.
 
 Where the server runs tools for the request, each output is made in rounds; see `unspool.generation.loop`.
 """
@@ -150,10 +150,10 @@ class Run:
     # -- producing -------------------------------------------------------------------------------------------------
 
     async def _produce(self) -> Failure | None:
-        """Run the engine; returns what it failed with."""
+        """Run the engine, and return its error if it fails."""
         self._producing = True
         try:
-            if self._loops:  # each round has a place of its own
+            if self._loops:  # each round has its own place
                 await self._all([loop.run(_Seat(self, i)) for i, loop in enumerate(self._loops)])
                 return None
             async with self._service.admission.places(len(self._choices)):
@@ -165,7 +165,7 @@ class Run:
         except Overloaded as error:
             return Failure(str(error), 429, retry_after=error.retry_after)
         except BadRequest as error:
-            log.warning("%s: the next round cannot be asked for: %s", self._name, error)
+            log.warning("%s: the next round could not start: %s", self._name, error)
             return Failure(str(error), error.status or 400, error.param)
         except EngineError as error:
             log.warning("%s: the engine failed: %s", self._name, error)
@@ -175,7 +175,7 @@ class Run:
                 raise
             self._work.uncancel()
             return self._abort
-        except Exception:  # of an engine of somebody else's, or of ours: the client gets an end, and the log all of it
+        except Exception:  # any engine may fail in any way: the client gets an end, and the log everything
             log.exception("%s: the engine failed", self._name)
             return Failure("the engine failed", 500)
         finally:
@@ -230,7 +230,7 @@ class Run:
         return written
 
     async def _pass_on(self, index: int, stream: AsyncGenerator[Delta, None]) -> None:
-        """Read the engine's output until it ends, or the choice is over before it."""
+        """Read the engine's output until it ends, or until the choice ends earlier."""
         choice, outbox = self._choices[index], self._outbox
         try:
             async for delta in stream:

@@ -1,4 +1,4 @@
-"""`Trace`: what is reported of each piece of an output, for a person who wants to know why it was read as it was."""
+"""`Trace`: reports how each piece of an output was read, for people who want to know why."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +31,7 @@ class Trace:
 
         Args:
             text: the piece, which the parser was fed.
-            events: what it gave.
+            events: the events that it returned.
         """
         self._fed += len(text)
         if events:
@@ -45,9 +45,9 @@ class Trace:
 
 
 def named(dialect: Dialect) -> tuple[str, str | None, str]:
-    """How a recording names a dialect: its name, that of the one whose reasoning it has, and its file's text.
+    """The dialect of a recording: its name, the name of the dialect with its reasoning, and the text of its file.
 
-    The last two are empty where they are not needed: the reasoning is its own, and the file is shipped.
+    The last two are empty if they are not needed, because the reasoning is its own, and the file is shipped.
     """
     try:
         known = get_dialect(dialect.name)

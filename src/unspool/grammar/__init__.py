@@ -1,4 +1,4 @@
-"""The grammar of a dialect: what may be generated is what parses."""
+"""Grammars of dialects: whatever they let a model generate also parses."""
 
 from .calls import StructureInfo, ToolStrictLevel, structure_info
 from .constraint import Constraint, constrain, structure_constraint

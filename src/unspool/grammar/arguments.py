@@ -1,4 +1,5 @@
-"""The arguments of a call as nodes: JSON, keyword arguments, quotes of the dialect's own, and markup."""
+"""Builds nodes for the arguments of calls: JSON, keyword arguments, JSON with the dialect's own quotes, and
+markup."""
 
 import itertools
 from collections.abc import Callable, Collection, Iterable
@@ -27,9 +28,9 @@ class Tool(msgspec.Struct, frozen=True):
 
     Attributes:
         name: its name.
-        parameters: the prepared schema of its arguments, of an object.
-        text: how its calls are written as bare text; ``None``: they are not.
-        free: the grammar of the one argument of a custom tool, which is a text.
+        parameters: the prepared schema of its arguments, which are an object.
+        text: how its calls are written as bare text; ``None`` if they are not.
+        free: for a custom tool, the grammar of its only argument, a text.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Tool(msgspec.Struct, frozen=True):
 
 
 class Arguments:
-    """Makes nodes for the arguments of tools, as one dialect writes them."""
+    """Builds nodes for the arguments of tools, as one dialect writes them."""
 
     def __init__(self, d: Dialect, plan: Plan, rules: Rules) -> None:
         self.d = d
@@ -55,7 +56,7 @@ class Arguments:
         self.serials = itertools.count()
 
     def of(self, tool: Tool, end: str) -> Node:
-        """A tool's arguments, which may be empty, and the text that closes the call."""
+        """A tool's arguments, which may be empty, with the text that closes the call."""
         d = self.d
         if tool.free is not None:
             return self.free(tool, tool.free, end)
@@ -67,7 +68,7 @@ class Arguments:
                 return choice(
                     seq(self.nested_members(values, b, at), Const(end)) for b in _objects(values, parameters, at)
                 )
-            # Where arguments begin lines, none begins within JSON.
+            # If arguments begin on new lines, none begins within JSON.
             names = named(parameters)
             without = (*self.ends_of(d.argument[0], names), *(() if self.plan.arguments.breaks else self.opened(names)))
             values = Values(JSON_SPELLING, self.rules, parameters, without)
@@ -75,7 +76,7 @@ class Arguments:
         return seq(self.value(parameters, at), Const(end))
 
     def free(self, tool: Tool, grammar: Freeform, end: str) -> Node:
-        """The one argument of a custom tool, whose text a grammar of the request describes."""
+        """The only argument of a custom tool, whose text a grammar in the request describes."""
         d = self.d
         (key,) = tool.parameters["properties"]
         if d.argument and d.call[0].object is None:
@@ -100,7 +101,7 @@ class Arguments:
         return seq(Const(opening), Free(grammar.source, '"', string_ends(self.plan)), Const('"}' + end))
 
     def value(self, parameters: dict[str, Any], at: str) -> Node:
-        """Arguments that are one value."""
+        """Arguments as one value."""
         d = self.d
         if d.call[0].object is None and d.codec.name == "python":
             values = Values(PYTHON_SPELLING, self.rules, parameters)
@@ -114,7 +115,7 @@ class Arguments:
         return spelled(Values(JSON_SPELLING, self.rules, parameters, string_ends(self.plan)), parameters, at)
 
     def opened(self, names: list[str]) -> tuple[str, ...]:
-        """The openings of arguments of these names; a bracket begins JSON or a tag too, so that the name counts."""
+        """The openings of arguments of these names; with the name, since a bracket may also begin JSON or a tag."""
         found = [_named(o, names) if o in ("[", "{", "<") else [o] for o in self.openings]
         return tuple(itertools.chain.from_iterable(found))
 
@@ -128,14 +129,14 @@ class Arguments:
         return values.members([(seq(Const(f"{k}="), v), r) for k, v, r in entries], extra, ", ")
 
     def ends_of(self, template: Template, names: list[str]) -> tuple[str, ...]:
-        """The texts that may end the value of an argument that has one of these names."""
+        """The texts that may end the value of an argument with one of these names."""
         own = closing(template.after).first
         ends = _named(own, names) if template.tail[1:2] and template.tail[1].name == "key" else [own]
         return tuple(dict.fromkeys((*ends, *self.outer)))
 
     def guards(self, later: list[str]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-        """The nodes that a text value does not contain, and does not begin with: its closings, and the openings of
-        arguments that may still come. Each such opening would make up for a missing closing."""
+        """The nodes that a text value must not contain or begin with: its closings, and the openings of arguments
+        that may still come, each of which would replace a missing closing."""
         if not later or not self.guard:
             return self.guard, ()
         opened = choice(_opening(p.opening, later) for p in self.plan.arguments.parameters)
@@ -162,14 +163,14 @@ class Arguments:
                 f"additionalProperties: dialect {self.d.name!r} closes an argument with its name; allowed is false"
             )
         tail = template.tail
-        if isinstance(key, Const):  # a closing that holds the name is one text
+        if isinstance(key, Const):  # a closing that contains the name is one text
             tail = tuple(Step("", step.write({"key": key.text})) if step.name == "key" else step for step in tail)
             tail = (Step("", "".join(step.text for step in tail)),) if not any(step.name for step in tail) else tail
         stop = literal(tail)
         rest = without(tail, len(stop) - len(stop.lstrip()) + len(stop.strip()))
         return write(template.head), stop.strip(), write(rest)
 
-    # -- arguments whose values are markup ------------------------------------------------------------------------
+    # -- arguments with nested values ------------------------------------------------------------------------
 
     def nested_members(self, values: Values, schema: dict[str, Any], at: str) -> Node:
         _refuse(schema, at)
@@ -202,7 +203,7 @@ class Arguments:
         return node if typed else seq(head, node)
 
     def values_in(self, around: "_Around", values: Values, schema: dict[str, Any] | bool, at: str) -> Node:
-        """The values of a schema, each in the markup for its type."""
+        """The values of a schema, in the markup for each type."""
         opened = literal(self.d.argument[0].head)
         found: list[Node] = []
         known: list[tuple[str, dict[str, Any]]] = []
@@ -243,15 +244,15 @@ class Arguments:
 
 
 _Around = Callable[[str], tuple[Node, str, Node]]
-"""By the type of a value: what comes before it, the first marker after it, and the rest."""
+"""Maps the type of a value to what comes before it, the first marker after it, and the rest."""
 
 
 class _Markup:
-    """The arguments of one tool, each with markup of its own, up to the end of the call.
+    """The arguments of one tool in markup, up to the end of the call.
 
-    A text value may contain its own closing where nothing follows that may follow an argument. So each argument is made
-    together with what does follow: the beginning of the next one, or what closes the call. Printers that cannot keep
-    text to that take arguments by themselves, whose text contains no closing.
+    A text value may contain its own closing, unless something follows that may follow an argument. So each argument
+    is built together with what follows it: the beginning of the next one, or what closes the call. For printers that
+    cannot express this, arguments are built separately, and their text contains no closing.
     """
 
     def __init__(self, arguments: Arguments, values: Values, schema: dict[str, Any], at: str, end: str) -> None:
@@ -265,11 +266,11 @@ class _Markup:
         self.opening = literal(self.template.head)
         self.entries, self.extra = shape(schema)
         if self.extra is True and any(step.name == "key" for step in self.template.tail):
-            self.extra = False  # a grammar cannot name what it opened, so it has the declared ones
+            self.extra = False  # a grammar cannot repeat an opened name, so only declared names work
         self.names = named(schema)
 
     def all(self) -> Node:
-        """The arguments and what closes the call."""
+        """The arguments, with what closes the call."""
         named = [(self.alone(i, []), required) for i, (_, _, required) in enumerate(self.entries)]
         extra = None if self.extra is False else self.alone(len(self.entries), [])
         plain = seq(self.values.members(named, extra, self.arguments.d.separator.arguments), Const(self.end))
@@ -278,11 +279,11 @@ class _Markup:
         return Finer(plain, choice(seq(Const(text), node) for text, node in self.next(0, "")))
 
     def alone(self, i: int, follow: list[tuple[str, Node]]) -> Node:
-        """An argument by itself."""
+        """A separate argument."""
         return seq(Const(self.opening), self.argument(i, follow))
 
     def next(self, i: int, separator: str) -> list[tuple[str, Node]]:
-        """The continuations once the first arguments up to ``i`` are done: a text, and what follows it."""
+        """The continuations after the arguments before ``i``: a text, and what follows it."""
         found: list[tuple[str, Node]] = []
         if i < len(self.entries) or self.extra is not False:
             found.append((separator + self.opening, self.from_(i)))
@@ -291,7 +292,8 @@ class _Markup:
         return found
 
     def one_of(self, i: int) -> Node:
-        """An argument, of those from ``i`` on that may come next, whose opening has begun, and all that follows it."""
+        """One of the arguments from ``i`` on that may come next, after the beginning of its opening, with all that
+        follows."""
         separator = self.arguments.d.separator.arguments
         if i == len(self.entries):
             return self.argument(i, self.next(i, separator))
@@ -304,7 +306,7 @@ class _Markup:
         return self.arguments.rules.once(("arguments", self.serial, i), lambda: self.one_of(i))
 
     def argument(self, i: int, follow: list[tuple[str, Node]]) -> Node:
-        """The argument at ``i``, after the beginning of its opening; after the last are those undeclared."""
+        """The argument at ``i``, after the beginning of its opening; after the last come undeclared arguments."""
         key: Node
         if i < len(self.entries):
             name, schema, _ = self.entries[i]
@@ -336,7 +338,7 @@ class _Markup:
         return choice(found)
 
     def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, str]:
-        """The text before a value, without the beginning of the opening; the marker after it; and the rest."""
+        """The text before a value, without the beginning of the opening; the marker after the value; and the rest."""
         head, stop, rest = self.arguments.around(template, key, kind)
         first, *more = head.parts if isinstance(head, Seq) else (head,)
         assert isinstance(first, Const)
@@ -344,7 +346,7 @@ class _Markup:
         return seq(Const(first.text[len(self.opening) :]), *more), stop, rest.text
 
     def later(self, i: int) -> list[str]:
-        """The declared arguments that may not have been given where the one at ``i`` is."""
+        """The declared arguments that may still be missing when the one at ``i`` is written."""
         return [k for j, (k, _, required) in enumerate(self.entries) if j > i or (j < i and not required)]
 
     def strings(self, i: int, key: Node, schema: dict[str, Any], at: str, follow: list[tuple[str, Node]]) -> list[Node]:
@@ -362,7 +364,7 @@ class _Markup:
             return [seq(head, Const(v + closed), _follows(follow)) for v in kept]
         bounds = (schema.get("minLength", 0), schema.get("maxLength"), schema.get("pattern", ""))
         free = bounds == (0, None, "")
-        # A bounded value is exactly what is written, so the white space before the marker is written as it is.
+        # A bounded value is written exactly, and so is the white space before the marker.
         closed = stop + rest if free else template.inner_trail + stop + rest
         guard, unlike = self.arguments.guards(later) if follow else ((), ())
         follow = follow or [("", EMPTY)]
@@ -370,8 +372,8 @@ class _Markup:
         if not longer or not isinstance(head, Const):
             texts = [Text(closed + f, others(kept_out, closed + f), unlike, *bounds, guard=guard) for f, _ in follow]
             return [seq(head, text, node) for text, (_, node) in zip(texts, follow, strict=True)]
-        # What may not be in this one may in another that goes on from it, such as a CDATA section. The text belongs
-        # to one word with what comes before it, since the other's opening begins alike.
+        # What this alternative excludes may be allowed in a longer one, such as a CDATA section. Its text forms one
+        # word with what comes before it, since both openings begin alike.
         found: list[Node] = []
         for other in longer:
             opening, other_stop, other_rest = self.around(other, key, "string")
@@ -396,7 +398,7 @@ class _Markup:
 
 
 def _unwrapped(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters that refuse an argument which, by itself, would be read as what wraps all others."""
+    """Parameters without single arguments that would be read as a wrapper around all arguments."""
     properties = parameters.get("properties")
     if not properties or parameters.get("required") or parameters.get("additionalProperties") is False:
         return parameters
@@ -404,14 +406,14 @@ def _unwrapped(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def spelled(values: Values, schema: dict[str, Any], at: str) -> Json:
-    """JSON whose strings contain none of the texts that these values do not contain."""
+    """JSON whose strings contain none of the texts that these values exclude."""
     whole = {**schema, "$defs": values.definitions} if values.definitions else schema
     if not values.without:
         return Json(whole)
     try:
         node: Node | None = values.value(schema, at)
     except ConstraintError:
-        node = None  # a keyword that only JSON itself can keep; its strings then may contain markers
+        node = None  # a keyword that only JSON itself can enforce; its strings may then contain markers
     return Json(whole, values.without, node)
 
 
@@ -422,8 +424,8 @@ def _follows(follow: list[tuple[str, Node]]) -> Node:
 
 
 def _guard(d: Dialect, plan: Plan) -> tuple[Node, ...]:
-    """The ends of a text value: a closing, and something that may follow it. None where a closing contains a field,
-    which would be too much for lexers: text then contains no closing at all."""
+    """The ends of a text value: a closing, and something that may follow it. None if a closing contains a field,
+    which lexers cannot handle: the text then contains no closing at all."""
     rule = follows(plan, closing(d.argument[0].after))
     if any(a.kind not in (LITERAL, SPACE) for part in rule for p in part.closings for a in p.atoms):
         return ()
@@ -438,7 +440,7 @@ def _guard(d: Dialect, plan: Plan) -> tuple[Node, ...]:
 
 
 def _named(opening: str, names: list[str]) -> list[str]:
-    """What begins a marker in which one of these names follows, which white space may come before."""
+    """The beginning of a marker before one of these names, with the white space that may come before it."""
     return [opening + name for name in (*names, *_SPACES)]
 
 
@@ -446,11 +448,12 @@ _SPACES: Final = "".join(c for c in map(chr, range(0x3001)) if c.isspace())
 
 
 _MAX_TOLD: Final = 64
-"""How many names of arguments a text value is kept from; where there are more, it is kept from all."""
+"""The largest number of argument names that a text value excludes one by one; if there are more, it excludes all
+openings."""
 
 
 def _opening(pattern: Pattern, names: list[str]) -> Node:
-    """The opening of one of these arguments, as the parser takes it."""
+    """The opening of one of these arguments, as the parser reads it."""
     name = choice(map(Const, names)) if len(names) <= _MAX_TOLD else Chars("\\n", negated=True, max=256)
     parts: list[Node] = []
     for atom in pattern.atoms:
@@ -469,18 +472,18 @@ _SPACE: Final = Chars(WHITE, min=0, max=None)
 
 
 def _whole(pattern: Pattern) -> Node:
-    """A closing as the parser takes it."""
+    """A closing, as the parser reads it."""
     return seq(*(Const(a.text) if a.kind == LITERAL else _SPACE for a in pattern.atoms))
 
 
 def others(texts: Collection[str], stop: str) -> tuple[str, ...]:
-    """Markers beside the one that ends a text, each once, without those that contain another."""
+    """The markers other than the one that ends a text, each once, without those that contain another."""
     found = sorted({t for t in texts if t and t != stop}, key=lambda t: (len(t), t))
     return tuple(t for i, t in enumerate(found) if not any(u in t for u in found[:i]))
 
 
 def _objects(values: Values, schema: dict[str, Any], at: str) -> list[dict[str, Any]]:
-    """The schemas of objects that a tool's parameters may be."""
+    """The schemas of the objects that a tool's parameters admit."""
     found = [b if isinstance(b, dict) else {} for b in values.branches(schema) if b is not False]
     found = [b for b in found if "type" not in b or b["type"] == "object" or "object" in b["type"]]
     if not found:
@@ -504,7 +507,7 @@ _KINDS: Final = {str: "string", bool: "boolean", int: "number", float: "number",
 
 
 def _by_type(branch: dict[str, Any], at: str) -> list[tuple[str, dict[str, Any]]]:
-    """A branch for each of its types."""
+    """A branch for each type of a schema."""
     if "enum" in branch or "const" in branch:
         listed = branch["enum"] if "enum" in branch else [branch["const"]]
         kinds: dict[str, list[Any]] = {}
@@ -518,14 +521,14 @@ def _by_type(branch: dict[str, Any], at: str) -> list[tuple[str, dict[str, Any]]
 
 
 def _listed(schema: dict[str, Any]) -> list[Any] | None:
-    """The only values that a schema admits, if it lists them."""
+    """The only values that a schema admits, if it lists its values."""
     found: list[Any] | None = schema.get("enum", [schema["const"]] if "const" in schema else None)
     return found
 
 
 def _readable(parts: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
-    """The branches of a schema, by type, whose values are read as what they are where markup gives no types. A text
-    that is admitted as a string is one, but for ``null``."""
+    """The branches of a schema, by type, whose values keep their type in markup without types. A text that is
+    admitted as a string is read as one, except ``null``."""
     strings = [_listed(one) for kind, one in parts if kind == "string"]
     free = None in strings
     listed = [v for values in strings for v in values or ()]
@@ -539,6 +542,6 @@ def _readable(parts: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[s
 
 
 def _continues(other: Template, first: Template) -> bool:
-    """Whether a template's opening goes on from another's, and it closes otherwise."""
+    """Whether a template's opening continues another's, with a different closing."""
     opening, longer = first.lead + first.opening, other.lead + other.opening
     return longer.startswith(opening) and len(longer) > len(opening)

@@ -1,11 +1,11 @@
-"""Bounds on the schemas of a request, checked before anything is made of them.
+"""Limits on the schemas of a request, checked before anything is built from them.
 
-A schema of a few bytes can ask for a grammar of gigabytes: a multiple of a large number, a count of a million, a
-thousand properties in any order. Such schemas are errors that name the place. Schemas that no finite value satisfies,
-such as ``{"$ref": "#"}``, are too: under their grammar nothing could be generated.
+A schema of a few bytes can describe a grammar of gigabytes: a multiple of a large number, a count of a million, a
+thousand properties in any order. Such schemas are refused with an error that names the place. So are schemas that no
+finite value satisfies, such as ``{"$ref": "#"}``: under their grammar nothing could be generated.
 
-What schemas combine (``allOf`` of ``anyOf``, references met twice) may grow with each level, so that the size of a
-schema means nothing: the steps of a derivation are counted.
+Combinations (``allOf`` of ``anyOf``, repeated references) may multiply at each level, so the size of a schema proves
+nothing. The steps of a derivation are therefore counted.
 """
 
 import threading
@@ -29,29 +29,29 @@ MAX_PROPERTIES: Final = 1_000
 MAX_PATTERN: Final = 2_000
 """How many characters a pattern may have."""
 MAX_MULTIPLE: Final = 10_000
-"""How large ``multipleOf`` may be, its decimal point left out: a grammar has a state for each remainder."""
+"""How large ``multipleOf`` may be without its decimal point: a grammar has a state for each remainder."""
 MAX_LEAST: Final = 10_000
 """How large ``minLength``, ``minItems`` and ``minProperties`` may be."""
 MAX_NUMBER: Final = 10**30
 """How large the bounds of numbers may be."""
 MAX_STEPS: Final = 500_000
-"""How many steps deriving one grammar may take: of 128 tools of 20 properties, up to 300,000."""
+"""How many steps deriving one grammar may take; 128 tools with 20 properties take up to 300,000."""
 _EVERY: Final = 4096
-"""Steps between two looks whether anybody waits for the grammar."""
+"""How many steps pass between two checks whether anybody still waits for the grammar."""
 _VISITS: Final = 200_000
 
 
 class _TooMuch(Exception):
-    """No error of a schema: what tries another way where one branch fails must not go on."""
+    """Too many steps. It is not a schema's error, so code that tries other branches after one must not catch it."""
 
 
 class _Left(threading.local):
-    """The derivation under way in this thread.
+    """The current derivation in this thread.
 
     Attributes:
-        steps: how many are left; ``None``: there is none under way.
-        look: at how many steps to look the next time.
-        check: raises where nobody waits.
+        steps: how many are left; ``None`` if there is no current derivation.
+        look: the number of steps left at the next check.
+        check: raises if nobody waits any more.
     """
 
     steps: int | None = None
@@ -64,7 +64,7 @@ _left: Final = _Left()
 
 @contextmanager
 def awaited(check: Callable[[], None]) -> Iterator[None]:
-    """Derivations within end with what ``check`` raises, as soon as it raises."""
+    """End derivations inside this context as soon as ``check`` raises, with its error."""
     before, _left.check = _left.check, check
     try:
         yield
@@ -77,13 +77,13 @@ _SCHEMAS: Final = "tools: their schemas combine too much; allowed are fewer prop
 
 @contextmanager
 def derivation(too_much: str = _SCHEMAS) -> Iterator[None]:
-    """Derive one grammar, or read those of one request.
+    """A context for deriving one grammar, or reading those of one request.
 
     Args:
-        too_much: the error of one that takes more steps than it may.
+        too_much: the message of the error if it takes too many steps.
 
     Raises:
-        ConstraintError: it takes more steps than it may.
+        ConstraintError: it takes too many steps.
     """
     before, _left.steps, _left.look = _left.steps, MAX_STEPS, MAX_STEPS
     try:
@@ -96,7 +96,7 @@ def derivation(too_much: str = _SCHEMAS) -> Iterator[None]:
 
 
 def step(size: int = 1) -> None:
-    """Account for work on so many parts; ends the `derivation` where it is too much."""
+    """Count work on this many parts; end the `derivation` if it is too much."""
     if _left.steps is None:
         return
     _left.steps -= size
@@ -109,7 +109,7 @@ def step(size: int = 1) -> None:
 
 
 class Budget:
-    """The rest of a request's bounds; all its schemas share one."""
+    """What is left of a request's limits, which all its schemas share."""
 
     def __init__(self) -> None:
         self._nodes = MAX_NODES
@@ -117,7 +117,7 @@ class Budget:
         self._values = MAX_VALUES
 
     def node(self, node: Mapping[Any, Any], at: str) -> None:
-        """Account for a node and its names.
+        """Count a node and its names.
 
         Raises:
             ConstraintError: it is too much.
@@ -135,7 +135,7 @@ class Budget:
                 self.text(name, f"{at}.{key}")
 
     def text(self, text: object, at: str, most: int = MAX_TEXT) -> None:
-        """Account for a name, a value or a pattern.
+        """Count a name, a value or a pattern.
 
         Raises:
             ConstraintError: it is too much, or contains a lone surrogate.
@@ -153,7 +153,7 @@ class Budget:
             raise ConstraintError(f"{at}: {text[:60]!a} contains a lone surrogate, which is not a character") from None
 
     def values(self, value: Any, at: str) -> None:
-        """Account for what an ``enum`` lists, or for a ``const``.
+        """Count the values of an ``enum``, or a ``const``.
 
         Raises:
             ConstraintError: it is too much, or contains a lone surrogate.
@@ -177,7 +177,7 @@ class Budget:
 
 
 def check_number(keyword: str, value: float, at: str) -> None:
-    """Return where a number of a schema can be kept.
+    """Check that a number in a schema can be enforced.
 
     Raises:
         ConstraintError: it cannot.
@@ -197,7 +197,7 @@ def check_number(keyword: str, value: float, at: str) -> None:
 
 
 def check_count(keyword: str, value: int, at: str) -> None:
-    """Return where a count of a schema can be kept.
+    """Check that a count in a schema can be enforced.
 
     Raises:
         ConstraintError: it cannot.
@@ -208,17 +208,17 @@ def check_count(keyword: str, value: int, at: str) -> None:
 
 
 def check_finite(root: Any, definitions: Mapping[str, Any], at: str) -> None:
-    """Return where some finite value may satisfy a prepared schema, as far as its references show.
+    """Check that a finite value may satisfy a prepared schema, as far as its references show.
 
     Raises:
-        ConstraintError: whatever satisfies it would have to contain itself.
+        ConstraintError: every value that satisfies it would have to contain itself.
     """
     done: set[str] = set()
     walk = _Walk(done)
     changed = True
     while changed:
         changed = False
-        for name in reversed(list(definitions)):  # those that others refer to mostly come later
+        for name in reversed(list(definitions)):  # definitions that others refer to mostly come later
             if name not in done and walk.finite(definitions[name]):
                 done.add(name)
                 changed = True
@@ -229,7 +229,7 @@ def check_finite(root: Any, definitions: Mapping[str, Any], at: str) -> None:
 
 
 class _Walk:
-    """Whether nodes have finite values, given which definitions do."""
+    """Decides whether nodes have finite values, given the definitions that do."""
 
     def __init__(self, done: set[str]) -> None:
         self._done = done

@@ -1,7 +1,7 @@
-"""A dialect and a request's tools as a grammar: the templates of the dialect's file, filled with what may be generated.
+"""Builds the grammar of an output from a dialect's templates and a request's tools.
 
-The first alternative of each template is what is generated, as it is what `unspool.render` writes. Free text contains
-none of the markers by which the machine, compiled from the same file, would take it for something else.
+It generates the first alternative of each template, as `unspool.render` does. Free text contains none of the markers
+by which the parser, compiled from the same file, would read it as something else.
 """
 
 import re
@@ -51,14 +51,14 @@ _TAG: Final = re.compile(r"</?[A-Za-z]+>")
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """The request in the grammar's terms.
+    """What the request demands, in the terms of the grammar.
 
     Attributes:
-        tools: those that may be called.
-        names: all that are declared; text must not call any of them.
-        low, high: how many calls there are; ``None``: no bound.
+        tools: the tools that may be called.
+        names: the names of all declared tools; text must not call any of them.
+        low, high: the number of calls; ``None``: no bound.
         stage: where the output begins.
-        bare: no reasoning before the calls that are demanded.
+        bare: no reasoning before demanded calls.
         forced: the parser reads bare objects as calls (``"required"`` or ``"named"``), else ``""``.
         answer: the prepared schema of the content; ``None``: any text.
     """
@@ -74,10 +74,10 @@ class Demand(msgspec.Struct, frozen=True):
 
 
 def build(d: Dialect, demand: Demand) -> Grammar:
-    """The grammar of an output.
+    """Build the grammar of an output.
 
     Raises:
-        ConstraintError: the dialect or a schema admits no such grammar.
+        ConstraintError: the dialect or a schema does not permit such a grammar.
     """
     builder = _Builder(d, demand)
     root = builder.output()
@@ -92,7 +92,7 @@ class _Builder:
         self.plan: Plan = compile_plan(d, None, demand.forced or "auto")
         self.policy = self.plan.policy
         self.content_first = self.policy.text_before_tools == "content"
-        # Calls are written as the first template has it; after text, as the first that text cannot be mistaken for.
+        # Calls are written by the first template; after text, by the first that cannot be confused with text.
         self.block = d.calls[0] if d.calls else None
         self.behind = next((t for t in writable(d.calls) if self.distinct(t)), self.block)
         self.undecided = demand.stage is Stage.UNDECIDED and bool(d.reasoning)
@@ -118,7 +118,7 @@ class _Builder:
         return choice(begins)
 
     def reasoning(self, *, first: bool, opened: bool = False) -> Node:
-        """A reasoning part; after it, the white space that the template writes there."""
+        """A reasoning part, with the white space that the template writes after it."""
         template = writable(self.d.reasoning)[0]
         opening, closed = template.opening, template.closing
         scan = self.plan.reading.reasoning.scan
@@ -126,7 +126,7 @@ class _Builder:
         return self.free(head, closed, scan.triggers)
 
     def guessed(self) -> Node:
-        """Reasoning that nothing opens, recognized by its closing; a call would show that it is content."""
+        """Reasoning without an opening, recognized by its closing; a call would show that it is content."""
         closed = writable(self.d.reasoning)[0].closing.lstrip()
         unlike = tuple(_begins(o.pattern) for o in self.plan.reading.edge if o.kind == REASONING)
         return self.kept(closed, self.plan.reading.undecided.triggers | self.plan.plain.reasoning.scan.triggers, unlike)
@@ -143,7 +143,7 @@ class _Builder:
         return Text(stop, exact, unlike, folded=tuple(sorted(tags)), code=code)
 
     def body(self, *, first: bool) -> Node:
-        """The output after the reasoning: content, calls, or both."""
+        """The output after reasoning: content, calls, or both."""
         if self.demand.low:
             return self.calls(first=first)
         if self.demand.answer is not None:
@@ -161,18 +161,18 @@ class _Builder:
 
     @cached_property
     def tags(self) -> frozenset[str]:
-        """The markers of reasoning that are read in any mixture of upper and lower case."""
+        """The markers of reasoning that are matched in any mixture of upper and lower case."""
         patterns = [*(o.pattern for o in self.plan.reading.edge if o.kind == REASONING)]
         patterns += [o.pattern for o in self.plan.reasoning.ends]
         return frozenset(p.first for p in patterns if _TAG.fullmatch(p.first))
 
     def cases(self, marker: str) -> list[str]:
-        """Texts, one of which is in every spelling of a marker that counts."""
+        """Texts of which every spelling of a marker contains one."""
         return cases(marker) if marker in self.tags else [marker]
 
     def markers(self, scan: Scan) -> list[str]:
-        """The texts that content does not contain, since they would be read as markers."""
-        # Where prose makes everything after it content, a call's opening is a marker only before any.
+        """The texts that content must not contain, because they would be read as markers."""
+        # If everything after prose is content, a call's opening is a marker only before prose.
         calls = not self.content_first
         thoughts = self.policy.reasoning_in_content != "text"
         counts = {CALL: calls, REASONING: thoughts}
@@ -182,12 +182,12 @@ class _Builder:
     # -- content --------------------------------------------------------------------------------------------------
 
     def text(self, stop: str, *more: str) -> Text:
-        """Content outside frames, without ``more``, up to a marker, or to the end."""
+        """Content outside of frames, without ``more``, up to a marker or to the end."""
         plan = self.plan
         scan = (plan.reading if self.d.call else plan.plain).text.scan
         without = [*self.markers(scan), *more]
         begins = [o.pattern.first for o in plan.reading.edge if o.marked and o.pattern.first]
-        begins += [o.pattern.first for o in plan.reasoning.ends]  # at the very start, it closes an empty one
+        begins += [o.pattern.first for o in plan.reasoning.ends]  # at the very start, it closes empty reasoning
         begins = [t for t in dict.fromkeys(begins) if not any(w in t for w in without)]
         begins = [c for t in begins for c in self.cases(t)]
         unlike: list[Node] = [seq(_WHITE, choice(map(Const, begins)))] if begins else []
@@ -196,11 +196,12 @@ class _Builder:
         if self.undecided:
             without += [o.pattern.first for o in plan.reasoning.ends]
         unlike += self.unlike_calls(without)
-        # A line's end ends a code span too.
+        # The end of a line also ends a code span.
         return self.kept(stop, without, tuple(dict.fromkeys(unlike)), code=not stop.startswith("\n"))
 
     def unlike_calls(self, without: list[str]) -> list[Node]:
-        """The beginnings and continuations that text avoids, since calls without markers would be read there."""
+        """The beginnings and continuations that text must avoid, because they would be read as calls without
+        markers."""
         plan = self.plan
         unlike: list[Node] = []
         names = choice(map(Const, self.demand.names)) if self.demand.names else None
@@ -208,7 +209,7 @@ class _Builder:
             bare = [o for o in plan.reading.edge if isinstance(o, Opening) and o.kind == CALL and not o.marked]
             bare = [o for o in bare if not any(w in _literals(o) for w in without)]
             spaced = [o for o in bare if o.spaced]
-            # Engines take patterns up to a size: where calls may come after any space, one rule is for all places.
+            # Engines limit the size of patterns: if calls may come after any space, one rule serves all places.
             if spaced and set(self.bare_calls(spaced, names)) == set(self.bare_calls(bare, names)):
                 calls = choice(self.bare_calls(bare, names, whole=False))
                 unlike.append(seq(choice((seq(_ANYTHING, Chars(WHITE)), EMPTY)), calls))
@@ -222,12 +223,12 @@ class _Builder:
         return unlike
 
     def bare_calls(self, openings: list[Opening], names: Node, *, whole: bool = True) -> tuple[Node, ...]:
-        """The texts that would be read as calls without markers where content begins.
+        """The texts that would be read as calls without markers at the beginning of content.
 
-        In a text they may begin anywhere, so that only their beginning can be looked at (not ``whole``): an object
-        whose first key is that of a tool's name, or of its arguments.
+        Inside a text they may begin anywhere, so only their beginnings can be excluded (not ``whole``): an object
+        whose first key is the one for a tool's name or arguments.
         """
-        heads: dict[Node, list[Node]] = {}  # by what goes on after them: engines take patterns up to a size
+        heads: dict[Node, list[Node]] = {}  # by what follows them, since engines limit the size of patterns
         for o in openings:
             head: list[Node] = []
             for atom in o.pattern.atoms:
@@ -266,7 +267,7 @@ class _Builder:
         return seq(EMPTY if first else self.margin(template), self.free(head, closed, without, unlike))
 
     def answer(self, *, first: bool) -> Node:
-        """Content by the schema of the answer."""
+        """Content that matches the schema of the answer."""
         schema = self.demand.answer
         assert schema is not None
         template = writable(self.d.content)[0]
@@ -284,7 +285,7 @@ class _Builder:
         return seq(self.margin(), Const(head), value, Const(closed))
 
     def margin(self, template: Template | None = None) -> Node:
-        """White space that may be between a part and the next, which by default is a block of calls."""
+        """White space that may come between a part and the next, which by default is a block of calls."""
         before = {t.trail for t in (*self.d.reasoning[:1], *self.d.preamble[:1], *self.d.content[:1])}
         behind = {t.lead for t in ([template] if template else self.d.calls[:1])}
         return choice(Const(m) for m in sorted({"", *before, *behind}, key=len, reverse=True))
@@ -292,7 +293,7 @@ class _Builder:
     # -- calls ----------------------------------------------------------------------------------------------------
 
     def calls(self, *, first: bool) -> Node:
-        """Calls and nothing before them."""
+        """Calls, with nothing before them."""
         return seq(self.margin(), self.section(first=first))
 
     def announced(self, *, first: bool) -> list[Node]:
@@ -309,7 +310,7 @@ class _Builder:
         return [self.preceded()] if self.lined or self.trigger else []
 
     def mixed(self) -> Node:
-        """Text and calls, in any order that is read back."""
+        """Text and calls, in any order that reads back."""
         if self.content_first:
             return choice((self.text(""), seq(self.calls(first=True), self.text(""))))
         if self.block is not None and not self.distinct(self.block):
@@ -318,7 +319,7 @@ class _Builder:
         return self.after_calls()
 
     def after_calls(self) -> Node:
-        """Text, and where several calls may be written, more of them."""
+        """Text, and more calls if several are allowed."""
         if self.lined or not self.trigger or self.plan.framed:
             return EMPTY
         single = self.demand.high == 1
@@ -331,7 +332,7 @@ class _Builder:
     def preceded(self) -> Node:
         """Calls after text."""
         if self.lined:
-            # In a fence that prose opened they would not be calls.
+            # In a fence that prose opened, they would not be calls.
             return choice(
                 seq(self.text(self.begun(tool)[0], "```"), self.section(first=False, opened=True, begun=tool))
                 for tool in self.demand.tools
@@ -344,7 +345,7 @@ class _Builder:
 
     @property
     def lined(self) -> bool:
-        """Whether unmarked calls begin where a line does, or anywhere."""
+        """Whether unmarked calls begin only at the beginning of a line."""
         block, d = self.block, self.d
         if block is None or self.distinct(block):
             return False
@@ -352,7 +353,7 @@ class _Builder:
 
     @cached_property
     def trigger(self) -> str:
-        """The marker with which calls after text begin; ``""`` where no letter distinguishes them from text."""
+        """The marker with which calls after text begin; ``""`` if no letter distinguishes them from text."""
         block, call = self.behind, self.d.call[0]
         if block is None or not self.distinct(block):
             return ""
@@ -361,8 +362,8 @@ class _Builder:
         return opening[: opening.index(first) + len(first)]
 
     def begun(self, tool: Tool) -> tuple[str, tuple[Step, ...]]:
-        """How a call of a tool begins, the margin of its block included, up to its id, its place or its arguments; and
-        the steps up to the arguments that are left."""
+        """The beginning of a tool's call, including the margin of its block, up to its id, its index or its
+        arguments; and the remaining steps up to the arguments."""
         block, head = self.block, self.d.call_of(tool.name).head
         assert block is not None
         known = next((i for i, step in enumerate(head) if step.name not in ("", "name")), len(head))
@@ -380,10 +381,10 @@ class _Builder:
         """A block of calls.
 
         Args:
-            first: the output begins with it: what the prompt holds of it is not written.
-            opened: what opens the block has been written.
-            cut: so many characters of its beginning have been.
-            begun: this tool's call has been begun; see the method of this name.
+            first: the output begins with it, so what the prompt contains of it is not written.
+            opened: the block's opening was already written.
+            cut: how many characters of its beginning were already written.
+            begun: the tool whose call has begun; see the method of this name.
             block: its template; default: the first.
         """
         d, demand = self.d, self.demand
@@ -413,7 +414,7 @@ class _Builder:
         return seq(one, many, ends)
 
     def each(self, begin: Callable[[Sequence[Step]], Sequence[Step]]) -> Node:
-        """A call of any of the tools; ``begin`` puts before the steps of its head what is there."""
+        """A call of any of the tools; ``begin`` builds what comes before the steps of its head."""
         found: list[Node] = []
         for tool in self.demand.tools:
             own = tool.text
@@ -425,7 +426,7 @@ class _Builder:
         return choice(found)
 
     def text_and_end(self, own: TextCall) -> Node:
-        """Bare text, without what might end it, and what closes the call."""
+        """Bare text, without anything that might end it, and what closes the call."""
         ends = (t for f in self.plan.calls.forms if f.name == own.name for t in f.triggers)
         return self.kept(own.templates[0].closing, ends)
 
@@ -463,7 +464,7 @@ class _Builder:
             closing_ = ""
             rest: list[Node] = []
             for step in self.d.call_of(tool.name).tail:
-                if step.name and step.name != "name":  # an id or a place that is written after the arguments
+                if step.name and step.name != "name":  # an id or an index that is written after the arguments
                     rest.append(self.id(tool) if step.name == "id" else _INDEX)
                 elif rest:
                     rest.append(Const(step.write({"name": tool.name})))
@@ -476,12 +477,12 @@ class _Builder:
     # -- texts ----------------------------------------------------------------------------------------------------
 
     def started(self, opening: str) -> str:
-        """An opening without the ``start`` that the prompt holds."""
+        """An opening without the ``start`` that the prompt contains."""
         return unstarted(opening, self.d.start)
 
 
 def _first_member(shape: ObjectShape, names: Node) -> Node:
-    """How the first member of a call's object goes on after its first quote."""
+    """How the first member of a call's object continues after its first quote."""
     if shape.name_is_key:
         return seq(names, _QUOTE)
     name_keys = [key for key, role in shape.keys if role == "name"]

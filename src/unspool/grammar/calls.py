@@ -1,5 +1,5 @@
-"""Answers for hosts that know structural tags of their own: begin, end and trigger of a call, and which
-constraint applies."""
+"""The begin, end and trigger of calls, and the constraint that applies, for hosts that build structural tags
+themselves."""
 
 import enum
 from collections.abc import Mapping, Sequence
@@ -19,20 +19,20 @@ __all__ = ["StructureInfo", "ToolStrictLevel", "structure_info"]
 
 
 class ToolStrictLevel(enum.IntEnum):
-    """How strictly calls are constrained where the request does not ask for it: off < function < parameter."""
+    """How strictly calls are constrained if the request does not ask for it: off < function < parameter."""
 
     OFF = 0
-    """Only as the request asks."""
+    """Only as the request demands."""
     FUNCTION = 1
     """Calls are well-formed and name a declared tool."""
     PARAMETER = 2
-    """Their arguments keep to the tool's schema too."""
+    """Their arguments also match the tool's schema."""
 
 
 class StructureInfo(msgspec.Struct, frozen=True):
-    """How a call of one tool is written: ``begin``, the arguments as one JSON object, ``end``.
+    """How calls of one tool are written: ``begin``, the arguments as one JSON object, ``end``.
 
-    ``trigger`` begins ``begin`` and shows that a call has begun.
+    ``trigger`` is the start of ``begin`` by which a call is recognized.
     """
 
     begin: str
@@ -41,18 +41,18 @@ class StructureInfo(msgspec.Struct, frozen=True):
 
 
 def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str", *, index: int = 0) -> StructureInfo | None:
-    """How a dialect writes a call of a tool, with the white space of its template.
+    """Return how a dialect writes calls of a tool, with the white space of its template.
 
     Args:
         dialect: a name or a `Dialect`.
         tool: an OpenAI tool dict, or its name.
-        index: which call of the answer it is, from 0, where the dialect counts them (Kimi's ids). Calls that begin with
-            the same number would get one id, and the parser would have to give the second another.
+        index: the call's index in the answer, from 0, if the dialect numbers calls (Kimi's ids). Calls with the same
+        number would have the same id, and the parser would have to replace the second one.
 
     Returns:
-        ``None`` where the arguments are not a JSON object (Python, markup, quotes of its own), where no marker
-        distinguishes a call from text, where a call has an id, and where each part of a message is framed (the first
-        begins in the prompt).
+        ``None`` if the arguments are not a JSON object (Python, markup, JSON with other quotes), if no marker
+        distinguishes a call from text, if a call has an id, or if each part of a message is framed (the first begins
+        in the prompt).
 
     Raises:
         ConstraintError: the tool has no name.
@@ -79,5 +79,5 @@ def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str", *, i
 
 
 def strict_tools(tools: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a tool asks for strictness."""
+    """Whether a tool is strict."""
     return any(function_of(t).get("strict") is True for t in tools)

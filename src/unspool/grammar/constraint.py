@@ -1,4 +1,4 @@
-"""`constrain`: what an engine may generate, so that what it generates parses."""
+"""`constrain`: restricts what an engine generates to what parses as the request demands."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -35,12 +35,12 @@ MAX_NAME: Final = 256
 
 
 class Constraint:
-    """A constraint on the output, in the form that an engine takes; each form is derived on first use.
+    """A constraint on the output, in several forms; each is derived on first use.
 
     Attributes:
         grammar: the intermediate grammar.
-        json_schema: the calls as a JSON array of ``{"name": …, "parameters": …}``, for engines that know no tags. What
-            they generate is read under the same ``tool_choice``. ``None`` where no call has to be made.
+        json_schema: the calls as a JSON array of ``{"name": …, "parameters": …}``, for engines without structural
+        tags. The parser reads it under the same ``tool_choice``. ``None`` if no call is required.
     """
 
     def __init__(self, grammar: Grammar, json_schema: dict[str, Any] | None, special: Mapping[str, int]) -> None:
@@ -50,26 +50,26 @@ class Constraint:
 
     @cached_property
     def structural_tag(self) -> dict[str, Any]:
-        """The JSON object that xgrammar, vLLM and SGLang take: ``{"type": "structural_tag", "format": …}``.
+        """The JSON object for xgrammar, vLLM and SGLang: ``{"type": "structural_tag", "format": …}``.
 
         Raises:
-            ConstraintError: a schema asks for what structural tags cannot keep.
+            ConstraintError: structural tags cannot express a schema.
         """
         with derivation():
             return structural_tag(self.grammar)
 
     @cached_property
     def lark(self) -> str:
-        """A Lark grammar for llguidance; markers that are special tokens of the tokenizer by id, others as text."""
+        """A Lark grammar for llguidance, with special tokens of the tokenizer by id, and other markers as text."""
         with derivation():
             return lark(self.grammar, self._special)
 
     @cached_property
     def gbnf(self) -> str:
-        """A GBNF grammar, which llama.cpp takes.
+        """A GBNF grammar for llama.cpp.
 
         Raises:
-            ConstraintError: a schema asks for what such grammars cannot keep.
+            ConstraintError: GBNF cannot express a schema.
         """
         with derivation():
             return gbnf(self.grammar)
@@ -89,32 +89,32 @@ def constrain(
     tokenizer: Any = None,
     grammars: Mapping[str, Freeform] | None = None,
 ) -> Constraint | None:
-    """The constraint under which an output has the calls and the content that a request asks for.
+    """Return a constraint under which an output has the calls and the content that a request demands.
 
     Args:
         dialect: a name or a `Dialect`.
-        tools: OpenAI tool dicts, or a `Toolset`, which brings its own choice.
+        tools: OpenAI tool dicts, or a `Toolset`, which has its own choice.
         tool_choice: ``"auto"``, ``"none"``, ``"required"``, a named function
             (``{"type": "function", "function": {"name": …}}``) or OpenAI's list of allowed tools.
         parallel_tool_calls: whether there may be several calls.
-        stage: where the output begins. With ``content``, ``required`` and a named choice begin with the calls: no
-            reasoning, no text. Default: as ``prompt`` shows, else the dialect's own.
-        prompt: text or token ids, whose tail shows the stage.
-        response_format: the schema of the content: OpenAI's ``response_format``, or a JSON Schema. Reasoning and calls
-            are not touched by it.
-        strict_level: constrains ``auto`` where no tool has ``strict``.
-        tokenizer: says which markers are special tokens; see `Constraint.lark`.
-        grammars: for tools with a single argument, a text, the grammar of that text, by their names. They are kept
-            whatever ``tool_choice`` and ``strict_level`` say; `Constraint.lark` alone can express them.
+        stage: where the output begins. With ``content``, ``required`` and a named choice begin with the calls,
+        without reasoning or text. Default: the stage from ``prompt``, else the dialect's own.
+        prompt: text or token ids, whose end decides the stage.
+        response_format: the schema of the content: OpenAI's ``response_format``, or a JSON Schema. It does not affect
+        reasoning and calls.
+        strict_level: constrains ``auto`` if no tool has ``strict``.
+        tokenizer: decides which markers are special tokens; see `Constraint.lark`.
+        grammars: grammars for tools whose only argument is a text, by name. They are enforced whatever
+        ``tool_choice`` and ``strict_level`` are; only `Constraint.lark` can express them.
 
     Returns:
-        ``None`` where nothing is constrained: ``"none"``, or ``"auto"`` without a strict tool or level, and no schema
+        ``None`` if nothing is constrained: ``"none"``, or ``"auto"`` without a strict tool or level, and no schema
         for the content.
 
     Raises:
-        ConstraintError: names the field that is wrong or cannot be kept, and what is allowed.
+        ConstraintError: names the field that is wrong or cannot be enforced, and what is allowed.
         UnknownDialect: no dialect has this name.
-        TypeError: an argument is of another type; the message names it.
+        TypeError: an argument has the wrong type; the message names it.
     """
     d = as_dialect(dialect)
     check("parallel_tool_calls", parallel_tool_calls, bool, "true or false")
@@ -149,7 +149,7 @@ def constrain(
 def _tools(
     dialect: Dialect, request: Toolset, free: Mapping[str, Freeform], strict_level: ToolStrictLevel
 ) -> tuple[Tool, ...]:
-    """The callable tools, as the grammar has them; ``free`` has the grammars of tools with a single text."""
+    """The callable tools for the grammar; ``free`` has the grammars of tools with a single text."""
     if request.kind == "none" or not request.callable:
         return ()
     for name in request.allowed or ():
@@ -171,11 +171,11 @@ def structure_constraint(
     parallel_tool_calls: bool = True,
     strict_level: ToolStrictLevel = ToolStrictLevel.OFF,
 ) -> tuple[str, dict[str, Any]] | None:
-    """Which constraint a host applies that builds structural tags from begin, end and trigger.
+    """Return the constraint for a host that builds structural tags from begin, end and trigger.
 
-    ``auto``: with a strict tool or a strict level, and where the dialect has a `structure_info`,
-    ``("structural_tag", …)``; ``required`` or a named function: ``("json_schema", …)``; ``none``, and otherwise:
-    ``None``. `constrain` serves the same requests in the dialect's own format.
+    For ``auto`` with a strict tool or level, if the dialect has a `structure_info`: ``("structural_tag", …)``. For
+    ``required`` or a named function: ``("json_schema", …)``. Otherwise: ``None``. `constrain` serves the same
+    requests in the dialect's own format.
 
     Raises:
         ConstraintError, UnknownDialect: see `constrain`.
@@ -199,7 +199,7 @@ def structure_constraint(
         content: dict[str, Any] = {"type": "json_schema", "json_schema": _tool(tool, loose=not strict).parameters}
         begin, counted = info.begin, structure_info(d, tool, index=1)
         if counted is not None and counted.begin != begin:
-            # Calls are counted: any number may be where these two differ.
+            # Calls are numbered: where these two differ, any number is allowed.
             at = next(i for i, (a, b) in enumerate(zip(begin, counted.begin, strict=False)) if a != b)
             rest = {"type": "const_string", "value": begin[at + 1 :]}
             content = {
@@ -223,7 +223,7 @@ def structure_constraint(
 
 
 def _read(d: Dialect, tools: object, tool_choice: object) -> Toolset:
-    """The tools and the choice; a function that is named where the tools are unknown takes any arguments.
+    """Read the tools and the choice; a function that is named while the tools are unknown takes any arguments.
 
     Raises:
         ToolsError: they are wrong.
@@ -328,7 +328,7 @@ def _answer(response_format: Mapping[str, Any] | None) -> dict[str, Any] | bool 
 
 
 def _array(tools: tuple[Tool, ...], low: int, high: int | None) -> dict[str, Any]:
-    """Calls as a JSON array; the definitions of each tool keep apart from those of others."""
+    """The schema of calls as a JSON array; the definitions of tools are kept apart."""
     definitions: dict[str, Any] = {}
     options = []
     for i, tool in enumerate(tools):
@@ -347,7 +347,7 @@ def _array(tools: tuple[Tool, ...], low: int, high: int | None) -> dict[str, Any
 
 
 def _moved(node: Any, i: int) -> Any:
-    """A prepared schema whose references lead to the definitions of the tool at ``i``."""
+    """A prepared schema, whose references now point to the definitions of the tool at ``i``."""
     if isinstance(node, list):
         return [_moved(n, i) for n in node]
     if not isinstance(node, dict):

@@ -1,4 +1,4 @@
-"""Flat nodes: those that can be written as a regular expression."""
+"""Flat nodes, which can be written as regular expressions."""
 
 from .nodes import Chars, Choice, Const, Node, Repeat, Seq, Word
 
@@ -12,7 +12,7 @@ OPEN_SPAN = rf"(?:{ANY}*\n)?(?:{_PLAIN}|`[^`\n]{_PLAIN}*`[^`\n])*`(?:[^`\n]{_PLA
 """Text that ends in an open code span: an odd number of single backticks on its last line."""
 
 MAX_CASES = 5
-"""How many letters of a marker are written in both cases where each mixture must be written by itself."""
+"""How many letters of a marker are written in both cases if each mixture must be listed."""
 
 _SPECIAL = frozenset('\\.+*?()|[]{}^$#&-~/"')
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -29,7 +29,7 @@ def folded(text: str) -> str:
 
 
 def cases(text: str) -> list[str]:
-    """Texts for a text in any case: its beginning, in each mixture. Whatever contains that text contains one of
+    """The beginning of a text in each mixture of cases: whatever contains the text, in any case, contains one of
     them."""
     found = [""]
     letters = 0
@@ -67,7 +67,7 @@ def expression(node: Node) -> str:
 
 
 def searched(pattern: str) -> str:
-    """A pattern of JSON Schema, which is searched for, as an expression for the whole of a text."""
+    """Turn a pattern of JSON Schema, which is searched for, into an expression for the whole text."""
     front = "" if pattern.startswith("^") else ANY + "*"
     back = "" if pattern.endswith("$") and not pattern.endswith("\\$") else ANY + "*"
     inner = pattern[not front :]
@@ -79,7 +79,7 @@ def _group(node: Node) -> str:
 
 
 def count(low: int, high: int | None) -> str:
-    """How often what comes before it comes, as regular expressions, Lark and EBNF write it."""
+    """A quantifier, as regular expressions, Lark and EBNF write it."""
     if (low, high) == (1, 1):
         return ""
     if high is None:

@@ -1,8 +1,8 @@
-"""Lark grammars of custom tools: read, checked, and written again for llguidance inside a dialect's envelope.
+"""Reads and checks the Lark grammars of custom tools, and rewrites them for llguidance inside a dialect's envelope.
 
-A grammar becomes a grammar of its own within that of the request (``%lark``), for the bare text or for what spells it
-in a JSON string. Every text and expression in it is read and written anew (see `unspool.grammar.regular`), so that
-nothing of a request reaches the engine as it came. There are no ids of tokens, no options, and no other directives.
+A grammar becomes a nested grammar of the request's (``%lark``), for the bare text or for its spelling in a JSON
+string. Every text and expression in it is parsed and written again (see `unspool.grammar.regular`), so that nothing
+from a request reaches the engine unchanged. Token ids, options and other directives are not supported.
 """
 
 import json
@@ -21,9 +21,9 @@ from .flat import ANY, literal
 __all__ = ["MAX_GRAMMAR", "NO_LARK", "Freeform", "read_lark"]
 
 NO_LARK: Final = "tools: the grammar of a custom tool is in Lark, which cannot be kept in this form"
-"""The error of forms of grammar that are not Lark."""
+"""The error of all forms of grammar other than Lark."""
 MAX_GRAMMAR: Final = 64 * 1024
-"""Characters of a grammar."""
+"""The longest grammar, in characters."""
 
 _COMMON: Final = {
     "DIGIT": '"0".."9"',
@@ -90,21 +90,22 @@ def _is_terminal(name: str) -> bool:
 
 
 class Freeform(msgspec.Struct, frozen=True):
-    """A grammar that was read.
+    """A parsed grammar.
 
     Attributes:
-        source: as it came, which is its key.
+        source: its original text, which identifies it.
     """
 
     source: str
 
     def written(self, quote: str = "", without: tuple[str, ...] = ()) -> str:
-        """The grammar for llguidance.
+        """Return the grammar for llguidance.
 
         Args:
-            quote: it is for what is in a string of JSON or Python between these; ``""``: for the text itself.
-            without: markers that the text must not contain. No terminal contains one, or ends in the beginning of one;
-                the texts that the grammar itself spells are left alone.
+            quote: the grammar describes the inside of a JSON or Python string between these quotes; ``""``: the text
+            itself.
+            without: markers that the text must not contain. No terminal may match one, or end with the beginning of
+            one; texts that the grammar itself spells are left alone.
 
         Raises:
             ConstraintError: see `read_lark`.
@@ -121,7 +122,7 @@ def read_lark(source: str) -> Freeform:
     """Check a grammar.
 
     Raises:
-        ConstraintError: what is wrong with it, or not supported.
+        ConstraintError: it is wrong, or uses what is not supported.
     """
     found = Freeform(source)
     found.written('"')
@@ -158,7 +159,7 @@ def _tokens(source: str) -> list[_Token]:
 
 
 def _read(source: str) -> tuple[dict[str, _Definition], list[str]]:
-    """The definitions by name, those of what is imported included, and the names of ignored terminals."""
+    """The definitions by name, imported ones included, and the names of ignored terminals."""
     definitions: dict[str, _Definition] = {}
     ignored: list[str] = []
     current: list[_Token] | None = None
@@ -338,13 +339,13 @@ class _Writer:
         self.guard = f" & ~/{ANY}*(?:{'|'.join([*held, *map(literal, begun)])})/" if held else ""
 
     def text(self) -> str:
-        """All of it; every name is prefixed, so that none means something to the engine."""
+        """The whole text, in which every name has a prefix, so that none has a meaning to the engine."""
         for name in self.ignored:
             part = self.terminals.part(name)
             while isinstance(part, regular.Row) and len(part.parts) == 1:
                 part = part.parts[0]
             if isinstance(part, regular.Several) and part.high is None:
-                part = part.part  # what is ignored may come again
+                part = part.part  # ignored text may be repeated
             self.lines.append(f"%ignore /{regular.write(part, self.quote)}/")
         for definition in self.definitions.values():
             if definition.terminal:
@@ -398,7 +399,7 @@ class _Writer:
 
 
 def _spelled(text: str, quote: str) -> str:
-    """A text as it is between quotes."""
+    """Escape a text for use between quotes."""
     if not quote:
         return text
     escaped = json.dumps(text, ensure_ascii=False)[1:-1]
@@ -406,7 +407,7 @@ def _spelled(text: str, quote: str) -> str:
 
 
 def _unquoted(text: str) -> str:
-    """The text of a string of Lark, whose escapes are Python's."""
+    """The text of a Lark string, which has Python's escapes."""
     found: list[str] = []
     at = 1
     while at < len(text) - 1:

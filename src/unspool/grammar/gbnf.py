@@ -1,9 +1,9 @@
-"""A grammar as GBNF, which llama.cpp takes; it is EBNF for xgrammar too.
+"""Prints a grammar as GBNF for llama.cpp; xgrammar reads it as EBNF.
 
-There are no complements in it, so a text that must not contain markers is written as the automaton that looks for them.
-Each state is a rule, and every rule is right-recursive. JSON is spelled out, with no white space but what the
-renderer writes. Like a structural tag it is narrower than the grammar where free text must not *begin* with something
-or has a bounded length; see `unspool.grammar.tag`. Beyond that: raw strings that must not contain a marker contain no
+GBNF has no complements, so text that must not contain markers is written as the automaton that searches for them.
+Each state is a rule, and every rule is right-recursive. JSON is spelled out, with only the white space that the
+renderer writes. Like a structural tag, it is narrower than the grammar if free text must not *begin* with something
+or has a bounded length; see `unspool.grammar.tag`. In addition, raw strings that must not contain a marker contain no
 character with which one begins (JSON strings may still contain it, escaped).
 """
 
@@ -25,13 +25,13 @@ __all__ = ["gbnf"]
 
 _ABILITIES: Final = Abilities(mixed_case=True)
 _MAX_SIZE: Final = 1_000_000
-"""How many characters a grammar may have."""
+"""The longest grammar, in characters."""
 _MAX_COUNT: Final = 2_000
 _WHITE: Final = [
     *((c, c) for c in " \x85\xa0\u1680\u202f\u205f\u3000"),
     *(("\t", "\r"), ("\x1c", "\x1f"), ("\u2000", "\u200a"), ("\u2028", "\u2029")),
 ]
-"""White space as Python has it: what ``\\s`` means in `Chars.set`."""
+"""Python's white space, which is what ``\\s`` means in `Chars.set`."""
 _NAMED: Final = {"\\n": "\n", "\\r": "\r", "\\t": "\t"}
 _ITEM: Final = re.compile(r"\\x[0-9a-fA-F]{2}|\\.|-|[^\\]", re.S)
 
@@ -40,7 +40,7 @@ def gbnf(grammar: Grammar) -> str:
     """The text of a grammar whose rule ``root`` is the grammar's root.
 
     Raises:
-        ConstraintError: a schema asks for what these grammars cannot keep, or the text would be too large.
+        ConstraintError: GBNF cannot express a schema, or the text would be too long.
     """
     return _Printer(lowered(grammar, _ABILITIES)).text()
 
@@ -74,7 +74,7 @@ class _Printer:
         return self.names[at], new
 
     def node(self, node: Node, scope: str) -> str:
-        """The node as an expression; ``scope`` says whose rules it refers to: the grammar's, or a JSON value's."""
+        """The node as an expression; ``scope`` decides whose rules it refers to: the grammar's, or a JSON value's."""
         match node:
             case Const():
                 return _quoted(node.text)
@@ -122,7 +122,7 @@ class _Printer:
         return found if node.min else f'({found} | "")'
 
     def named(self, node: Node, scope: str) -> str:
-        """A repeated node, as one symbol: llama.cpp counts those within it too, and takes 2,000 in all."""
+        """A repeated node as one symbol: llama.cpp also counts the symbols inside it, and allows 2,000 in all."""
         name, new = self.name("p", (scope, node))
         if new:
             self.waiting.append((name, scope, node))
@@ -158,11 +158,12 @@ class _Printer:
         without = tuple(dict.fromkeys(t for t in node.without if t and t != node.stop))
         head = _quoted(node.head) + " " if node.head else ""
         if node.min or node.max is not None:
-            # Text that lacks one character of a marker does not hold it.
+            # Text that lacks one character of a marker does not contain it.
             firsts = _single(sorted({(t.lstrip() or t)[0] for t in (node.stop, *without) if t}))
             body = f"[^{firsts}]" if firsts else "[^\\x00]"
             return head + body + _times(node.min, node.max) + (" " + _quoted(node.stop) if node.stop else "")
-        # A stop that contains another marker ends the text where that marker ends; the rest of it must follow.
+        # If the stop contains another marker, the text ends where that marker ends, and the rest of the stop must
+        # follow.
         ends = [node.stop.find(w) + len(w) for w in without if w in node.stop]
         stop, rest = (node.stop[: min(ends)], node.stop[min(ends) :]) if ends else (node.stop, "")
         key = (stop, without, node.folded, node.code and bool(stop))
@@ -172,8 +173,8 @@ class _Printer:
         return head + name + (" " + _quoted(rest) if rest else "")
 
     def automaton(self, name: str, stop: str, without: tuple[str, ...], folded: tuple[str, ...], code: bool) -> None:
-        """Rules for text up to and with ``stop``, or, without one, up to the end. It contains no marker of the others,
-        and under ``code`` the stop is not in a code span."""
+        """Rules for text up to and including ``stop``, or up to the end if there is none. The text contains none of
+        the other markers; with ``code``, the stop is not in a code span."""
         markers = [[*stop]] if stop else []
         markers += [[*w] for w in without]
         markers += [[c.lower() + c.upper() if c.isalpha() else c for c in f] for f in folded]
@@ -182,7 +183,7 @@ class _Printer:
         rules = {begin: name}
         waiting = [begin]
         for state in waiting:
-            moves: dict[str, str] = {}  # to the rule of a state, or to the end, by which characters
+            moves: dict[str, str] = {}  # by the rule of the next state, or the end: the characters that lead there
             for c in (*letters, ""):
                 after = state.after(c, markers, code=code)
                 done = {m for m, i in after.places if i == len(markers[m])}
@@ -202,11 +203,11 @@ class _Printer:
 
 
 class _State(msgspec.Struct, frozen=True):
-    """The possible markers at the end of the text so far.
+    """The markers that the end of the text so far may begin.
 
     Attributes:
-        places: by marker, how many of its characters.
-        odd: an odd number of single backticks on its last line.
+        places: for each marker, how many of its characters match.
+        odd: the last line has an odd number of single backticks.
         run: backticks at its very end, at most 2.
     """
 
@@ -215,9 +216,9 @@ class _State(msgspec.Struct, frozen=True):
     run: int
 
     def after(self, c: str, markers: list[list[str]], *, code: bool) -> "_State":
-        """The state after one more character; ``""``: one that no marker contains."""
+        """The state after one more character; ``""`` is a character that no marker contains."""
         here = [*self.places, *((m, 0) for m in range(len(markers)))]
-        # A marker that ended is not continued.
+        # A complete marker is not continued.
         places = frozenset((m, i + 1) for m, i in here if c and i < len(markers[m]) and c in markers[m][i])
         if not code:
             return _State(places, False, 0)
@@ -230,10 +231,10 @@ _BOUNDS: Final = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusive
 
 
 def _avoiding(node: Node, firsts: str) -> Node:
-    """A flat node whose characters are none of ``firsts``.
+    """Exclude the characters ``firsts`` from a flat node.
 
     Raises:
-        ConstraintError: a text that is given contains one.
+        ConstraintError: a fixed text contains one.
     """
     if isinstance(node, Chars):
         if node.negated or not node.set:
@@ -259,10 +260,10 @@ def _class(node: Chars) -> str:
 
 
 def _times(low: int, high: int | None) -> str:
-    """How often; llama.cpp refuses greater numbers, or takes them for none, and llama-cpp-python's server dies of them.
+    """A quantifier. llama.cpp refuses or ignores larger numbers, and they crash llama-cpp-python's server.
 
     Raises:
-        ConstraintError: it is too often.
+        ConstraintError: a number is too large.
     """
     if max(low, high or 0) > _MAX_COUNT:
         raise ConstraintError(f"a length of {max(low, high or 0):,}: GBNF supports up to {_MAX_COUNT:,}")
@@ -270,14 +271,14 @@ def _times(low: int, high: int | None) -> str:
 
 
 def _members(set: str) -> list[tuple[str, str]]:
-    """The ranges of a character class as regular expressions write it: first and last character."""
+    """The ranges of a character class of a regular expression: first and last characters."""
     characters: list[str] = []
     ranges: list[tuple[str, str]] = []
     for item in _ITEM.findall(set):
         if item == "\\s":
             ranges += _WHITE
         elif item == "-":
-            characters.append("")  # joins the one before it with the one after it
+            characters.append("")  # joins the range before it with the one after it
         else:
             characters.append(_character(item))
     i = 0
@@ -295,7 +296,7 @@ def _character(item: str) -> str:
 
 
 def _inside(ranges: Iterable[tuple[str, str]]) -> str:
-    """The inside of a character class. Codes come last: some readers take more than two digits."""
+    """The inside of a character class. Hexadecimal codes come last, since some engines read more than two digits."""
     items = [_in_class(a) + ("-" + _in_class(b) if a != b else "") for a, b in dict.fromkeys(ranges)]
     return "".join(sorted(items, key=lambda t: "\\x" in t))
 

@@ -1,8 +1,8 @@
-"""A grammar as Lark text for llguidance.
+"""Prints a grammar as Lark text for llguidance.
 
-Terminals there may be complements (``~``) and intersections (``&``), so that free text keeps out exactly the markers
-that would end it; JSON values are ``%json`` blocks. Markers that are special tokens of the tokenizer are written by id:
-llguidance never lets text spell a special token.
+Its terminals may be complements (``~``) and intersections (``&``), so free text excludes exactly the markers that
+would end it; JSON values are ``%json`` blocks. Markers that are special tokens of the tokenizer are written by id,
+because llguidance never lets text spell a special token.
 """
 
 import json
@@ -31,7 +31,7 @@ def lark(grammar: Grammar, special: Mapping[str, int]) -> str:
     grammar = lowered(grammar, _ABILITIES)
     printer = _Printer(special)
     rules = [f"start: {printer.node(grammar.root)}"]
-    # Only what is referred to, in the order in which it is.
+    # Only rules that are referred to, in the order of references.
     for name in printer.wanted:
         rules.append(f"{name}: {printer.node(grammar.rules[name])}")
     return "\n".join(["%llguidance {}", *rules, *printer.definitions]) + "\n"
@@ -46,7 +46,7 @@ class _Printer:
         self.names: dict[str, str] = {}
 
     def define(self, kind: str, body: str, options: str = "") -> str:
-        """A rule or terminal of this body, defined once."""
+        """The name of a rule or terminal with this body, which is defined once."""
         key = f"{kind}{options}: {body}"
         if key not in self.names:
             self.names[key] = f"{kind}{len(self.names)}"
@@ -88,7 +88,7 @@ class _Printer:
         return " ".join(f"<[{self.special[p]}]>" if p in self.special else _quoted(p) for p in self.pieces(text))
 
     def pieces(self, text: str) -> list[str]:
-        """A text, cut at special tokens."""
+        """The pieces of a text, cut at special tokens."""
         pieces: list[str] = []
         plain = 0
         i = 0
@@ -121,7 +121,7 @@ class _Printer:
         if node.head and (not pieces or set(self.special) & {*self.pieces(node.head), pieces[0]}):
             return f"{self.const(node.head)} {self.text(msgspec.structs.replace(node, head=''))}"
         if not pieces or pieces[0] in self.special:
-            # A lexeme is never empty; where it may be, it is left out.
+            # A lexeme is never empty, so one that may be empty is made optional.
             body = self.characters(node, max(1, node.min)) + self.limits(node, (node.stop, *node.without))
             name = self.define("T", body) + ("" if node.min or node.pattern else "?")
             return f"{name} {self.const(node.stop)}" if pieces else name
@@ -143,7 +143,7 @@ class _Printer:
         return pattern if (low, node.max) == (0, None) else f"{pattern} & {counted}"
 
     def limits(self, node: Text, markers: tuple[str, ...], guard: tuple[Node, ...] = ()) -> str:
-        """The texts that a terminal must not be: one complement, since each costs the lexer."""
+        """The texts that a terminal must not match, as one complement, since each one costs the lexer time."""
         held = "|".join(
             (*(literal(m) for m in markers if m), *map(folded, node.folded), *(expression(g) for g in guard))
         )

@@ -1,7 +1,7 @@
-"""A grammar in terms of what one form of grammar can say, so that its printer only prints.
+"""Lowers a grammar to what one form of grammar can express, so that its printer only prints.
 
-What a form cannot say is said in another way, which may be narrower. Free text that must not *begin* with something
-does not contain it at all. Markup whose text may contain its own closing contains none.
+What a form cannot express is expressed differently, which may be narrower: free text that must not *begin* with
+something does not contain it at all, and text in markup that may contain its own closing does not.
 """
 
 from collections.abc import Iterable
@@ -16,10 +16,10 @@ __all__ = ["Abilities", "lowered"]
 
 
 class Abilities(msgspec.Struct, frozen=True):
-    """The abilities of a form of grammar.
+    """What a form of grammar can express.
 
     Attributes:
-        guards: text that contains a marker unless something follows it.
+        guards: text that may contain a marker unless something follows it.
         beginnings: text that does not begin with something.
         mixed_case: text that contains no marker in any mixture of upper and lower case.
         excludes: JSON whose strings do not contain some texts.
@@ -32,8 +32,8 @@ class Abilities(msgspec.Struct, frozen=True):
 
 
 def lowered(grammar: Grammar, abilities: Abilities) -> Grammar:
-    """The same grammar, or a narrower one, without `Finer`, without what the form cannot say, and without rules that
-    nothing refers to."""
+    """The same grammar or a narrower one, without `Finer`, without what the form cannot express, and without unused
+    rules."""
     lower = _Lowering(abilities)
     root = lower.node(grammar.root)
     rules: dict[str, Node] = {}
@@ -45,7 +45,7 @@ def lowered(grammar: Grammar, abilities: Abilities) -> Grammar:
 class _Lowering:
     def __init__(self, abilities: Abilities) -> None:
         self.can = abilities
-        self.done: dict[int, Node] = {}  # by identity: what is shared stays shared
+        self.done: dict[int, Node] = {}  # by identity, so that shared nodes stay shared
         self.wanted: dict[str, None] = {}
 
     def node(self, node: Node) -> Node:
@@ -93,7 +93,7 @@ def _same(one: Iterable[Node], other: Iterable[Node]) -> bool:
 
 
 def signs(node: Node) -> list[str]:
-    """Texts, one of which is in every text of a flat node: its names with what is around them, or a literal."""
+    """Texts of which every text of a flat node contains one: its names with what surrounds them, or a literal."""
     parts = node.parts if isinstance(node, Seq) else (node,)
     for i in reversed(range(len(parts))):
         part, before = parts[i], parts[i - 1] if i else None

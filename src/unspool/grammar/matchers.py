@@ -1,4 +1,4 @@
-"""Grammar engines behind one small interface: which tokens may come next, and what came."""
+"""Grammar engines behind one small interface: which tokens may come next, and which token came."""
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 __all__ = ["Llguidance", "Matcher", "Xgrammar"]
 
 
-# Tokens that text of any kind may hold at most places: llguidance looks at them together. Without the characters with
-# which strings and markers of some dialect begin or end, masks in all of them come from these.
+# Tokens that most text may contain anywhere: llguidance handles them together. They exclude the characters with which
+# strings and markers of some dialect begin or end, so these sets serve the masks of all dialects.
 _WORDS: Final = r"[^<\[{(`\]\"'\\\x00-\x1F\x7F]"
 
 LIMITS: Final[dict[str, Any]] = {"max_lexer_states": 50_000, "step_lexer_fuel": 1_000_000, "verbose_errors": False}
-"""The limits of a matcher, by llguidance's names: each state is about two kilobytes. Its errors do not repeat the
-grammar, or what was generated."""
+"""The limits of a matcher, by llguidance's names; each state takes about two kilobytes. Its errors do not repeat the
+grammar or the output."""
 
 _SLICES: Final = [r"[\x20\x0A\x0D\x09]+", *(_WORDS + count for count in ("{1,10}", "{1,30}", "+"))]
 
@@ -28,17 +28,17 @@ class Matcher(Protocol):
     """The state of one output under a constraint."""
 
     def mask(self) -> "NDArray[np.bool_]":
-        """For each token id of the vocabulary, whether it may come next; the end of the sequence is among them."""
+        """For each token id of the vocabulary, including the end of the sequence: whether it may come next."""
 
     def accept(self, token: int) -> bool:
-        """Take the next token; false where it is not allowed here; the matcher is of no use after that."""
+        """Take the next token; false if it is not allowed, after which the matcher must not be used."""
 
     def is_done(self) -> bool:
-        """Whether the output has ended, or nothing but its end may come."""
+        """Whether the output has ended, or only its end may come."""
 
 
 class Llguidance:
-    """Matchers of llguidance (the extra ``constrain``), from the constraint's Lark grammar.
+    """Makes matchers with llguidance (the extra ``constrain``), from a constraint's Lark grammar.
 
     Args:
         tokenizer: a `tokenizers.Tokenizer`, or a fast tokenizer of transformers; read once, which takes up to a second.

@@ -1,7 +1,7 @@
-"""The intermediate grammar: a few kinds of nodes that know no dialect, and that every printer can write.
+"""The intermediate grammar: a few kinds of nodes, independent of dialects, that every printer can write.
 
-`Chars`, `Const`, and sequences, choices and repetitions of them are *flat*: they stand for characters alone, so that a
-printer may write them as one regular expression. `Word` asks for that.
+`Chars`, `Const`, and sequences, choices and repetitions of them are *flat*: they match characters only, so a printer
+may write them as one regular expression. `Word` demands that.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,22 +12,22 @@ import msgspec
 from .bounds import step
 
 MAX_JSON_SPACE: Final = 32
-"""How many characters of white space may be in one place of a JSON value."""
+"""The longest white space in one place of a JSON value, in characters."""
 
 
 class Const(msgspec.Struct, frozen=True, gc=False):
-    """This very text."""
+    """A fixed text."""
 
     text: str
 
 
 class Chars(msgspec.Struct, frozen=True, gc=False):
-    """Characters of a set.
+    """Characters from a set.
 
     Attributes:
         set: the inside of a character class as regular expressions write it: ``a-z``, ``\\x00`` for control characters,
             ``\\\\`` before a backslash, a bracket, a caret or a hyphen that means itself. Empty: any character.
-        negated: those that are not in the set.
+        negated: the characters that are not in the set.
         min, max: how many; ``None``: no bound.
     """
 
@@ -38,19 +38,19 @@ class Chars(msgspec.Struct, frozen=True, gc=False):
 
 
 class Seq(msgspec.Struct, frozen=True):
-    """One after another."""
+    """Nodes, one after another."""
 
     parts: "tuple[Node, ...]"
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One of them."""
+    """One of several nodes."""
 
     parts: "tuple[Node, ...]"
 
 
 class Repeat(msgspec.Struct, frozen=True):
-    """A node several times, with a text between two of them."""
+    """A repeated node, with a separator."""
 
     part: "Node"
     min: int = 0
@@ -62,8 +62,8 @@ class Word(msgspec.Struct, frozen=True):
     """A flat node, to be matched as a unit.
 
     Attributes:
-        without: texts that it does not contain.
-        unlike: what the whole of it is not.
+        without: texts that it must not contain.
+        unlike: nodes that the whole of it must not match.
     """
 
     part: "Node"
@@ -72,19 +72,19 @@ class Word(msgspec.Struct, frozen=True):
 
 
 class Text(msgspec.Struct, frozen=True):
-    """Free text, and the marker that ends it.
+    """Free text, with the marker that ends it.
 
     Attributes:
         stop: the marker, which belongs to the node; ``""``: the text ends with the output.
-        without: markers that the text does not contain; ``stop`` is always one.
-        unlike: flat nodes; the text begins with none of them.
+        without: markers that the text must not contain; ``stop`` is always one.
+        unlike: flat nodes with which the text must not begin.
         min, max: its length in characters, without the marker.
-        pattern: a regular expression of JSON Schema that it matches.
-        head: a text before it, which belongs to the node.
-        guard: flat nodes; the text contains none of them. Printers that can keep to them let it contain what
-            ``without`` lists.
-        folded: markers that the text does not contain in any mixture of upper and lower case.
-        code: the marker is not in a code span: on its line, an even number of single backticks is before it.
+        pattern: a regular expression of JSON Schema that the text matches.
+        head: a fixed text before it, which belongs to the node.
+        guard: flat nodes that the text must not contain. Printers that support them let it contain what ``without``
+        lists.
+        folded: markers that the text must not contain in any mixture of upper and lower case.
+        code: the marker must not be in a code span: an even number of single backticks comes before it on its line.
     """
 
     stop: str
@@ -104,8 +104,8 @@ class Json(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         schema: its JSON Schema; references start at its own root.
-        without: texts that no string in it contains.
-        spelled: the same value as other nodes, for printers that cannot keep texts out of strings.
+        without: texts that no string in it may contain.
+        spelled: the same value as other nodes, for printers that cannot exclude texts from strings.
     """
 
     schema: "dict[str, Any] | bool"
@@ -114,12 +114,12 @@ class Json(msgspec.Struct, frozen=True, eq=False):
 
 
 class Free(msgspec.Struct, frozen=True, eq=False):
-    """Text by a grammar of the request's own.
+    """Text that a grammar in the request describes.
 
     Attributes:
-        source: that, in Lark; it has been checked.
-        quote: the quotes of the string of JSON or Python in which the text is; ``""``: it stands alone.
-        without: markers that the text does not contain; see `Freeform.written`.
+        source: the grammar, in Lark, already checked.
+        quote: the quotes of the JSON or Python string that contains the text; ``""`` if it is bare.
+        without: markers that the text must not contain; see `Freeform.written`.
     """
 
     source: str
@@ -128,14 +128,14 @@ class Free(msgspec.Struct, frozen=True, eq=False):
 
 
 class Finer(msgspec.Struct, frozen=True, eq=False):
-    """The same in two ways: ``plain``, and ``exact`` for printers that can keep text to `Text.guard`."""
+    """Two versions of a node: ``plain``, and ``exact`` for printers that support `Text.guard`."""
 
     plain: "Node"
     exact: "Node"
 
 
 class Ref(msgspec.Struct, frozen=True, gc=False):
-    """A rule of the grammar."""
+    """A reference to a rule of the grammar."""
 
     name: str
 
@@ -144,10 +144,10 @@ Node = Const | Chars | Seq | Choice | Repeat | Word | Text | Json | Free | Finer
 
 
 class Grammar(msgspec.Struct, frozen=True):
-    """A node, and the rules that it and they refer to.
+    """A node, and the rules to which it and they refer.
 
     Attributes:
-        dense: rules whose parts refer to the same rules so often that writing those out would multiply them.
+        dense: rules that refer to the same rules so often that expanding these would multiply them.
     """
 
     root: Node
@@ -157,13 +157,13 @@ class Grammar(msgspec.Struct, frozen=True):
 
 EMPTY = Const("")
 WHITE: Final = "\\s\\x1c-\\x1f"
-"""White space as the parser has it (Python's), as the inside of a character class of llguidance."""
+"""The parser's white space (Python's), as the inside of a character class for llguidance."""
 
 
 def seq(*parts: Node) -> Node:
-    """The parts one after another; neighbouring texts are joined, also where one is chosen from several.
+    """Nodes in sequence; neighbouring texts are joined, also if one of them is a choice.
 
-    Engines that read words greedily would otherwise take a text for the beginning of a longer one that may be there.
+    Otherwise, engines that read words greedily would take a text for the beginning of a longer one.
     """
     found: list[Node] = []
     for part in _flattened(parts, Seq):
@@ -183,12 +183,12 @@ def _options(node: Node) -> tuple[Node, ...]:
 
 
 def _is_text(node: Node) -> bool:
-    """Whether a node is a text, or one of several."""
+    """Whether a node is a text, or a choice of texts."""
     return all(isinstance(o, Const) for o in _options(node))
 
 
 def _begun(node: Node) -> bool:
-    """Whether every text of a node begins with a text of its own."""
+    """Whether everything that a node matches begins with a fixed text."""
     firsts = (o.parts[0] if isinstance(o, Seq) else o for o in _options(node))
     return all(isinstance(f, Const) and f.text for f in firsts)
 
@@ -202,11 +202,11 @@ def _joined(text: Node, node: Node) -> Node:
 
 
 def choice(parts: Iterable[Node]) -> Node:
-    """One of the parts; those that are the same are named once."""
+    """A choice of nodes; equal ones are listed once."""
     found: list[Node] = []
     seen: set[Node] = set()
     for part in _flattened(parts, Choice):
-        if isinstance(part, Const | Ref):  # comparing others would cost more than naming them twice
+        if isinstance(part, Const | Ref):  # comparing others would cost more than listing them twice
             if part in seen:
                 continue
             seen.add(part)
@@ -218,7 +218,7 @@ def choice(parts: Iterable[Node]) -> Node:
 
 
 def optional(part: Node) -> Node:
-    """The part, or nothing."""
+    """A node, or nothing."""
     return choice((part, EMPTY))
 
 
@@ -231,7 +231,7 @@ def _flattened(parts: Iterable[Node], kind: type[Seq] | type[Choice]) -> Iterato
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes directly within a node."""
+    """The nodes directly inside a node."""
     if isinstance(node, Seq | Choice):
         return node.parts
     if isinstance(node, Repeat):

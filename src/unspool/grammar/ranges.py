@@ -1,4 +1,4 @@
-"""Whole numbers between two bounds as nodes: their digits, as JSON writes them."""
+"""Nodes for whole numbers between two bounds, in JSON's digits."""
 
 import math
 from collections.abc import Mapping
@@ -44,10 +44,10 @@ def _natural(low: int, high: int | None) -> Node:
 
 
 def _spans(low: int, high: int) -> list[Node]:
-    """Blocks of numbers that begin alike: some digits, one of several, and any digits after it."""
+    """Split a range into blocks of numbers: fixed digits, then one digit of several, then any digits."""
     found: list[Node] = []
     while low <= high:
-        free = 0  # how many digits after may be any
+        free = 0  # how many digits at the end are free
         while low and low % 10 ** (free + 1) == 0 and low + 10 ** (free + 1) - 1 <= high:
             free += 1
         size = 10**free

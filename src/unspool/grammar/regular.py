@@ -1,7 +1,8 @@
-"""Regular expressions of requests, read into a tree and written again: as they are, or for text inside a JSON string.
+"""Parses regular expressions of requests into a tree, and writes them again: as they are, or for text in a JSON
+string.
 
-What is understood is what engines have in common: characters, classes, groups, alternatives, counts. Anything else is
-refused by name. Writing from the tree means that nothing else can reach an engine.
+It supports what engines have in common: characters, classes, groups, alternatives, counts. Anything else is refused
+by name. Since expressions are written from the tree, nothing else can reach an engine.
 """
 
 from collections.abc import Iterable
@@ -32,25 +33,25 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 class Set(msgspec.Struct, frozen=True):
-    """One character, of a set of ranges of code points."""
+    """One character from a set of ranges of code points."""
 
     ranges: Ranges
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One after another."""
+    """Parts, one after another."""
 
     parts: "tuple[Part, ...]"
 
 
 class Branches(msgspec.Struct, frozen=True):
-    """One of them."""
+    """One of several parts."""
 
     parts: "tuple[Part, ...]"
 
 
 class Several(msgspec.Struct, frozen=True):
-    """A part so many times; ``None``: no bound."""
+    """A repeated part; ``None``: no bound."""
 
     part: "Part"
     low: int
@@ -69,14 +70,15 @@ _NAMED: Final = {"n": 10, "r": 13, "t": 9, "f": 12, "v": 11, "a": 7, "0": 0}
 
 
 def parse(pattern: str, flags: str = "") -> Part:
-    """A regular expression as a tree.
+    """Parse a regular expression into a tree.
 
     Args:
-        pattern: the expression; ``^`` at its beginning and ``$`` at its end mean nothing, as all of a text matches.
-        flags: of ``i`` (letters of ASCII in any case), ``s`` (``.`` is any character), ``m`` and ``u``.
+        pattern: the expression; ``^`` at its beginning and ``$`` at its end are ignored, since the whole text must
+        match.
+        flags: any of ``i`` (ASCII letters in any case), ``s`` (``.`` is any character), ``m`` and ``u``.
 
     Raises:
-        ValueError: what is wrong or not understood, and where.
+        ValueError: names what is wrong or not supported, and its place.
     """
     for flag in flags:
         if flag not in "ismu":
@@ -89,17 +91,17 @@ def parse(pattern: str, flags: str = "") -> Part:
 
 
 def literal_of(text: str) -> Row:
-    """A text."""
+    """The tree of a text."""
     return Row(tuple(Set(((ord(c), ord(c)),)) for c in text))
 
 
 def any_case(text: str) -> Row:
-    """A text, its letters of ASCII in any case."""
+    """The tree of a text, with its ASCII letters in any case."""
     return Row(tuple(Set(_cases(((ord(c), ord(c)),))) for c in text))
 
 
 def size(part: Part) -> int:
-    """How many parts it has."""
+    """The number of parts in a tree."""
     if isinstance(part, Set):
         return 1
     inner = part.parts if isinstance(part, Row | Branches) else (part.part,)
@@ -183,7 +185,7 @@ class _Reader:
             end = self.text.find("}", self.at)
             first, comma, last = self.text[self.at : max(end, self.at)].partition(",")
             if end < 0 or not _is_number(first) or (last and not _is_number(last)):
-                self.at = start  # a brace that means itself
+                self.at = start  # a literal brace
                 if self.text[start:].startswith("{"):
                     raise self.wrong("'{' needs a count, as {2} or {2,5}; write \\{ for the character")
                 return None
@@ -294,17 +296,17 @@ _ESCAPES: Final = {8: "b", 9: "t", 10: "n", 12: "f", 13: "r"}
 
 
 def _special(quote: str) -> Ranges:
-    """Characters that are as escapes in a string between such quotes: controls, the quote and the backslash."""
+    """The characters that strings between these quotes escape: controls, the quote and the backslash."""
     return ((0, 31), (ord(quote), ord(quote)), (92, 92)) if quote else ()
 
 
 def write(part: Part, quote: str = "") -> str:
-    """The expression for an engine, of the Rust kind.
+    """Write a tree as an expression for an engine, in Rust's syntax.
 
     Args:
         part: the tree.
-        quote: matches what spells the text inside a string of JSON or Python between these quotes; ``""``: the text
-            itself.
+        quote: match the text as it is spelled in a JSON or Python string between these quotes; ``""``: the text
+        itself.
     """
     if isinstance(part, Set):
         words = _words(part.ranges, quote)
@@ -317,9 +319,10 @@ def write(part: Part, quote: str = "") -> str:
 
 
 def wavers(part: Part, quote: str) -> bool:
-    """Whether a word of the expression may end before a character that a string escapes.
+    """Whether a word of the expression may end before a character that strings escape.
 
-    An engine's lexer takes the backslash for the word's own, and does not come back: such words are written as rules.
+    An engine's lexer would take the backslash as part of the word, without backtracking, so such words are written as
+    rules.
     """
     if isinstance(part, Set):
         return False
@@ -336,7 +339,7 @@ def _escaped(part: Part, quote: str) -> bool:
 
 
 def rule(part: Part, quote: str) -> str:
-    """As `write`, as the body of a rule of Lark, where each escape is a word."""
+    """As `write`, but as the body of a Lark rule in which each escape is a word."""
     if not _escaped(part, quote):
         return f"/{write(part, quote)}/"
     if isinstance(part, Set):
@@ -357,7 +360,7 @@ def _rule_of(ranges: Ranges, quote: str, run: str) -> str:
 
 
 def _words(ranges: Ranges, quote: str) -> list[str]:
-    """Expressions for the characters of a set: those that are as they are, and each escape."""
+    """Expressions for the characters of a set: one for unescaped characters, and one for each escape."""
     plain = _without(ranges, _special(quote))
     escapes = _escapes(ranges, quote)
     return [*([_set(plain)] if plain or not escapes else []), *escapes]

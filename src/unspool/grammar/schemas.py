@@ -1,8 +1,8 @@
-"""A tool's JSON Schema, made ready for a grammar: self-contained, in one draft's spelling, without idle keywords.
+"""Prepares a tool's JSON Schema for a grammar: self-contained, in the form of one draft, with known keywords only.
 
-What a schema asserts and no grammar here can hold is an error that names the place. Relaxed are: ``oneOf``, which is
-read as ``anyOf``; ``format`` where strings are not JSON, and everywhere if it is none of `FORMATS` (JSON Schema makes
-it an annotation). Unknown types and keywords say nothing, as in `unspool.schema`.
+If a schema asserts what no grammar here can enforce, that is an error that names the place. Two keywords are relaxed:
+``oneOf`` is read as ``anyOf``; ``format`` is ignored if strings are not JSON, or if it is not in `FORMATS` (JSON
+Schema defines it as an annotation). Unknown types and keywords are ignored, as in `unspool.schema`.
 """
 
 import json
@@ -19,12 +19,12 @@ MAX_NODES: Final = 20_000
 """How many nodes the schemas of one tool may contain."""
 
 MAX_KEY: Final = 256
-"""How long, in characters, the name of a property may be."""
+"""The longest name of a property, in characters."""
 
 FORMATS: Final = frozenset(
     ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri")
 )
-"""Formats that JSON strings are held to."""
+"""The formats that are enforced for JSON strings."""
 
 _TYPES: Final = ("string", "number", "integer", "boolean", "null", "object", "array")
 _NUMBERS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -53,16 +53,16 @@ Node = dict[str, Any]
 
 
 def prepare(schema: object, where: str, *, closed: bool = False, budget: Budget | None = None) -> Node | bool:
-    """A self-contained schema: references lead to its own ``$defs``, and only known keywords are left.
+    """Return a self-contained schema: references point to its own ``$defs``, and only known keywords are left.
 
     Args:
-        schema: as a request contains it; anything but a ``dict`` or ``False`` says nothing.
+        schema: the schema from the request; anything but a ``dict`` or ``False`` admits everything.
         where: its name, for errors.
-        closed: whether objects that declare properties have no others unless they say so.
-        budget: the request's; default: the schema has one of its own.
+        closed: whether objects that declare properties have no others, unless they say otherwise.
+        budget: the request's budget; default: a new one for this schema.
 
     Raises:
-        ConstraintError: names what cannot be kept, or is malformed.
+        ConstraintError: names what cannot be enforced, or is malformed.
     """
     copy = _Copy(schema, closed, budget or Budget())
     root = copy.joined(copy.node(schema, where, 0), 0)
@@ -98,7 +98,7 @@ class _Copy:
         for key in _REFUSED:
             if node.get(key) not in (None, False, {}, []) or (key == "not" and key in node):
                 raise ConstraintError(f"{at}.{key}: is not supported by grammars; supported are {_ALLOWED}")
-        # The order of the keys is the schema's own: grammars write properties in the order in which they are.
+        # Keys keep the schema's order, because grammars write properties in that order.
         for key, value in node.items():
             if key == "$ref":
                 found["$ref"] = self.reference(value, f"{at}.$ref", depth)
@@ -112,7 +112,7 @@ class _Copy:
                 if any(not isinstance(k, str) or len(k) > MAX_KEY for k in value):
                     raise ConstraintError(f"{at}.{key}: a name is longer than {MAX_KEY} characters")
                 found[key] = {k: self.node(v, f"{at}.{key}.{k}", depth + 1) for k, v in value.items()}
-            elif key == "items" and isinstance(value, list):  # tuples, as drafts before 2020-12 write them
+            elif key == "items" and isinstance(value, list):  # tuples, as in drafts before 2020-12
                 found["prefixItems"] = [self.node(v, f"{at}.items[{i}]", depth + 1) for i, v in enumerate(value)]
                 found["items"] = self.node(node.get("additionalItems"), f"{at}.additionalItems", depth + 1)
             elif key in ("items", "additionalProperties"):
@@ -127,7 +127,7 @@ class _Copy:
         return found
 
     def joined(self, node: Node | bool, depth: int) -> Node | bool:
-        """The node with all that must hold at once said by its own keywords, where they can say it."""
+        """Merge everything that must hold at once into the node's own keywords, if they can express it."""
         if not isinstance(node, dict) or depth > 2 * MAX_DEPTH:
             return node
         step()
@@ -140,7 +140,7 @@ class _Copy:
             try:
                 return self.joined(merged(parts), depth + 1)
             except ConstraintError:
-                return node  # engines that know `allOf` may still keep it
+                return node  # engines that support `allOf` may still enforce it
         found: Node = {}
         for key, value in node.items():
             if key in ("properties", "patternProperties"):
@@ -154,7 +154,7 @@ class _Copy:
         return found
 
     def target(self, node: Node | bool) -> Node | bool:
-        """The target of a node that is nothing but a reference; any other node as it is."""
+        """The target of a node that is only a reference; any other node as it is."""
         alone = isinstance(node, dict) and set(node) == {"$ref"}
         return self.definitions[node["$ref"][len(_DEFS) :]] if alone and isinstance(node, dict) else node
 
@@ -170,7 +170,7 @@ class _Copy:
         name = self.named.get(id(target))
         if name is None:
             name = self.named[id(target)] = f"r{len(self.named)}"
-            self.definitions[name] = True  # met again below itself: the name will do
+            self.definitions[name] = True  # if it is met again below itself, the name is enough
             self.definitions[name] = self.node(target, at, depth + 1)
         return _DEFS + name
 
@@ -253,10 +253,10 @@ def _has_type(value: object, types: str | list[str]) -> bool:
 
 
 def merged(parts: list[Node | bool]) -> Node | bool:
-    """One schema for all of the parts.
+    """Merge the parts into one schema.
 
     Raises:
-        ConstraintError: they assert different things by the same keyword.
+        ConstraintError: they contradict each other in a keyword.
     """
     whole: dict[str, Any] = {}
     for part in parts:

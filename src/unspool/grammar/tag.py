@@ -1,8 +1,9 @@
-"""A grammar as a structural tag: the JSON object that xgrammar, vLLM and SGLang take.
+"""Prints a grammar as a structural tag, a JSON object for xgrammar, vLLM and SGLang.
 
-Node types are those of xgrammar 0.2. What refers to itself is written as one ``grammar`` node (xgrammar's EBNF), all
-else as nested formats. A structural tag is narrower than the grammar in two places. A marker that free text must not
-*begin* with is kept out of all of it. Text of a bounded length contains no character with which a marker begins.
+Node types are those of xgrammar 0.2. Recursive rules are written as one ``grammar`` node (xgrammar's EBNF), all
+others as nested formats. A structural tag is narrower than the grammar in two places: a marker that free text must
+not *begin* with is excluded from all of it, and text of bounded length contains no character with which a marker
+begins.
 """
 
 from typing import Any, Final, assert_never
@@ -36,16 +37,16 @@ Format = dict[str, Any]
 _ABILITIES: Final = Abilities(excludes=True)
 _MAX_PARTS: Final = 100_000
 _MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
-"""Keywords of a schema under which names are, with schemas."""
+"""Keywords of a schema whose values map names to schemas."""
 _VALUES: Final = frozenset({"enum", "const", "default", "examples"})
-"""Keywords under which values are, and no schemas."""
+"""Keywords that contain values, not schemas."""
 
 
 def structural_tag(grammar: Grammar) -> dict[str, Any]:
     """``{"type": "structural_tag", "format": …}``.
 
     Raises:
-        ConstraintError: a schema asks for what the format cannot keep.
+        ConstraintError: the format cannot express a schema.
     """
     plain = lowered(grammar, _ABILITIES)
     return {"type": "structural_tag", "format": _Printer(plain).format(plain.root)}
@@ -96,7 +97,7 @@ class _Printer:
             )
         found: Format = {
             "type": "json_schema",
-            # Where markers are kept out, xgrammar keeps control characters out too, and a pattern would let markers in.
+            # Where markers are excluded, xgrammar excludes control characters too, and a pattern would admit markers.
             "json_schema": _possible(node.schema) if node.without else _bounded(_possible(node.schema)),
             "max_whitespace_cnt": MAX_JSON_SPACE,
         }
@@ -105,7 +106,7 @@ class _Printer:
         return found
 
     def rule(self, ref: Ref) -> Format:
-        """A rule, written out where it is."""
+        """A rule, expanded in place."""
         name = ref.name
         if name not in self.made:
             before = self.size
@@ -171,8 +172,8 @@ class _Printer:
         return self.sequence(parts)
 
     def quoting(self, without: list[str]) -> Format:
-        """Text that ends outside code spans: between backticks, text without any; each pair is closed or on a line that
-        ends. Directly after backticks, text begins with no character with which a marker begins."""
+        """Text that ends outside of code spans: every pair of backticks is closed, or its line ends. Directly after
+        backticks, no text begins with the first character of a marker."""
         plain: Format = {"type": "any_text", "excludes": [*without, "`"]}
         inside: Format = {"type": "any_text", "excludes": [*without, "`", "\n"]}
         tick: Format = {"type": "const_string", "value": "`"}
@@ -187,22 +188,22 @@ class _Printer:
 
 
 def _firsts(texts: list[str]) -> str:
-    """The characters with which texts begin, as the inside of a character class."""
+    """The first characters of texts, as the inside of a character class."""
     named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
     firsts = sorted({t[0] for t in texts})
     return "".join("\\" + c if c in "\\]^-[" else named.get(c, c) for c in firsts)
 
 
 def _possible(schema: "dict[str, Any] | bool") -> "dict[str, Any] | bool":
-    """A schema without members that may not be there: xgrammar refuses to know them."""
+    """A schema without members that must not exist, which xgrammar refuses."""
     if not isinstance(schema, dict) or False not in schema.get("properties", {}).values():
         return schema
     return {**schema, "properties": {k: v for k, v in schema["properties"].items() if v is not False}}
 
 
 def _bounded(schema: Any) -> Any:
-    """A schema with a pattern for strings of bounded length: from the length alone xgrammar, which lets no escapes into
-    such strings, makes a rule that lets control characters in, and those that no JSON string may contain."""
+    """Add a pattern to strings of bounded length. From the length alone, xgrammar makes a rule without escapes that
+    admits control characters, and others that no JSON string may contain."""
     if isinstance(schema, list):
         return [_bounded(one) for one in schema]
     if not isinstance(schema, dict):
@@ -247,7 +248,7 @@ def _repeated(part: Format, low: int, high: int | None) -> Format:
 
 
 def _recursive(grammar: Grammar) -> frozenset[str]:
-    """The rules that can be reached from themselves."""
+    """The recursive rules."""
     uses = {name: _references(node) for name, node in grammar.rules.items()}
     found = set()
     for name in uses:
@@ -276,7 +277,7 @@ def _references(node: Node) -> set[str]:
 
 
 class _Ebnf:
-    """Writes what refers to itself as xgrammar's EBNF."""
+    """Writes recursive rules in xgrammar's EBNF."""
 
     def __init__(self, rules: dict[str, Node]) -> None:
         self.rules = rules

@@ -1,6 +1,6 @@
-"""JSON values by schema, spelled in a dialect's own syntax: JSON, Python literals, JSON with quotes of its own.
+"""Nodes for values that match a schema, in a dialect's syntax: JSON, Python literals, JSON with other quotes.
 
-Schemas come from `unspool.grammar.schemas.prepare`; nothing else is understood here.
+Schemas must come from `unspool.grammar.schemas.prepare`.
 """
 
 import json
@@ -31,7 +31,7 @@ __all__ = [
 Schema = dict[str, Any] | bool
 
 MAX_NAME: Final = 64
-"""How long, in characters, the name of an undeclared argument may be."""
+"""The longest name of an undeclared argument, in characters."""
 
 _DIGITS = Chars("0-9", max=None)
 _INTEGER: Final = seq(optional(Const("-")), choice((Const("0"), seq(Chars("1-9"), Chars("0-9", min=0, max=None)))))
@@ -65,7 +65,7 @@ def _python_character(quote: str) -> Node:
 
 
 class Rules:
-    """The rules of a grammar in the making."""
+    """The rules of a grammar that is being built."""
 
     def __init__(self) -> None:
         self.found: dict[str, Node] = {}
@@ -73,7 +73,7 @@ class Rules:
         self._names: dict[Any, str] = {}
 
     def add(self, node: Node, *, dense: bool = False) -> Node:
-        """A reference to the node, or the node itself where it is as short; see `Grammar.dense`."""
+        """A reference to the node, or the node itself if it is as short; see `Grammar.dense`."""
         if isinstance(node, Const | Ref | Json | Chars):
             return node
         name = f"n{len(self.found)}"
@@ -83,11 +83,11 @@ class Rules:
         return Ref(name)
 
     def once(self, key: Any, make: Callable[[], Node]) -> Node:
-        """A reference to what ``make`` returns, made once for each key; it may refer to itself."""
+        """A reference to what ``make`` returns, which is called once for each key; the result may refer to itself."""
         if key not in self._names:
             before = len(self.found)
             name = self._names[key] = f"n{before}"
-            self.found[name] = EMPTY  # the place is taken
+            self.found[name] = EMPTY  # a placeholder
             try:
                 self.found[name] = make()
             except ConstraintError:
@@ -96,7 +96,7 @@ class Rules:
         return Ref(self._names[key])
 
     def _forget(self, before: int) -> None:
-        """Drop all but the first rules: what was made since may refer to one that could not be made."""
+        """Drop all but the first rules: later ones may refer to a rule that could not be made."""
         for name in list(self.found)[before:]:
             del self.found[name]
             self.dense.discard(name)
@@ -108,8 +108,8 @@ class Spelling(msgspec.Struct, frozen=True):
 
     Attributes:
         style: how the renderer writes them.
-        string: strings of at least and at most so many characters, without certain texts.
-        key: an object's key that is none of those given, without certain texts.
+        string: makes strings with a minimum and a maximum length, without certain texts.
+        key: makes an object's key other than those given, without certain texts.
     """
 
     style: Style
@@ -126,13 +126,13 @@ def _python_string(min: int, max: int | None, without: tuple[str, ...]) -> Node:
 
 
 def other_names(names: list[str]) -> Node:
-    """A name in the manner of Python that is none of ``names``."""
+    """A Python-like name other than ``names``."""
     first, later = frozenset(_FIRST), frozenset(_LATER)
     return Word(_other(_tree(n for n in names if n[:1] in first and later.issuperset(n)), "A-Z_a-z", "0-9A-Z_a-z"))
 
 
 def _other_strings(quote: str) -> Callable[[list[str], tuple[str, ...]], Node]:
-    """Strings without escapes that are none of certain names; any string where there are none."""
+    """Strings without escapes, other than certain names; any string if there are none."""
     plain = f"^{quote}\\\\\\x00-\\x1f"
 
     def key(names: list[str], without: tuple[str, ...]) -> Node:
@@ -147,9 +147,9 @@ JSON_SPELLING: Final = Spelling(JSON, _json_string, _other_strings('"'))
 PYTHON_SPELLING: Final = Spelling(PYTHON, _python_string, _other_strings("'"))
 
 
-@lru_cache(16)  # rules that are made once are found by it
+@lru_cache(16)  # rules that are made once are keyed by it
 def quote_spelling(quote: str) -> Spelling:
-    """JSON with bare keys, whose strings are, unescaped, between a marker."""
+    """JSON with bare keys, whose strings are unescaped between markers."""
 
     def string(min: int, max: int | None, without: tuple[str, ...]) -> Node:
         return seq(Const(quote), Text(quote, without, min=min, max=max))
@@ -174,7 +174,7 @@ def _tree(names: Iterable[str]) -> _Tree:
 
 
 def _other(tree: _Tree, first: str, later: str) -> Node:
-    """Texts of one character or more that leave the tree of those to be avoided."""
+    """Texts of one or more characters that are not in the tree of texts to avoid."""
     inside = [c for c in tree if c]
     parts: list[Node] = [seq(_but(first, inside), _but(later, (), min=0, max=None if later[0] == "^" else MAX_NAME))]
     for c in inside:
@@ -184,7 +184,7 @@ def _other(tree: _Tree, first: str, later: str) -> Node:
 
 
 def _but(set: str, without: Iterable[str], min: int = 1, max: int | None = 1) -> Chars:
-    """Characters of a class (negated where it begins with ``^``) but for some."""
+    """The characters of a class (negated if it begins with ``^``), except some."""
     if set[0] == "^":
         more = "".join("\\" + c if c in "\\]^-[" else c for c in without)
         return Chars(set[1:] + more, True, min, max)
@@ -213,7 +213,7 @@ class Values:
         spelling: how they are spelled.
         rules: takes the rules that values need.
         root: the prepared schema, for its ``$defs``.
-        without: texts that no string may contain.
+        without: texts that strings must not contain.
     """
 
     def __init__(self, spelling: Spelling, rules: Rules, root: Schema, without: tuple[str, ...] = ()) -> None:
@@ -225,7 +225,7 @@ class Values:
         self._depth = 0
 
     def resolve(self, schema: Schema) -> Schema:
-        """The schema, its reference (if it is nothing but one) followed and its ``allOf`` merged."""
+        """Follow a schema that is only a reference, and merge its ``allOf``."""
         for _ in range(MAX_DEPTH):
             if not isinstance(schema, dict) or not ("$ref" in schema or "allOf" in schema):
                 return schema
@@ -237,7 +237,7 @@ class Values:
         raise ConstraintError(f"$ref: a chain of more than {MAX_DEPTH} references")
 
     def branches(self, schema: Schema) -> list[Schema]:
-        """The alternatives of a schema, each with what holds for all of them."""
+        """The alternatives of a schema, each including what applies to all of them."""
         schema = self.resolve(schema)
         if not isinstance(schema, dict):
             return [schema]
@@ -251,7 +251,7 @@ class Values:
         return [schema]
 
     def value(self, schema: Schema, at: str) -> Node:
-        """A value of the schema; ``at`` names its place, for errors."""
+        """A value that matches the schema; ``at`` names its place, for errors."""
         if isinstance(schema, dict) and "$ref" in schema:
             key = (id(self.definitions), schema["$ref"], id(self.spelling), self.without, _rest(schema))
             return self.rules.once(key, lambda: self._value(schema, at))
@@ -331,7 +331,7 @@ class Values:
             if rest is False or high == 0:
                 return EMPTY
             return Repeat(item(rest, "items"), low, high, separator)
-        # A tuple: from after, each element may only be where those before it do.
+        # A tuple, built backwards: each element may only exist if those before it do.
         tail: Node = EMPTY
         if rest is not False and (high is None or high > len(first)):
             more = None if high is None else high - len(first)
@@ -360,19 +360,19 @@ class Values:
         return found, None if others is False else self.value(others, f"{at}.additionalProperties")
 
     def members(self, entries: list[tuple[Node, bool]], extra: Node | None, separator: str) -> Node:
-        """Members in order, those that are not required optional, others after; a separator between any two."""
+        """Members in order, optional unless required, then other members, with separators."""
         if not separator:
             parts = [node if required else optional(node) for node, required in entries]
             return seq(*parts, *(() if extra is None else (Repeat(extra),)))
         comma = Const(separator)
-        # Backwards: what may be where nothing has been written yet, and where something has.
+        # Built backwards: what may follow if nothing was written yet, and if something was.
         first: Node = optional(Repeat(extra, 1, None, separator)) if extra is not None else EMPTY
         later: Node = Repeat(seq(comma, extra)) if extra is not None else EMPTY
         for node, required in reversed(entries):
             if required:
                 first, later = seq(node, later), seq(comma, node, later)
             else:
-                # A repeated part is a reference, but for its beginning, which joins with the separator.
+                # A repeated part is a reference, except for its beginning, which is joined with the separator.
                 head, *rest = node.parts if isinstance(node, Seq) else (node,)
                 node = seq(head, self.rules.add(seq(*rest)))
                 later = self.rules.add(later)
@@ -406,7 +406,7 @@ _STRINGS: Final = "enum, const, minLength, maxLength"
 
 def shape(schema: dict[str, Any]) -> tuple[list[tuple[str, Schema, bool]], Schema]:
     """The members that an object declares (name, schema, whether required), in the order in which they are written,
-    and the schema of others. Those that may not be there are left out."""
+    and the schema of other members. Members that must not exist are left out."""
     others: Schema = schema.get("additionalProperties", True)
     properties = dict(schema.get("properties", {}))
     for name in schema.get("required", ()):
@@ -419,7 +419,7 @@ def shape(schema: dict[str, Any]) -> tuple[list[tuple[str, Schema, bool]], Schem
 
 
 def named(schema: dict[str, Any]) -> list[str]:
-    """The names that a schema gives to members; others are not called so."""
+    """The names that a schema gives to members, which other members must not have."""
     return list(dict.fromkeys((*schema.get("properties", ()), *schema.get("required", ()))))
 
 

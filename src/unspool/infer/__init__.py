@@ -1,6 +1,6 @@
-"""A dialect from a chat template, with a proof: rendered by the template, read back by the dialect.
+"""Infers a dialect from a chat template, and proves it: what the template renders, the dialect reads back.
 
-`histories` has the conversations that are rendered, `rendering` and `child` render them in a process of its own,
+`histories` has the conversations to render, `rendering` and `child` render them in a separate process,
 `asking` finds out what history the template takes, `cutting` finds its turns, `draft` takes them apart into the keys of
 a dialect file, `proof` reads back what the template writes. `choosing` proves given dialects, and chooses among them.
 """
@@ -26,9 +26,9 @@ from .toml import file_text
 __all__ = ["Case", "Inference", "Limits", "TemplateError", "infer_dialect"]
 
 NO_CALL = "the template writes no call"
-NO_DIALECT = "what the template writes around the parts of a call makes no dialect"
+NO_DIALECT = "no dialect fits what the template writes around the parts of a call"
 _MOST = 2
-"""Candidates of each style of history that are proven in full, at most."""
+"""How many candidates of each style of history are proven in full."""
 
 
 class Inference(msgspec.Struct, frozen=True):
@@ -36,9 +36,9 @@ class Inference(msgspec.Struct, frozen=True):
 
     Attributes:
         dialect: it, or ``None`` unless it is proven.
-        draft: the best candidate; ``None`` where there is none.
-        proof: what was rendered and read back, case by case.
-        toml: the text of the candidate's file; empty where there is none.
+        draft: the best candidate; ``None`` if there is none.
+        proof: the cases that were rendered and read back.
+        toml: the text of the candidate's file; empty if there is none.
     """
 
     dialect: Dialect | None
@@ -48,7 +48,7 @@ class Inference(msgspec.Struct, frozen=True):
 
 
 class _Tried(msgspec.Struct, frozen=True):
-    """A candidate and what is known of it."""
+    """A candidate, with the results so far."""
 
     dialect: Dialect
     text: str
@@ -56,7 +56,7 @@ class _Tried(msgspec.Struct, frozen=True):
     cases: list[Case]
 
     def rank(self) -> tuple[int, int, int]:
-        """The less, the better: what fails, what does not pass, what is written otherwise."""
+        """Less is better: failures, cases that do not pass, cases that are written differently."""
         return (
             sum(c.result == "fail" for c in self.cases),
             -sum(c.result == "pass" for c in self.cases),
@@ -75,10 +75,10 @@ def infer_dialect(
     """Infer the dialect that a chat template writes, and prove it.
 
     Args:
-        template: the text of a chat template; it runs in a process of its own, within limits.
-        tokenizer: the model's, where there is one: what the template writes is then read by token ids as well.
+        template: the text of a chat template, which runs in a separate process, within limits.
+        tokenizer: the model's, if any: the template's text is then also read by token ids.
         name: the dialect's.
-        special_tokens: what the template's ``bos_token``, ``eos_token`` and the like stand for.
+        special_tokens: the values of the template's ``bos_token``, ``eos_token`` and so on.
         limits: what the template may take.
 
     Raises:

@@ -1,4 +1,4 @@
-"""How a template writes the arguments of a call: as an object, as Python, or argument by argument."""
+"""Finds out how a template writes the arguments of a call: as an object, as Python, or argument by argument."""
 
 import json
 import re

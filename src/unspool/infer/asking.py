@@ -1,4 +1,4 @@
-"""Asks a template for its turns, in the styles of history that it takes."""
+"""Renders the turns that inference needs, in the styles of history that a template accepts."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from .rendering import Rendered, Renderer
 from .tokens import marks, prefix, suffix
 
 _MOST: Final = 3
-"""Styles that are asked for every turn."""
+"""How many styles are tried for every turn."""
 _PRINTED: Final = re.compile(r"""['"]type['"]\s*:""")
 """Parts of content that a template prints as they are."""
 _STYLES: Final = tuple(
@@ -24,7 +24,7 @@ _STYLES: Final = tuple(
 
 
 def ask(renderer: Renderer) -> Iterator[Views]:
-    """The template's renderings, the likeliest style first.
+    """Render with the template, and return the renderings of the likeliest style first.
 
     Raises:
         TemplateError: the template cannot be run.
@@ -42,7 +42,7 @@ def ask(renderer: Renderer) -> Iterator[Views]:
 
 
 def _otherwise(views: Views) -> bool:
-    """Whether a turn that ends the conversation is written in another way than one that another user's words follow."""
+    """Whether the last turn of a conversation is written differently from one that a user message follows."""
     whole = behind_user(views.whole["content"])
     return h.CONTENT in whole and h.CONTENT in views.followed and not behind_user(views.followed).startswith(whole)
 
@@ -64,7 +64,8 @@ def _styles(renderer: Renderer) -> list[h.Style]:
     ranked = sorted(
         (_rank(shown, style), i) for i, (shown, style) in enumerate(zip(calls, _STYLES, strict=True)) if _called(shown)
     )
-    # What takes an object may be given a text too, and writes something else then: only the likeliest kind counts.
+    # A template that takes objects may also accept text, and then write something else: only the likeliest kind
+    # counts.
     ranked = [r for r in ranked if r[0][:3] == ranked[0][0][:3]]
     chosen = [_STYLES[i]._replace(thoughts=thoughts) for _, i in ranked]
     seen: dict[str, h.Style] = {}
@@ -79,7 +80,7 @@ def _called(shown: Rendered) -> bool:
 
 
 def _rank(shown: Rendered, style: h.Style) -> tuple[int, bool, bool, int]:
-    """Arguments that are JSON or markup before those that are escaped or Python's; then what is shorter."""
+    """Rank arguments in JSON or markup before escaped or Python ones, then shorter texts first."""
     text = behind_user(shown.text)
     before = text[: text.index(h.KEYS[0])]
     wrong = 2 if before.endswith('\\"') else 1 if before.endswith(("{'", "'{\"")) else 0
@@ -135,7 +136,7 @@ def _trailing(asked: str, answered: str, followed: str) -> str:
 
 
 def _behind(asked: str, followed: Iterable[str]) -> str:
-    """The text that a template writes in front of a user's words, whatever turn is before them."""
+    """The text that a template writes before a user's message, whatever turn precedes it."""
     ours = marks(asked.partition(h.USER[0])[0])
     heads = [marks(text.rpartition(h.USER[1])[0]) for text in followed if h.USER[1] in text]
     shared = "".join(ours[len(ours) - min((suffix(ours, head) for head in heads), default=0) :])

@@ -1,4 +1,4 @@
-"""Renders a chat template in a process of its own. Run as a script: it imports nothing of unspool, but loads two files.
+"""Renders a chat template in a child process. It runs as a script that loads two files instead of importing unspool.
 
 Standard input's first line is a JSON object (``template``, ``special``, and the limits ``seconds``, ``memory``,
 ``output``); standard output gets one JSON line of what the template asks for and whether it is accepted. Each further
@@ -56,10 +56,10 @@ def _answer(template: jinja2.Template, variables: dict[str, Any], job: dict[str,
     except MemoryError:
         return {"error": f"the template takes more than {job['memory']:,} bytes of memory", "limit": True}
     except RecursionError:
-        return {"error": "the template recurs without end"}
+        return {"error": "the template recurses without end"}
     except jinja2.exceptions.SecurityError as error:
         return {"error": f"the sandbox refuses the template: {error}", "limit": True}
-    except Exception as error:  # a template is a program of somebody else's: it may fail in any way
+    except Exception as error:  # a template is an untrusted program, which may fail in any way
         return {"error": f"{type(error).__name__}: {error}"[:500]}
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)

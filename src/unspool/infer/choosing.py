@@ -1,4 +1,4 @@
-"""The dialect that a chat template proves: a shipped one, the checkpoint's own description, or the inferred one."""
+"""Chooses the dialect that a chat template proves: a shipped one, the checkpoint's own, or an inferred one."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal

@@ -1,4 +1,4 @@
-"""Where the assistant's turn begins in each rendering, and the turns from there on."""
+"""Cuts the assistant's turns out of renderings."""
 
 import re
 from collections.abc import Mapping
@@ -28,8 +28,8 @@ class Views(msgspec.Struct, frozen=True):
     """The renderings of a template in one style.
 
     Attributes:
-        style: how it was asked.
-        asked: the prompt without what asks for an answer, after the user's words.
+        style: the style of the histories.
+        asked: the prompt after the user's words, without the text that asks for an answer.
         prompted: the same with it.
         whole: each turn's whole rendering.
         followed: the one with content and with another user's words after it.
@@ -37,8 +37,8 @@ class Views(msgspec.Struct, frozen=True):
         resumed: the same as a prompt.
         switched: the prompts, after the user's words, under each setting of a thinking switch.
         errors: why a turn was refused.
-        behind: what is in front of another user's words after a turn; empty where the style has none.
-        trailing: what comes after every conversation, and so is none of a turn; mostly empty.
+        behind: the text between a turn and another user message; empty if the style has none.
+        trailing: the text after every conversation, which belongs to no turn; mostly empty.
         source: the template's text; looked at only for what closes a reasoning that no turn holds.
     """
 
@@ -56,7 +56,7 @@ class Views(msgspec.Struct, frozen=True):
     source: str = ""
 
     def alone(self, text: str) -> str:
-        """A rendering without what comes after the turn."""
+        """A rendering without the text after the turn."""
         if self.behind and self.behind + h.USER[1] in text:
             return text[: text.rindex(self.behind + h.USER[1])]
         return text.removesuffix(self.trailing)
@@ -86,7 +86,7 @@ class Cut(msgspec.Struct, frozen=True):
 
 
 def behind_user(text: str) -> str:
-    """The text after the last words of the first user."""
+    """The text after the last words of the first user message."""
     return text[text.rfind(h.USER[0]) + len(h.USER[0]) :] if h.USER[0] in text else text
 
 

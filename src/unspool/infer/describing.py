@@ -1,4 +1,4 @@
-"""A dialect as a ``response_template`` of transformers, and the proof that both parsers agree; see `exchange`."""
+"""Writes a dialect as a ``response_template`` of transformers, and proves that both parsers agree; see `exchange`."""
 
 import json
 import re
@@ -33,7 +33,7 @@ class Described(msgspec.Struct, frozen=True):
 
     Attributes:
         template: it.
-        lossy: what it does not keep, a sentence each.
+        lossy: what is lost, with a sentence for each item.
     """
 
     template: dict[str, Any]
@@ -270,7 +270,7 @@ def agree(dialect: Dialect, template: Mapping[str, Any]) -> list[Case]:
 
 
 def _answers(template: Mapping[str, Any], texts: list[tuple[str, str]]) -> list[dict[str, Any]]:
-    """The messages that transformers reads, in a process of its own."""
+    """The messages that transformers reads, in a separate process."""
     job = {"template": dict(template), "tools": _TOOLS, "texts": texts, "seconds": _SECONDS, "memory": _MEMORY}
     command = [sys.executable, str(Path(theirs.__file__))]
     try:

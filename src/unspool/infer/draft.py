@@ -1,4 +1,4 @@
-"""From the turns of a template to the keys of a dialect file."""
+"""Derives the keys of a dialect file from the turns of a template."""
 
 import re
 from typing import Final
@@ -31,7 +31,7 @@ def drafts(views: Views, source: str) -> list[Keys]:
 
     Args:
         views: what the template writes.
-        source: the template's text; looked at only where it writes no reasoning of a history.
+        source: the template's text, which is only searched if it writes no reasoning of a history.
     """
     found = cut(views)
     if found is None:
@@ -93,7 +93,7 @@ class _Drafter:
     # -- the turn's beginning and end ----------------------------------------------------------------------------------
 
     def starts(self) -> str | list[str]:
-        """The opening of a turn: in front of a prompt's answer, and after a tool's result where that is another."""
+        """The opening of a turn: before a prompt's answer, and after a tool's result if that is different."""
         _, found, tail = self.views.resumed.rpartition(RESULT)
         last = t.marks(tail.strip())[-1:]
         if not found or self.start.strip() in tail or not last or not is_tag(last[0]):
@@ -101,7 +101,7 @@ class _Drafter:
         return [self.start, last[0]]
 
     def ends(self) -> list[str]:
-        """The end of a turn: after content, and after calls where that is another."""
+        """The end of a turn: after content, and after calls if that is different."""
         found: list[str] = []
         _, _, plain = self.turns.get("content", "").partition(t.CONTENT)
         call = self.turns.get("one call", "")
@@ -314,14 +314,14 @@ class _Drafter:
         call = as_template(rep.unit)
         before, after, separator = as_template(rep.before), as_template(rep.after), rep.separator
         ending = next((e for e in self.ended if separator.startswith(e)), "")
-        if ending:  # a frame of its own for each call: what ends the turn ends it
+        if ending:  # each call has its own frame, which the end of the turn closes
             call, separator = call + ending, separator[len(ending) :]
         found: list[Keys] = []
         base = dict(keys)
         if separator:
             base["separator"] = {**keys.get("separator", {}), "calls": separator}
         if not before.strip() and is_tag(after.strip()) and len(t.marks(after.strip())) == 1:
-            # No block: the turn ends otherwise after calls than after content.
+            # No block: the turn ends differently after calls and after content.
             base["end"] = [after.strip()]
             after = ""
         if before.strip() or after.strip():
@@ -353,7 +353,8 @@ class _Drafter:
 
 
 def _without_late_id(call: str) -> str | list[str]:
-    """A call whose id comes after the arguments, too late for a stream: written without it, and read with it."""
+    """Handle a call whose id comes after the arguments, too late for a stream: write it without, and read it with the
+    id."""
     head, found, rest = call.partition("{arguments}")
     bare = _LATE_ID.sub("", rest, count=1)
     return [head + found + bare, call] if found and bare != rest else call

@@ -1,4 +1,4 @@
-"""Dialects from and to the ``response_template`` of transformers (5.15 and later).
+"""Converts dialects from and to the ``response_template`` of transformers (5.15 and later).
 
 Such a template is JSON in ``tokenizer_config.json``: fields of the message, each with what opens and closes it
 (literals or regular expressions) and how its content is read. Format: `transformers.utils.chat_parsing`. Patterns are

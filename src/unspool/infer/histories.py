@@ -1,4 +1,4 @@
-"""The conversations that templates render, conversations whose every text is a word that no template contains."""
+"""The conversations that templates render, in which every text is a word that no template contains."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ RESULT: Final = "Zqresult."
 SEPARATOR: Final = "\u2028"
 """Ends a line for Python, and so for templates that indent what they write, but for nobody else."""
 EOS: Final = "<zq|eos|>"
-"""What ``eos_token`` stands for by default: engines give no text for it."""
+"""The default value of ``eos_token``, for which engines return no text."""
 
 _MORE: Final = {"additionalProperties": {"type": "string"}}
 """Some templates insist."""
@@ -116,7 +116,7 @@ class Style(NamedTuple):
 
     Attributes:
         arguments: ``object`` or ``text``.
-        nothing: what stands for no content beside calls.
+        nothing: the value for missing content beside calls.
         thoughts: ``keys`` of the message, or ``parts`` of its content.
         ids: ``plain``, or ``telling``: they hold the tool's name and the call's place.
         followed: whether another user's words come after the turn: some templates write the last one as an answer to

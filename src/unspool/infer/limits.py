@@ -1,4 +1,4 @@
-"""The limits of a child process. Scripts beside it load it by its path, as they import nothing of unspool."""
+"""The limits of a child process. Scripts load this file by its path, because they import nothing of unspool."""
 
 import contextlib
 import sys
@@ -14,6 +14,6 @@ def limit(**most: int) -> None:
         import resource
 
         for name, value in most.items():
-            # A stricter limit that is already there stays, as on systems that refuse one of them.
+            # A stricter existing limit stays, also on systems that refuse one of these.
             with contextlib.suppress(ValueError, OSError):
                 resource.setrlimit(getattr(resource, name), (value, value))

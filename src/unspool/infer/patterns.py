@@ -1,4 +1,4 @@
-"""Regular expressions of a ``response_template`` as texts with fields. They are read, never run."""
+"""Reads the regular expressions of a ``response_template`` as texts with fields, without running them."""
 
 from typing import Final, NamedTuple
 
@@ -7,7 +7,6 @@ from ..errors import DialectError
 _MOST: Final = 20_000
 _DEEPEST: Final = 20
 _SPACE: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v"}
-_CLASSES: Final = "sSwWdD"
 
 
 class Text(NamedTuple):
@@ -24,7 +23,7 @@ class Captured(NamedTuple):
 
 
 class Either(NamedTuple):
-    """One of several sequences; ``optional`` where none does as well."""
+    """One of several sequences; ``optional`` if it may be missing."""
 
     choices: tuple[tuple["Part", ...], ...]
     optional: bool = False
@@ -157,7 +156,7 @@ class _Reader:
         return Either(choices, bool(quantifier))
 
     def closed(self, start: int) -> int:
-        """Where a group ends whose content begins at ``start``; what it holds does not matter."""
+        """The end of a group whose content begins at ``start``, whatever it contains."""
         depth, i, listed = 1, start, False
         while i < len(self.pattern):
             c = self.pattern[i]

@@ -1,4 +1,4 @@
-"""The proof of a dialect: what a template writes is read back, case by case, however it is cut."""
+"""Proves a dialect: reads back what a template writes, case by case, however it is cut."""
 
 import json
 import random
@@ -40,10 +40,10 @@ class Case(msgspec.Struct, frozen=True):
     """One line of a proof.
 
     Attributes:
-        case: what was rendered and read back.
+        case: the name of what was rendered and read back.
         result: ``pass``, ``fail``, ``not written`` (the template has no such text), or ``limit`` (a raw value that
             contains its own closing).
-        reason: why; empty where there is nothing to say.
+        reason: the reason of the result; empty if there is nothing to say.
     """
 
     case: str
@@ -56,7 +56,7 @@ class Prover:
 
     Args:
         views, cut: what the template writes, and where its turns begin.
-        renderer: renders more of it.
+        renderer: renders further conversations.
         tokenizer: reads by token ids as well; see `unspool.Parser`.
         exact: whether white space around reasoning and content counts. It does for a dialect that is made from the
             template; a dialect that serves several templates may leave it with the text.
@@ -143,7 +143,7 @@ class Prover:
         return any(end in raw[:last] for end in dialect.end)
 
     def _unescaped(self, dialect: Dialect, turn: h.Turn, raw: str) -> bool:
-        """Whether strings that are between quotes contain such quotes as they are."""
+        """Whether quoted strings contain unescaped quotes."""
         quotes = "'\"" if dialect.codec.name == "python" else dialect.codec.quote if dialect.codec.quote != '"' else ""
         values = [v for _, arguments in turn.calls for v in arguments.values() if isinstance(v, str)]
         return any(q in v and f"{q}{v}{q}" in raw for v in values for q in quotes)
@@ -287,7 +287,7 @@ class Prover:
 
     def _last_turn(self) -> Iterator[Case]:
         if self.views.style.followed:
-            why = "the template writes it as an answer that is to be gone on with; turns in front of it are read"
+            why = "the template writes it as an answer to be continued; only earlier turns are read"
             yield Case("the last turn", "not written", why)
 
     # -- keys and values -------------------------------------------------------------------------------------------

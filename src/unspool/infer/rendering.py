@@ -1,4 +1,4 @@
-"""Chat templates are programs of somebody else's: they run in a child process, within limits."""
+"""Renders chat templates, which are untrusted programs, in a child process with limits."""
 
 import contextlib
 import importlib.util
@@ -18,9 +18,9 @@ from ..errors import TemplateError
 
 _CHILD: Final = Path(__file__).with_name("child.py")
 _ASKED: Final = 1 << 20
-"""Bytes of a child's first line, at most."""
+"""The largest first line of a child, in bytes."""
 _ESCAPED: Final = 12
-"""Bytes of a character in JSON, at most."""
+"""The largest size of a character in JSON, in bytes."""
 _MISSING: Final = re.compile(r"^UndefinedError: '(\w+)' is undefined")
 
 
@@ -29,7 +29,7 @@ class Limits(msgspec.Struct, frozen=True):
 
     Attributes:
         seconds: of processor time for one rendering.
-        total: of time for all renderings that are asked for together, whatever else the machine does.
+        total: the time for all renderings of one call, in seconds, whatever the load of the machine.
         memory: bytes of the process.
         output: characters of one rendering.
     """
@@ -55,10 +55,10 @@ class Renderer:
     Args:
         template: its text.
         special: named special tokens, such as ``bos_token``.
-        limits: what it may take.
+        limits: its limits.
 
     Attributes:
-        asked: the variables that the template asks for; known after the first call.
+        asked: the variables that the template requires, known after the first call.
         given: variables that it does not do without, and that every rendering gets; see `settle`.
         parts: whether contents are lists of parts, as templates of models that see want them.
     """
@@ -87,7 +87,7 @@ class Renderer:
             self._child = None
 
     def settle(self, request: Mapping[str, Any], needed: Sequence[str]) -> bool:
-        """Find out how a template takes a request that it does not take as it is.
+        """Find out in which form a template accepts a request that it refuses as it is.
 
         A template may ask for variables of its own, such as the tools as a text. Those that it refuses to do without
         are given as a text, or else as the list of the tools. It may also want contents as parts.
@@ -118,7 +118,7 @@ class Renderer:
         return False
 
     def _missing(self, error: str) -> str:
-        """The variable that a template refuses to do without; empty where that is not why it refuses."""
+        """The variable that a template requires; empty if it refuses for another reason."""
         found = _MISSING.match(error)
         return found[1] if found is not None and found[1] in self.asked else ""
 
@@ -221,7 +221,7 @@ class _Child:
         try:
             stdin.write(message)
             stdin.flush()
-        except BrokenPipeError:  # it has ended; what it said before tells why
+        except BrokenPipeError:  # it has ended; its output so far shows why
             pass
         while len(lines) < count and (line := stdout.readline(most)).endswith(b"\n"):
             lines.append(line)

@@ -1,4 +1,4 @@
-"""Where chat templates are: a checkpoint's folder, one of its files, or a GGUF."""
+"""Reads chat templates from their sources: a checkpoint's folder, one of its files, or a GGUF."""
 
 import json
 import struct
@@ -16,13 +16,13 @@ _MOST: Final = 16 << 20
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """What a checkpoint says of its prompts.
+    """A checkpoint's description of its prompts.
 
     Attributes:
         templates: its chat templates by name; the only one is ``default``.
         special_tokens: named special tokens, such as ``bos_token``.
         tokenizer: the path of its ``tokenizer.json``, or ``None``.
-        response_template: how it says itself that answers are read, as transformers has it, or ``None``.
+        response_template: its own description of how answers are read, in transformers' form, or ``None``.
     """
 
     templates: dict[str, str]
@@ -120,7 +120,7 @@ _MOST_ITEMS: Final = 10_000_000
 
 
 class _Cut(Exception):
-    """The file ends early, or says what cannot be."""
+    """The file ends early, or contradicts itself."""
 
 
 def _gguf(file: BinaryIO, path: Path) -> Checkpoint:

@@ -1,4 +1,4 @@
-"""Reads texts by transformers' own parser, in a process of its own: a template's patterns may take any time.
+"""Parses texts with transformers' own parser, in a child process, since a template's patterns may take any time.
 
 Run as a script: it imports nothing of unspool. Standard input contains one JSON object: ``template``, ``tools``,
 ``texts``

@@ -1,4 +1,4 @@
-"""A rendering as a list of marks: tags whole, words whole, everything else character by character.
+"""Splits a rendering into tokens: whole tags, whole words, and single characters of everything else.
 
 Sentinels are as single characters of the private use area; where two renderings part, they part between marks.
 """
@@ -34,17 +34,17 @@ def same(parts: Iterable[str]) -> list[str]:
 
 
 def prefix(a: Sequence[str], b: Sequence[str]) -> int:
-    """How many marks two lists begin with alike."""
+    """The length of the common prefix of two lists, in marks."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def suffix(a: Sequence[str], b: Sequence[str]) -> int:
-    """How many marks two lists end with alike."""
+    """The length of the common suffix of two lists, in marks."""
     return prefix(a[::-1], b[::-1])
 
 
 def find(parts: Sequence[str], characters: str, start: int = 0) -> int:
-    """The first mark from ``start`` on that contains one of the characters; -1 where there is none."""
+    """The first mark from ``start`` on that contains one of the characters; -1 if there is none."""
     return next((i for i in range(start, len(parts)) if any(c in parts[i] for c in characters)), -1)
 
 

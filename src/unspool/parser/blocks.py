@@ -1,4 +1,4 @@
-"""Blocks of calls: what comes after a call, and text among calls."""
+"""Steps between calls: the next call, the block's closing, or stray text."""
 
 from ..dialect.markers import CALL, Block, Opening, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_separators
@@ -9,7 +9,7 @@ from .states import State
 
 
 class Blocks(Steps):
-    """Reads what is between calls."""
+    """Reads the output between calls."""
 
     _calls: Calls
 
@@ -52,6 +52,8 @@ class Blocks(Steps):
         r = self._next_call(j)
         if r >= 0:
             return True
+        if r == MORE and not tape.final:  # a call may begin with what closes one
+            return False
         more = r == MORE
         for suffix in plan.calls.suffixes:
             r = look.stands(suffix, j)
@@ -66,15 +68,19 @@ class Blocks(Steps):
         return self._after_block(within, j, more=more)
 
     def _after_block(self, within: Block | None, j: int, *, more: bool) -> bool:
-        """Neither a call nor a closing comes after a call, at ``j``; ``more``: the end cuts what may be one."""
+        """Leave the calls: neither a call nor a closing is at ``j``. ``more``: the output ends in what may be one."""
         tape, ledger = self._tape, self._ledger
         i = tape.i
         opens = self._opens_other(j)
         if opens == MORE:
             return False
         if opens:
+            separated = tape.buf[i:j].strip()
             tape.move(j)
-            ledger.markup(tape.here)
+            if separated:
+                self._framing(tape.here)
+            else:
+                ledger.markup(tape.here)
         if within is not None:
             part = len(tape.buf) if more else self._look.progress(within.suffix, j)
             if not opens and part == j and not ledger.paused:
@@ -91,7 +97,7 @@ class Blocks(Steps):
     def _next_call(self, j: int) -> int:
         """Begin the call whose opening is at ``j`` in a block; `NO` or `MORE` where there is none (yet)."""
         plan, within = self._plan, self._calls.within
-        # After a bare opening only declared names count, after a marked one all do.
+        # After a bare opening only declared names count; after a marked one, all do.
         inner = plan.calls.inner if within is None or within.marked else within.inner or plan.calls.inner_bare
         found: tuple[Opening, Match] | None = None
         more = False
@@ -116,14 +122,14 @@ class Blocks(Steps):
         return j
 
     def _framing(self, end: int) -> None:
-        """A closing of the block, or a separator, up to an offset: text in a block that is text."""
+        """Take a closing or a separator of the block, up to an offset; it is text if the block is."""
         if self._calls.given_back:
             self._ledger.text(end)
         else:
             self._ledger.markup(end)
 
     def _opens_other(self, j: int) -> int:
-        """Whether something other than a call of this block begins at ``j``: 1, 0, or `MORE`."""
+        """Whether something other than a call of this block begins at ``j``: 1, 0 or `MORE`."""
         r = self._look.first_marker(self._plan.plain.edge, j)
         if r >= 0:
             return 1
@@ -131,7 +137,7 @@ class Blocks(Steps):
         return 1 if opens == 1 else MORE if MORE in (r, opens) and not self._tape.final else 0
 
     def text(self) -> bool:
-        """Text that is inside a block: content, up to what ends it."""
+        """In stray text in a block: it is content, up to what ends it."""
         tape, ledger = self._tape, self._ledger
         buf = tape.buf
         i = tape.i
@@ -157,7 +163,7 @@ class Blocks(Steps):
             pos = p + 1
 
     def _block_text_ends(self, scan: Scan, p: int) -> int:
-        """End text in a block at what is at ``p``: 1, 0, or `MORE`."""
+        """End the text if something at ``p`` ends it: 1, 0 or `MORE`."""
         tape = self._tape
         for o in scan.markers:
             if isinstance(o, Opening) and o.kind == CALL:
@@ -189,6 +195,6 @@ class Blocks(Steps):
         return 0
 
     def enter(self) -> None:
-        """Just after the opening of a block; that it is open is known from the first call on."""
+        """Just after the opening of a block. The block counts as open from its first call on."""
         self._calls.enter(None)
         self._at.go(State.BLOCK if self._plan.calls.blocks else State.EDGE)

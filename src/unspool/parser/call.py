@@ -1,4 +1,4 @@
-"""One call, from its opening to its end, and what is said of it."""
+"""One call, from its opening to its end, and the events that it emits."""
 
 import enum
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from .ledger import Ledger, Why
 
 
 class Sink(enum.Enum):
-    """Where what is read of a call goes."""
+    """Where the text of a call goes."""
 
     CALL = "call"
     TEXT = "text"
@@ -24,12 +24,12 @@ class Sink(enum.Enum):
 
 
 class Desk(msgspec.Struct, eq=False):
-    """Shared by the calls of one output: the ledger, the tools, and the ids that are given.
+    """What all calls of one output share: the ledger, the tools, and the ids given so far.
 
     Attributes:
         ledger: where events go.
-        plan: of the dialect.
-        tools: what may be called.
+        plan: the dialect's.
+        tools: the tools that may be called.
     """
 
     ledger: Ledger
@@ -38,16 +38,16 @@ class Desk(msgspec.Struct, eq=False):
     _ids: Ids
 
     def known(self, name: str) -> bool | None:
-        """Whether a tool is declared; ``None`` where the tools are unknown."""
+        """Whether a tool is declared; ``None`` if the tools are unknown."""
         names = self.tools.names
         return None if names is None else name in names
 
     def schema(self, name: str) -> Schema | None:
-        """The schema of a tool's arguments, where it is declared."""
+        """The schema of a tool's arguments, if the tool is declared."""
         return self.tools.schema(name)
 
     def id_of(self, index: int, name: str, fields: Mapping[str, str], own: str = "") -> str:
-        """The id of a call: ``own`` or what its fields say if no call before it has that, else one made for it."""
+        """The id of a call: its own (``own``, or from its fields) unless an earlier call has it, else a new one."""
         call_id = own or self._ids.of(index, name, fields)
         given = self._ids.give(call_id, index, name)
         if given != call_id:
@@ -59,14 +59,14 @@ class Call:
     """One call.
 
     Attributes:
-        form, block: how it is written.
-        start: offset of its first character, with the block's opening where it opens one.
-        index: its number, -1 while it is not announced.
-        sink: where what is read of it goes.
-        started: its name is known and was emitted, or is to be dropped.
-        complete: the arguments have closed themselves.
-        thought: it is in reasoning.
-        place: what the machine goes back to if it is not a call.
+        form, block: the templates by which it is written.
+        start: the offset of its first character, including the block's opening if it has one.
+        index: its number; -1 until it is announced.
+        sink: where its text goes.
+        started: its name is known, and was emitted or is being dropped.
+        complete: its arguments have closed themselves.
+        thought: it is inside reasoning.
+        place: where the machine returns if it turns out not to be a call.
     """
 
     __slots__ = (
@@ -109,15 +109,15 @@ class Call:
     # -- what the model wrote -----------------------------------------------------------------------------------------
 
     def call_it(self, name: str) -> None:
-        """Its name."""
+        """Set its name."""
         self.name = name
 
     def identify(self, call_id: str) -> None:
-        """The id that it bears."""
+        """Set its own id."""
         self.id = call_id
 
     def close(self) -> None:
-        """Its arguments are whole."""
+        """Its arguments are complete."""
         self.complete = True
 
     def spoil(self) -> None:
@@ -125,18 +125,18 @@ class Call:
         self.status = "invalid"
 
     def repair(self) -> None:
-        """Note that it deviates, and was repaired."""
+        """Record that it deviates from the format and was repaired."""
         if self.status == "ok":
             self.status = "repaired"
 
     def mend(self) -> None:
-        """Note that its error was repaired."""
+        """Record that its error was repaired."""
         self.status = "repaired"
 
-    # -- what is said -------------------------------------------------------------------------------------------------
+    # -- what it emits ------------------------------------------------------------------------------------------------
 
     def announce(self, end: int) -> None:
-        """The name is known, in a header that ends at an offset: the call is sent, or goes where policy says."""
+        """The name is known and its header ends at an offset: send the call, or do what the policy says."""
         desk = self._desk
         ledger = desk.ledger
         policy = desk.plan.policy
@@ -150,7 +150,7 @@ class Call:
             ledger.notice("undeclared_tool", self.name)
             self.pass_by(end)
             return
-        # In a thought, a call of an unknown tool does not count before its arguments are complete.
+        # In reasoning, a call of an unknown tool does not count before its arguments are complete.
         unsure = self.thought and not known
         if unsure or policy.bad_arguments in ("drop", "text"):
             why = Why.THOUGHT_CALL if unsure else Why.BAD_CALL
@@ -171,7 +171,7 @@ class Call:
         ledger.start_call(self.id, self.name, end, known)
 
     def put(self, fragment: str, end: int) -> None:
-        """Arguments, read up to an offset."""
+        """Emit arguments that were read up to an offset."""
         if self.sink is not Sink.CALL:
             self.pass_by(end)
         elif not self.started:
@@ -182,7 +182,7 @@ class Call:
             self._desk.ledger.markup(end)  # a long stretch of dropped white space
 
     def put_early(self) -> None:
-        """Arguments that came before the name."""
+        """Keep arguments that come before the name."""
         fragment = "".join(self._early)
         if fragment and self.started and self.sink is Sink.CALL:
             ledger = self._desk.ledger
@@ -190,18 +190,18 @@ class Call:
         self._early = []
 
     def pass_by(self, end: int) -> None:
-        """Emit what was read of a call that is not sent as text or markup, up to an offset."""
+        """Emit a call that is not sent as text or as markup, up to an offset."""
         if self.sink is Sink.TEXT:
             self._desk.ledger.text(end)
         else:
             self._desk.ledger.markup(end)
 
     def notice(self, kind: str, detail: str) -> None:
-        """Something in it is not as the format has it."""
+        """Emit a notice: the call deviates from the format."""
         self._desk.ledger.notice(kind, detail)
 
     def replayed(self) -> None:
-        """A prompt opened it: it is the output's first, and what was read of it is emitted."""
+        """Start over as the first call of the output, which the prompt opened, and emit its beginning."""
         begun = self._desk.ledger.replayed(self.index)
         self.index = 0
         self._desk.ledger.reopen_call(self.id, self.name, self.known, begun)

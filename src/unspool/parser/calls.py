@@ -1,4 +1,4 @@
-"""Calls: from an opening to what follows the closing, and what is given back as text."""
+"""Steps inside calls, from the opening to the closing, and calls that turn out to be text."""
 
 from ..dialect.markers import Block, Opening
 from ..dialect.patterns import MAX_SPACE, MORE, skip_space
@@ -24,10 +24,11 @@ class Calls(Steps):
     """Opens, reads and ends calls, one at a time.
 
     Attributes:
-        call: the one that is read, if any.
-        reader: what reads its inside; ``broken``: what reads what is left of it after an error.
-        within: the block of calls that is open.
-        given_back: it was opened by a call that is text, and none was sent since: so is what else is in it.
+        call: the open call, if any.
+        reader: reads the inside of the call; ``broken`` reads the rest of it after an error.
+        within: the open block of calls.
+        given_back: the block was opened by a call that is text, and none was sent since, so its other framing is text
+        too.
     """
 
     _desk: Desk
@@ -39,12 +40,12 @@ class Calls(Steps):
     _opens_block: bool = False
 
     def enter(self, block: Block | None) -> None:
-        """A block of calls is open; ``None``: which one it is, the first call says."""
+        """A block of calls is open; ``None``: the first call decides which one."""
         self.within = block
         self.given_back = False
 
     def refused(self, i: int) -> bool:
-        """Whether a policy makes a call that begins at ``i``, and all that follow, text."""
+        """Whether a policy makes the call that begins at ``i``, and all calls after it, text."""
         if not self._look.outline.calls:
             return True
         ledger, tape = self._ledger, self._tape
@@ -61,7 +62,7 @@ class Calls(Steps):
         return True
 
     def open(self, o: Opening, i: int, match: Match) -> None:
-        """The opening of a call is at ``buf[i:match.end]``."""
+        """Open a call, whose opening is at ``buf[i:match.end]``."""
         tape, ledger = self._tape, self._ledger
         block, form, end = o.block or self.within or self._plan.calls.blocks[0], o.form, match.end
         assert form is not None
@@ -112,7 +113,7 @@ class Calls(Steps):
             self._at.go(State.OBJECT)
 
     def _take_whole(self, whole: Whole, block: Block, match: Match, start: int) -> None:
-        """A call that is whole, from an offset on, is read."""
+        """Read a call that is complete in the text, from an offset on."""
         desk, ledger, tape = self._desk, self._ledger, self._tape
         base, index, name = tape.base, ledger.index, whole.name
         ledger.markup(start)
@@ -162,7 +163,7 @@ class Calls(Steps):
         return self._object_settled(self.call, reader, going=going)
 
     def _object_settled(self, call: Call, reader: ObjectReader, *, going: bool) -> bool:
-        """Act on the mode of an object's reader; ``going``: it has taken a step."""
+        """Act on the mode of the object's reader; ``going``: it has taken a step."""
         if reader.mode is Mode.NAME_DUE:
             if not self.announce_object(call):
                 return True
@@ -176,7 +177,7 @@ class Calls(Steps):
         return going
 
     def announce_object(self, call: Call) -> bool:
-        """Announce an object-shaped call; false where it turned out to be text."""
+        """Announce a call that is an object; false if it turns out to be text."""
         if not self._openings.takes_name(call.form, call.block, call.name):
             self._abort_header()
             return False
@@ -186,7 +187,7 @@ class Calls(Steps):
 
     @property
     def arguments(self) -> ArgumentsReader | None:
-        """The reader of the literal in the call, if one has begun."""
+        """The reader of the call's literal, if one has begun."""
         reader = self.reader.inner if isinstance(self.reader, ObjectReader) else self.reader
         return reader if isinstance(reader, ArgumentsReader) and reader.literal is not None else None
 
@@ -201,7 +202,7 @@ class Calls(Steps):
         return going
 
     def recover(self) -> bool:
-        """In what is left of a call that went wrong: it ends at a marker, or where its brackets close."""
+        """In the rest of a broken call: it ends at a marker, or where its brackets close."""
         broken = self.broken
         assert broken is not None
         assert self.call is not None
@@ -211,7 +212,7 @@ class Calls(Steps):
         return going
 
     def _after(self, call: Call, mode: Mode) -> None:
-        """A reader has come to an end of what it reads."""
+        """A reader has finished."""
         tape = self._tape
         reader = self.reader
         assert reader is not None
@@ -242,7 +243,7 @@ class Calls(Steps):
             self._end_call(reader.status, tape.here)
 
     def _fail(self, call: Call, reader: Reader) -> None:
-        """The arguments are wrong: what is left of the call is handed on as it is."""
+        """The arguments are wrong: pass the rest of the call on as it is."""
         self._let_out(call)
         call.spoil()
         self._ledger.notice("bad_arguments", reader.why)
@@ -259,7 +260,7 @@ class Calls(Steps):
                 call.put(text, self._tape.here)
 
     def cut_string(self, call: Call, inner: ArgumentsReader) -> None:
-        """A closing marker, known by its token, is in a string of the arguments."""
+        """End the call at a closing marker in a string of its arguments: the token's id says that it is one."""
         if self._openings.repairing:
             self._tape.move(len(self._tape.buf))  # the beginning of an escape means nothing
         inner.cut()
@@ -270,7 +271,7 @@ class Calls(Steps):
             self._after(call, inner.mode)
 
     def close(self) -> bool:
-        """The arguments are over: the call's own closing is due."""
+        """After the arguments: the call's own closing is expected."""
         call = self.call
         assert call is not None
         tape, look = self._tape, self._look
@@ -299,7 +300,7 @@ class Calls(Steps):
         return True
 
     def _end_call(self, status: Status, end: int) -> None:
-        """The call is over at an offset."""
+        """The call ends at an offset."""
         call = self.call
         assert call is not None
         self._let_out(call)
@@ -319,7 +320,7 @@ class Calls(Steps):
         self.let_go()
 
     def _settle(self, call: Call, status: Status, end: int) -> None:
-        """A call that was sent is over: what was held for its arguments' sake is said, or forgotten."""
+        """A call that was sent has ended: commit what was held because of its arguments, or discard it."""
         ledger = self._ledger
         if ledger.held_for(Why.BAD_CALL) and status == "invalid":
             self.discard()
@@ -341,7 +342,7 @@ class Calls(Steps):
         self.broken = None
 
     def discard(self) -> Hold:
-        """Forget what the innermost hold holds."""
+        """Discard what the innermost hold holds."""
         hold = self._ledger.discard()
         self._parts.back_to(hold.place)
         return hold
@@ -351,12 +352,12 @@ class Calls(Steps):
             self._tape.let_go()
 
     def _rewind(self, to: int) -> None:
-        """Read again from an offset on."""
+        """Go back to an offset, and read again from there."""
         self._tape.rewind(to, keep=bool(self._ledger.holds))
         self._ledger.back_to(to)
 
     def _abort_header(self) -> None:
-        """Give an opening without a name back as text."""
+        """Give back as text an opening without a name."""
         hold = self.discard()
         if hold.thinking or hold.paused:
             self.back_to_thought(hold)
@@ -378,7 +379,7 @@ class Calls(Steps):
         self.let_go()
 
     def back_to_thought(self, hold: Hold) -> None:
-        """What began as a call in a thought was not one: it is read again, and no call begins in it."""
+        """What began as a call in reasoning was not one: read it again, without calls."""
         self._drop_call()
         self._openings.no_calls(min(self._tape.here, hold.start + CAP))
         self._rewind(hold.start)
@@ -394,13 +395,13 @@ class Calls(Steps):
         self.let_go()
 
     def release_holds(self) -> None:
-        """What was held too long, or is certain not to be a call, is held no more."""
+        """Release what was held too long, or cannot be a call any more."""
         self._overflow()
         if self.call is not None and self.call.status == "invalid" and self._ledger.held_for(Why.THOUGHT_CALL):
             self.back_to_thought(self.discard())
 
     def _overflow(self) -> None:
-        """Holds that have grown beyond their cap are released."""
+        """Release holds that have grown beyond the cap."""
         ledger = self._ledger
         while ledger.too_much():
             if ledger.held_for(Why.HEADER):
@@ -415,7 +416,7 @@ class Calls(Steps):
                 ledger.notice("hold_overflow", "a call" if call else "reasoning")
 
     def cut_header(self) -> None:
-        """The output ended in a call before its name: what is there of it contains nothing."""
+        """The output ended in a call before its name was complete: drop the opening, which contains nothing."""
         tape, ledger = self._tape, self._ledger
         hold, call = ledger.holds[-1], self.call
         marked = call is not None and (call.form.marked or call.block.marked)
@@ -447,7 +448,7 @@ class Calls(Steps):
             self._end_call("incomplete", tape.end)
 
     def _reading_value(self) -> bool:
-        """Whether what is read of the call is its arguments', not framing."""
+        """Whether the text being read belongs to the call's arguments, not to its framing."""
         if self.broken is not None:
             return False
         reader = self.reader
@@ -459,7 +460,7 @@ class Calls(Steps):
         return inner is not None and not inner.shut
 
     def release_space(self) -> None:
-        """Framing inside a call is not kept waiting without end."""
+        """Release framing inside a call, which must not wait without limit."""
         call = self.call
         if call is None or not call.started or call.sink is not Sink.CALL:
             return
@@ -468,7 +469,7 @@ class Calls(Steps):
             self._ledger.markup(here)
 
     def ends_with_thought(self) -> bool:
-        """Whether the closing of the thought would end the call that is read: it does outside of strings."""
+        """Whether the closing of reasoning would end the open call: it does so outside of strings."""
         if self._at.state is State.MARKUP:
             return True
         return self._at.state is State.RECOVER and self.broken is not None and not self.broken.within

@@ -1,4 +1,4 @@
-"""Fast paths: pieces of text that can only be more of the same, without a look at the machine."""
+"""Fast paths: pieces of text that can only be more of the same, read without the machine."""
 
 from __future__ import annotations
 
@@ -14,34 +14,35 @@ from .machine import Machine
 from .readers.literal import DONE, STRING, LiteralReader
 from .readers.markup import MarkupReader
 from .readers.pieces import Pieces, guarded_pieces, json_pieces, python_pieces, quoted_pieces, value_pieces
-from .readers.recall import Spot, memory
+from .readers.recall import Spot, Step, memory
 from .states import State
 from .white import held_suffix
 
 _WAITING: Final = 256
-"""How many characters may wait without a look by the machine."""
+"""How many characters may wait before the machine must look at them."""
 
 Take = Callable[["FastPaths", str, int], "list[Event] | None"]
-"""The events of a piece of text that comes at an offset; ``None`` where the machine must look at it."""
+"""Returns the events of a piece of text at an offset, or ``None`` if the machine must look at it."""
 
-Stretch = tuple[Pieces, str | None, str | None, int, Callable[[str], None], Callable[[str], None] | None]
-"""How pieces of a string are said that are plain or known: those that are known, the two characters that no plain one
-holds besides what JSON escapes, the index of their call, where their JSON goes, and where they go themselves if they
-are not JSON."""
+Stretch = tuple[Pieces, str | None, str | None, int, list[str], list[str] | None]
+"""How to emit pieces of a string that are plain or known: the known pieces; the two characters, besides those that
+JSON escapes, that no plain piece contains; the index of the call; the list that their JSON goes to; and the list that
+the pieces themselves go to if they are not JSON."""
 
 AGAIN: Final[list[Event]] = []
-"""The text is taken, but the machine must go on with it."""
+"""The text was taken, but the machine must go on from there."""
 
 
 class FastPaths:
-    """Reads on in the machine's place, while it is in a string, in reasoning or in content.
+    """Reads in the machine's place, in a string, in reasoning or in content.
 
-    What is read is said, or waits for the next piece. Before the machine goes on, `stop` must report what went here.
+    What it reads is emitted, or waits for the next piece. `stop` reports to the machine what was read, before that
+    goes on.
 
     Attributes:
-        take: how the next piece is read; ``None`` where only the machine can.
-        stretch: how it is said without being read, where it is plain or known; ``None`` where it must be read.
-        at: the offset up to which all was said, when a piece was read last.
+        take: reads the next piece; ``None`` if only the machine can.
+        stretch: how to emit a plain or known piece without reading it; ``None`` if each must be read.
+        at: the offset up to which everything was emitted, as of the last piece that was read.
     """
 
     __slots__ = (
@@ -68,18 +69,20 @@ class FastPaths:
     )
 
     _call: int
-    """The index of the call that is read."""
+    """The index of the open call."""
     _begun: int
-    """How many pieces were there before."""
+    """How many pieces there were before."""
     _find: re.Pattern[str]
-    """Finds what may end it."""
+    """Finds what may end the text."""
     _hold_back: str
     _hold_back2: str
-    """White space at the end that may belong to what ends it."""
+    """White space at its end that may belong to what ends it."""
     _known: Pieces
-    """The pieces of the string that is read."""
+    """The known pieces of the open string."""
     _then: Take | None
-    """How the piece is read in which that string ends."""
+    """Reads the piece in which that string ends."""
+    _literal: LiteralReader
+    """Reads everything but the inside of strings."""
 
     def __init__(self, machine: Machine, fold: Fold) -> None:
         self.take: Take | None = None
@@ -89,17 +92,16 @@ class FastPaths:
         self._fold = fold
         self._buf = ""  # what waits
         self._pieces: list[str] = []  # the arguments of the call
-        self._kept: list[str] = []  # what is read of it, where that may still be asked for
+        self._kept: list[str] = []  # what was read of it, if it may be needed again
         self._plain: Stretch | None = None  # the stretch, while nothing waits
         self._segment: OpenSegment | None = None  # the reasoning or content that goes on
-        self._literal: LiteralReader | None = None  # reads what is not a string's inside
-        self._spot: Spot | None = None  # where it is, if what it does is remembered
-        self._read = 0  # what of the text that waits it has read, and not said
+        self._spot: Spot | None = None  # where it is, if its steps are remembered
+        self._read = 0  # how much of the waiting text it has read, but not emitted
 
     # -- beginning and end --------------------------------------------------------------------------------------------
 
     def choose(self) -> None:
-        """Choose how the next piece can be read."""
+        """Choose how to read the next piece."""
         machine = self._machine
         ledger, tape = machine.ledger, machine.tape
         at = tape.here
@@ -122,18 +124,18 @@ class FastPaths:
             self._go(take)
 
     def _go(self, take: Take) -> None:
-        """The next piece is read so."""
+        """Read the next piece with ``take``."""
         self.take = take
         if take is FastPaths._string:
             known = self._known
-            keep = self._kept.append if self._spot is None else None
-            self._plain = known, known.stop, known.stop2, self._call, self._pieces.append, keep
+            kept = self._kept if self._spot is None else None
+            self._plain = known, known.stop, known.stop2, self._call, self._pieces, kept
             self.stretch = None if self._buf else self._plain
         else:
             self.stretch = None
 
     def _wait(self) -> Take | None:
-        """In arguments in markup: while nothing of them can be said, the machine need not look at what comes."""
+        """In arguments in markup: while nothing of them can be emitted, the machine need not look at what comes."""
         machine = self._machine
         call, reader = machine.calls.call, machine.calls.reader
         if call is None or call.sink is not Sink.CALL or call.thought or not isinstance(reader, MarkupReader):
@@ -166,9 +168,10 @@ class FastPaths:
             self._then = None
             return FastPaths._string
         arguments = machine.calls.arguments
-        literal = self._literal = None if arguments is None else arguments.flows()
+        literal = None if arguments is None else arguments.flows()
         if literal is None:
             return None
+        self._literal = literal
         guard = None if literal.python else machine.openings.string_ends()
         if guard is not None:
             self._find = guard.find
@@ -183,12 +186,12 @@ class FastPaths:
         return self._in_string(literal)
 
     def _in_guarded(self, literal: LiteralReader) -> Take:
-        """How JSON is read in whose strings a marker ends the call."""
+        """Choose how to read JSON in whose strings a marker ends the call."""
         plain = literal.simple() and literal.verbatim()
         return FastPaths._string if plain else FastPaths._guarded_structure
 
     def _in_string(self, literal: LiteralReader) -> Take:
-        """How a literal is read that no marker ends."""
+        """Choose how to read a literal that no marker ends."""
         if not literal.simple():
             return FastPaths._structure
         scan = literal.quote_scan
@@ -219,7 +222,7 @@ class FastPaths:
         return FastPaths._prose
 
     def stop(self, at: int) -> None:
-        """The machine goes on, after what was said up to an offset."""
+        """Hand over to the machine, with everything up to an offset emitted."""
         machine = self._machine
         waits = self.take is FastPaths._waits
         self.take = self.stretch = None
@@ -228,7 +231,6 @@ class FastPaths:
             return
         said = ""
         if self._spot is not None:
-            assert self._literal is not None
             self._literal.stand(self._spot)
             self.joins()
             self._spot = None
@@ -240,12 +242,12 @@ class FastPaths:
         machine.ledger.said(at, content=said)
 
     def read(self, at: int) -> tuple[int, int]:
-        """How many characters are said, where all up to an offset is read, and how many wait."""
+        """How many characters are emitted and how many wait, if everything up to an offset was read."""
         said = self._machine.ledger.at if self.take is FastPaths._waits else at
         return said, at + len(self._buf) - said
 
     def joins(self) -> None:
-        """The pieces of the arguments will be joined to one, or the machine goes on: what was read is kept."""
+        """Keep what was read: the pieces of the arguments are about to be joined, or the machine goes on."""
         if self._spot is not None:
             self._kept += self._pieces[self._begun :]
             self._begun = 1
@@ -253,15 +255,15 @@ class FastPaths:
     # -- paths --------------------------------------------------------------------------------------------------------
 
     def _string(self, text: str, at: int) -> list[Event] | None:
-        """In a string: a piece that is neither plain nor known, or comes after what waits."""
-        if not text:
-            return []
+        """In a string: a piece that is neither plain nor known, or that follows waiting text."""
         known = self._known
-        whole = self._buf + text
-        fragment = known[whole] if self._buf else ""
-        rest = ""
+        whole = text
+        fragment = rest = ""
+        if self._buf:
+            whole = self._buf + text
+            fragment = known[whole]
         if not fragment:
-            part = known.parts.get(whole) or known.split(whole)
+            part = known.part(whole)
             if part is None:
                 return self._string_over(text, at)
             fragment, rest = part
@@ -280,7 +282,7 @@ class FastPaths:
         return [ToolCallDelta(self._call, fragment, at, end)]
 
     def _string_over(self, text: str, at: int) -> list[Event] | None:
-        """A piece in which the string ends, or breaks."""
+        """A piece in which the string ends or breaks."""
         then = self._then
         if then is None:
             return None
@@ -288,31 +290,18 @@ class FastPaths:
         return then(self, text, at)
 
     def _json(self, text: str, at: int) -> list[Event] | None:
-        """In strict JSON, outside of the strings of values."""
-        spot, literal = self._spot, self._literal
+        """In strict JSON, outside of string values."""
+        spot = self._spot
         assert spot is not None
-        assert literal is not None
-        whole = self._buf + text if self._buf else text
-        step = spot.get(whole)
-        if step is not None and (step[3] is None or literal.follow(step[3])):
-            spot, fragment, rest, _ = step
-        elif text:
-            literal.stand(spot)
-            spot = literal.spot()  # as it is remembered now
-            end = literal.read(whole, 0)
-            if literal.mode >= DONE or literal.notes:
-                self.joins()
-                self._spot = None
-                self._buf = whole
-                self._read = end
+        if self._buf:
+            text = self._buf + text
+        step = spot.get(text)
+        if step is None or (step[3] is not None and not self._literal.follow(step[3])):
+            step = self._learn(spot, text)
+            if step is None:
                 return AGAIN
-            fragment, rest = literal.take(), whole[end:]
-            before, spot = spot, literal.spot()
-            memory.note(before, whole, end, spot)
-        else:
-            return []
+        spot, fragment, self._buf, _ = step
         self._spot = spot
-        self._buf = rest
         if spot.quoted:
             self._go(FastPaths._string)
         if not fragment:
@@ -321,14 +310,27 @@ class FastPaths:
         self._pieces.append(fragment)
         return [ToolCallDelta(self._call, fragment, at, end)]
 
-    def _structure(self, text: str, at: int) -> list[Event] | None:
-        """In a literal, outside of strings or in and out of them."""
-        if not text:
-            return []
+    def _learn(self, spot: Spot, text: str) -> Step | None:
+        """Read a piece of JSON that is not remembered; ``None`` if the machine must go on."""
         literal = self._literal
-        assert literal is not None
+        literal.stand(spot)
+        spot = literal.spot()  # as it is remembered by now
+        end = literal.read(text, 0)
+        if literal.mode >= DONE or literal.notes:
+            self.joins()
+            self._spot = None
+            self._buf = text
+            self._read = end
+            return None
+        to = literal.spot()
+        memory.note(spot, text, end, to)
+        return to, literal.take(), text[end:], None
+
+    def _structure(self, text: str, at: int) -> list[Event] | None:
+        """In a literal: a piece outside of strings, or in and out of them."""
+        literal = self._literal
         whole = self._buf + text if self._buf else text
-        if self._read and len(whole) > MAX_SPACE:  # the machine does not let so much go unsaid
+        if self._read and len(whole) > MAX_SPACE:  # the machine never holds so much
             return None
         read = literal.read(whole, self._read)
         if literal.mode < DONE and not literal.notes:
@@ -345,18 +347,17 @@ class FastPaths:
             if literal.mode == STRING and self.take is FastPaths._structure:
                 self._go(self._in_string(literal))
             return [ToolCallDelta(self._call, fragment, at, end)]
-        # Read, and not said: the machine says it, and what follows from it.
+        # Read, but not emitted: the machine emits it, with all that follows from it.
         self._buf = whole
         self._read = read
         return AGAIN
 
     def _guarded_structure(self, text: str, at: int) -> list[Event] | None:
-        """The same where a marker would end a string."""
+        """As `_structure`, where a marker would end a string."""
         if self._find.search(self._buf + text):
             return None
         events = self._structure(text, at)
         literal = self._literal
-        assert literal is not None
         if events is not AGAIN and not self._read:
             self._go(self._in_guarded(literal))
         return events
@@ -364,7 +365,7 @@ class FastPaths:
     def _waits(self, text: str, at: int) -> list[Event] | None:
         """In arguments in markup: nothing is decided yet."""
         whole = self._buf + text
-        if len(whole) > _WAITING or not text:
+        if len(whole) > _WAITING:
             return None
         if not self._find.fullmatch(whole):
             reader = self._machine.calls.reader
@@ -377,19 +378,22 @@ class FastPaths:
 
     def _prose(self, text: str, at: int) -> list[Event] | None:
         """In running text."""
-        whole = self._buf + text
-        if not text or self._find.search(whole):
+        if self._buf:
+            text = self._buf + text
+        if self._find.search(text):
             return None
-        end = len(whole)
-        if whole[-1] in self._hold_back:
-            end -= max(held_suffix(whole, 0, end, self._hold_back), held_suffix(whole, 0, end, self._hold_back2))
-        self._buf = whole[end:]
-        if not end:
-            return []
-        piece = whole[:end]
-        self.at = stop = at + end
+        if text[-1] in self._hold_back:
+            end = len(text)
+            end -= max(held_suffix(text, 0, end, self._hold_back), held_suffix(text, 0, end, self._hold_back2))
+            self._buf = text[end:]
+            text = text[:end]
+            if not text:
+                return []
+        else:
+            self._buf = ""
+        self.at = end = at + len(text)
         segment = self._segment
         assert segment is not None
-        segment.grow(piece, stop)
+        segment.grow(text, end)
         event = ContentDelta if segment.kind == "content" else ReasoningDelta
-        return [event(piece, at, stop)]
+        return [event(text, at, end)]

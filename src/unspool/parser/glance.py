@@ -1,8 +1,8 @@
-"""Answers that are plain: read at a glance, into a message, without an event.
+"""Plain whole answers, read straight into a message, without events.
 
-Plain is what most models write most of the time: reasoning that opens and closes, text, and complete calls, one after
-the other. Nothing in between needs a careful look. `glance` says of such an answer what the machine
-would say; of any other it says nothing, and the machine reads it.
+A plain answer is what most models write most of the time: reasoning that opens and closes, text, and complete calls,
+one after the other. `glance` returns the message that the machine would make of such an answer. For any other it
+returns ``None``, and the machine reads it.
 """
 
 from collections.abc import Iterable
@@ -21,19 +21,19 @@ from .whole import Whole, whole_call
 
 
 class _NotPlain(Exception):
-    """Something in the answer needs the machine."""
+    """The answer needs the machine."""
 
 
 def glance(text: str, plan: Plan, tools: Toolset, stage: Stage, reason: str, ids: MakeId | None) -> Message | None:
-    """The message of a whole output, if that is plain.
+    """Return the message of a whole output if the output is plain, else ``None``.
 
     Args:
         text: the output.
-        plan: of its dialect.
+        plan: its dialect's.
         tools: what may be called.
         stage: how the output begins.
-        reason: why it ended, as the engine has it.
-        ids: makes ids of calls that carry none.
+        reason: the engine's finish reason.
+        ids: makes the ids of calls that carry none.
     """
     policy = plan.policy
     usual = policy.text_before_tools == policy.text_between_tools == "keep" and policy.unclosed_reasoning != "content"
@@ -63,13 +63,13 @@ class _Glance:
         self._ended = ended
         self._segments: list[Segment] = []
         self._calls: list[tuple[Whole, dict[str, str]]] = []  # with the fields of their openings
-        self._at = 0  # up to here it is read
-        self._margin = plan.content_lead  # white space that the last part takes from the text after it
+        self._at = 0  # the output is read up to here
+        self._margin = plan.content_lead  # white space that the last part removes from the text after it
         self._seen = False  # a part has begun
         self._within: Block | None = None  # the last block of calls
 
     def read(self) -> None:
-        """Read part after part."""
+        """Read the parts, one after the other."""
         text = self._text
         n = len(text)
         while True:
@@ -112,7 +112,7 @@ class _Glance:
     # -- markers ------------------------------------------------------------------------------------------------------
 
     def _standing(self, markers: Iterable[Marker], i: int) -> tuple[Marker | None, int, dict[str, str]]:
-        """The first marker that is at ``i``, where it ends, and its fields."""
+        """The first marker that matches at ``i``, its end, and its fields."""
         text = self._text
         for o in markers:
             fields: dict[str, str] = {}
@@ -124,7 +124,7 @@ class _Glance:
         return None, NO, {}
 
     def _nothing_else(self, i: int) -> None:
-        """Make sure that nothing is at ``i`` that would be dropped."""
+        """Make sure that nothing at ``i`` would be dropped."""
         text, plan = self._text, self._plan
         self._none_stands([s.pattern for s in plan.reading.strays.at(text, i)], i)
         if not self._seen:
@@ -138,7 +138,7 @@ class _Glance:
     # -- parts --------------------------------------------------------------------------------------------------------
 
     def reasoning(self, i: int, lead: str) -> None:
-        """Reasoning that opens in front of ``i``, up to its closing."""
+        """Read reasoning, whose opening ends at ``i``, up to its closing."""
         text, plan = self._text, self._plan
         j = skip_space(text, i)
         self._none_stands([o.pattern for o in plan.plain.edge.at(text, j) if o.kind == REASONING], j)
@@ -151,7 +151,7 @@ class _Glance:
         self._leave(end, plan.reasoning.trail)
 
     def _found(self, region: Region, i: int) -> tuple[int, Marker | None, int, dict[str, str]]:
-        """The first marker in a text from ``i`` on: where it is, and as in `_standing`."""
+        """The first marker in a text from ``i`` on: its place, and the rest as in `_standing`."""
         m = region.scan.find.search(self._text, i)
         if m is None:
             return len(self._text), None, NO, {}
@@ -164,7 +164,7 @@ class _Glance:
         return p, o, end, fields
 
     def _content(self, i: int) -> None:
-        """Text, of which ``text[i]`` is the first character that is not white space."""
+        """Read content, whose first character other than white space is ``text[i]``."""
         text, plan = self._text, self._plan
         begin = self._at + common_prefix(text, self._margin, self._at)
         region = plan.reading.text
@@ -183,7 +183,7 @@ class _Glance:
             raise _NotPlain
 
     def _over(self, o: Marker, end: int) -> None:
-        """The end of the turn is up to ``end``, and nothing is after it."""
+        """The turn ends at ``end``; make sure that nothing follows."""
         n = len(self._text)
         if o.kind != END or skip_space(self._text, end) < n or n - end > MAX_SPACE:
             raise _NotPlain
@@ -207,7 +207,7 @@ class _Glance:
         return o.block or self._within or self._plan.calls.blocks[0]
 
     def _block(self, o: Marker | None, i: int, end: int, fields: dict[str, str]) -> None:
-        """Calls, the first of which opens at ``text[i:end]``, and what closes their block."""
+        """Read calls, the first of which opens at ``text[i:end]``, and the closing of their block."""
         text, plan = self._text, self._plan
         while True:
             if o is None:
@@ -241,7 +241,7 @@ class _Glance:
             i = j
 
     def _closes(self, within: Block, i: int) -> int:
-        """Where the closing of a block that is at ``i`` ends."""
+        """The end of the block's closing at ``i``."""
         for block in (within, *self._plan.calls.block_suffixes) if within.suffix else self._plan.calls.block_suffixes:
             r = block.suffix.match(self._text, i, {})
             if r == MORE:
@@ -251,7 +251,7 @@ class _Glance:
         return NO
 
     def _call(self, o: Marker, block: Block, i: int, end: int, fields: dict[str, str]) -> int:
-        """A call that opens at ``text[i:end]``; returns where it ends."""
+        """Read a call that opens at ``text[i:end]``, and return its end."""
         names = self._tools.names
         assert isinstance(o, Opening)
         assert o.form is not None

@@ -1,4 +1,4 @@
-"""The ids of calls: the model's own, else made."""
+"""The ids of calls: the model's own, or generated ones."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -7,27 +7,27 @@ from typing import Final
 import msgspec
 
 MakeId = Callable[[int, str], str]
-"""``(index, name) -> str``: makes the id of a call that carries none."""
+"""``(index, name) -> str``: makes the id of a call without one."""
 
 _ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _LETTERS: Final = bytes(ord(_ALPHABET[i % len(_ALPHABET)]) for i in range(256))
 
 
 class Ids(msgspec.Struct, eq=False):
-    """Gives the calls of one output their ids, no id twice.
+    """Gives the calls of one output their ids, each of them once.
 
     Args:
-        template: of the dialect's ids; each ``?`` is a random letter or digit.
-        make: makes them instead.
+        template: the dialect's template for ids; each ``?`` is a random letter or digit.
+        make: makes ids instead of the template.
     """
 
     _template: str
     _make: MakeId | None
     _given: dict[str, int] = {}
-    """The ids that are given, and the index of the call that has each."""
+    """The ids given so far, with the index of the call that has each."""
 
     def of(self, index: int, name: str, fields: Mapping[str, str]) -> str:
-        """The id of a call: its own, by its template's fields, or one made for it."""
+        """The id of a call: its own, from its template's fields, or a generated one."""
         if fields.get("id"):
             return fields["id"]
         template = self._template
@@ -39,7 +39,7 @@ class Ids(msgspec.Struct, eq=False):
         return self._new(index, name) if self._make is None else self._make(index, name)
 
     def give(self, call_id: str, index: int, name: str) -> str:
-        """An id for a call, which no call before it has: this one if that is free."""
+        """An id that no earlier call has: this one if it is free."""
         given = self._given
         if given.get(call_id, index) < index:
             number = index
@@ -53,7 +53,7 @@ class Ids(msgspec.Struct, eq=False):
         return call_id
 
     def _new(self, index: int, name: str, instead: str = "") -> str:
-        """An id in the dialect's form; random, or always the same ``instead`` of the same one."""
+        """An id in the dialect's form: random, or determined by the id that it replaces (``instead``)."""
         template = fill_id(self._template, name, str(index))
         if "?" not in template:
             return template
@@ -69,7 +69,7 @@ class Ids(msgspec.Struct, eq=False):
 
 
 def fill_id(template: str, name: str, index: str) -> str:
-    """An id by a dialect's template; ``?`` stays for `fill_letters`."""
+    """Fill in the template of an id; `fill_letters` replaces its ``?``."""
     if "{" not in template:
         return template
     number = str(int(index) + 1) if "{number}" in template else ""
@@ -77,7 +77,7 @@ def fill_id(template: str, name: str, index: str) -> str:
 
 
 def fill_letters(template: str, letters: str) -> str:
-    """A template with letters, one after the other, in place of its ``?``; of those there are no more than letters."""
+    """Replace each ``?`` of a template with the next letter; there are at least as many letters."""
     head = template.rstrip("?")
     if "?" not in head:  # all at the end, as nearly everywhere
         return head + letters[: len(template) - len(head)]

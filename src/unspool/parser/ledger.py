@@ -32,11 +32,11 @@ class Why(enum.Enum):
     """Why events are held back."""
 
     HEADER = "header"
-    """The name of a call is not known."""
+    """The name of a call is not known yet."""
     BAD_CALL = "bad call"
-    """The arguments of a call may be wrong, and a policy asks what becomes of it then."""
+    """The arguments of a call may turn out wrong, and a policy decides what then becomes of the call."""
     THOUGHT_CALL = "thought call"
-    """A call in a thought is not a call if its arguments are wrong."""
+    """A call in reasoning is not a call if its arguments are wrong."""
     OPEN_REASONING = "open reasoning"
     """Reasoning that is never closed is content."""
     OPENED_REASONING = "opened reasoning"
@@ -47,12 +47,12 @@ _THOUGHTS: Final = (Why.OPEN_REASONING, Why.OPENED_REASONING)
 
 
 class Hold:
-    """Events that wait, and what holds again if they are discarded.
+    """Events that wait, and the state of the ledger to restore if they are discarded.
 
     Attributes:
-        start: where the span of the events begins.
-        thinking, paused, index: of the ledger.
-        place: what the machine goes back to.
+        start: the offset at which the span of the events begins.
+        thinking, paused, index: the ledger's.
+        place: where the machine returns.
     """
 
     __slots__ = ("events", "index", "paused", "place", "start", "thinking", "why")
@@ -67,38 +67,38 @@ class Hold:
         self.events = ledger.events
 
     def take(self) -> list[Event]:
-        """The events that came before it, which go out."""
+        """Take the earlier events, which go out."""
         due, self.events = self.events, []
         return due
 
     def go_on(self, why: Why) -> None:
-        """Change the reason of the hold."""
+        """Go on for another reason."""
         self.why = why
 
     def restart(self) -> None:
-        """A prompt has opened it: nothing was said before it."""
+        """Start over: the prompt opened it, so nothing was emitted before it."""
         self.events = []
         self.index = 0
         self.thinking = self.thinking and self.why is not Why.BAD_CALL  # what the prompt's call ended stays ended
 
 
 class Ledger(msgspec.Struct, eq=False):
-    """The events that have gone out, those that go out now, and those that may still change.
+    """Collects events: those that go out now, and those that may still change.
 
     Events tile the output: each begins at ``at``, where the one before it ended. While something is held, events gather
     after it; `commit` sends them after what came before, `discard` forgets them.
 
     Attributes:
-        events: those that are due, or belong to the innermost hold.
-        at: the offset up to which the output has been said.
-        holds: the outermost first.
-        thinking: text is reasoning.
+        events: those that go out next, or belong to the innermost hold.
+        at: the offset up to which the output is covered by events.
+        holds: the open holds, the outermost first.
+        thinking: text is reasoning now.
         paused: a call has interrupted reasoning, which goes on if text follows.
-        index: of the next call.
+        index: the next call's.
         calls: how many calls have ended.
-        prose: text was since the beginning or the last call.
-        spoken: text, of reasoning or content, has been said.
-        quoting: code in the content.
+        prose: text came since the beginning, or since the last call.
+        spoken: text of reasoning or content was emitted.
+        quoting: follows code in the content.
     """
 
     _tape: Tape
@@ -115,10 +115,10 @@ class Ledger(msgspec.Struct, eq=False):
     spoken: bool = False
     quoting: Quoting = msgspec.field(default_factory=Quoting)
 
-    # -- saying -------------------------------------------------------------------------------------------------------
+    # -- emitting -----------------------------------------------------------------------------------------------------
 
     def text(self, end: int) -> None:
-        """Text up to an offset, as reasoning or content."""
+        """Emit the text up to an offset, as reasoning or content."""
         foreign = self._foreign
         while foreign and foreign[0][0] < end:
             first, last = foreign.pop(0)
@@ -131,7 +131,7 @@ class Ledger(msgspec.Struct, eq=False):
         self.at = end
         if not self.thinking:
             self.quoting.put(text, start)
-        if start < 0:  # the prompt's part of it has been said
+        if start < 0:  # the prompt's part of it is already covered
             text = text[-start:]
             start = 0
             if end <= 0:
@@ -145,7 +145,7 @@ class Ledger(msgspec.Struct, eq=False):
                 self.prose = self.spoken = True
 
     def markup(self, end: int) -> None:
-        """Framing up to an offset."""
+        """Emit framing up to an offset."""
         start = self.at
         if end <= start:
             return
@@ -159,11 +159,11 @@ class Ledger(msgspec.Struct, eq=False):
         self.events.append(Markup(text, start, end))
 
     def notice(self, kind: str, detail: str = "") -> None:
-        """Something is not as the format has it."""
+        """Emit a notice: the output deviates from the format."""
         self.events.append(_notice(kind, detail, self.at))
 
     def notice_before(self, kind: str, detail: str = "") -> None:
-        """A notice that comes before what is held."""
+        """Emit a notice before everything that is held."""
         hold = self.holds[-1]
         hold.events.append(_notice(kind, detail, hold.start))
 
@@ -186,28 +186,28 @@ class Ledger(msgspec.Struct, eq=False):
         self.thinking = False
 
     def forget_pause(self) -> None:
-        """The reasoning that a call interrupted does not go on."""
+        """The reasoning that a call interrupted will not go on."""
         self.paused = False
 
     def start_call(self, call_id: str, name: str, end: int, known: bool | None) -> None:
-        """The next call; its header ends at an offset."""
+        """The next call starts; its header ends at an offset."""
         start, stop = self._span(end)
         self.events.append(ToolCallStart(self.index, call_id, name, start, stop, known))
         self.index += 1
 
     def arguments(self, index: int, fragment: str, end: int) -> None:
-        """A piece of a call's arguments."""
+        """Emit a piece of a call's arguments."""
         start, self.at = self.at, end if end > self.at else self.at
         self.events.append(ToolCallDelta(index, fragment, start if start > 0 else 0, self.at if self.at > 0 else 0))
 
     def end_call(self, index: int, status: Status, begun: int, end: int) -> None:
-        """A call, which began at an offset, ends at another."""
+        """A call that began at one offset ends at another."""
         start, stop = self._span(end)
         raw = "" if status == "ok" else self._tape.source(max(begun, 0), stop)
         self.events.append(ToolCallEnd(index, status, start, stop, raw))
 
     def count_call(self) -> None:
-        """A call has ended for good; what follows is a new beginning for text."""
+        """A call has certainly ended; prose is counted from here again."""
         self.calls += 1
         self.prose = False
         self.quoting.restart()
@@ -218,21 +218,21 @@ class Ledger(msgspec.Struct, eq=False):
         self.events.append(Finish(reason, at, at))
 
     def foreign(self, start: int, end: int) -> None:
-        """A special token that no template names is there."""
+        """Record a special token that no template names."""
         self._foreign.append((start, end))
 
     def foreign_at(self, offset: int) -> int:
-        """Where a special token that no template names, and begins at an offset, ends; else -1. It is taken."""
+        """Take the special token without a template that begins at an offset: its end, or -1 if there is none."""
         return self._foreign.pop(0)[1] if self._foreign and self._foreign[0][0] == offset else -1
 
     def said(self, at: int, *, content: str = "") -> None:
-        """A fast path has said the output up to an offset, ``content`` among it."""
+        """A fast path has emitted the output up to an offset, ``content`` included."""
         if content:
             self.quoting.put(content, at - len(content))
         self.at = at
 
     def back_to(self, at: int) -> None:
-        """Read again what follows an offset."""
+        """Go back to an offset: what follows is read again."""
         self.at = at
 
     def _span(self, end: int) -> tuple[int, int]:
@@ -246,7 +246,7 @@ class Ledger(msgspec.Struct, eq=False):
     # -- holding ------------------------------------------------------------------------------------------------------
 
     def hold(self, why: Why, place: Any) -> None:
-        """Hold what comes now until `commit` or `discard`."""
+        """Hold what comes from now on, until `commit` or `discard`."""
         self._tape.keep()
         self.holds.append(Hold(why, self, place))
         self.events = []
@@ -257,7 +257,7 @@ class Ledger(msgspec.Struct, eq=False):
         return bool(holds) and holds[-1].why in why
 
     def hold_on(self, why: Why) -> None:
-        """The innermost hold goes on for another reason."""
+        """Continue the innermost hold for another reason."""
         self.holds[-1].go_on(why)
 
     def commit(self) -> None:
@@ -267,14 +267,14 @@ class Ledger(msgspec.Struct, eq=False):
         self.events = hold.events
 
     def commit_thought(self) -> bool:
-        """Settle reasoning that may be content, if there is such."""
+        """Commit a hold on reasoning that might have been content, if there is one."""
         if not self.held_for(*_THOUGHTS):
             return False
         self.commit()
         return True
 
     def discard(self) -> Hold:
-        """Forget the events of the innermost hold; what it spans has not been said."""
+        """Drop the innermost hold and its events: what it spans is not covered any more."""
         hold = self.holds.pop()
         self.events = hold.events
         self.at = hold.start
@@ -288,7 +288,7 @@ class Ledger(msgspec.Struct, eq=False):
         return bool(self.holds) and self._tape.here - self.holds[0].start > CAP
 
     def take(self) -> list[Event]:
-        """The events that are due."""
+        """Take the events that go out."""
         holds = self.holds
         if holds:
             return holds[0].take()
@@ -296,7 +296,7 @@ class Ledger(msgspec.Struct, eq=False):
         return due
 
     def as_content(self) -> None:
-        """What the innermost hold keeps is reasoning that nobody closed: it becomes content."""
+        """Turn the reasoning in the innermost hold into content: it was never closed."""
         hold = self.holds.pop()
         content = [self._content(event) for event in self.events]
         self.events = [*hold.events, *(event for event in content if event is not None)]
@@ -318,9 +318,9 @@ class Ledger(msgspec.Struct, eq=False):
         self.at = at
 
     def replayed(self, call: int) -> str:
-        """The prompt is read: forget what was said of it. Gives the arguments of a call, by its number."""
+        """The prompt was read: forget its events, and return the arguments of the call with this index."""
         if self.held_for(Why.THOUGHT_CALL):
-            self.commit()  # who wrote the prompt meant a call
+            self.commit()  # a call in the prompt is meant as one
         said: Iterable[Event] = [*(e for hold in self.holds for e in hold.events), *self.events]
         for hold in self.holds:
             hold.restart()
@@ -331,14 +331,14 @@ class Ledger(msgspec.Struct, eq=False):
         return "".join(e.arguments for e in said if isinstance(e, ToolCallDelta) and e.index == call)
 
     def reopen_call(self, call_id: str, name: str, known: bool | None, begun: str) -> None:
-        """The call that the prompt opened starts anew, with the prompt's part of its arguments."""
+        """Start the call that the prompt opened, with the prompt's part of its arguments."""
         self.events.append(ToolCallStart(0, call_id, name, 0, 0, known))
         if begun:
             self.events.append(ToolCallDelta(0, begun, 0, 0))
         self.index = 1
 
     def reopen_reasoning(self) -> None:
-        """The reasoning that the prompt opened starts anew."""
+        """Start the reasoning that the prompt opened."""
         outer = self.holds[0].events if self.holds and self.holds[0].why is Why.HEADER else self.events
         outer.append(ReasoningStart(0, 0))
 

@@ -1,4 +1,4 @@
-"""Markers at a place: whether they are there, whether they count, and what may follow them."""
+"""Looks for markers at a place: whether one is there, whether it counts, and what may follow it."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -18,16 +18,16 @@ ALWAYS: Final = -(1 << 62)
 
 
 class Lookout(msgspec.Struct, eq=False):
-    """Looks at the text that waits and reads none of it.
+    """Looks at the waiting text without reading it.
 
-    A question about a place is answered with the place where a match ends, with `NO`, or with `MORE` where more text
-    must decide (``min`` joins the two).
+    A question about a place is answered with the end of the match, with `NO`, or with `MORE` if more text must decide
+    (``min`` combines `NO` and `MORE`).
 
     Attributes:
-        outline: what counts: while calls are read, or while they are text.
-        replay: a prompt is looked at.
-        thoughts_from: what would open reasoning in content before this offset is text.
-        counted: tokens are counted, which only the machine does.
+        outline: the markers that count: those with calls, or those without once calls are text.
+        replay: the text is a prompt's.
+        thoughts_from: before this offset, nothing opens reasoning in content.
+        counted: tokens are being counted, which only the machine can do.
     """
 
     plan: Plan
@@ -38,19 +38,19 @@ class Lookout(msgspec.Struct, eq=False):
     thoughts_from: int = ALWAYS
     counted: bool = False
     _marks: set[int] | None = None
-    """Offsets of special tokens that are markers, when ids are fed."""
+    """If ids are fed: the offsets of special tokens that are markers."""
     _added: Iterable[str] = ()
     """The tokenizer's added tokens."""
     _ignores: bool = False
-    """Whether text that only spells one of them is text."""
+    """Whether text that only spells one of them stays text."""
     _constrained: bool = False
-    """Whether it is so in reasoning alone."""
+    """Whether that applies in reasoning only."""
     _spared: dict[str, tuple[Pattern, int]] = {}
-    """Closings of openings that are text, by their literals, and how many: they are text too."""
+    """The closings that are text because their openings are, by their literals, with their number."""
     _spared_at: int = ALWAYS
     """The last marker that was spared."""
 
-    # -- what the machine says ----------------------------------------------------------------------------------------
+    # -- set by the machine -------------------------------------------------------------------------------------------
 
     def no_calls(self) -> None:
         """From here on, calls are text."""
@@ -61,11 +61,11 @@ class Lookout(msgspec.Struct, eq=False):
         self.thoughts_from = until
 
     def look_at_prompt(self, *, prompt: bool) -> None:
-        """Set whether a prompt is read."""
+        """Set whether the text is a prompt's."""
         self.replay = prompt
 
     def forget_spared(self) -> None:
-        """A part begins: closings of what was text before it close nothing."""
+        """A new part begins: closings of earlier openings that were text are spared no longer."""
         self._spared.clear()
 
     # -- tokens -------------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ class Lookout(msgspec.Struct, eq=False):
         return self._marks is not None
 
     def know_tokens(self, added: Iterable[str], *, counted: bool = False, constrained: bool = False) -> None:
-        """Special tokens are told from text; these are their literals. ``constrained``: in reasoning alone."""
+        """Distinguish special tokens, given by their literals, from text. ``constrained``: in reasoning only."""
         self.counted = counted
         self._constrained = constrained
         self._marks = set()
@@ -89,12 +89,12 @@ class Lookout(msgspec.Struct, eq=False):
         self._ignores = self.plan.policy.text_markers == "ignore"
 
     def mark(self, offset: int) -> None:
-        """A special token that is a marker, known by its id, is at an offset."""
+        """Record a special token, known by its id, that is a marker."""
         assert self._marks is not None
         self._marks.add(offset)
 
     def forget_marks(self) -> None:
-        """Forget the tokens in what was read."""
+        """Forget the tokens in text that was read."""
         if self._marks and len(self._marks) > 64:
             here = self._tape.here
             self._marks = {m for m in self._marks if m >= here}
@@ -104,11 +104,11 @@ class Lookout(msgspec.Struct, eq=False):
         return self._marks is not None and self._tape.base + i in self._marks
 
     def certain(self, i: int) -> bool:
-        """Whether it is one that counts in arguments whatever follows: in an output of ids alone, that is."""
+        """Whether it counts in arguments whatever follows it, as it does in an output of ids alone."""
         return self.counted and self.marked(i)
 
     def spelled(self, first: str, i: int, end: int) -> bool:
-        """Whether what is there, and begins with ``first``, only spells a special token, which does not count."""
+        """Whether the text there, which begins with ``first``, only spells a special token, and so does not count."""
         if not self._ignores or (self._constrained and not self._ledger.thinking):
             return False
         buf = self._tape.buf
@@ -131,17 +131,17 @@ class Lookout(msgspec.Struct, eq=False):
     # -- patterns -----------------------------------------------------------------------------------------------------
 
     def stands(self, pattern: Pattern, i: int, fields: dict[str, str] | None = None) -> int:
-        """Where a pattern that begins at ``i`` ends; a special token only spelled may not count. Fills ``fields``."""
+        """The end of a pattern at ``i``; a token that is only spelled may not count. Fills ``fields``."""
         r = pattern.match(self._tape.buf, i, {} if fields is None else fields)
         return NO if r != NO and self._ignores and self.spelled(pattern.first, i, max(r, i)) else r
 
     def progress(self, pattern: Pattern, i: int) -> int:
-        """How far the beginning of a pattern is at ``i``, as `stands` counts."""
+        """How much of a pattern's beginning matches at ``i``, by the rules of `stands`."""
         end = max(pattern.progress(self._tape.buf, i), i)
         return i if self._ignores and self.spelled(pattern.first, i, end) else end
 
     def first(self, patterns: Iterable[Pattern], i: int) -> int:
-        """Where the first of some patterns that begins at ``i`` ends."""
+        """The end of the first of some patterns that matches at ``i``."""
         found = NO
         for pattern in patterns:
             r = self.stands(pattern, i)
@@ -151,7 +151,7 @@ class Lookout(msgspec.Struct, eq=False):
         return found
 
     def soonest(self, patterns: Iterable[Pattern], i: int) -> int:
-        """As `first`, but `MORE` as soon as one of them may be there."""
+        """As `first`, but `MORE` as soon as one of them may match."""
         for pattern in patterns:
             r = self.stands(pattern, i)
             if r >= 0 or (r == MORE and not self._tape.final):
@@ -159,12 +159,12 @@ class Lookout(msgspec.Struct, eq=False):
         return NO
 
     def marker(self, marker: Marker, i: int) -> int:
-        """Where a marker that begins at ``i``, and counts, ends."""
+        """The end of a marker at ``i``, if it counts."""
         r = self.stands(marker.pattern, i)
         return self.end_counts(i, r) if r >= 0 and marker.kind == END else r
 
     def first_marker(self, markers: Iterable[Marker], i: int) -> int:
-        """Where the first of some markers that begins at ``i``, and counts, ends."""
+        """The end of the first of some markers at ``i`` that counts."""
         found = NO
         for marker in markers:
             r = self.marker(marker, i)
@@ -174,12 +174,12 @@ class Lookout(msgspec.Struct, eq=False):
         return found
 
     def end_here(self, i: int) -> int:
-        """Where an ``end`` or ``start`` that is at ``i`` ends."""
+        """The end of an ``end`` or ``start`` at ``i``."""
         r = self.first_marker(self.plan.ends, i)
         return NO if r == MORE and self._tape.final else r
 
     def end_counts(self, i: int, end: int) -> int:
-        """An ``end`` spelled as text counts only where nothing but white space follows it, or an end, or an opening."""
+        """Whether an ``end`` counts: as text, it does only before white space, an end, an opening, or nothing."""
         if self.replay or self.marked(i):
             return end
         tape = self._tape
@@ -201,14 +201,14 @@ class Lookout(msgspec.Struct, eq=False):
         return end if found == MORE and tape.final else found
 
     def closing(self, i: int) -> int:
-        """Where what is at ``i`` ends, if it closes a call, a block or the turn."""
+        """The end of what is at ``i``, if it closes a call, a block or the turn."""
         r = self.first(self.plan.calls.closings, i)
         if r >= 0:
             return r
         end = self.end_here(i)
         return end if end >= 0 else min(r, end)
 
-    # -- code, and what is text with its opening ----------------------------------------------------------------------
+    # -- code, and closings of openings that are text -----------------------------------------------------------------
 
     def quoted(self, i: int) -> bool:
         """Whether a marker at ``i`` is in a code span of the content."""
@@ -220,7 +220,7 @@ class Lookout(msgspec.Struct, eq=False):
         return ledger.quoting.quotes(self._tape.source(start, here), start)
 
     def spare(self, i: int, *closings: Pattern) -> None:
-        """The opening at ``i`` stays text: so will what closes it."""
+        """The opening at ``i`` stays text, so its closing will too."""
         here = self._tape.base + i
         if not closings or self._spared_at == here:  # it was looked at before
             return
@@ -244,17 +244,17 @@ class Lookout(msgspec.Struct, eq=False):
     # -- strays -------------------------------------------------------------------------------------------------------
 
     def stray_counts(self, i: int) -> bool:
-        """Whether a marker at ``i`` that contains nothing may be dropped."""
+        """Whether a marker at ``i`` that contains nothing counts as stray."""
         ledger = self._ledger
         return self.plan.policy.stray_markers == "drop" and not self.quoted(i) and not ledger.quoting.fenced
 
     def closed_behind(self, i: int) -> bool:
-        """Whether a closing is somewhere after an opening at ``i``: it was not the end that cut it."""
+        """Whether a closing follows somewhere after an opening at ``i``, so that the output's end did not cut it."""
         buf = self._tape.buf
         return any(buf.find(text(s.pattern), i) >= 0 for s in self.plan.reading.strays if not s.opens)
 
     def stray(self, i: int) -> tuple[int, bool]:
-        """Where a marker at ``i`` that opens or closes nothing, and is dropped, ends; and whether it opens."""
+        """The end of a stray marker at ``i``, which is dropped, and whether it is an opening."""
         for stray in self.outline.strays.at(self._tape.buf, i):
             r = self.stands(stray.pattern, i)
             if r == MORE and not self._tape.final:
@@ -271,7 +271,7 @@ class Lookout(msgspec.Struct, eq=False):
         return NO, False
 
     def _empty(self, stray: Stray, i: int) -> int:
-        """Where a stray opening, which ends at ``i``, ends with what makes it contain nothing."""
+        """The end of a stray opening, which itself ends at ``i``, with the closing or end that leaves it empty."""
         tape = self._tape
         j = skip_space(tape.buf, i)
         if j == len(tape.buf):
@@ -284,7 +284,7 @@ class Lookout(msgspec.Struct, eq=False):
         return j if end < 0 and again >= 0 else end
 
     def stray_closings(self, i: int) -> list[Pattern]:
-        """The closings of the openings at ``i`` that open nothing."""
+        """The closings of those openings at ``i`` that open nothing."""
         found: list[Pattern] = []
         for stray in self.plan.reading.strays.at(self._tape.buf, i):
             if stray.opens and self.stands(stray.pattern, i) >= 0:

@@ -1,4 +1,4 @@
-"""The machine: takes steps while it can, and does what is said to it from outside: a stage, a prompt, the end."""
+"""The machine: takes steps while it can, and handles what comes from outside: a stage, a prompt, the end."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -33,20 +33,20 @@ STEPS: Final[tuple[Callable[[Any], bool], ...]] = (
     Calls.recover,
     Calls.close,
 )
-"""The function that takes a step, by state: what `TABLE` says in words."""
+"""The function that takes a step, by state; `TABLE` describes them in words."""
 
 
 class Machine:
     """Reads one output: feed the tape, then `run`. The events are the ledger's.
 
     Attributes:
-        at: where the output is.
+        at: the state.
         tape: the text.
         ledger: the events.
-        look: what is here.
-        openings: where calls begin.
-        calls: the call that is read.
-        prose: reasoning and content.
+        look: looks for markers.
+        openings: recognizes calls.
+        calls: steps inside calls, and the open call.
+        prose: steps in reasoning and content.
     """
 
     __slots__ = (
@@ -77,11 +77,11 @@ class Machine:
         calls = self.calls = Calls(at, plan, tape, ledger, look, parts, openings, desk)
         prose = self.prose = Prose(at, plan, tape, ledger, look, parts, openings, calls)
         blocks = self._blocks = Blocks(at, plan, tape, ledger, look, parts, openings, calls)
-        # By state, whose steps `STEPS` lists.
+        # Indexed by state, in the order of `STEPS`.
         self._owners: tuple[Any, ...] = (
             prose, prose, prose, prose, prose, prose, prose, blocks, blocks, calls, calls, calls, calls, calls,
         )  # fmt: skip
-        self._closed_at = ALWAYS  # up to here no closing of a thought comes after the cursor
+        self._closed_at = ALWAYS  # no closing of reasoning lies between the cursor and here
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -109,7 +109,7 @@ class Machine:
         return STEPS[state](self._owners[state])
 
     def _thought_step(self) -> bool:
-        """A step of a call up to the closing of the thought it is in, or up to what may become that."""
+        """Take a step of a call in reasoning, up to the closing of the reasoning, or to what may become it."""
         tape, calls = self.tape, self.calls
         end, certain = self._thought_closes()
         if end == len(tape.buf) or (tape.final and not certain):
@@ -129,7 +129,7 @@ class Machine:
         return going or self.ledger.too_much()
 
     def _thought_closes(self) -> tuple[int, bool]:
-        """Where the closing of the thought is, or may begin; the text's end where neither is."""
+        """Where the closing of reasoning is or may begin; else the end of the text."""
         tape = self.tape
         buf = tape.buf
         scan = self._plan.reasoning.ends_in_text
@@ -149,7 +149,7 @@ class Machine:
     # -- from outside -------------------------------------------------------------------------------------------------
 
     def stage(self) -> Stage:
-        """Where the output is, for an engine."""
+        """The stage that the output has reached."""
         state = self.at.state
         held = self.ledger.held_for(Why.HEADER)
         if self.calls.call is not None or held or state in (State.BLOCK, State.BLOCK_TEXT):
@@ -163,7 +163,7 @@ class Machine:
         return Stage.REASONING if self.ledger.thinking else Stage.CONTENT
 
     def begin(self, stage: Stage) -> None:
-        """The output begins there."""
+        """Begin the output in this stage."""
         if stage is Stage.CONTENT:
             self._parts.starts()
         elif stage is Stage.REASONING and self._plan.reasoning.ends:
@@ -176,7 +176,7 @@ class Machine:
             self._parts.starts()
 
     def force(self, stage: Stage) -> None:
-        """An engine says where the output is: what was read so far ends there."""
+        """Go to a stage because an engine says so: what was open ends."""
         if stage is Stage.UNDECIDED or stage is self.stage():
             return
         tape, ledger = self.tape, self.ledger
@@ -200,7 +200,7 @@ class Machine:
             self.at.go(State.EDGE)
 
     def replay(self, tail: str) -> None:
-        """Read the end of a prompt: it says nothing, but where the output begins."""
+        """Read the end of a prompt: it emits nothing, but decides where the output begins."""
         ledger = self.ledger
         self.tape.replay(tail)
         ledger.replay(-len(tail))
@@ -217,7 +217,7 @@ class Machine:
                 ledger.reopen_reasoning()
 
     def end_string(self) -> None:
-        """A closing marker, known by its token, follows: it ends the call even inside a string."""
+        """A closing marker follows, known by its token's id: it ends the call even inside a string."""
         calls = self.calls
         call, inner = calls.call, calls.arguments
         if call is None or inner is None or self.at.state not in (State.ARGUMENTS, State.OBJECT):
@@ -230,7 +230,7 @@ class Machine:
         """The output is over; ``ended``: the model ended it."""
         tape, ledger = self.tape, self.ledger
         tape.finish(ended=ended)
-        for _ in range(2):  # what is cut may be read once more
+        for _ in range(2):  # after the first cut, what was given back is read
             self.run()
             self._cut()
         if ledger.thinking:
@@ -244,7 +244,7 @@ class Machine:
             ledger.notice("missing_close", within.suffix.first)
 
     def _cut(self) -> None:
-        """The output, or an engine's stage, is over: what is still open ends here."""
+        """End what is still open: the output, or a stage that an engine set, is over."""
         tape, ledger, calls = self.tape, self.ledger, self.calls
         while calls.call is not None or ledger.holds:
             if ledger.held_for(Why.HEADER):

@@ -1,4 +1,4 @@
-"""Where a call opens, and what ends the one before it."""
+"""Recognizes the openings of calls, and what may follow or end a call."""
 
 import json
 import re
@@ -22,11 +22,8 @@ ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input"))
 
 _JSON_KEY = Regex(r'\s*+"((?:[^"\\\n]|\\.){0,256}+)"\s*+:')
 _JSON_KEY_MAYBE = Regex(r'\s*+(?:"(?:[^"\\\n]|\\.){0,256}+(?:\\|"\s*+)?)?\Z')
-
-
 _SHORT = Regex(r""""(?:[^"\\\n]|\\.){0,256}+"|'(?:[^'\\\n]|\\.){0,256}+'|[0-9]{1,18}+""")
 _SHORT_MAYBE = Regex(r"""(?:["'][^\n]{0,258}+|[0-9]{1,18}+)?\Z""")
-_NATIVE: Final = 2
 
 
 class Match(NamedTuple):
@@ -34,9 +31,9 @@ class Match(NamedTuple):
 
     Attributes:
         end: where it ends, `NO`, or `MORE`.
-        fields: what its template's fields stand for, as far as it goes.
-        weak: the arguments do not begin as they should, or the output ends before them: such a reading counts where no
-            other one is possible.
+        fields: the values of its template's fields, as far as it matches.
+        weak: the arguments do not begin as they should, or the output ends before them. Such a match counts only if
+        there is no other.
     """
 
     end: int
@@ -48,12 +45,12 @@ _NONE: Final = Match(NO, {})
 
 
 class Openings(msgspec.Struct, eq=False):
-    """Recognises calls; like the `Lookout` that it asks, it reads nothing.
+    """Recognizes calls. Like the `Lookout`, it looks at text without reading it.
 
     Attributes:
-        look: what else may be here.
-        names: the declared tools by name; ``None``: unknown.
-        named: the function that the choice names, else ``""``.
+        look: recognizes everything else.
+        names: the declared tools by name; ``None`` if they are unknown.
+        named: the function that the tool choice names, or ``""``.
     """
 
     look: Lookout
@@ -61,7 +58,7 @@ class Openings(msgspec.Struct, eq=False):
     names: Mapping[str, Any] | None
     named: str
     _from: int = ALWAYS
-    """An opening of a call before this offset is text."""
+    """Openings of calls before this offset are text."""
 
     @property
     def repairing(self) -> bool:
@@ -89,7 +86,7 @@ class Openings(msgspec.Struct, eq=False):
         if r == NO:
             return _NONE
         if r == MORE:
-            # A header that the output's end cuts is a call once its name is complete.
+            # A header that the output's end cuts is a call if its name is complete.
             cut = tape.final and form.shape is None and o.pattern.named(tape.buf, i)
             if cut and self._declared(o, i, fields):
                 return Match(len(tape.buf), fields, True)
@@ -108,7 +105,7 @@ class Openings(msgspec.Struct, eq=False):
         return Match(r, fields)
 
     def _takes_text(self, form: Form, fields: dict[str, str]) -> bool:
-        """Whether the tool whose form it is takes bare text; its name is the form's."""
+        """Whether the form's own tool, by whose name it goes, takes bare text."""
         tool = None if self.names is None else self.names.get(form.name)
         fields["name"] = form.name
         return tool is None or takes_text(tool, form.key)
@@ -124,9 +121,9 @@ class Openings(msgspec.Struct, eq=False):
         return o.anywhere or quoting.blank() or (o.spaced and i > tape.i and tape.buf[i - 1] == " ")
 
     def _declared(self, o: Opening, i: int, fields: dict[str, str]) -> bool:
-        """Whether the name may be a call's: unmarked or of odd characters, only if it is declared.
+        """Whether the name may be a call's. If it is unmarked or has unusual characters, it must be declared.
 
-        A longer name that is declared is not taken apart (`{name}.{name}`, `{name}:{index}`).
+        A longer declared name is not split (`{name}.{name}`, `{name}:{index}`).
         """
         names = self.names
         name = fields.get("name", "")
@@ -145,9 +142,10 @@ class Openings(msgspec.Struct, eq=False):
             return NO if tape.final else MORE
         assert form.shape is not None
         if form.forced and self.named:
-            # Any object is the arguments, unless it is the call that was asked for.
-            wrapped = self.wrapped(i) or self._is_native(o, i)
-            return MORE if wrapped == MORE else NO if wrapped == _NATIVE else i
+            # Any object is the arguments, unless it is the requested call itself.
+            wrapped = self.wrapped(i)
+            native = 0 if wrapped else self._is_native(o, i)
+            return MORE if MORE in (wrapped, native) else NO if native else i
         quote = buf[j]
         if quote != form.shape.quote and not (
             quote == "'" and self.look.plan.repairs and form.shape.quote == '"' and not self._has_form("'")
@@ -155,7 +153,7 @@ class Openings(msgspec.Struct, eq=False):
             return NO
         if o.marked or quote == "'":
             return i
-        # An object that is not a call is let go at its first key.
+        # An object that is not a call is rejected at its first key.
         m = _JSON_KEY.match(buf, i)
         if m is None:
             return MORE if _JSON_KEY_MAYBE.match(buf, i) and not tape.final else NO
@@ -211,16 +209,16 @@ class Openings(msgspec.Struct, eq=False):
         return self._spells(i, ('"name"',), (":",), (name,), (",",), ('"arguments"', '"parameters"'), (":",))
 
     def _is_native(self, o: Opening, i: int) -> int:
-        """The same of the object as the dialect writes it without a marker: `_NATIVE`, 0, `MORE`."""
+        """The same for a call that the dialect writes as an object without a marker: 1, 0 or `MORE`."""
         if self.names is None or self.named not in self.names:
             return 0
         edge = (m for m in self.look.outline.edge if isinstance(m, Opening) and text(m.pattern) == text(o.pattern))
         forms = (m.form for m in edge if m.form is not None and not m.form.forced)
         found = [self._spells(i, *_spelling(f.shape, self.named)) for f in forms if f.shape is not None]
-        return _NATIVE if 1 in found else MORE if MORE in found else 0
+        return 1 if 1 in found else MORE if MORE in found else 0
 
     def _spells(self, i: int, *expected: tuple[str, ...]) -> int:
-        """Whether one text of each of these is at ``i``, white space aside: 1, 0, `MORE`. Of none: any short value."""
+        """Whether one text of each group follows at ``i``: 1, 0 or `MORE`. An empty group is any short value."""
         buf = self._tape.buf
         for texts in expected:
             j = skip_space(buf, i)
@@ -240,13 +238,13 @@ class Openings(msgspec.Struct, eq=False):
         return 1
 
     def takes_name(self, form: Form, block: Block, name: str) -> bool:
-        """Whether an object is a call of this name: where nothing marks it, the name must be declared."""
+        """Whether an object is a call of this name; if nothing marks it, the name must be declared."""
         if form.marked or block.marked or (form.forced and name == self.named):
             return True
         return self.names is not None and name in self.names
 
     def pending(self) -> bool:
-        """Whether what waits is the opening of a call, cut after its first marker or before its arguments begin."""
+        """Whether the waiting text is a call's opening, cut after its first marker or before its arguments."""
         buf = self._tape.buf
         i = skip_space(buf, self._tape.i)
         if i >= len(buf):
@@ -262,7 +260,7 @@ class Openings(msgspec.Struct, eq=False):
     # -- what ends a call ---------------------------------------------------------------------------------------------
 
     def opens_next(self, i: int, *, inside: bool = False) -> int:
-        """Whether another call begins at ``i``, where a block is open (``inside``) or not: 1, 0, or `MORE`."""
+        """Whether another call begins at ``i``, with a block open (``inside``) or not: 1, 0 or `MORE`."""
         more = False
         for o in self.look.plan.calls.following_inside if inside else self.look.plan.calls.following:
             r = self.match(o, i, edge=False).end
@@ -272,7 +270,7 @@ class Openings(msgspec.Struct, eq=False):
         return MORE if more and not self._tape.final else 0
 
     def follows_call(self, i: int, closed: Block | None = None) -> int:
-        """``i`` if what is there may follow a call: its block's closing (unless closed), another call, the end."""
+        """``i`` if what follows may follow a call: its block's closing (unless ``closed``), another call, the end."""
         tape = self._tape
         j = skip_separators(tape.buf, i)
         separator = self.look.plan.calls.separator
@@ -289,12 +287,12 @@ class Openings(msgspec.Struct, eq=False):
         return i if r >= 0 or (r == MORE and tape.ended) else r
 
     def behind(self, closing: str, i: int, *, closed: bool = False) -> int:
-        """``i`` if something is there that may follow a closing, by `FOLLOWERS`; `NO`; `MORE`.
+        """``i`` if the text there may follow a closing, by `FOLLOWERS`; else `NO` or `MORE`.
 
         Args:
-            closing: of what. After an argument, other arguments are for their reader to see.
-            i: where white space and separators after it end.
-            closed: whether the block is closed as well.
+            closing: what was closed. After an argument, the reader of arguments looks for further ones.
+            i: the end of white space and separators after it.
+            closed: the block is closed as well.
         """
         found = NO
         for kind in FOLLOWERS[closing]:
@@ -307,7 +305,7 @@ class Openings(msgspec.Struct, eq=False):
         return found
 
     def _stands(self, kind: str, i: int, *, inside: bool) -> int:
-        """Where a marker of a kind that is at ``i`` ends; ``inside``: in the arguments of a call."""
+        """The end of a marker of one kind at ``i``; ``inside``: in the arguments of a call."""
         look = self.look
         if kind == CALL_END:
             return look.first(look.plan.calls.suffixes, i)
@@ -329,7 +327,7 @@ class Openings(msgspec.Struct, eq=False):
     # -- a marker in an open string -----------------------------------------------------------------------------------
 
     def string_ends(self) -> Scan | None:
-        """The text that may end an open string, if there is one."""
+        """Finds text that may end an open string, if the policy allows that."""
         plan = self.look.plan
         return (
             plan.calls.string_ends
@@ -338,7 +336,7 @@ class Openings(msgspec.Struct, eq=False):
         )
 
     def ends_string(self, scan: Scan, p: int, m: re.Match[str]) -> int:
-        """Where the closing that may be at ``p``, found as ``m``, ends, if it ends an open string and the call."""
+        """The end of the closing at ``p``, found as ``m``, if it ends both an open string and the call."""
         final = self._tape.final
         if m.group() not in scan.triggers:
             return NO if final else MORE
@@ -353,7 +351,7 @@ class Openings(msgspec.Struct, eq=False):
         return MORE if more and not final else NO
 
     def marker_within(self, i: int, end: int) -> tuple[int, int]:
-        """The first marker in a broken string between two places that ends the call, or may: where, and whether."""
+        """The first marker between two places in a broken string that may end the call: its place, and whether."""
         scan = self.string_ends()
         buf = self._tape.buf
         while scan is not None:
@@ -370,7 +368,7 @@ class Openings(msgspec.Struct, eq=False):
 
 
 def _spelling(shape: ObjectShape, name: str) -> Iterator[tuple[str, ...]]:
-    """What an object of a call with this name begins with, up to its arguments; nothing: any short value."""
+    """How the object of a call with this name begins, up to its arguments; an empty group is a short value."""
     quote, written = shape.quote, json.dumps(name)[1:-1]
     if shape.name_is_key:
         yield from ((f"{quote}{written}{quote}",), (":",), ("{",))

@@ -1,4 +1,4 @@
-"""Outputs that come as text and as token ids at once, as engines hand them to their parsers."""
+"""Outputs that come as text and as token ids at the same time, as engines pass them to parsers."""
 
 from collections.abc import Iterable
 
@@ -9,19 +9,19 @@ from .parser import Parser
 class PairedParser(Parser):
     """A parser that is fed text, with special tokens marked.
 
-    Text is as fast as with `Parser`, and events carry no spans of tokens: ids are not counted.
+    Text is as fast as with `Parser`. Events have no token spans, because ids are not counted.
 
-    It is made as `Parser` is.
+    The arguments are those of `Parser`.
     """
 
     __slots__ = ()
 
     def know_tokens(self, special: Iterable[str], *, constrained: bool = False) -> None:
-        """From here on `feed_special` marks special tokens; text that spells one is not one (`text_markers`).
+        """From now on `feed_special` marks special tokens, and text that only spells one is text (`text_markers`).
 
         Args:
-            special: the literals of those that may be markers.
-            constrained: a grammar of text writes what is not reasoning: there, what spells one is one.
+            special: the literals of special tokens that may be markers.
+            constrained: a grammar of text generates everything but reasoning; there, text that spells a token counts.
         """
         self._slow()
         self._machine.look.know_tokens(special, constrained=constrained)
@@ -29,12 +29,12 @@ class PairedParser(Parser):
     def feed_special(self, literal: str, *, foreign: bool = False) -> list[Event]:
         """Take the next special token, after `know_tokens`; returns its events.
 
-        In a call's arguments it is what its text would be there: models quote their own markers, and as special tokens,
-        since that is how tokenizers wrote what they learned from.
+        In a call's arguments it is treated like its text: models quote their own markers, and do so with special
+        tokens, because tokenizers encoded their training data that way.
 
         Args:
-            literal: its text.
-            foreign: no template names it: it is markup, but inside a call.
+            literal: the token's text.
+            foreign: no template names it; it is markup, except inside a call.
 
         Raises:
             ValueError: the parser is closed.

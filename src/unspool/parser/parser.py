@@ -1,4 +1,4 @@
-"""`Parser` and `parse`: the machine with its public face."""
+"""`Parser` and `parse`: the public interface of the machine."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -29,14 +29,14 @@ class Parser:
 
     Args:
         dialect: a name, or a `Dialect`.
-        tools: OpenAI tool dicts, or a `Toolset`, which was read once for many outputs and brings its own choice.
-            ``None``: unknown, marked calls are parsed. ``[]``: call markup is content.
+        tools: OpenAI tool dicts, or a `Toolset`, which is read once for many outputs and has its own choice.
+        ``None``: the tools are unknown, and marked calls are parsed. ``[]``: markup of calls is content.
         tool_choice: ``"auto"``, ``"none"``, ``"required"``, a named function or allowed tools as OpenAI writes them.
-        stage: how the output begins; beats ``prompt``.
-        prompt: the rendered prompt (text, or token ids with ``tokenizer``); its tail decides the stage.
+        stage: how the output begins; overrides ``prompt``.
+        prompt: the rendered prompt (text, or token ids with ``tokenizer``); its end decides the stage.
         policy: a `Policy`; unset fields take the dialect's defaults.
         tokenizer: for `feed_tokens`: a `tokenizers.Tokenizer`, a transformers tokenizer, or anything with ``decode``.
-        ids: ``(index, name) -> str`` makes ids of calls that carry none.
+        ids: ``(index, name) -> str``, makes the ids of calls that have none.
 
     Raises:
         UnknownDialect: no dialect has this name.
@@ -83,8 +83,8 @@ class Parser:
         self._dialect = plan.dialect
         self._tokenizer = tokenizer
         self._tokens: TokenFeed | None = None
-        self._at = 0  # the offset up to which all is said, on a fast path
-        self._stretch: Stretch | None = None  # how the next piece is said, if it is known
+        self._at = 0  # the offset up to which a fast path has emitted everything
+        self._stretch: Stretch | None = None  # how to emit the next piece, if it is known
         self._closed = False
         self._nonblank = False
         if stage is not None:
@@ -107,7 +107,7 @@ class Parser:
         state = f"closed ({message.finish_reason})" if self._closed else f"in {self.stage.value}"
         return f"<Parser {self._dialect.name}: {state}; {', '.join(parts)}>"
 
-    # -- the public face ------------------------------------------------------------------------------------------
+    # -- the public interface -----------------------------------------------------------------------------------------
 
     @property
     def message(self) -> Message:
@@ -118,49 +118,54 @@ class Parser:
 
     @property
     def stage(self) -> Stage:
-        """Where the output is."""
+        """The stage that the output has reached."""
         return self._machine.stage()
 
     @property
     def dialect(self) -> Dialect:
-        """The dialect that is read."""
+        """The dialect of the output."""
         return self._dialect
 
     def feed(self, text: str, stage: Stage | str | None = None) -> list[Event]:
-        """Take the next piece of the output; returns its events.
+        """Take the next piece of the output, and return its events.
 
         Args:
-            text: any piece; the cuts between pieces do not matter.
-            stage: an engine's own word for where this piece belongs; it overrides what the markers said before.
+            text: a piece of any length; the cuts between pieces do not matter.
+            stage: where an engine says that this piece belongs; it overrides what earlier markers said.
 
         Raises:
             ValueError: the parser is closed, or there is no such stage.
             TypeError: the text is not a string.
         """
-        # Most pieces of an answer's strings are plain, or known: those go no further.
+        if stage is not None or type(text) is not str or not text:
+            return self._feed_checked(text, stage)
+        # Most pieces of an answer's strings are plain or known: those go no further.
         stretch = self._stretch
-        if stretch is not None and stage is None and type(text) is str:
-            known, stop, stop2, call, put, keep = stretch
+        if stretch is not None:
+            known, stop, stop2, call, pieces, kept = stretch
+            at = self._at
+            end = at + len(text)
             if (
                 '"' not in text
                 and "\\" not in text
-                and (stop is None or stop not in text)
-                and (stop2 is None or stop2 not in text)
+                and (stop is None or (stop not in text and (stop2 is None or stop2 not in text)))
                 and text.isprintable()
             ):
-                fragment = text
-            else:
-                fragment = known[text]
+                self._at = end
+                pieces.append(text)
+                if kept is not None:
+                    kept.append(text)
+                return [ToolCallDelta(call, text, at, end)]
+            fragment = known[text]
             if fragment:
-                at = self._at
-                self._at = end = at + len(text)
-                put(fragment)
-                if keep is not None:
-                    keep(text)
+                self._at = end
+                pieces.append(fragment)
+                if kept is not None:
+                    kept.append(text)
                 return [ToolCallDelta(call, fragment, at, end)]
         fast = self._fast
         take = fast.take
-        if take is not None and stage is None and type(text) is str:
+        if take is not None:
             events = take(fast, text, self._at)
             if events:
                 self._at = fast.at
@@ -171,18 +176,13 @@ class Parser:
             if events is not None:
                 self._stretch = fast.stretch
                 return events
-        # Wrong input is refused before anything has changed.
-        given: object = text
-        if not isinstance(given, str):
-            hint = "; decode bytes as they come, with codecs.getincrementaldecoder" if isinstance(given, bytes) else ""
-            raise TypeError(f"text: must be a string, not {described(given)}{hint}")
-        return self._feed(text, None if stage is None else to_stage(stage, "stage"))
+        return self._feed(text, None)
 
     def close(self, finish_reason: str | None = "stop") -> list[Event]:
-        """The output is over.
+        """End the output, and return the last events.
 
         Args:
-            finish_reason: the engine's; ``stop`` becomes ``tool_calls`` where a call ended, anything else stays.
+            finish_reason: the engine's; ``stop`` becomes ``tool_calls`` if a call ended, anything else stays.
 
         Raises:
             ValueError: the parser is closed already.
@@ -193,7 +193,7 @@ class Parser:
             raise ValueError("close: the parser is already closed")
         self._slow()
         if self._tokenizer is not None and self._tokens is None and not self._tape.end:
-            self.feed_tokens(())  # an output without a token is one of tokens all the same
+            self.feed_tokens(())  # an output without tokens still counts as one of tokens
         machine = self._machine
         ledger = machine.ledger
         events: list[Event] = []
@@ -212,10 +212,17 @@ class Parser:
         ledger.finish("tool_calls" if reason == "stop" and ledger.calls else reason)
         return events + self._due()
 
-    # -- feeding --------------------------------------------------------------------------------------------------
+    # -- feeding ------------------------------------------------------------------------------------------------------
+
+    def _feed_checked(self, text: object, stage: Stage | str | None) -> list[Event]:
+        """Feed what may be wrong: wrong input is refused before anything changes."""
+        if not isinstance(text, str):
+            hint = "; decode bytes as they come, with codecs.getincrementaldecoder" if isinstance(text, bytes) else ""
+            raise TypeError(f"text: must be a string, not {described(text)}{hint}")
+        return self._feed(text, None if stage is None else to_stage(stage, "stage"))
 
     def _slow(self) -> None:
-        """Leave the fast path: the machine goes on."""
+        """Leave the fast path: the machine goes on from here."""
         if self._fast.take is not None:
             self._stretch = None
             self._fast.stop(self._at)
@@ -254,7 +261,7 @@ class Parser:
             self._stretch = fast.stretch
 
     def _due(self) -> list[Event]:
-        """The events that are due, in the message too."""
+        """Take the events that go out, and add them to the message."""
         events = self._machine.ledger.take()
         if self._tokens is not None:
             events = self._tokens.with_spans(events)
@@ -263,10 +270,10 @@ class Parser:
             add(event)
         return events
 
-    # -- beginnings -----------------------------------------------------------------------------------------------
+    # -- beginnings ---------------------------------------------------------------------------------------------------
 
     def _read_prompt(self, prompt: str) -> None:
-        """Replay what follows the last opening of an assistant's turn, silently."""
+        """Replay what follows the last opening of an assistant's turn, without events."""
         tail = prompt_tail(self._dialect, prompt)
         if tail is None:
             self._machine.begin(prompt_end(self._dialect, prompt))
@@ -281,16 +288,17 @@ class Parser:
             raise ValueError("prompt: token ids need a tokenizer")
         return decode_ids(self._tokenizer, prompt)
 
-    # -- token ids ------------------------------------------------------------------------------------------------
+    # -- token ids ----------------------------------------------------------------------------------------------------
 
     def feed_tokens(self, ids: Iterable[int], stage: Stage | str | None = None) -> list[Event]:
-        """Take the next token ids; needs ``tokenizer``. Events carry token spans.
+        """Take the next token ids, which needs ``tokenizer``. The events have token spans.
 
-        Special tokens that are markers are known by their ids. Text is decoded as far as its characters are whole.
+        Special tokens that are markers are recognized by their ids. Text is decoded up to the last complete
+        character.
 
         Raises:
             ValueError: the parser is closed, or has no tokenizer; an id is negative.
-            TypeError: these are not ids.
+            TypeError: these are not token ids.
         """
         if self._closed:
             raise ValueError("feed_tokens: the parser is closed")
@@ -328,7 +336,7 @@ class Parser:
         return events
 
     def _feed_special(self, literal: str, foreign: bool, stage: Stage | None) -> list[Event]:
-        """A token whose id says what it is; ``foreign``: no template names it."""
+        """Take a special token; ``foreign``: no template names it."""
         machine = self._machine
         plan = machine.look.plan
         at = self._tape.end
@@ -342,10 +350,10 @@ class Parser:
 
 
 def to_stage(value: Stage | str, where: str) -> Stage:
-    """A stage by name.
+    """Return the stage of a name.
 
     Raises:
-        ValueError: there is none of this name.
+        ValueError: there is no such stage.
     """
     try:
         return Stage(value)
@@ -363,7 +371,7 @@ def _asked(
     policy: Policy | None,
     ids: MakeId | None,
 ) -> tuple[Plan, Toolset]:
-    """The arguments of a parser, checked."""
+    """Check the arguments of a parser."""
     d = as_dialect(dialect)
     request = read_toolset(tools, tool_choice)
     if policy is not None and not isinstance(policy, Policy):
@@ -386,7 +394,7 @@ def parse(
     ids: MakeId | None = None,
     finish_reason: str = "stop",
 ) -> Message:
-    """Parse a whole output: the message of `Parser.feed` and `Parser.close` in one call.
+    """Parse a whole output, and return its message: `Parser.feed` and `Parser.close` in one call.
 
     The arguments are those of `Parser`, and ``finish_reason`` is the engine's.
 

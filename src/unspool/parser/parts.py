@@ -1,4 +1,4 @@
-"""Where the parts of an output begin and end: reasoning, frames of content, turns; and the white space between them."""
+"""Begins and ends reasoning, frames of content and turns, with the white space between them."""
 
 import msgspec
 
@@ -13,7 +13,7 @@ from .tape import Tape
 
 
 class Place(msgspec.Struct, frozen=True, eq=False):
-    """The state to go back to where something is given back as text."""
+    """The state to return to when something is given back as text."""
 
     state: State
     framed: bool
@@ -23,7 +23,7 @@ class Parts(msgspec.Struct, eq=False):
     """Begins and ends parts.
 
     Attributes:
-        margin: white space that the last part takes from the text after it.
+        margin: white space that the last part removes from the text after it.
         framed: a frame of content is open.
         seen: a part has begun.
     """
@@ -34,30 +34,30 @@ class Parts(msgspec.Struct, eq=False):
     _ledger: Ledger
     _look: Lookout
     _lead: str = ""
-    """White space that the latest opening takes from the text after it."""
+    """White space that the last opening removes from the text after it."""
     margin: str = ""
     framed: bool = False
     seen: bool = False
 
     def place(self) -> Place:
-        """The state to go back to."""
+        """The state to return to."""
         return Place(self._at.state, self.framed)
 
     def back_to(self, place: Place) -> None:
-        """Whether a frame is open is as it was."""
+        """Restore whether a frame is open."""
         self.framed = place.framed
 
     def leaves(self, margin: str) -> None:
-        """A part has ended, and takes this white space from the text after it."""
+        """A part has ended, and removes this white space from the text after it."""
         self.margin = margin
         self.seen = True
 
     def starts(self) -> None:
-        """A turn begins: white space that the format puts before its first text is taken off that."""
+        """A turn begins: its first text loses the white space that the format puts before it."""
         self.margin = self._plan.content_lead
 
     def take_lead(self) -> bool:
-        """Take the white space that belongs to an opening off the text after it; false while that may grow."""
+        """Remove the white space that belongs to an opening from the text after it; false while more may come."""
         tape = self._tape
         lead = self._lead
         buf = tape.buf
@@ -73,7 +73,7 @@ class Parts(msgspec.Struct, eq=False):
         return True
 
     def put_edge(self, end: int) -> None:
-        """At a boundary text begins: the last part's margin is taken off it."""
+        """Text begins at a boundary: remove the last part's margin from it."""
         margin = self.margin
         if margin:
             at = self._ledger.at
@@ -94,7 +94,7 @@ class Parts(msgspec.Struct, eq=False):
         self._ledger.quoting.restart()
 
     def begin_frame(self, o: Marker, end: int) -> None:
-        """The header of a content frame ends at ``end``."""
+        """A frame of content begins; its header ends at ``end``."""
         self._ledger.markup(self._tape.base + end)
         self.end_turn(end)
         self.framed = True
@@ -102,13 +102,13 @@ class Parts(msgspec.Struct, eq=False):
         self._at.go(State.FRAME_START)
 
     def begin_reasoning(self, end: int, lead: str, *, opened: bool = False, seen: bool = True) -> None:
-        """Reasoning opens.
+        """Reasoning begins.
 
         Args:
-            end: the offset where its opening ends.
-            lead: white space that the opening takes from the text after it.
-            opened: it opens in content, where it counts only if it is closed.
-            seen: the output opens it itself.
+            end: the offset at which its opening ends.
+            lead: white space that the opening removes from the text after it.
+            opened: it opens in content, and counts only if it is closed.
+            seen: the output contains its opening.
         """
         if opened:
             self._ledger.hold(Why.OPENED_REASONING, self.place())
@@ -122,7 +122,7 @@ class Parts(msgspec.Struct, eq=False):
         self._at.go(State.REASONING_START)
 
     def begin(self, o: Marker, i: int, end: int) -> int:
-        """Something other than a call begins, or ends a turn, at ``i``."""
+        """A part other than a call begins at ``i``, or the turn ends there."""
         tape, ledger = self._tape, self._ledger
         if o.kind == REASONING:
             ledger.markup(tape.base + i)
@@ -137,14 +137,14 @@ class Parts(msgspec.Struct, eq=False):
         return end
 
     def skip_others(self, o: Marker) -> None:
-        """After the end of a turn a prompt belongs to others."""
+        """After the end of a turn, skip what a prompt has of other roles."""
         if not self._look.replay or o.kind != END:
             return
         tape = self._tape
         i = skip_space(tape.buf, tape.i)
         edge = self._plan.reading.edge
         if i < len(tape.buf) and any(e.pattern.match(tape.buf, i, {}) != NO for e in edge if e.marked):
-            return  # an opening, perhaps cut by the prompt's end
+            return  # an opening, which the prompt's end may cut
         tape.move(len(tape.buf))
         self._ledger.markup(tape.here)
 
@@ -155,7 +155,7 @@ class Parts(msgspec.Struct, eq=False):
         self._at.go(State.EDGE)
 
     def end_reasoning(self, end: int) -> None:
-        """Reasoning ends, and what closes it at an offset."""
+        """Reasoning ends; its closing ends at an offset."""
         self._ledger.end_reasoning(end)
         self.settle_thought()
 
@@ -171,12 +171,12 @@ class Parts(msgspec.Struct, eq=False):
 
 
 def lead_of(o: Marker) -> str:
-    """White space that an opening takes from the text after it."""
+    """White space that an opening removes from the text after it."""
     return o.template.inner_lead if isinstance(o, Opening) and o.template else ""
 
 
 class Steps(msgspec.Struct, eq=False):
-    """A part that takes steps of the machine, with the fields that all of them share."""
+    """Takes steps of the machine: the fields that all such classes share."""
 
     _at: Standing
     _plan: Plan

@@ -1,4 +1,4 @@
-"""Where an output begins, by its prompt."""
+"""Finds where an output begins, from its prompt."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,19 +9,19 @@ from ..events import Stage
 
 
 def prompt_tail(dialect: Dialect, prompt: str) -> str | None:
-    """The text after the last opening of an assistant's turn; ``None`` where the prompt contains none."""
+    """The text after the last opening of an assistant's turn; ``None`` if the prompt contains none."""
     found = _last_start(dialect, prompt)
     return None if found is None else prompt[found[1] :]
 
 
 def last_turn(dialect: Dialect, prompt: str) -> str:
-    """The end of a prompt that says as much as the whole of where the output begins: the last assistant's turn."""
+    """The last assistant's turn of a prompt, which is all that decides where the output begins."""
     found = _last_start(dialect, prompt)
     return prompt if found is None else prompt[found[0] :]
 
 
 def _last_start(dialect: Dialect, prompt: str) -> tuple[int, int] | None:
-    """Where the last opening of an assistant's turn begins and ends."""
+    """The place of the last opening of an assistant's turn: its beginning and end."""
     best = -1
     before = after = 0
     for start in dialect.start:
@@ -38,7 +38,7 @@ def _last_start(dialect: Dialect, prompt: str) -> tuple[int, int] | None:
 
 
 def prompt_end(dialect: Dialect, prompt: str) -> Stage:
-    """The stage by the prompt's very end: an opening there counts, anything else means content."""
+    """The stage from the very end of the prompt: an opening there counts, anything else means content."""
     text = prompt.rstrip()
     for template in dialect.reasoning:
         opening, closing = _literal(template.before), _literal(template.after)
@@ -54,7 +54,7 @@ def prompt_end(dialect: Dialect, prompt: str) -> Stage:
 
 
 def _literal(parts: Template | tuple[Any, ...]) -> str:
-    """The text of pieces that contain no field."""
+    """The text of pieces without fields."""
     assert isinstance(parts, tuple)
     return "".join(parts).strip() if all(isinstance(p, str) for p in parts) else ""
 

@@ -1,4 +1,4 @@
-"""Everything but calls: reasoning, content, and the boundaries between parts."""
+"""Steps outside of calls: in reasoning, in content, and at the boundaries between parts."""
 
 from ..dialect.markers import CALL, END, FRAME, FRAME_END, REASONING, REASONING_END, Marker, Opening, Region, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space
@@ -11,14 +11,14 @@ from .white import common_suffix, held_suffix
 
 
 class Prose(Steps):
-    """Reads text, and what may be in it."""
+    """Reads text, and recognizes the markers in it."""
 
     _calls: Calls
     _scanned: int = 0
-    """Characters of undecided text that were searched."""
+    """How many characters of undecided text were searched."""
 
     def edge(self) -> bool:
-        """At a boundary: white space, then the next part or text."""
+        """At a boundary: read white space, then the next part or text."""
         tape, ledger = self._tape, self._ledger
         buf = tape.buf
         i = tape.i
@@ -54,16 +54,16 @@ class Prose(Steps):
         self._at.go(State.TEXT)
         tape.move(max(i, ledger.at - tape.base))
         if j > tape.i:
-            # White space in front of text; what comes after it was looked at already.
+            # White space before text; what follows it was looked at already.
             tape.move(j)
             ledger.text(tape.here)
         return True
 
     def _open_at(self, i: int) -> int:
-        """Begin the part whose opening is at ``i``; `NO` or `MORE` where there is none (yet)."""
+        """Begin the part whose opening is at ``i``; `NO` or `MORE` if there is none (yet)."""
         tape = self._tape
         weak: tuple[Opening, Match] | None = None
-        maybe: list[str | None] = []  # names in readings that the output's end cuts
+        maybe: list[str | None] = []  # the names of calls that the output's end cuts
         for o in self._look.outline.edge.at(tape.buf, i):
             if isinstance(o, Opening) and o.kind == CALL:
                 match = self._openings.match(o, i, edge=True)
@@ -76,14 +76,14 @@ class Prose(Steps):
                 r = self._look.marker(o, i)
             if r >= 0:
                 if weak is not None and match is None:
-                    break  # a call with wrong arguments is more literal than this
+                    break  # a call with wrong arguments is a more literal match
                 return self._parts.begin(o, i, r) if match is None else self._begin_call(o, i, match)
             if r == MORE:
                 if not tape.final:
                     return MORE
                 maybe.append(None if match is None else match.fields.get("name"))
         if not self._parts.seen and not self._ledger.spoken:
-            # A closing of reasoning at the very start closes an empty one.
+            # A closing of reasoning at the very start closes empty reasoning.
             r = self._look.soonest([o.pattern for o in self._plan.reasoning.ends], i)
             if r == MORE:
                 return MORE
@@ -97,7 +97,7 @@ class Prose(Steps):
         return NO
 
     def reasoning_start(self) -> bool:
-        """Reasoning has just opened: its opening may be repeated."""
+        """After an opening of reasoning, which may be repeated."""
         tape = self._tape
         i = tape.i
         if i == len(tape.buf):
@@ -119,7 +119,7 @@ class Prose(Steps):
         return True
 
     def resuming(self) -> bool:
-        """After a call in reasoning: the reasoning goes on as soon as text comes."""
+        """After a call in reasoning, which goes on as soon as text comes."""
         tape, ledger = self._tape, self._ledger
         i = tape.i
         j = skip_space(tape.buf, i)
@@ -152,7 +152,7 @@ class Prose(Steps):
         return True
 
     def _resume_with(self, o: Marker, i: int, end: int) -> None:
-        """After a call in reasoning: the reasoning closes, or another part begins."""
+        """After a call in reasoning, which closes, or another part begins."""
         if o.kind == REASONING_END:
             self._ledger.markup(self._tape.base + end)
             self._parts.end_turn(end)
@@ -170,21 +170,21 @@ class Prose(Steps):
         self._parts.leaves(self._plan.reasoning.trail)
 
     def region(self) -> Region:
-        """The markers that count in the text that is read."""
+        """The markers that count in the current text."""
         outline = self._look.outline
         if self._at.state is State.REASONING:
             return outline.reasoning
         return outline.frame if self._parts.framed else outline.text
 
     def text(self) -> bool:
-        """Text up to the next marker that counts."""
+        """In text: read up to the next marker that counts."""
         tape = self._tape
         region = self.region()
         scan = region.scan
         buf = tape.buf
         n = len(buf)
         pos = tape.i
-        # A decision after the cap of a hold comes too late, however the text is cut.
+        # A decision beyond the cap of a hold comes too late, however the text is cut.
         holds = self._ledger.holds
         limit = holds[0].start - tape.base + CAP if holds else n
         while True:
@@ -208,18 +208,18 @@ class Prose(Steps):
             if r >= 0:
                 return True
             pos = p + 1
-            region = self.region()  # another one, where a policy makes all that follows text
+            region = self.region()  # a different one, if a policy makes all that follows text
             scan = region.scan
 
     def _release(self, p: int, inner: str, margin: str) -> None:
-        """Text up to ``p`` goes out, but for white space that may belong to a marker."""
+        """Emit text up to ``p``, except for white space that may belong to a marker."""
         tape = self._tape
         take = max(held_suffix(tape.buf, tape.i, p, inner), held_suffix(tape.buf, tape.i, p, margin))
         self._ledger.text(tape.base + p - take)
         tape.move(p - take)
 
     def _marker_at(self, scan: Scan, p: int) -> int:
-        """Act on the marker that is at ``p``, or `NO`, or `MORE`."""
+        """Act on the marker at ``p``; `NO` or `MORE` if there is none (yet)."""
         look = self._look
         thinking = self._ledger.thinking
         weak: tuple[Opening, Match] | None = None
@@ -250,7 +250,7 @@ class Prose(Steps):
                     return MORE
                 maybe.append(None if match is None else match.fields.get("name"))
                 first = o.pattern.first
-                marked = match is not None and o.marked and not first.isalnum()
+                marked = isinstance(o, Opening) and match is not None and o.marked and self._tells(o)
                 cut = cut or (marked and self._tape.buf.startswith(first, p))
         if weak is not None and all(name == weak[1].fields.get("name") for name in maybe) and not look.quoted(p):
             return self._begin_call(weak[0], p, weak[1])
@@ -262,12 +262,12 @@ class Prose(Steps):
         return self._no_call(scan, p) if r == NO and look.outline.calls and not look.quoted(p) else r
 
     def _counted(self, o: Marker, p: int, end: int) -> int:
-        """``end`` if a marker that is at ``buf[p:end]`` counts there; `NO`; `MORE`."""
+        """``end`` if the marker at ``buf[p:end]`` counts there; else `NO` or `MORE`."""
         if self._ledger.thinking:
             return end
         look = self._look
         if look.quoted(p):
-            # The end of a frame or of the turn ends an unclosed code span, where another part or nothing follows.
+            # The end of a frame or of the turn ends an unclosed code span, if another part or nothing follows.
             return look.end_counts(p, end) if o.kind in (END, FRAME_END) else NO
         if o.kind == REASONING:
             text = self._plan.policy.reasoning_in_content == "text"
@@ -278,7 +278,7 @@ class Prose(Steps):
         return end if counts else NO
 
     def _act(self, o: Marker, p: int, end: int) -> int:
-        """The marker at ``buf[p:end]``, which opens no call, ends the text."""
+        """End the text at the marker ``buf[p:end]``, which opens no call."""
         tape, ledger = self._tape, self._ledger
         if o.kind == REASONING_END:
             self._close_reasoning(p, end)
@@ -303,7 +303,7 @@ class Prose(Steps):
         return end
 
     def _last_text(self, p: int, end: int) -> None:
-        """The turn's text ends at ``p``, the turn at ``end``: the format's white space is taken off."""
+        """The turn's text ends at ``p``, the turn at ``end``: remove the format's white space from the text."""
         tape, ledger = self._tape, self._ledger
         bare = self._at.state is State.TEXT and not self._parts.framed and (tape.ended or not tape.final)
         take = common_suffix(tape.buf, tape.i, p, self._look.outline.text.inner) if bare else 0
@@ -312,7 +312,7 @@ class Prose(Steps):
             ledger.markup(tape.base + end)
 
     def _cut_thought(self, p: int) -> None:
-        """Text ends at ``p``, where something else begins. Reasoning that is still open lacks its closing."""
+        """End the text at ``p``, where something else begins. Reasoning that is still open lacks its closing."""
         ledger = self._ledger
         ledger.text(self._tape.base + p)
         if ledger.thinking:
@@ -321,7 +321,7 @@ class Prose(Steps):
             self._parts.settle_thought()
 
     def _open_in_text(self, o: Marker, p: int, end: int) -> None:
-        """Reasoning or a frame opens in running text at ``buf[p:end]``, and ends the part that is open."""
+        """Open reasoning or a frame in running text, at ``buf[p:end]``, which ends the open part."""
         tape, ledger = self._tape, self._ledger
         outline = self._look.outline
         inner = outline.reasoning.inner if ledger.thinking else outline.frame.inner if self._parts.framed else ""
@@ -334,7 +334,7 @@ class Prose(Steps):
         else:
             ledger.text(tape.base + p - take)
             held = self._plan.policy.reasoning_in_content == "closed"
-            if not held:  # else its margin comes back with it
+            if not held:  # otherwise its margin is given back with it
                 ledger.markup(tape.base + p)
             self._parts.begin_reasoning(tape.base + end, lead_of(o), opened=held)
             tape.move(end)
@@ -342,15 +342,25 @@ class Prose(Steps):
             ledger.notice("missing_close", "frame")
 
     def frame_start(self) -> bool:
-        """After the header of a frame: white space that belongs to it."""
+        """After the header of a frame: remove the white space that belongs to it."""
         tape = self._tape
         if (tape.i == len(tape.buf) and not tape.final) or not self._parts.take_lead():
             return False
         self._at.go(State.TEXT)
         return True
 
+    def _tells(self, o: Opening) -> bool:
+        """Whether what an opening has before its first field is a marker by itself: no word alone (``function``), and
+        no sign (``[``), unless the file says that it counts anywhere."""
+        first = o.pattern.first
+        if first.isalnum():
+            return False
+        head = "".join(a.text for a in o.pattern.head().atoms)
+        listed = self._plan.dialect.anywhere
+        return any(map(str.isalnum, head)) or any(a.startswith(first) or first.startswith(a) for a in listed)
+
     def _drop_at(self, p: int) -> int:
-        """Drop a marker at ``p`` that opens or closes nothing: where it ends, `NO`, or `MORE`."""
+        """Drop a marker at ``p`` that opens or closes nothing: its end, `NO` or `MORE`."""
         end, opens = self._look.stray(p)
         return self._drop(p, end, "stray_open" if opens else "stray_close") if end >= 0 else end
 
@@ -364,16 +374,14 @@ class Prose(Steps):
         return end
 
     def _no_call(self, scan: Scan, p: int) -> int:
-        """What is at ``p`` opens no call; a notice says so where it is a call's marker.
+        """Read text at ``p`` that opens no call; if it is a call's marker, a notice says so.
 
-        Where the marker of a block and of a call are together, the block is open all the same: the calls after this
-        one count.
+        If the markers of a block and of a call are together, the block is still open: the calls after this one count.
         """
         tape, look = self._tape, self._look
         buf = tape.buf
-        # A word alone (``function``) is not a marker.
         calls = (o for o in scan.markers if isinstance(o, Opening) and o.kind == CALL)
-        marked = [o for o in calls if o.marked and not o.pattern.first.isalnum()]
+        marked = [o for o in calls if o.marked and self._tells(o)]
         found = [(o, o.pattern.first) for o in marked if buf.startswith(o.pattern.first, p)]
         here = [o for o, first in found if not look.spelled(first, p, p + len(first))]
         pairs = [(o.block, o.form) for o in here if o.block and o.form]
@@ -396,7 +404,7 @@ class Prose(Steps):
         return NO
 
     def undecided(self) -> bool:
-        """Nobody knows yet whether this is reasoning: hold it until a marker decides."""
+        """In text that is reasoning or content: hold it until a marker decides."""
         tape, look = self._tape, self._look
         buf = tape.buf
         i = tape.i
@@ -449,7 +457,7 @@ class Prose(Steps):
         return True
 
     def _spare(self, o: Opening, i: int) -> None:
-        """The call that opens at ``i`` is text, and so are its closing and its block's."""
+        """Leave the call that opens at ``i`` as text, with its closing and its block's."""
         closings = (o.form and o.form.suffix, o.block and o.block.suffix)
         self._look.spare(i, *(c for c in closings if c))
 

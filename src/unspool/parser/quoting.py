@@ -8,7 +8,7 @@ import msgspec
 from ..regex import Regex
 
 MAX_SPAN: Final = 256
-"""How many characters a code span may have; one that is not closed by then was not a code span."""
+"""The longest code span, in characters. A span that is not closed by then was none."""
 MIN_FENCE: Final = 3
 
 _MARKS = Regex(r"`++")
@@ -22,28 +22,28 @@ class Quoting(msgspec.Struct, eq=False):
     single backtick, at the line's end, or after `MAX_SPAN` characters. Three or more at a line's start open a fence,
     as many or more at a line's start close it.
 
-    Content is taken as it comes and looked at only when a marker is in it.
+    Content is collected as it comes, and examined only when a marker is in it.
 
     Attributes:
-        upto: the offset up to which content was looked at.
-        fenced: how many backticks opened the fence that is open, 0 where none is.
+        upto: the offset up to which content was examined.
+        fenced: how many backticks opened the open fence; 0 if there is none.
     """
 
     upto: int = -(1 << 62)
     fenced: int = 0
     _waiting: list[tuple[str, int]] = []
     _odd: bool = False
-    """An odd number of single backticks is on this line."""
+    """The current line has an odd number of single backticks."""
     _span_at: int = 0
-    """Where the last of them is."""
+    """The offset of the last of them."""
     _run: int = 0
-    """Backticks at the very end of what was read: more may follow."""
+    """Backticks at the very end of the examined text; more may follow."""
     _run_at: int = 0
     _blank: bool = True
-    """Nothing but white space is on this line."""
+    """The current line has only white space."""
 
     def restart(self) -> None:
-        """Another part begins: no code goes on in it."""
+        """Another part begins, in which no code continues."""
         self._waiting.clear()
         self._odd = False
         self._run = 0
@@ -51,7 +51,7 @@ class Quoting(msgspec.Struct, eq=False):
         self.fenced = 0
 
     def put(self, text: str, start: int) -> None:
-        """Text that begins at the offset ``start`` was content."""
+        """Add text, which begins at the offset ``start``, as content."""
         self._waiting.append((text, start))
 
     def quotes(self, text: str, start: int) -> bool:
@@ -85,7 +85,7 @@ class Quoting(msgspec.Struct, eq=False):
         self._line(text, start)
 
     def _line(self, text: str, start: int) -> None:
-        """A part of a line."""
+        """Examine a part of a line."""
         if "`" not in text:
             if self._blank and text and not text.isspace():
                 self._blank = False
@@ -122,5 +122,5 @@ class Quoting(msgspec.Struct, eq=False):
         self.fenced = 0 if run >= self.fenced > 0 else self.fenced or run
 
     def blank(self) -> bool:
-        """Whether nothing but white space is on the last line of what was looked at."""
+        """Whether the last line of the examined text has only white space."""
         return self._blank and not self._run

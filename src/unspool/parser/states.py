@@ -1,15 +1,15 @@
-"""The machine's rules, its states, and what leads from one to another.
+"""The machine's rules, its states, and the transitions between them.
 
-* A step reads from the tape, says what it read to the ledger, and may change the state. `TABLE` lists the states, the
-  method that takes a step in each, and all that a step may lead to; the tests fail on any other change.
-* The end of the output, an engine's own word, a prompt and a hold that grew too large come from outside: `OUTSIDE`
-  lists what they lead to.
+* A step reads from the tape, reports what it read to the ledger, and may change the state. `TABLE` lists the states,
+  the method that takes a step in each, and all states that a step may lead to; the tests fail on any other change.
+* Some changes come from outside of steps: the end of the output, an engine that sets the stage, a prompt, a hold that
+  grew too large. `OUTSIDE` lists them.
 * Only `Standing.go` changes the state.
 * A step first asks what is here (`Lookout`, `Openings`): the answer is yes, no, or that more text must decide.
-* The inside of a call is its reader's; `Calls` acts on the mode in which a step leaves the reader. What is inside a
-  call that went wrong, its closing marker too, is `BrokenReader`'s, in the state RECOVER.
-* What may turn out to be something else is held (`Ledger.hold`). If it does, it is given back: said as text, or read
-  again in the state in which the hold began.
+* A reader handles the inside of a call; `Calls` acts on the mode in which a step leaves the reader. In the state
+  RECOVER, `BrokenReader` handles everything inside a broken call, its closing marker included.
+* Text that may turn out to be something else is held (`Ledger.hold`). If it does, it is given back: emitted as text,
+  or read again in the state in which the hold began.
 
 `docs/en/architecture.md` shows a picture that is made from `TABLE`.
 """
@@ -21,7 +21,7 @@ import msgspec
 
 
 class State(enum.IntEnum):
-    """Where the output is."""
+    """What the machine is reading."""
 
     EDGE = 0
     """At a boundary between parts."""
@@ -32,7 +32,7 @@ class State(enum.IntEnum):
     REASONING = 3
     """In reasoning."""
     UNDECIDED = 4
-    """In text of which a marker will decide whether it is reasoning."""
+    """In text that is reasoning or content, as the next marker decides."""
     FRAME_START = 5
     """After the header of a frame of content."""
     RESUMING = 6
@@ -48,17 +48,17 @@ class State(enum.IntEnum):
     MARKUP = 11
     """In arguments that are written one by one."""
     RECOVER = 12
-    """In a call that went wrong."""
+    """In a call that is broken."""
     CLOSE = 13
-    """After arguments: the call's closing is due."""
+    """After arguments, where the call's closing is expected."""
 
 
 class Row(NamedTuple):
-    """A state's line in the table.
+    """The row of one state in the table.
 
     Attributes:
         step: the method that takes a step.
-        leads_to: the states that a step may lead to, and what leads there.
+        leads_to: the states that a step may lead to, each with its reason.
     """
 
     step: str
@@ -118,13 +118,13 @@ TABLE: Final[dict[State, Row]] = {
         "Prose.text",
         {
             State.EDGE: "it closes, or the turn ends",
-            State.TEXT: "the turn ends: it was none",
+            State.TEXT: "the turn ends: it was text",
             **_CALL,
         },
     ),
     State.UNDECIDED: Row(
         "Prose.undecided",
-        {State.REASONING_START: "reasoning closes: it was that", State.EDGE: "anything else decides"},
+        {State.REASONING_START: "reasoning closes: it was reasoning", State.EDGE: "anything else decides"},
     ),
     State.FRAME_START: Row("Prose.frame_start", {State.TEXT: "white space is taken"}),
     State.RESUMING: Row(
@@ -172,20 +172,20 @@ TABLE: Final[dict[State, Row]] = {
 }
 
 INSIDE: Final = (State.OBJECT, State.ARGUMENTS, State.MARKUP, State.RECOVER, State.CLOSE)
-"""The states of a call."""
+"""The states inside a call."""
 _CUT: Final = frozenset(INSIDE)
 _OPEN: Final = frozenset(State) - _CUT
 
 OUTSIDE: Final = (
     Outside(
-        "the output begins elsewhere",
+        "the output begins in another state",
         frozenset((State.EDGE,)),
         frozenset((State.REASONING_START, State.UNDECIDED, State.BLOCK)),
     ),
-    Outside("an engine's own word", _OPEN, frozenset((State.EDGE, State.REASONING_START, State.BLOCK))),
+    Outside("an engine says so", _OPEN, frozenset((State.EDGE, State.REASONING_START, State.BLOCK))),
     Outside("the end cuts a call", _CUT, frozenset((State.BLOCK,))),
     Outside(
-        "a hold is given back: at the end, by a bad call in a thought, or because it grew too large",
+        "a hold is given back: at the end, after a bad call in reasoning, or because it grew too large",
         frozenset(State) - {State.EDGE, State.UNDECIDED},
         frozenset((State.TEXT, State.BLOCK_TEXT, State.REASONING, State.RESUMING)),
     ),
@@ -198,7 +198,7 @@ OUTSIDE: Final = (
 
 
 class Standing(msgspec.Struct, eq=False):
-    """Where one output is.
+    """The current state of one output.
 
     Attributes:
         state: see `TABLE`.
@@ -207,5 +207,5 @@ class Standing(msgspec.Struct, eq=False):
     state: State = State.EDGE
 
     def go(self, state: State) -> None:
-        """Change the state: nothing else does."""
+        """Change the state; nothing else does."""
         self.state = state

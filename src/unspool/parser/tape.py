@@ -1,18 +1,18 @@
-"""The text of the output: what waits to be read, and what was read and may still be asked for."""
+"""The text of the output: text that waits to be read, and text that was read and may be needed again."""
 
 import msgspec
 
 
 class Tape(msgspec.Struct, eq=False):
-    """The output as far as it was fed.
+    """The output, as far as it was fed.
 
-    Only what is read of it moves ``i``; what was read is dropped with the next piece, unless it is kept.
+    Reading moves ``i``. Text that was read is dropped when the next piece comes, unless it is kept.
 
     Attributes:
         buf: ``buf[i:]`` waits.
-        base: the offset of ``buf[0]`` in the output, negative while a prompt's tail is read.
-        final: no more text comes.
-        ended: the model ended it; it was not cut at its length.
+        base: the offset of ``buf[0]`` in the output; negative while the end of a prompt is read.
+        final: no more text will come.
+        ended: the model ended the output; it was not cut by length.
     """
 
     buf: str = ""
@@ -25,25 +25,25 @@ class Tape(msgspec.Struct, eq=False):
 
     @property
     def here(self) -> int:
-        """The offset of what waits."""
+        """The offset of the waiting text."""
         return self.base + self.i
 
     @property
     def end(self) -> int:
-        """The offset after all that was fed."""
+        """The offset after everything that was fed."""
         return self.base + len(self.buf)
 
     def move(self, i: int) -> None:
-        """The text up to ``buf[i]`` is read."""
+        """Mark the text before ``buf[i]`` as read."""
         self.i = i
 
     def feed(self, text: str) -> None:
-        """More text."""
+        """Add text."""
         self.drop()
         self.buf = self.buf + text if self.buf else text
 
     def drop(self) -> None:
-        """Drop what is read, unless it is kept."""
+        """Drop what was read, unless it is kept."""
         i = self.i
         if i:
             if self._kept is not None:
@@ -53,34 +53,34 @@ class Tape(msgspec.Struct, eq=False):
             self.i = 0
 
     def replay(self, tail: str) -> None:
-        """Read the end of a prompt, which lies before the output."""
+        """Add the end of a prompt, which lies before the output."""
         self.base = -len(tail)
         self.buf = tail
 
     def finish(self, *, ended: bool = True) -> None:
-        """No more text comes, unless `go_on` says otherwise."""
+        """No more text will come, unless `go_on` takes that back."""
         self.final = True
         self.ended = ended
 
     def go_on(self, *, final: bool = False, ended: bool = False) -> None:
-        """Take back what `finish` said."""
+        """Take back `finish`: more text may come."""
         self.final = final
         self.ended = ended
 
     def cut(self, at: int) -> str:
-        """Take away the text from ``buf[at]`` on, until it is joined again."""
+        """Cut off the text from ``buf[at]`` on, until `join`."""
         rest = self.buf[at:]
         self.buf = self.buf[:at]
         return rest
 
     def join(self, rest: str) -> None:
-        """Give back what was cut."""
+        """Put back what was cut off."""
         self.buf += rest
 
     # -- what was read ------------------------------------------------------------------------------------------------
 
     def source(self, start: int, end: int) -> str:
-        """The output between two offsets; from before ``base`` only what is kept."""
+        """The output between two offsets; before ``base``, only as far as it is kept."""
         base = self.base
         if start >= base:
             return self.buf[start - base : end - base]
@@ -92,17 +92,17 @@ class Tape(msgspec.Struct, eq=False):
         return whole[start - self._kept_at : end - self._kept_at]
 
     def keep(self) -> None:
-        """From here on, keep what is read."""
+        """Keep what is read from now on."""
         if self._kept is None:
             self._kept = []
             self._kept_at = self.base
 
     def let_go(self) -> None:
-        """Keep nothing any more."""
+        """Stop keeping what is read."""
         self._kept = None
 
     def rewind(self, to: int, *, keep: bool) -> None:
-        """Go back to an offset whose text is kept; ``keep``: what lies before it is still needed."""
+        """Go back to an offset whose text is kept; ``keep``: the text before it is still needed."""
         if to < self.base:
             text = self.source(to, self.here)
             self.buf = text + self.buf[self.i :]
@@ -113,12 +113,12 @@ class Tape(msgspec.Struct, eq=False):
     # -- fast paths ---------------------------------------------------------------------------------------------------
 
     def lend(self) -> list[str] | None:
-        """Someone else reads on from here; gives the list of what is kept, if anything is."""
+        """A fast path reads on from here; return the list of kept text, if there is any."""
         self.drop()
         return self._kept
 
     def take_back(self, text: str, at: int) -> None:
-        """That one is done: ``text``, which begins at an offset, waits."""
+        """The fast path is done: ``text``, which begins at an offset, waits."""
         self.buf = text
         self.base = at
         self.i = 0

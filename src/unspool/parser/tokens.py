@@ -1,4 +1,4 @@
-"""Token ids: their text, and the spans of events in them."""
+"""Decodes token ids, and gives events their token spans."""
 
 from bisect import bisect_left
 from itertools import accumulate, groupby
@@ -10,16 +10,16 @@ from ..dialect.plan import Plan
 from ..events import Event, Finish
 
 _RUN: Final = 8
-"""From so many ids on it pays to look for runs."""
+"""The number of ids from which on it pays to look for runs."""
 _SHORTEST: Final = 3
-"""The length of the shortest special token that text does not contain by chance."""
+"""The shortest special token, in characters, that text does not contain by chance."""
 
 
 class TokenFeed:
     """Decodes token ids, and counts them for the events.
 
     Attributes:
-        total: code points of the tokens that were fed.
+        total: the length of the tokens that were fed, in code points.
         added: the literals of the tokenizer's added tokens.
     """
 
@@ -32,18 +32,18 @@ class TokenFeed:
         self._special = marked_special(tokenizer)
         self.added = added_tokens(tokenizer)
         self.total = 0
-        self._starts: list[int] = []  # where the text of tokens begins that events have not claimed
-        self._token = 0  # tokens that events have claimed
+        self._starts: list[int] = []  # where the text of each token begins that no event has claimed yet
+        self._token = 0  # the number of tokens that events have claimed
 
     def runs(self, ids: tuple[int, ...]) -> list[tuple[tuple[int, ...], list[str]]]:
-        """Ids in runs: those that are to be pushed one by one, and the texts of those after them, to be joined."""
+        """Divide ids into runs: ids to push one by one, each followed by the texts of ids to join."""
         found: list[tuple[tuple[int, ...], list[str]]] = []
         begin = at = 0
         if len(ids) >= _RUN:
             for kind, group in groupby(self._decoder.known(ids), type):
                 texts: list[Any] = list(group)
                 if kind is str and len(texts) > 1:
-                    # The first is pushed: it completes a character, or is the very first.
+                    # The first id is pushed: it completes a character, or is the very first.
                     found.append((ids[begin : at + 1], texts[1:]))
                     begin = at + len(texts)
                 at += len(texts)
@@ -52,37 +52,37 @@ class TokenFeed:
         return found
 
     def join(self, texts: list[str]) -> str:
-        """The text of many ids at once."""
+        """Take the text of many ids at once."""
         self._starts += accumulate(map(len, texts[:-1]), initial=self.total)
         text = "".join(texts)
         self.total += len(text)
         return text
 
     def push(self, token: int) -> tuple[str, str]:
-        """The text that an id completes, and its literal where it is an added token."""
+        """Take an id: the text that it completes, and its literal if it is an added token."""
         text, literal = self._decoder.push(token)
         self._starts.append(self.total)
         self.total += len(text)
         return text, literal
 
     def count(self, literal: str) -> None:
-        """The text of an added token was fed."""
+        """Record that the text of an added token was fed."""
         self.total += len(literal)
 
     def flush(self) -> tuple[str, bool]:
-        """The rest at the end, and whether it is a cut character."""
+        """The rest of the text at the end, and whether it is an incomplete character."""
         text, cut = self._decoder.flush()
         self.total += len(text)
         return text, cut
 
     def foreign(self, literal: str, plan: Plan) -> bool:
-        """Whether an added token is a special one that no template names, nor contains what a template names."""
+        """Whether an added token is special, but neither named by a template nor made of what one names."""
         if literal not in self._special:
             return False
         return not any(literal in t or (t in literal and any(c.isalnum() for c in t)) for t in plan.literals)
 
     def with_spans(self, events: list[Event]) -> list[Event]:
-        """The events with their token spans: a token belongs to the event that contains its first character."""
+        """Add token spans to events: a token belongs to the event that contains its first character."""
         spanned: list[Event] = []
         starts = self._starts
         used = 0
@@ -98,15 +98,15 @@ class TokenFeed:
 
 
 def is_marker(literal: str, plan: Plan) -> bool:
-    """Whether an added token is, or is part of, what a template writes."""
+    """Whether an added token is, or is part of, a literal of a template."""
     return any(literal in text or text in literal for text in plan.literals)
 
 
 def is_distinct(literal: str) -> bool:
-    """Whether text that contains an added token spells it: names contain words, and everything contains space."""
+    """Whether text that contains an added token certainly spells it, unlike a word or white space."""
     return len(literal) >= _SHORTEST and not literal.isalnum() and not literal.isspace()
 
 
 def closes(literal: str, plan: Plan) -> bool:
-    """Whether something that closes a call, a block or the turn begins with an added token."""
+    """Whether an added token begins a closing of a call, a block or the turn."""
     return any(p.first.startswith(literal) for p in (*plan.calls.closings, *(o.pattern for o in plan.ends)))

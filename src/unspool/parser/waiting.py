@@ -1,4 +1,4 @@
-"""The text that a parser holds back, and why: for people who watch an output being read."""
+"""The text that a parser holds back, and the reason, for displays of how an output is read."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,18 +13,18 @@ __all__ = ["LONGEST", "Waiting", "waiting"]
 
 _TEMPLATES: Final = ("reasoning", "content", "preamble", "calls", "call", "argument", "item")
 LONGEST: Final = 64
-"""Characters; what is longer is not the beginning of a marker."""
+"""The longest beginning of a marker, in characters."""
 _MOST: Final = 6
 
 
 class Waiting(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Text that was fed, without an event yet.
+    """Text that was fed, but has no event yet.
 
     Attributes:
-        start, end: where it is in the output.
+        start, end: its offsets in the output.
         why: the value of a reason of the ledger (``header``, ``bad call``, …); ``marker``: it may be one or begin one;
             ``space``: white space that may be beside a marker; ``more``: what follows decides.
-        may_be: the markers that it may become, where it may become some.
+        may_be: the markers that it may become, if any.
     """
 
     start: int
@@ -34,11 +34,11 @@ class Waiting(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def waiting(parser: Parser, start: int, end: int, tail: str) -> Waiting:
-    """The text that a parser waits for.
+    """Describe the text that a parser holds back.
 
     Args:
-        parser: has been fed up to ``end``.
-        start, end: where the text without an event is; at least one character.
+        parser: a parser that was fed up to ``end``.
+        start, end: the offsets of the text without an event; at least one character.
         tail: the last `LONGEST` characters of that text.
     """
     holds = parser._machine.ledger.holds

@@ -2,7 +2,7 @@
 
 
 def common_suffix(text: str, start: int, end: int, margin: str) -> int:
-    """How many characters before ``end`` are a suffix of the margin."""
+    """How many characters before ``end`` equal a suffix of the margin."""
     if not margin or end <= start or text[end - 1] != margin[-1]:
         return 0
     for k in range(min(len(margin), end - start), 0, -1):
@@ -12,7 +12,7 @@ def common_suffix(text: str, start: int, end: int, margin: str) -> int:
 
 
 def common_prefix(text: str, margin: str, start: int = 0) -> int:
-    """How many characters from ``start`` on are the margin's beginning."""
+    """How many characters from ``start`` on equal a prefix of the margin."""
     k = 0
     while k < len(margin) and text.startswith(margin[k], start + k):
         k += 1

@@ -1,7 +1,7 @@
-"""Calls that are whole in the text, written as their dialect writes them: read at a glance.
+"""Complete calls, written as their dialect writes them, read in one go.
 
-What is read here the readers of `readers` would say in the same words. Where anything is not plain (a schema that has
-to decide, a key given twice, a marker in a value, an error) this says nothing, and they read the call.
+The result is the same as that of the classes in `readers`. If anything is not plain (a schema that has to decide, a
+key given twice, a marker in a value, an error), the result is ``None``, and they read the call.
 """
 
 from collections.abc import Container
@@ -28,12 +28,12 @@ _WRAPPED = Regex(rf'\{{\s*+"(?:{"|".join(WRAPPERS)})"')
 
 
 class Whole(NamedTuple):
-    """A call, and where in the text its parts end.
+    """A call, and the places in the text where its parts end.
 
     Attributes:
-        name, arguments: of the call; the arguments are JSON.
-        header: where what is read for its name ends.
-        inside: where its arguments end; ``end``: where it ends.
+        name, arguments: the call's; the arguments are JSON.
+        header: the end of what is read up to its name.
+        inside: the end of its arguments; ``end``: the end of the call.
     """
 
     name: str
@@ -44,13 +44,13 @@ class Whole(NamedTuple):
 
 
 _Inside = tuple[str, str, int, int, int]
-"""The same, but for the call's own closing: where that may begin is in place of the end."""
+"""The same, before the call's own closing is read: the end is where that may begin."""
 
 
 def whole_call(
     plan: Plan, tools: Toolset, form: Form, block: Block, text: str, i: int, fields: dict[str, str]
 ) -> Whole | None:
-    """The call whose opening ends at ``i``, and holds these fields, if all of it is there and plain."""
+    """The call whose opening ends at ``i`` and has these fields, if all of it is there and plain."""
     policy = plan.policy
     if not form.arguments or form.forced or policy.bad_arguments == "repair" or policy.markers_in_strings == "end":
         return None
@@ -76,7 +76,7 @@ def whole_call(
 
 
 def _object(form: Form, marked: bool, names: Container[str] | None, text: str, i: int) -> _Inside | None:
-    """A call that is an object of a name and arguments, whose inside begins at ``i``."""
+    """A call that is an object with a name and arguments, whose inside begins at ``i``."""
     shape = form.shape
     assert shape is not None
     m = _HEADER.match(text, i)
@@ -95,10 +95,10 @@ def _object(form: Form, marked: bool, names: Container[str] | None, text: str, i
 
 
 def _markup(plan: Plan, schema: Schema | None, form: Form, text: str, i: int, fields: dict[str, str]) -> _Inside | None:
-    """A call whose arguments are strings, numbers or booleans, each in markup of its own."""
+    """A call in markup, whose arguments are strings, numbers or booleans."""
     if schema is None or plan.arguments.items or plan.arguments.comma or plan.arguments.quoted or not form.suffix:
         return None
-    parameter = plan.arguments.parameters[0]  # the most literal one, which counts before the others
+    parameter = plan.arguments.parameters[0]  # the most literal one, which is tried first
     plain = parameter.plain()
     header = i
     arguments: dict[str, str] = {}
@@ -116,7 +116,7 @@ def _markup(plan: Plan, schema: Schema | None, form: Form, text: str, i: int, fi
     i = skip_space(text, i)
     if not arguments or form.suffix.match(text, i, {}) < 0:
         return None
-    pieces: list[str] = []  # joined once: a value may be long
+    pieces: list[str] = []  # joined once, since a value may be long
     for key, value in arguments.items():
         pieces += (', "', key, '": ', value)
     pieces[0] = '{"'
@@ -124,7 +124,7 @@ def _markup(plan: Plan, schema: Schema | None, form: Form, text: str, i: int, fi
 
 
 def _plain_value(schema: Schema | None, text: str, markup: Marked) -> str | None:
-    """The JSON of an argument's text, where its schema leaves no doubt."""
+    """The JSON of an argument's text, if its schema leaves no doubt."""
     kinds = scalar(schema)
     if kinds is None:
         types = None if schema is None or schema.strings is not None else schema.types

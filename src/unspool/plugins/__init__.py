@@ -1,1 +1,1 @@
-"""Plug-ins for engines: one module for each, which imports nothing of the engine before it is loaded by it."""
+"""Plug-ins: one module for each engine, which imports nothing of the engine before the engine loads it."""

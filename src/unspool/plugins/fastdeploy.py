@@ -1,11 +1,11 @@
 """FastDeploy: reasoning parsers and tool parsers, registered through its two groups of entry points.
 
-FastDeploy makes parsers with the tokenizer alone. One reasoning parser serves all requests, and a tool parser is made
-for each. Both are given the whole output, and no call says that an output is over: what may still become a marker
-is sent with the end-of-sequence token, whose id is looked for, or with a piece without ids, which is what is left of
-the last one in versions that take that token away.
+FastDeploy makes parsers with the tokenizer alone. One reasoning parser serves all requests, and each request has its
+own tool parser. Both get the whole output, and nothing tells them that an output has ended: text that may still
+become a marker is sent with the end-of-sequence token, found by its id, or with a piece without ids, which remains in
+versions that remove that token.
 
-Only pieces come with ids, whole outputs do not: so that both are read alike, text is read.
+Only pieces come with ids, whole outputs do not. To read both in the same way, text is read.
 """
 
 import json
@@ -45,16 +45,16 @@ STATUS: Final = {
     "CONTENT_STAGE": Stage.CONTENT,
     "TOOL_CALL_STAGE": Stage.TOOL_CALL,
 }
-"""FastDeploy's words for where an output begins, and the RFC's; ``None``: as the dialect has it without a prompt."""
+"""FastDeploy's and the RFC's names of stages; ``None`` means the dialect's stage without a prompt."""
 MAX_STREAMS: Final = 1024
-"""How many unfinished streams a reasoning parser remembers; another is read again from its beginning."""
+"""How many unfinished streams a reasoning parser remembers; others are read again from their beginning."""
 
 
 def stage_of(status: Any) -> Stage | None:
-    """The stage that a status means.
+    """The stage of a status.
 
     Raises:
-        ValueError: it is none of `STATUS`.
+        ValueError: it is not in `STATUS`.
     """
     if status is None or isinstance(status, Stage):
         return status
@@ -75,7 +75,7 @@ class _Half:
         self.dialect: Dialect = dialect_for(self.dialect_name, tokenizer, model_name)
 
     def get_model_status(self, prompt_token_ids: Sequence[int]) -> str:
-        """FastDeploy's word for where the output after a prompt begins."""
+        """FastDeploy's name for the stage after a prompt."""
         ids = list(prompt_token_ids)
         stage = detect_stage(self.dialect, ids, tokenizer=self.tokenizer)
         if stage is not Stage.CONTENT:
@@ -84,7 +84,7 @@ class _Half:
         return "think_end" if reasoning_closed(self.dialect, prompt) else "response_start"
 
     def detect_output_stage(self, prompt_token_ids: Sequence[int]) -> str:
-        """The RFC's word for the same."""
+        """The RFC's name for the stage after a prompt."""
         stage = STATUS[self.get_model_status(prompt_token_ids)] or Stage.CONTENT
         return f"{stage.name}_STAGE"
 
@@ -94,7 +94,7 @@ class _Half:
     def _feed(self, reader: Reader, text: str, ids: Sequence[int], before: Sequence[int] = ()) -> Delta:
         """The next piece, after the ids ``before`` it.
 
-        The end of the sequence closes the output, and so does a piece without ids; what follows is nothing.
+        The end of the sequence closes the output, and so does a piece without ids; anything after that is ignored.
         """
         if reader.closed:
             return Delta()
@@ -105,11 +105,11 @@ class _Half:
 
 
 class ReasoningHalf(_Half):
-    """FastDeploy's reasoning parser. Calls are none of its business, and not in the content that it returns.
+    """FastDeploy's reasoning parser. The content that it returns does not include calls.
 
     Args:
         tokenizer: the host's.
-        model_name: the RFC's; the host gives none.
+        model_name: the RFC's argument, which the host does not pass.
     """
 
     def __init__(self, tokenizer: Any, model_name: str | None = None) -> None:
@@ -121,7 +121,7 @@ class ReasoningHalf(_Half):
         self._streams: OrderedDict[tuple[Stage | None, str], Reader] = OrderedDict()
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
-        """Whether reasoning is over after these ids: the last of the two think tokens decides."""
+        """Whether reasoning has ended after these ids: the last of the two think tokens decides."""
         if self.think_start_token_id is None or self.think_end_token_id is None:
             return detect_stage(self.dialect, list(input_ids), tokenizer=self.tokenizer) is not Stage.REASONING
         for token in reversed(input_ids):
@@ -130,7 +130,7 @@ class ReasoningHalf(_Half):
         return False
 
     def extract_content_ids(self, input_ids: Sequence[int]) -> list[int]:
-        """The ids after the first closing of reasoning; none where it is not closed."""
+        """The ids after the first closing of reasoning; none if it is not closed."""
         ids = list(input_ids)
         if self.think_end_token_id is None:
             return content_ids(self.dialect, ids, self.tokenizer, {})
@@ -139,13 +139,14 @@ class ReasoningHalf(_Half):
     def extract_reasoning_content(
         self, model_output: str, request: Any, model_status: Any = None, *, output_stage: Any = None
     ) -> tuple[str, str]:
-        """Reasoning and content of a whole output; ``""`` where there is none.
+        """Reasoning and content of a whole output; ``""`` if there is none.
 
         Args:
-            model_output: all of it.
-            request: for its tools; with none, markup of calls is content. Where it does not say, it may have any.
-            model_status: where the output begins, as `get_model_status` has it.
-            output_stage: the RFC's word for it.
+            model_output: the whole output.
+            request: the request, whose tools count: without tools, markup of calls is content; if it does not say,
+            any tool may be called.
+            model_status: where the output begins, as returned by `get_model_status`.
+            output_stage: the RFC's name for it.
 
         Raises:
             ValueError: the status is unknown.
@@ -168,11 +169,11 @@ class ReasoningHalf(_Half):
     ) -> Any:
         """Reasoning and content of the next piece, as a message that may be empty.
 
-        The host does not say which request a piece belongs to: streams are distinguished by their text so far. Two
-        requests of one text are read alike; the second to go on is read again from its beginning.
+        The host does not say to which request a piece belongs, so streams are distinguished by their text so far. Two
+        requests with the same text are read alike; the second to continue is read again from its beginning.
 
-        Where the prompt leaves open how the output begins, it is content unless it opens reasoning: as no call ends a
-        stream, what waits for a closing marker would be lost where none comes.
+        If the prompt leaves open how the output begins, it is content unless it opens reasoning: since the host does
+        not end streams, text that waited for a closing marker would be lost if none came.
 
         Raises:
             ValueError: the status is unknown.

@@ -1,8 +1,8 @@
-"""Whether reasoning is over, by token ids: of a prompt, and of an output that follows it.
+"""Finds out from token ids whether reasoning has ended: in a prompt, and in the output after it.
 
-Engines ask that at each token, to know from where on a grammar holds. A marker that is a special token counts by its
-id: text that spells it does not. One that the tokenizer has no token for counts as its text, however it is cut into
-tokens. That is how outputs are read, too: both ends of a thought are one.
+Engines ask this at each token, to know where a grammar begins to apply. A marker that is a special token counts by
+its id; text that spells it does not. A marker without a token counts by its text, however it is tokenized. Outputs
+are read by the same rules, so both always agree on where reasoning ends.
 """
 
 from collections.abc import Sequence
@@ -18,26 +18,26 @@ from .pairing import Special, exact_text, special_of
 __all__ = ["Following", "prompt_text"]
 
 _TAIL: Final = 24
-"""How many ids are looked at for a marker that new ids complete."""
+"""How many ids are searched for a marker that new ids complete."""
 
 
 def prompt_text(d: Dialect, ids: Sequence[int], tokenizer: Any) -> str:
-    """The text of a prompt's ids; what only spells a special token is left out."""
+    """The text of a prompt's ids, without text that only spells a special token."""
     return exact_text(ids, tokenizer, _counted(d, tokenizer, ids_policy()))
 
 
 def _counted(d: Dialect, tokenizer: Any, policy: Policy) -> Special | None:
-    """The special tokens that count by their ids alone; ``None``: text that spells one counts, too."""
+    """The special tokens that count by their ids alone; ``None`` if text that spells one counts too."""
     return special_of(d, tokenizer) if policy.text_markers == "ignore" else None
 
 
 class Following:
-    """Reads ids as they grow, each of them once.
+    """Reads a growing list of ids, each of them once.
 
     Args:
         d: what is read.
         tokenizer: the host's.
-        policy: of the output; ``text_markers`` as it is for outputs whose ids are known.
+        policy: the policy of the output, with ``text_markers`` for outputs with known ids.
     """
 
     def __init__(self, d: Dialect, tokenizer: Any, policy: Policy) -> None:
@@ -54,16 +54,16 @@ class Following:
         self._closed = False
 
     def over(self, ids: Sequence[int]) -> bool:
-        """Whether reasoning is over after these ids; where it neither began nor ended, it is still to come."""
+        """Whether reasoning has ended after these ids; if it neither began nor ended, it is still to come."""
         self._begin(list(ids))
         return self._is_over()
 
     def ends(self, ids: Sequence[int], new: int) -> bool:
-        """The same while an output grows.
+        """The same, for a growing output.
 
         Args:
-            ids: of the prompt and the output.
-            new: how many of them came last.
+            ids: the ids of the prompt and the output.
+            new: how many of them are new.
         """
         if not self._may_end(ids[-_TAIL - new :]):
             return False
@@ -77,7 +77,7 @@ class Following:
         return self._is_over()
 
     def _may_end(self, recent: Sequence[int]) -> bool:
-        """Whether a marker that could end the reasoning is among the latest ids."""
+        """Whether the last ids contain a marker that could end the reasoning."""
         if self._special is not None and not self._special.ids.isdisjoint(recent):
             return True
         if not self._marks:
@@ -107,7 +107,7 @@ class Following:
             self._closed = self._closed or any(map(self._closes, events))
 
     def _closes(self, event: Event) -> bool:
-        """Whether reasoning ends with an event; a closing that nothing opened counts, too."""
+        """Whether reasoning ends with an event; a closing without an opening counts too."""
         if isinstance(event, Markup):
             return any(end in event.text for end in self._closings)
         return isinstance(event, ReasoningEnd)

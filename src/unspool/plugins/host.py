@@ -1,5 +1,4 @@
-"""Shared by the plug-ins: names, tools as engines represent them, policies from the environment, a dialect's
-markers."""
+"""What the plug-ins share: names, engines' representations of tools, policies from the environment, markers."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""lmdeploy: one response parser for reasoning and calls.
+"""lmdeploy: a response parser for both reasoning and calls.
 
 lmdeploy loads no plug-ins. This module is its command line with unspool's parsers registered before it runs::
 
@@ -27,7 +27,7 @@ WRITTEN_FOR: Final = "0.18"
 
 
 class ResponseHalf:
-    """lmdeploy's response parser; without a name of ours, lmdeploy's own does it.
+    """lmdeploy's response parser; without a parser name of ours, lmdeploy's own works as usual.
 
     Args:
         request: the host's. No prompt comes with it: where thinking is not off, the output itself decides where it
@@ -56,7 +56,7 @@ class ResponseHalf:
         return calls, thoughts
 
     def _initialize_reasoning_token_counter(self) -> None:
-        """The host counts between two tokens; markers of ours need not be tokens."""
+        """Do nothing: the host counts between two tokens, but our markers need not be tokens."""
         if any(self._ours()):
             self.reasoning_tokens: int | None = None
         else:

@@ -1,9 +1,9 @@
-"""Text and token ids side by side: which of an output's text is special tokens, and which only spells them.
+"""Pairs text with token ids: finds which text is special tokens, and which only spells them.
 
-An engine gives a piece of text with the ids that were generated for it. The two need not match to the letter: a
-character that is not complete waits, special tokens may be missing in the text (``skip_special_tokens``, and the token
-that ended the output), and where an output may end with a stop string, text waits until it cannot be part of one. So
-text is what is read, and ids tell where in it a special token is, or where one is missing.
+An engine passes a piece of text with the ids that were generated for it. The two need not match exactly: an
+incomplete character waits, special tokens may be missing in the text (``skip_special_tokens``, and the token that
+ended the output), and if an output may end with a stop string, text waits until it cannot be part of one. So the text
+is read, and the ids show where in it a special token is, or where one is missing.
 """
 
 import re
@@ -23,21 +23,21 @@ from .host import foreign_tokens, remembered
 __all__ = ["Pairing", "Special", "exact_text", "special_of"]
 
 _SLACK: Final = 4
-"""By how many characters the text of ids may differ from the text that came with them."""
+"""By how many characters the text of ids may differ from the text with which they came."""
 _LOOK: Final = 64
-"""How many characters, and ids, tell whether text and ids belong together."""
+"""How many characters and ids decide whether text and ids belong together."""
 _BROKEN: Final = "\ufffd"
 
 
 class Special(msgspec.Struct, frozen=True):
-    """The special tokens of a tokenizer that mean something where a dialect is read.
+    """The special tokens of a tokenizer that matter for a dialect.
 
     Attributes:
         literals: the text of each, by its id.
         ids: the ids.
-        markers: the text of those that are in a template of the dialect, or part of one.
-        spelled: matches text that spells one of those; ``None`` where there are none. Words and short ones do not
-            count, which are in names and in other text, too.
+        markers: the text of those that are in a template of the dialect, or are part of a marker.
+        spelled: matches text that spells a marker; ``None`` if there are none. Words and short tokens, which also
+        occur in names and other text, do not count.
     """
 
     literals: dict[int, str]
@@ -50,7 +50,7 @@ _known: "weakref.WeakKeyDictionary[Any, dict[str, Special | None]]" = weakref.We
 
 
 def special_of(d: Dialect, tokenizer: Any) -> Special | None:
-    """The special tokens that matter; ``None`` where a tokenizer does not tell its tokens: then text alone is read.
+    """The special tokens that matter; ``None`` if a tokenizer does not list its tokens, so that only text is read.
 
     Args:
         d: what is read.
@@ -74,7 +74,7 @@ def _special_of(d: Dialect, tokenizer: Any) -> Special | None:
 
 
 def exact_text(ids: Sequence[int], tokenizer: Any, special: Special | None) -> str:
-    """The text of ids, without what only spells a special token."""
+    """The text of ids, without text that only spells a special token."""
     spelled = None if special is None else special.spelled
     if spelled is None:
         return decode_ids(tokenizer, ids)
@@ -91,7 +91,7 @@ def exact_text(ids: Sequence[int], tokenizer: Any, special: Special | None) -> s
 
 
 class Pairing:
-    """Brings the text and the ids of one output together.
+    """Combines the text and the ids of one output.
 
     Args:
         special: see `special_of`.
@@ -107,12 +107,12 @@ class Pairing:
         self._ids = special.ids
         self._decoder = Detokenizer(tokenizer)
         self._lags = lags
-        self._owed: list[tuple[str, str]] = []  # text of ids, and the special token after it, that is not there yet
-        self._run = ""  # text of ids after the last of those
+        self._owed: list[tuple[str, str]] = []  # text of ids that has not arrived, and the token after it
+        self._run = ""  # the text of ids after the last of those
         self._waiting = ""  # text that may be the beginning of a special token
 
     def agree(self, text: str, ids: Sequence[int]) -> bool:
-        """Whether ids are those of a text that begins as this one does."""
+        """Whether ids belong to a text with this beginning."""
         written = left_out = ""  # with special tokens, and without them
         for token in ids[:_LOOK]:
             before, literal = self._decoder.push(token)
@@ -127,11 +127,11 @@ class Pairing:
         return self._ids.isdisjoint(ids) and not self._lags
 
     def take(self, text: str, ids: Sequence[int]) -> list[tuple[str, bool]]:
-        """The next piece of text in parts, and whether each is a special token.
+        """Divide the next piece of text into parts, each a special token or not.
 
         Args:
             text: may be empty.
-            ids: those that were generated since the last piece.
+            ids: the ids that were generated since the last piece.
         """
         self._hear(ids)
         text = self._waiting + text
@@ -161,7 +161,7 @@ class Pairing:
         return [part for part in parts if part[0]]
 
     def _hear(self, ids: Sequence[int]) -> None:
-        """What ids tell is owed."""
+        """Record the text and the special tokens of ids, which are expected in the text."""
         for token in ids:
             text, literal = self._decoder.push(token)
             self._run += text
@@ -172,20 +172,20 @@ class Pairing:
                 self._run += literal
 
     def rest(self) -> str:
-        """What still waits when the output is over: text that was not a special token."""
+        """The text that still waits when the output ends, and is not a special token."""
         rest, self._waiting = self._waiting, ""
         return rest
 
 
 def _find(text: str, literal: str, begin: int, expected: int, slack: int) -> int:
-    """Where a special token is that is expected at a place, or near it; ``-1``: not there."""
+    """Find a special token that is expected at a place, or near it; ``-1`` if it is not there."""
     if text.startswith(literal, expected):
         return expected
     return text.find(literal, max(begin, expected - slack), expected + slack + len(literal))
 
 
 def _letters(text: str) -> str:
-    """A text without what may differ: white space, and characters that are not complete."""
+    """A text without what may differ: white space and incomplete characters."""
     return "".join(text.replace(_BROKEN, "").split())
 
 

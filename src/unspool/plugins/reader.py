@@ -1,4 +1,4 @@
-"""One reader per output: text in, `Delta` out; pieces of text and the whole give the same."""
+"""The reader of one output for plug-ins: text in, `Delta` out, the same for pieces and for the whole text."""
 
 import enum
 import re
@@ -29,7 +29,7 @@ __all__ = ["CallDelta", "Delta", "Ids", "Keep", "Reader", "note_calls", "reader_
 
 
 class CallDelta(msgspec.Struct):
-    """News of one call: its place, its id and name where it begins, and the next piece of its arguments."""
+    """An update of one call: its index, its id and name at its beginning, and the next piece of its arguments."""
 
     index: int
     id: str | None = None
@@ -49,22 +49,22 @@ class Delta(msgspec.Struct):
 
 
 class Keep(enum.Enum):
-    """The text that stays in the content as the model wrote it, since another parser of the host's comes before or
-    after."""
+    """What stays in the content as the model wrote it, because another parser of the host reads it."""
 
     NOTHING = enum.auto()
     CALLS = enum.auto()
-    """Only reasoning is taken out: what is left goes to a parser of calls."""
+    """Calls stay; only reasoning is taken out."""
     REASONING = enum.auto()
-    """Only calls are taken out: reasoning is none of this parser's business."""
+    """Reasoning stays; only calls are taken out."""
 
 
 class Ids(msgspec.Struct, frozen=True):
     """How an output's token ids come with its text.
 
     Attributes:
-        lag: text may come later than its ids, and end before them: there are stop strings.
-        constrained: a grammar wrote what is behind the reasoning, and it is one of text: what spells a marker is one.
+        lag: text may come later than its ids, and end before them, because there are stop strings.
+        constrained: a grammar of text generates what comes after reasoning, so text that spells a marker counts
+        there.
     """
 
     lag: bool = False
@@ -74,10 +74,10 @@ class Ids(msgspec.Struct, frozen=True):
 def reader_of(
     d: Dialect, tokenizer: Any, *, keep: Keep = Keep.NOTHING, ids: Ids | None = None, **options: Any
 ) -> "Reader":
-    """A reader of one output, under the policies of the environment.
+    """Make a reader of one output, with the policies of the environment.
 
-    Where ids come with the text, text that only spells a special token is text, unless the policy ``text_markers`` says
-    otherwise, or a grammar wrote it.
+    If ids come with the text, text that only spells a special token stays text, unless the policy ``text_markers``
+    says otherwise, or a grammar generated it.
 
     Args:
         d: what is read.
@@ -105,9 +105,9 @@ class Reader:
 
     Args:
         parser: reads it.
-        foreign: see `foreign_tokens`: dropped where they are outside of calls.
+        foreign: see `foreign_tokens`; they are dropped outside of calls.
         keep: what stays as it was written.
-        pairing: tells special tokens from text that spells them, where text comes with its ids.
+        pairing: distinguishes special tokens from text that spells them, if text comes with its ids.
     """
 
     def __init__(
@@ -121,14 +121,14 @@ class Reader:
         self.parser = parser
         self._foreign = foreign
         self._pairing = pairing
-        self._paired = False  # text and ids are known to belong together
+        self._paired = False  # whether text and ids are known to belong together
         self._early: list[int] = []  # ids before any text but white space
         self._blank_start = ""  # that white space
         self._keep = keep
         self._feed = parser.feed
         self._flows = keep is not Keep.CALLS  # what is only more of a call's arguments needs no look
         self._counts = keep is Keep.REASONING  # but for how much of the text it was
-        self._raw = ""  # what was fed and not yet returned, where anything is kept
+        self._raw = ""  # what was fed and not returned yet, if anything is kept
         self._thinking = parser.stage is Stage.REASONING
         self._behind = False  # directly after reasoning
         self._blank = ""  # framing that goes with what follows it
@@ -138,18 +138,18 @@ class Reader:
         self.calls: list[str] = []
         """The name of each call."""
         self.ended = 0
-        """How many calls have ended; they end in their order."""
+        """How many calls have ended; they end in order."""
         self.closed = False
 
     def feed(self, text: str, ids: Sequence[int] = ()) -> Delta:
-        """The next piece of the output, and its ids where they are known."""
+        """Take the next piece of the output, with its ids if they are known."""
         step = self.take(text, ids)
         if isinstance(step, ToolCallDelta):
             return Delta(calls=[CallDelta(step.index, arguments=step.arguments)])
         return step
 
     def take(self, text: str, ids: Sequence[int] = ()) -> Delta | ToolCallDelta:
-        """As `feed`; but what is only more of a call's arguments is its event: most of a stream, by far."""
+        """As `feed`, but return the event itself if it is only more of a call's arguments, as most of a stream is."""
         if self._pairing is not None:
             if not self._paired or not self._pairing.plain(ids):
                 return self._take_paired(self._pairing, text, ids)
@@ -166,7 +166,7 @@ class Reader:
         return self._delta(text, events)
 
     def _take_paired(self, pairing: Pairing, text: str, ids: Sequence[int]) -> Delta | ToolCallDelta:
-        """Text whose special tokens are known by ids; without ids, or with others than its own, text alone counts."""
+        """Take text whose special tokens are known by ids; without its own ids, text alone counts."""
         if not self._paired:
             self._early += ids
             self._blank_start += text
@@ -200,7 +200,7 @@ class Reader:
         return delta
 
     def close(self, finish_reason: str = "stop") -> Delta:
-        """The output is over; nothing the second time."""
+        """End the output; a second call does nothing."""
         if self.closed:
             return Delta()
         self.closed = True
@@ -212,7 +212,7 @@ class Reader:
         return delta
 
     def whole(self, text: str, ids: Sequence[int] = (), finish_reason: str = "stop") -> Delta:
-        """A whole output at once: as `feed` and `close`, each call with all of its arguments."""
+        """Take a whole output: `feed` and `close`, with all arguments of each call in one piece."""
         delta = self.feed(text, ids)
         self.join(delta, self.close(finish_reason))
         calls: dict[int, CallDelta] = {}
@@ -288,9 +288,9 @@ class Reader:
 
 
 def note_calls(reader: Reader, delta: Delta, calls: list[dict[str, Any]], streamed: list[str]) -> int:
-    """Keep the lists that engines of vLLM's kind look at: each call, and what of its arguments was sent.
+    """Update the lists that vLLM-like engines read: each call, and the arguments that were sent.
 
-    Arguments are noted once their call has ended; the lists agree at any time, so that a host has nothing to add.
+    Arguments are recorded when their call has ended; the lists always agree, so the host has nothing to add.
 
     Returns:
         The index of the latest call, or ``-1``.

@@ -3,13 +3,13 @@
 With unspool installed beside vLLM, `register` is called through the entry point group ``vllm.general_plugins``;
 ``--tool-call-parser unspool_<dialect>`` and ``--reasoning-parser unspool_<dialect>`` then name them.
 
-vLLM composes each request's parser of two halves, and hands text from the first to the second. Where both are ours, the
-reasoning half passes everything on, and the half of calls reads all of it: framing that belongs to both stays whole.
-The halves are made one after the other in one thread with one tokenizer, which is how they find each other.
+vLLM composes each request's parser of two halves, and passes text from the first to the second. If both are ours, the
+reasoning half passes everything on, and the tool half reads all of it, so framing that belongs to both stays in one
+piece. The halves are made one after the other, in one thread with one tokenizer, which is how they find each other.
 
-What is read is the text, and ids tell its special tokens, in pieces and whole alike: see `pairing`. vLLM's parser of
-two halves keeps the ids of a whole output to itself, so the class it composes of ours is made to hand them on. Ids also
-decide where reasoning ends (`following`), and count tokens.
+The text is read, and ids identify its special tokens, in pieces and in whole outputs; see `pairing`. vLLM's composed
+parser does not pass on the ids of a whole output, so the class that it composes of our halves is changed to do so.
+Ids also decide where reasoning ends (`following`), and count tokens.
 """
 
 import threading
@@ -55,8 +55,8 @@ class ReasoningHalf:
 
     Args:
         tokenizer: the host's.
-        kwargs: ``chat_template_kwargs`` say whether thinking is on where there is no prompt; ``model_config`` names
-            the model, for `AUTO`.
+        kwargs: ``chat_template_kwargs`` say whether thinking is on if there is no prompt; ``model_config`` names the
+        model, for `AUTO`.
     """
 
     dialect_name: ClassVar[str] = AUTO
@@ -95,7 +95,7 @@ class ReasoningHalf:
     # -- the prompt -----------------------------------------------------------------------------------------------
 
     def set_prompt_token_ids(self, prompt_token_ids: Sequence[int]) -> None:
-        """Where the output begins, by the prompt's tail."""
+        """Set where the output begins, from the end of the prompt."""
         self._prompt = list(prompt_token_ids)
 
     adjust_initial_state_from_prompt = set_prompt_token_ids
@@ -111,9 +111,9 @@ class ReasoningHalf:
         return (*closings(self.dialect), ("", ""))[0][1] or None
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
-        """Whether reasoning is over after these ids, of a prompt or of a prompt and its output.
+        """Whether reasoning has ended after these ids, of a prompt or of a prompt and its output.
 
-        Where it neither began nor ended it is still to come, unless thinking is off.
+        If it neither began nor ended, it is still to come, unless thinking is off.
         """
         return not self._may_reason or self._follow().over(input_ids)
 
@@ -148,7 +148,7 @@ class ReasoningHalf:
         return parser.message.reasoning_tokens or 0
 
     def adjust_request(self, request: Any) -> Any:
-        """Markers may be special tokens: they must be written out."""
+        """Have special tokens written out, since markers may be special tokens."""
         request.skip_special_tokens = False
         return request
 
@@ -184,7 +184,7 @@ class ReasoningHalf:
         return self._delta(delta)
 
     def finish_streaming(self) -> Any:
-        """The text that was held back, at the end of the reasoning or of the output."""
+        """Return the held text, at the end of the reasoning or of the output."""
         return None if self._reader is None else self._delta(self._reader.close())
 
     def _delta(self, delta: Delta) -> Any:
@@ -199,12 +199,12 @@ class ReasoningHalf:
 class ToolHalf:
     """vLLM's tool parser.
 
-    Without a reasoning half of ours, reasoning that is in the text stays in the content as it was written.
+    Without a reasoning half of ours, reasoning in the text stays in the content as it was written.
 
     Args:
         tokenizer: the host's.
-        tools: the request's; those that a method is given with its request count before them. Without a
-            request and tools, any tool may be called.
+        tools: the request's tools; tools that a method gets with its request have precedence. Without a request and
+        tools, any tool may be called.
     """
 
     dialect_name: ClassVar[str] = AUTO
@@ -242,7 +242,7 @@ class ToolHalf:
         self._whole: Delta | None = None  # a whole output that the reasoning half has had read
 
     def adjust_request(self, request: Any) -> Any:
-        """Refuse tools that cannot be read, before anything is generated; have markers of calls written out.
+        """Refuse invalid tools before anything is generated, and have markers of calls written out.
 
         Raises:
             ToolsError: the tools or the choice are wrong.
@@ -307,7 +307,7 @@ class ToolHalf:
         return self._delta(reader, step)
 
     def finish_streaming(self) -> Any:
-        """The stream is over: what was held back."""
+        """End the stream, and return the held text."""
         return None if self._reader is None else self._delta(self._reader, self._reader.close())
 
     def _delta(self, reader: Reader, delta: Delta) -> Any:

@@ -1,4 +1,4 @@
-"""Reading a request: from the JSON of any protocol to a rendered prompt and the grammar of the output. No HTTP here.
+"""Reads requests: from the JSON of any protocol to a rendered prompt and the grammar of the output, without HTTP.
 
 The steps, each a module that imports only those before it::
 
@@ -13,5 +13,5 @@ The steps, each a module that imports only those before it::
     continuation    turns of the model that are in prompts as it wrote them
     prepared        the request with its prompt and its grammar, ready for an engine
 
-The answers are written by `unspool.wire`; `unspool.generation` runs what was read.
+`unspool.generation` runs the result, and `unspool.wire` writes the answers.
 """

@@ -1,8 +1,8 @@
-"""Approvals of calls without state: each question has an id that only this server can have made for just this call.
+"""Stateless approvals of calls: each approval request has an id that only this server can make for this call.
 
-The id has a random part, a mark of the call (the same for equal calls, so that one is found among many) and a MAC
-over the random part, the tool server, the tool, its arguments and the client's API key. An answer that comes back with
-it proves that the call is the one that was asked about, word for word.
+The id has a random part, a mark of the call (the same for equal calls, to find one among many) and a MAC over the
+random part, the tool server, the tool, its arguments and the client's API key. An answer with this id proves that the
+call is exactly the one that was shown.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ class Approvals:
 
     Args:
         key: the server's secret.
-        caller: the client's API key; empty where it sent none.
+        caller: the client's API key; empty if it sent none.
     """
 
     def __init__(self, key: bytes, caller: bytes = b"") -> None:
@@ -30,7 +30,7 @@ class Approvals:
         self._caller = hashlib.sha256(caller).hexdigest()
 
     def ask(self, server: str, tool: str, arguments: str) -> str:
-        """The id of a request to allow a call.
+        """Make the id of a request to approve a call.
 
         Args:
             server: the label of its tool server.
@@ -46,12 +46,12 @@ class Approvals:
 
     @staticmethod
     def mark_of(id: str) -> str:
-        """The mark in an id; any text where the id is not one of ours."""
+        """The mark in an id; any text if the id is not one of ours."""
         return id[len(PREFIX) + _NONCE :][:_MARK]
 
     def answers(self, id: str, server: str, tool: str, arguments: str) -> bool:
         """Whether an id was made for this call, this client and with this key."""
-        if not id.startswith(PREFIX) or not id.isascii():  # only ASCII is compared in constant time
+        if not id.startswith(PREFIX) or not id.isascii():  # only ASCII can be compared in constant time
             return False
         nonce = id[len(PREFIX) :][:_NONCE]
         made = PREFIX + nonce + self.mark(server, tool, arguments) + self._mac(nonce, server, tool, arguments)

@@ -1,9 +1,9 @@
-"""`Chain`: a digest of a conversation up to some message, the same in every form in which a client may send it back.
+"""`Chain`: a digest of a conversation up to a message, equal for all forms in which clients may send it back.
 
-Protocols spread an answer over messages in different ways: one gives each call a message of its own, another has them
-in one, with the results as they came, and all text before them. So of an answer, which goes from one message of a user
-to the next, the text counts as one, and so do calls and results, whatever their order and messages. Reasoning is not
-counted, as clients leave it out; ids only say what a result is a result of.
+Protocols divide an answer into messages differently: one gives each call its own message, another puts all calls into
+one, with the text before them. So all text between two user messages counts as one text, and calls and results count
+regardless of their order and messages. Reasoning does not count, because clients leave it out; ids only connect
+results with calls.
 """
 
 import hmac
@@ -19,18 +19,19 @@ _MODULUS: Final = 1 << 256
 
 
 class _Text(NamedTuple):
-    """A text in any pieces, without the space around it.
+    """A text in pieces, without the white space around it.
 
     Attributes:
-        whole: the hash of all of it; ``None`` before its first word. Never changed: others go on from it.
-        digest: up to its last word.
+        whole: the hash of all of it; ``None`` before its first word. It is never changed, since other texts continue
+        from it.
+        digest: the digest up to its last word.
     """
 
     whole: Any = None
     digest: bytes = b""
 
     def take(self, piece: str) -> "_Text":
-        """The text with one more piece."""
+        """Return the text with one more piece."""
         if self.whole is None:
             piece = piece.lstrip()
         if not piece:
@@ -46,14 +47,14 @@ _NO_TEXT: Final = _Text()
 
 
 class Chain(NamedTuple):
-    """A conversation up to some message.
+    """A conversation up to a message.
 
     Attributes:
-        secret: what digests are made with.
-        calls: names and arguments by id, shared by all that come of one conversation.
-        before: the digest of what comes before the answer that is under way.
-        text: its text.
-        open: the sum of the digests of its calls and results.
+        secret: the secret for digests.
+        calls: names and arguments by id, shared by all chains of one conversation.
+        before: the digest of everything before the current answer.
+        text: the text of the current answer.
+        open: the sum of the digests of the current answer's calls and results.
     """
 
     secret: bytes
@@ -63,15 +64,15 @@ class Chain(NamedTuple):
     open: int = 0
 
     def digest(self, use: bytes) -> bytes:
-        """The digest of all so far, for one use."""
+        """The digest of everything so far, for one purpose."""
         return self._digest(use, self.before, self.text.digest, self.open.to_bytes(32))
 
     def apart(self) -> "Chain":
-        """The same with calls of its own, for several conversations that go on from here."""
+        """A copy with its own calls, for several conversations that continue from here."""
         return self._replace(calls=dict(self.calls))
 
     def take(self, message: Mapping[str, Any]) -> "Chain":
-        """The chain with one more message."""
+        """Return the chain with one more message."""
         role, text = message["role"], _text(message.get("content"))
         if role != "assistant":
             rest = {key: value for key, value in message.items() if key not in _APART and value}
@@ -92,7 +93,7 @@ class Chain(NamedTuple):
         call = self.calls.get(id)
         if call is None:
             call = json_bytes([id, rest])
-        else:  # some protocols send the call's name beside its id
+        else:  # some protocols send the tool's name with a result
             rest.pop("name", None)
         return self._with(self._digest(b"result", call, json_bytes([rest, text])))
 
@@ -104,8 +105,8 @@ class Chain(NamedTuple):
 
 
 def called(call: Mapping[str, Any]) -> bytes:
-    """A call in a form that survives a client's own reading: clients write arguments anew, with other spaces
-    and other forms of whole numbers."""
+    """A call in canonical form: clients may write arguments again with other white space and other forms of whole
+    numbers."""
     function = call.get("function") or {}
     name, arguments = function.get("name"), function.get("arguments")
     if isinstance(arguments, str):
@@ -117,13 +118,13 @@ def called(call: Mapping[str, Any]) -> bytes:
 
 
 def thought(message: Mapping[str, Any]) -> bytes:
-    """A digest of the reasoning of a message, without the space around it; empty where it has none."""
+    """A digest of a message's reasoning, without the white space around it; empty if it has none."""
     text = str(message.get("reasoning_content") or "").strip()
     return sha256(_utf8(text)).digest() if text else b""
 
 
 def json_bytes(value: Any) -> bytes:
-    """A value as bytes, the same for the same value."""
+    """Encode a value as bytes that depend only on the value."""
     return _utf8(json.dumps(value, sort_keys=True, default=str))
 
 
@@ -132,7 +133,7 @@ def _utf8(text: str) -> bytes:
 
 
 def _text(content: Any) -> str:
-    if isinstance(content, list):  # of its parts the text alone: clients mark others for a cache from time to time
+    if isinstance(content, list):  # only the text of parts, since clients sometimes mark parts for a cache
         content = "".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
     return content if isinstance(content, str) else json.dumps(content) if content else ""
 

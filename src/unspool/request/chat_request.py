@@ -1,4 +1,4 @@
-"""`ChatRequest`: a request in the one form that every protocol is read into."""
+"""`ChatRequest`: the common form of requests, into which every protocol is read."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,25 +23,25 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         messages: the conversation.
-        toolset: the declared tools, none where there are none, and the choice among them.
+        toolset: the declared tools, if any, and the tool choice.
         parallel: whether there may be several calls.
-        n: how many choices.
+        n: the number of choices.
         stop: strings at which the content ends.
-        max_tokens: of each choice.
+        max_tokens: the largest number of tokens of each choice.
         sampling: how tokens are chosen.
         response_format: as chat completions have it.
-        thinking: whether the model is to think; ``None``: the request does not say.
+        thinking: whether the model should think; ``None`` if the request does not say.
         template: variables of the chat template, by name.
-        kinds: what tools are for the client that are more than functions, by name.
-        grammars: of the one argument of custom tools, by name.
-        reasoning: what the request says of reasoning besides.
+        kinds: the kinds of tools other than functions, by name.
+        grammars: the grammars of custom tools' only argument, by name.
+        reasoning: other settings of reasoning.
         stream: whether the answer is streamed.
         include_usage: whether a stream of chat completions ends with the usage.
         body: the request's own JSON, for answers that repeat some of it.
-        server_tools: the tools among the declared ones that the server runs; ``None``: there are none.
-        edits: of the messages, which are to be made before the model reads them.
-        applied: those that were made, as the answer lists them; ``None``: none were asked for.
-        caller: the API key that the client sent; empty where it sent none. What is remembered belongs to it.
+        server_tools: the declared tools that the server runs; ``None`` if there are none.
+        edits: edits to make to the messages before the model reads them.
+        applied: the edits that were made, as the answer lists them; ``None`` if none were requested.
+        caller: the client's API key, to which remembered turns belong; empty if it sent none.
     """
 
     messages: list[dict[str, Any]] = []
@@ -67,14 +67,14 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tools(self) -> list[Mapping[str, Any]]:
-        """The declared tools, as chat completions have them."""
+        """The declared tools, in the form of chat completions."""
         return list((self.toolset.tools or {}).values())
 
 
 def stage_of(request: ChatRequest, dialect: Dialect) -> Stage | None:
-    """Where the output begins by the request's thinking switch alone; used only where there is no prompt.
+    """The stage according to the request's thinking switch, used only without a prompt.
 
-    A framed dialect opens every part with a marker of its own, so a switch says nothing about it.
+    A framed dialect opens every part with its own marker, so a switch decides nothing.
     """
     if request.thinking is None or dialect.framed or not dialect.reasoning:
         return None

@@ -1,6 +1,6 @@
-"""Fields that several protocols share: tools and the choice among them, thinking switches, sampling, the history.
+"""Reads fields that several protocols share: tools and tool choice, thinking switches, sampling, the history.
 
-Also the fields of other servers that would change the answer and are refused, see `UNSERVED`.
+It also refuses fields of other servers that would change the answer; see `UNSERVED`.
 """
 
 from collections.abc import Mapping
@@ -21,13 +21,13 @@ MAX_TOKENS = 2**31 - 1
 
 
 def tool(name: str, description: Any, parameters: Any, strict: Any = None) -> dict[str, Any]:
-    """A tool as chat completions have it."""
+    """Make a tool in the form of chat completions."""
     function = {"name": name, "description": description, "parameters": parameters, "strict": strict}
     return {"type": "function", "function": {k: v for k, v in function.items() if v is not None}}
 
 
 def read_parameters(fields: Fields) -> dict[str, Any] | None:
-    """The schema of a tool's arguments, where it has one.
+    """Read the schema of a tool's arguments, if it has one.
 
     Raises:
         BadRequest: it is not an object.
@@ -44,14 +44,14 @@ def toolset(
     options: Fields | None = None,
     server_tools: ServerTools | None = None,
 ) -> Toolset:
-    """The declared tools and the choice among them, checked.
+    """Check the declared tools and the tool choice.
 
     Args:
         fields: the object with ``tools``.
         tools: its tools, as `tool` makes them.
-        choice: the value of ``tool_choice``, as chat completions or Responses have it.
-        limits: of the number of tools and of the depth of their schemas.
-        options: the object with ``tool_choice``, where it is another one.
+        choice: the value of ``tool_choice``, in the form of chat completions or Responses.
+        limits: the limits on the number of tools and the depth of their schemas.
+        options: the object with ``tool_choice``, if it is another one.
         server_tools: the server's tools beside them.
 
     Raises:
@@ -84,9 +84,9 @@ UNSERVED: dict[str, str] = {
     **dict.fromkeys(("prediction", "audio", "web_search_options"), ""),
     **dict.fromkeys(("mcp_servers", "container", "context_management", "output_format"), ""),
 }
-"""Fields of other servers that would change the answer, and what to use instead; they are refused."""
+"""Fields of other servers that would change the answer, and so are refused, with what to use instead."""
 _IDLE: tuple[Any, ...] = (None, False, 0, "", [], {})
-"""Values of theirs that have no effect."""
+"""Values of these fields that have no effect."""
 _IDLE_TRUE = ("add_generation_prompt",)
 _IDLE_ONE = ("best_of", "length_penalty", "repeat_penalty", "typical_p")
 
@@ -96,7 +96,7 @@ def check_served(fields: Fields, *own: str) -> None:
 
     Args:
         fields: the request.
-        own: those of them that the protocol reads itself.
+        own: those fields that the protocol reads itself.
 
     Raises:
         BadRequest: names the field, and what to use instead.
@@ -114,7 +114,7 @@ def check_served(fields: Fields, *own: str) -> None:
 
 
 def not_text(part: Fields, *allowed: str) -> BadRequest:
-    """The error of a part that is not text: engines take text alone."""
+    """The error for a part that is not text, since engines only take text."""
     return part.wrong("type", f"{json_shown(part.raw.get('type'))} is not supported; allowed are {', '.join(allowed)}")
 
 
@@ -130,8 +130,7 @@ def check_messages(fields: Fields, field: str, limits: Limits) -> None:
 
 
 def joined(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Messages with each text of the assistant in one, which was collected in pieces: to join it piece by piece takes
-    time that grows with its square."""
+    """Join the pieces of each assistant text; joining them one by one would take quadratic time."""
     for message in messages:
         for field in ("content", "reasoning_content"):
             if message["role"] == "assistant" and isinstance(message.get(field), list):
@@ -142,14 +141,14 @@ def joined(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # -- thinking ----------------------------------------------------------------------------------------------------------
 
 SWITCHES = ("thinking", "enable_thinking", "reasoning", "enable_reasoning", "reasoning_effort")
-"""The spellings of the thinking switch; the last one also says how much."""
+"""The spellings of the thinking switch; the last one also gives the effort."""
 
 
 def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
-    """Whether the model is to think, and the variables of the chat template.
+    """Read whether the model should think, and the variables of the chat template.
 
-    The switch may be at top level or in ``chat_template_kwargs``, which wins, in any of its spellings. Templates
-    read it by different names, so the variables have all of them.
+    The switch may be at the top level or in ``chat_template_kwargs``, which has precedence, in any spelling.
+    Templates use different names for it, so the variables include all of them.
 
     Raises:
         BadRequest: the value of a switch is wrong.
@@ -179,8 +178,8 @@ def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
 
 
 def _switch(value: Fields, effort: str | None) -> tuple[bool | None, str | None]:
-    """A switch that is an object, ``{"type": "enabled"}``, ``{"effort": "high"}`` or ``{"enabled": true}``; the effort
-    is kept where the object does not set it."""
+    """Read a switch that is an object, ``{"type": "enabled"}``, ``{"effort": "high"}`` or ``{"enabled": true}``; the
+    effort stays if the object does not set it."""
     if value.has("type"):
         return value.one_of("type", ("enabled", "adaptive", "disabled")) != "disabled", effort
     if value.has("enabled"):
@@ -217,7 +216,7 @@ def sampling(fields: Fields, logprobs: int | None = None) -> Sampling:
 
 
 def reasoning_of(message: Mapping[str, Any]) -> str:
-    """The reasoning of a message of the history, whatever field it is in."""
+    """The reasoning of a message of the history, in whichever field it is."""
     for field in ("reasoning_content", "reasoning"):
         if isinstance(message.get(field), str):
             return str(message[field])

@@ -1,16 +1,16 @@
-"""Exact continuation: a turn of the model is in the next prompt as the model wrote it, to the token.
+"""Exact continuation: prompts repeat the model's turns exactly as it wrote them, token by token.
 
-A chat template writes an answer of the history in its own way, most often without its reasoning; from there on an
-engine's prefix cache is of no use. So the server remembers recent turns with their prompts. Where a request's history
-goes on from one of them, the prompt is the remembered one, the turn as it was written, and a bridge from the template:
-see `unspool.bridge`.
+A chat template writes earlier answers in its own way, most often without their reasoning, so an engine's prefix cache
+does not help from there on. The server therefore remembers recent turns with their prompts. If a request's history
+continues one of them, its prompt consists of the remembered prompt, the turn as it was written, and a bridge from the
+template; see `unspool.bridge`.
 
-A turn is found by a digest of all that its prompt was made of and of what the client received of it, so that another
-API key, another tool, or one changed word finds nothing. Then the template writes the prompt as ever, and reasoning
-that the client left out is put back where a call's id names the turn.
+A turn is found by a digest of everything in its prompt and of what the client received, so another API key, another
+tool or one changed word finds nothing. Then the template writes the prompt as usual, and reasoning that the client
+left out is restored if a call's id identifies the turn.
 
-An answer in several rounds, between which the server ran tools, comes back as its protocol writes it. It is remembered
-by these forms too, and read as the rounds that it was.
+An answer in several rounds, between which the server ran tools, comes back in the form of its protocol. It is
+remembered by these forms too, and split into its rounds again.
 """
 
 import logging
@@ -39,16 +39,16 @@ log = logging.getLogger("unspool.server")
 _COUNT: Final = 100_000
 _OVERHEAD: Final = 512
 _RANDOM: Final = 8
-"""Random characters from which on an id of a call names one turn alone."""
+"""The number of random characters from which on a call's id identifies one turn."""
 
 
 class Written(msgspec.Struct, frozen=True):
     """The model's output in one turn.
 
     Attributes:
-        text: raw.
-        ids: its tokens; ``None`` where the engine does not report them, or the answer was cut.
-        message: what it was read as.
+        text: the raw text.
+        ids: its tokens; ``None`` if the engine does not report them, or if the answer was cut.
+        message: the message that was parsed from it.
         tokens: how many were generated, as far as the engine reports.
         cut: whether the output was cut off before the engine was done.
     """
@@ -61,8 +61,8 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class _Turn(NamedTuple):
-    """A remembered turn: its prompt and what was written after it, the tokens where they are known. The thoughts are
-    those of all answers up to this one, as they are there."""
+    """A remembered turn: its prompt and the text after it, with their tokens if they are known. The thoughts are the
+    reasoning of all answers up to this one, as it is there."""
 
     prompt: str
     prompt_ids: "array[int] | None"
@@ -72,13 +72,14 @@ class _Turn(NamedTuple):
 
 
 class _Thought(NamedTuple):
-    """The reasoning of a turn that the ids of its calls name."""
+    """The reasoning of a turn that the ids of its calls identify."""
 
     reasoning: str
 
 
 class _Rounds(NamedTuple):
-    """A remembered answer of several rounds: what it answers, its messages, and the reasoning of each and of all."""
+    """A remembered answer of several rounds: what it answers, its messages, and the reasoning of each round and of
+    all."""
 
     before: bytes
     messages: tuple[dict[str, Any], ...]
@@ -87,12 +88,12 @@ class _Rounds(NamedTuple):
 
 
 class Past(NamedTuple):
-    """The parts that a prompt was made of.
+    """What a prompt was made from.
 
     Attributes:
-        chain: of all messages.
-        thoughts: digests of the reasoning of each answer among them, as it is in the prompt.
-        caller: who asked.
+        chain: the chain of all messages.
+        thoughts: digests of the reasoning of each answer, as it is in the prompt.
+        caller: the client's API key.
     """
 
     chain: Chain
@@ -100,18 +101,18 @@ class Past(NamedTuple):
     caller: bytes
 
     def take(self, message: Mapping[str, Any]) -> "Past":
-        """The same with one more message."""
+        """Return the parts with one more message."""
         own = (thought(message),) if message["role"] == "assistant" else ()
         return Past(self.chain.take(message), self.thoughts + own, self.caller)
 
 
 class Continued(NamedTuple):
-    """A prompt, and what the turn after it will be remembered by.
+    """A prompt, with the key of the turn that follows it.
 
     Attributes:
         prompt: the text.
-        ids: its tokens, where they go on from remembered ones; else ``None``.
-        past: what it was made of; ``None``: nothing is to be remembered.
+        ids: its tokens, if they continue remembered ones; else ``None``.
+        past: what it was made from; ``None`` if nothing should be remembered.
     """
 
     prompt: str
@@ -120,7 +121,7 @@ class Continued(NamedTuple):
 
 
 class Turns:
-    """Remembers turns, bounded by the settings' ``turn_memory``; for any thread.
+    """Remembers turns, within the settings' ``turn_memory``. It is thread-safe.
 
     Args:
         settings: the server's.
@@ -140,7 +141,7 @@ class Turns:
     # -- prompts ---------------------------------------------------------------------------------------------------
 
     def prompt(self, request: ChatRequest) -> Continued:
-        """The prompt of a request, which goes on from a remembered turn where it can.
+        """Return the prompt of a request, which continues a remembered turn if possible.
 
         Raises:
             BadRequest: the template refuses the request.
@@ -150,7 +151,7 @@ class Turns:
             return Continued(self._prompts.render(request), None, None)
         request, chains = self._as_written(request, across=context == "all")
         thoughts = _thoughts(request.messages)
-        answers = list(accumulate(m["role"] == "assistant" for m in request.messages))  # up to each message
+        answers = list(accumulate(m["role"] == "assistant" for m in request.messages))  # before each message
         for at in reversed(_region(request.messages, across=context == "all")):
             turn = self._kept.get(chains[at + 1].digest(b"turn"))
             if not isinstance(turn, _Turn) or not _same_thoughts(thoughts[: answers[at]], turn):
@@ -168,10 +169,10 @@ class Turns:
         return Continued(self._prompts.render(request), None, past)
 
     def count(self, request: ChatRequest, check: Callable[[], None]) -> int:
-        """The tokens of a prompt as the template writes it; without a tokenizer four characters are one.
+        """Count the tokens of a prompt as the template writes it; without a tokenizer, four characters are one.
 
         Args:
-            request: whose prompt.
+            request: the request of the prompt.
             check: called from time to time; may raise.
 
         Raises:
@@ -189,17 +190,17 @@ class Turns:
         answer: Mapping[str, Any],
         results: Sequence[Mapping[str, Any]],
     ) -> Continued:
-        """The prompt that goes on after a turn that was just written, with the results of its calls.
+        """Return the prompt that continues a turn that was just written, with the results of its calls.
 
         Args:
-            request: what the turn answers.
-            prompt: what it was written after.
+            request: the request that the turn answers.
+            prompt: the prompt of the turn.
             written: the turn.
             answer: the same as a message.
             results: messages of tools.
 
         Raises:
-            NoBridge: it must be rendered anew; says why.
+            NoBridge: the prompt must be rendered again; says why.
         """
         if written.cut:
             raise NoBridge("the output was cut off")
@@ -212,7 +213,7 @@ class Turns:
     def _joined(
         self, prompt: Continued, text: str, written: Sequence[int] | None, bridge: Bridge, past: Past | None
     ) -> Continued:
-        """A prompt, the turn after it as it was written, and the bridge; as tokens too where those are known."""
+        """Join a prompt, the turn as it was written, and the bridge; as tokens too, if they are known."""
         text = clean(text)
         more = bridge.missing(text, self._prompts.ends(self._settings.dialect.end)) + bridge.text
         ids = None
@@ -222,7 +223,7 @@ class Turns:
         return Continued(prompt.prompt + text + more, ids, past)
 
     def _encode(self, text: str, behind: str) -> list[int]:
-        """The ids of a text after a special token: some tokenizers write the beginning of a text otherwise."""
+        """Encode text after a special token: some tokenizers encode the beginning of a text differently."""
         if behind:
             found = encoded(self._tokenizer, behind + text)
             if found and self._literals.get(found[0]) == behind:
@@ -230,7 +231,7 @@ class Turns:
         return encoded(self._tokenizer, text)
 
     def _restored(self, request: ChatRequest) -> ChatRequest:
-        """The request with the reasoning that the client left out of the tool loop that is under way."""
+        """Restore the reasoning that the client left out of the current tool loop."""
         messages: list[dict[str, Any]] | None = None
         for at in _region(request.messages, across=False):
             message = request.messages[at]
@@ -244,7 +245,7 @@ class Turns:
     # -- turns -----------------------------------------------------------------------------------------------------
 
     def remember(self, prompt: Continued, written: Written) -> None:
-        """Remember a turn that is complete."""
+        """Remember a complete turn."""
         message = written.message
         if prompt.past is None or message.finish_reason not in ("stop", "tool_calls"):
             return
@@ -266,9 +267,9 @@ class Turns:
         """Remember an answer of several rounds.
 
         Args:
-            prompt: that of the first round.
-            messages: the answer, as it was written.
-            forms: the same in other messages, as clients send it back.
+            prompt: the prompt of the first round.
+            messages: the messages of the answer, as they were written.
+            forms: the same in the forms in which clients send it back.
         """
         if prompt.past is None:
             return
@@ -280,20 +281,20 @@ class Turns:
         self._put(digests, rounds, 2 * len(json_bytes(messages)))
 
     def _put(self, keys: Collection[bytes], thing: "_Turn | _Thought | _Rounds", size: int) -> None:
-        """Keep a thing under each of some keys. It counts for each, as any of them may be the last to go."""
+        """Keep an entry under several keys. Its size counts for each, since any key may be the last to go."""
         for key in keys:
             if size + _OVERHEAD <= self._settings.turn_memory:
                 self._kept.put(key, thing, size + _OVERHEAD, anew=True)
 
     def _as_written(self, request: ChatRequest, *, across: bool) -> tuple[ChatRequest, list[Chain]]:
-        """The request with answers of several rounds as they were written, and the chains before its first message and
-        after each."""
+        """The request with its answers split into rounds again, and the chains before the first and after each
+        message."""
         tools = [] if request.toolset.kind == "none" else request.tools
         begun = json_bytes([request.caller.hex(), tools, request.template])
         messages: list[dict[str, Any]] = []
         chains = [Chain(self._secret, {}, begun)]
         region = _region(request.messages, across=across)
-        begins = {chains[0].digest(b"before"): 0}  # places where an answer may begin, since the last question
+        begins = {chains[0].digest(b"before"): 0}  # positions where an answer may begin, since the last question
         renamed: dict[Any, Any] = {}
         for at, message in enumerate(request.messages):
             if message.get("tool_call_id") in renamed:
@@ -314,7 +315,7 @@ class Turns:
         return msgspec.structs.replace(request, messages=messages), chains
 
     def _by_ids(self, caller: bytes, message: Mapping[str, Any]) -> bytes | None:
-        """A key by the ids of calls and what they say; ``None`` where ids are not random."""
+        """A key from the ids and contents of calls; ``None`` if ids are not random."""
         calls = message.get("tool_calls") or ()
         if not calls or self._settings.dialect.id.count("?") < _RANDOM:
             return None
@@ -324,18 +325,18 @@ class Turns:
 
 
 def _same(found: _Rounds, sent_back: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a client left the reasoning of a remembered answer out, or as it was."""
+    """Whether a client left out the reasoning of a remembered answer, or kept it unchanged."""
     return all(thought(m) in found.thoughts for m in sent_back) or _all_thoughts(sent_back) == found.whole
 
 
 def _all_thoughts(messages: Sequence[Mapping[str, Any]]) -> bytes:
-    """A digest of all reasoning of some messages, without any space: protocols join it in their own ways."""
+    """A digest of the reasoning of some messages, without white space, since protocols join it differently."""
     text = "".join(str(m.get("reasoning_content") or "") for m in messages)
     return thought({"reasoning_content": "".join(text.split())})
 
 
 def _renamed(sent_back: Sequence[Mapping[str, Any]], written: Sequence[Mapping[str, Any]]) -> dict[Any, Any]:
-    """The ids that calls have, by those that a client has for them where these are others."""
+    """Maps the client's ids of calls to the original ids, if they differ."""
     ids: dict[bytes, list[Any]] = {}
     for message in written:
         for call in message.get("tool_calls") or ():
@@ -351,7 +352,7 @@ def _renamed(sent_back: Sequence[Mapping[str, Any]], written: Sequence[Mapping[s
 
 
 def _trimmed(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A message of an answer as clients have it that remove the space around its text."""
+    """A message of an answer in the form of clients that strip its text."""
     content = message.get("content")
     return {**message, "content": content.strip()} if isinstance(content, str) else message
 
@@ -361,15 +362,15 @@ def _thoughts(messages: Sequence[Mapping[str, Any]]) -> tuple[bytes, ...]:
 
 
 def _same_thoughts(sent_back: Sequence[bytes], turn: _Turn) -> bool:
-    """Whether a client left the reasoning of the answers up to a turn out, or as it was."""
+    """Whether a client left out the reasoning of the answers up to a turn, or kept it unchanged."""
     return len(sent_back) == len(turn.thoughts) and all(
         not a or a == b for a, b in zip(sent_back, turn.thoughts, strict=True)
     )
 
 
 def _region(messages: Sequence[Mapping[str, Any]], *, across: bool) -> list[int]:
-    """The places of the assistant's turns that may be as they were written: those of the tool loop that is under
-    way, or ``across`` user turns all."""
+    """The positions of the assistant's turns that may be repeated exactly: those of the current tool loop, or all
+    (``across`` user turns)."""
     found: list[int] = []
     for at in reversed(range(len(messages))):
         message = messages[at]

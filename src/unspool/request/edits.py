@@ -1,6 +1,6 @@
-"""``context_management`` of Messages: what is cleared out of a long history before the model reads it.
+"""``context_management`` of Messages: clears parts of a long history before the model reads it.
 
-The client goes on sending its whole history; the edits are made anew in each request, and the answer lists them. See
+The client keeps sending its whole history; the edits are made again in each request, and the answer lists them. See
 https://docs.claude.com/en/docs/build-with-claude/context-editing.
 """
 
@@ -15,7 +15,7 @@ from .fields import REQUIRED, BadRequest, Fields
 __all__ = ["CLEARED", "ClearThinking", "ClearToolUses", "Edit", "edited", "read_edits"]
 
 CLEARED: Final = "[This result was cleared to make room.]"
-"""What replaces a result."""
+"""The text that replaces a result."""
 _TOOL_USES: Final = "clear_tool_uses_20250919"
 _THINKING: Final = "clear_thinking_20251015"
 _MOST: Final = 2**31 - 1
@@ -24,13 +24,13 @@ Messages = Sequence[dict[str, Any]]
 
 
 class ClearToolUses(msgspec.Struct, frozen=True, kw_only=True):
-    """Results of tools are cleared, the oldest first.
+    """Clears results of tools, the oldest first.
 
     Attributes:
-        trigger: what must be exceeded for that.
-        beyond: how much of it.
+        trigger: the unit of the threshold.
+        beyond: the threshold that must be exceeded.
         keep: how many of the last results stay.
-        at_least: tokens; where fewer would be cleared, nothing is.
+        at_least: the smallest number of tokens to clear; if there are fewer, nothing is cleared.
         excluded: tools whose results stay.
         inputs: whether the arguments of the same calls are cleared too: of all tools, or of those named.
     """
@@ -44,7 +44,7 @@ class ClearToolUses(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClearThinking(msgspec.Struct, frozen=True):
-    """The thinking of early turns is cleared.
+    """Clears the thinking of early turns.
 
     Attributes:
         keep: how many of the last turns keep theirs; ``None``: all.
@@ -60,10 +60,10 @@ Edit = ClearToolUses | ClearThinking
 
 
 def read_edits(fields: Fields) -> tuple[Edit, ...]:
-    """The edits that a request asks for.
+    """Read the edits that a request demands.
 
     Raises:
-        BadRequest: they are not as Anthropic has them, or of a kind that is not made here.
+        BadRequest: they do not have Anthropic's form, or are of an unsupported kind.
     """
     given = fields.object("context_management")
     found: list[Edit] = []
@@ -121,12 +121,12 @@ def _names(fields: Fields, field: str) -> list[str]:
 def edited(
     messages: Messages, edits: Sequence[Edit], tokens: Callable[[Messages], int]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The messages with the edits made, and those of them that changed something, as the answer lists them.
+    """Make edits, and return the messages and the edits that changed something, as the answer lists them.
 
     Args:
-        messages: as chat completions have them; they are not changed.
-        edits: to make, in their order.
-        tokens: counts those of a prompt with these messages.
+        messages: the messages in the form of chat completions, which are not changed.
+        edits: the edits to make, in order.
+        tokens: counts the tokens of a prompt with these messages.
     """
     applied: list[dict[str, Any]] = []
     now = list(messages)
@@ -148,15 +148,15 @@ def edited(
 
 
 def _without_thinking(messages: Messages, edit: ClearThinking) -> tuple[list[dict[str, Any]], int]:
-    """The messages without the thinking of early turns, and how many turns lost theirs. What is between two
-    messages of the user is one turn, results of tools included."""
+    """Remove the thinking of early turns, and count these turns. Everything between two user messages is one turn,
+    results of tools included."""
     turn = 0
     turns: list[int] = []
     for message in messages:
         turn += message["role"] == "user"
         turns.append(turn)
     thinking = sorted({at for m, at in zip(messages, turns, strict=True) if m.get("reasoning_content")})
-    # A user's message at the end begins the turn that is to come, which has no thinking yet.
+    # A user message at the end begins the next turn, which has no thinking yet.
     early = set() if edit.keep is None else {at for at in thinking if at not in thinking[-edit.keep :]}
     return [
         {k: v for k, v in m.items() if k != "reasoning_content"} if at in early else m
@@ -167,7 +167,7 @@ def _without_thinking(messages: Messages, edit: ClearThinking) -> tuple[list[dic
 def _without_results(
     messages: Messages, edit: ClearToolUses, tokens: Callable[[Messages], int]
 ) -> tuple[list[dict[str, Any]], int]:
-    """The messages without early results, and how many there were."""
+    """Remove early results, and count them."""
     names = {call["id"]: call["function"]["name"] for m in messages for call in m.get("tool_calls", ())}
     results = [at for at, m in enumerate(messages) if m["role"] == "tool"]
     size = len(results) if edit.trigger == "tool_uses" else tokens(messages)
@@ -183,7 +183,7 @@ def _without_results(
 
 
 def _without_inputs(message: dict[str, Any], ids: Collection[Any], which: bool | frozenset[str]) -> dict[str, Any]:
-    """A message whose calls with these ids have no arguments."""
+    """A message in which the calls with these ids have no arguments."""
 
     def cleared(call: dict[str, Any]) -> dict[str, Any]:
         function = call["function"]

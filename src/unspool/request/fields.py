@@ -1,4 +1,4 @@
-"""The fields of a request's JSON: each reader checks one, and its error names the field and what is allowed."""
+"""Reads the fields of a request's JSON, with errors that name the field and what is allowed."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ import msgspec
 from ..arguments import json_kind, json_shown
 
 REQUIRED: Any = object()
-"""As a default: the field is required."""
+"""As a default, it means that the field is required."""
 _MANY = 1_000_000
 """How many objects, lists and strings a request may have."""
 
@@ -53,11 +53,11 @@ class Fields:
         return f"{self._where}.{field}" if self._where else field
 
     def has(self, field: str) -> bool:
-        """Whether the field is there and not ``null``."""
+        """Whether the field exists and is not ``null``."""
         return self.raw.get(field) is not None
 
     def wrong(self, field: str, message: str) -> BadRequest:
-        """The error of a field."""
+        """Make the error for a field."""
         return BadRequest(self.path(field), message)
 
     def _get(self, field: str, default: Any) -> Any:
@@ -105,7 +105,7 @@ class Fields:
         return float(value)
 
     def one_of(self, field: str, allowed: Sequence[str], default: Any = REQUIRED) -> Any:
-        """One of these words."""
+        """One of these strings."""
         value = self._get(field, default)
         if value is not default and (not isinstance(value, str) or value not in allowed):
             raise self.wrong(field, f"{json_shown(value)} is not one of {', '.join(allowed)}")
@@ -119,7 +119,7 @@ class Fields:
         return value
 
     def object(self, field: str) -> "Fields":
-        """An object; empty where the field is missing."""
+        """An object; empty if the field is missing."""
         value = self._get(field, None)
         return Fields({} if value is None else value, self.path(field))
 
@@ -142,12 +142,12 @@ class Fields:
 
 
 def read_object(body: bytes) -> Fields:
-    """A request's body.
+    """Decode the body of a request.
 
     Raises:
         BadRequest: it is not a JSON object, or has too many values.
     """
-    # A lower bound of the objects, lists and strings: each takes much more memory than its bytes here.
+    # A lower bound on the number of objects, lists and strings, each of which takes much more memory than its bytes.
     if len(body) > _MANY and body.count(b"{") + body.count(b"[") + body.count(b'"') // 2 > _MANY:
         raise BadRequest(None, f"the body has more than {_MANY:,} values", 413)
     try:
@@ -158,7 +158,7 @@ def read_object(body: bytes) -> Fields:
 
 
 def _decode_slowly(body: bytes) -> Any:
-    """Decode what msgspec refuses: lone surrogates, which clients send back in histories that an engine cut."""
+    """Decode lone surrogates, which msgspec refuses, and which clients send back if an engine cut a character."""
     try:
         return json.loads(body, parse_constant=_no_constant)
     except RecursionError:

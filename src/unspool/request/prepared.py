@@ -1,4 +1,4 @@
-"""A request ready for an engine: its prompt rendered, its grammar derived, the parser of its output."""
+"""Prepares requests for an engine: renders the prompt, derives the grammar, makes the parsers of outputs."""
 
 import logging
 from collections.abc import Sequence
@@ -34,13 +34,13 @@ class Prepared(msgspec.Struct, frozen=True):
     """A request ready for an engine.
 
     Attributes:
-        request: what was asked for.
-        prompt: rendered, where there is a chat template.
-        continued: the same, and what goes on from it; ``None`` without a chat template.
-        stage: where the output begins, where that is known without a prompt.
-        constraint: what may be generated; ``None``: anything.
-        thinking: the budget of reasoning; ``None``: there is none.
-        parsers: one for each choice, not fed yet.
+        request: the request itself.
+        prompt: the rendered prompt, if there is a chat template.
+        continued: the prompt, with the key for remembering the turn after it; ``None`` without a chat template.
+        stage: where the output begins, if that is known without a prompt.
+        constraint: what may be generated; ``None`` means anything.
+        thinking: the budget of reasoning; ``None`` if there is none.
+        parsers: a new parser for each choice.
     """
 
     request: ChatRequest
@@ -65,7 +65,7 @@ class Prepared(msgspec.Struct, frozen=True):
         """
         request = self.request
         sampling = request.sampling
-        if choice and sampling.seed is not None:  # choices with one seed would be the same
+        if choice and sampling.seed is not None:  # choices with the same seed would be equal
             sampling = msgspec.structs.replace(sampling, seed=sampling.seed + choice)
         return engines.Request(
             id=id,
@@ -101,14 +101,14 @@ def prepare(
     Args:
         request: what is asked for.
         settings: the server's.
-        turns: the model's chat template, and turns that prompts may go on from.
+        turns: the model's chat template, and the turns that prompts may continue.
         tokenizer: the engine's.
-        constraints: derives grammars, and keeps them.
+        constraints: derives and caches grammars.
         awaited: whether anybody waits for the result.
-        prompt: the prompt, where it goes on after what the model wrote; else it is rendered.
+        prompt: the prompt, if it continues what the model wrote; otherwise it is rendered.
 
     Raises:
-        BadRequest: the template refuses, or nothing can satisfy what is asked for.
+        BadRequest: the template refuses the request, or nothing can satisfy it.
         Abandoned: nobody waits any more.
     """
     awaited = awaited or Awaited()
@@ -117,13 +117,13 @@ def prepare(
     continued = prompt or (None if turns is None else turns.prompt(request))
     text = None if continued is None else continued.prompt
     awaited.check()
-    tail = None if text is None else last_turn(settings.dialect, text)  # searched once, for all choices
+    tail = None if text is None else last_turn(settings.dialect, text)  # found once, for all choices
     stage = forced = stage_of(request, settings.dialect) if text is None else None
     begins = stage
     limited = request.thinking is False or request.reasoning.budget is not None
     if tail is not None and (limited or constraints.needed(request)):
         begins = detect_stage(settings.dialect, tail)
-        # The model may still think after a prompt that ends in content, unless the request switches that off.
+        # After a prompt that ends in content, the model may still think, unless the request switches that off.
         if begins is Stage.CONTENT and request.thinking is False and not settings.dialect.framed:
             forced = Stage.CONTENT
     try:
@@ -140,7 +140,7 @@ def prepare(
 
 
 def with_edits(request: ChatRequest, turns: Turns | None, awaited: Awaited) -> ChatRequest:
-    """The request with its edits made. Tokens are counted in the prompt; without a tokenizer four characters are one.
+    """Make the request's edits. Tokens are counted in the prompt; without a tokenizer, four characters are one.
 
     Raises:
         BadRequest: the template refuses.
@@ -157,13 +157,13 @@ def with_edits(request: ChatRequest, turns: Turns | None, awaited: Awaited) -> C
 
     messages, applied = edited(request.messages, request.edits, tokens)
     reasoning = request.reasoning
-    if any("cleared_thinking_turns" in edit for edit in applied):  # it must not come back as it was written
+    if any("cleared_thinking_turns" in edit for edit in applied):  # cleared thinking must not be restored
         reasoning = msgspec.structs.replace(reasoning, context="loop")
     return msgspec.structs.replace(request, messages=messages, reasoning=reasoning, edits=(), applied=applied)
 
 
 def _thinking(request: ChatRequest, dialect: Dialect, begins: Stage) -> engines.Thinking | None:
-    """The budget of reasoning, where the dialect has any."""
+    """The budget of reasoning, if the dialect has reasoning."""
     budget = request.reasoning.budget
     if budget is None or not dialect.reasoning or request.thinking is False:
         return None
@@ -177,7 +177,7 @@ def _thinking(request: ChatRequest, dialect: Dialect, begins: Stage) -> engines.
 def _parser(
     request: ChatRequest, settings: Settings, stage: Stage | None, prompt: str | None, tokenizer: Any
 ) -> Parser:
-    """A parser of one output; requests without tools are read with those of the settings."""
+    """Make the parser of one output; requests without tools are parsed with those of the settings."""
     own = bool(request.tools) or request.toolset.kind == "none"
     return Parser(
         settings.dialect,
@@ -191,7 +191,7 @@ def _parser(
 
 
 class Constraints:
-    """Derives the grammars of requests, and keeps them for requests with the same tools.
+    """Derives the grammars of requests, and caches them for requests with the same tools.
 
     Args:
         settings: the server's.
@@ -215,18 +215,18 @@ class Constraints:
         tokenizer: Any,
         awaited: Awaited,
     ) -> Constraint | None:
-        """The grammar of a request, if it needs one.
+        """Derive the grammar of a request, if it needs one.
 
         Args:
             request: what is asked for.
-            stage: where the output must begin; ``None``: where the prompt ends.
+            stage: where the output must begin; ``None``: where the prompt says.
             prompt: the rendered prompt.
-            begins: where the output begins, by the prompt or without one; part of the key.
+            begins: where the output begins, with or without a prompt; part of the key.
             tokenizer: the engine's, for its special tokens.
             awaited: whether anybody waits for the result.
 
         Raises:
-            ConstraintError: nothing can satisfy what is asked for.
+            ConstraintError: nothing can satisfy the request.
             Abandoned: nobody waits any more.
         """
         settings, tools = self._settings, request.toolset
@@ -245,7 +245,7 @@ class Constraints:
                 except ConstraintError as error:
                     if settings.strict_level is ToolStrictLevel.OFF:
                         raise
-                    # What the request asks for must be kept; the server's own level, as far as possible.
+                    # The request's own constraints must be enforced; the server's level, only as far as possible.
                     found = self._derive(request, stage, prompt, tokenizer, ToolStrictLevel.OFF)
                     log.warning("calls are not constrained: %s", error)
             if found is not None and key is not None:
@@ -269,7 +269,8 @@ class Constraints:
 
 
 def _key(parts: list[Any]) -> tuple[bytes, int] | None:
-    """A key of what a grammar is derived from, and its size in bytes; ``None`` where a schema has lone surrogates."""
+    """The key of everything that a grammar depends on, and its size in bytes; ``None`` if a schema has lone
+    surrogates."""
     try:
         text = msgspec.json.encode(parts)
     except UnicodeEncodeError:

@@ -1,8 +1,8 @@
-"""Prompts: the model's own chat template, with Hugging Face's semantics, in a sandbox.
+"""Renders prompts with the model's own chat template, with Hugging Face's semantics, in a sandbox.
 
-A request may set the variables that the template itself uses, and the thinking switches. Special tokens are broken up
-by a zero-width space in the text of users and tools, in the declarations of tools and in the arguments of calls, so
-that they stay text. System prompts and answers of the assistant belong to the application and are not touched.
+A request may set the variables that the template uses, and the thinking switches. A zero-width space breaks up
+special tokens in the text of users and tools, in the declarations of tools and in the arguments of calls, so that
+they stay text. System prompts and the assistant's answers belong to the application, and are not changed.
 """
 
 import datetime
@@ -30,13 +30,13 @@ from .fields import BadRequest
 from .special_tokens import SpecialTokens
 
 _SENTINEL: Final = "\ue000unspool\ue001"
-"""Appended to a message that the model is to continue, to find its end in the prompt."""
+"""Appended to a message that the model should continue, to find its end in the prompt."""
 _TRUSTED: Final = {"system", "developer", "assistant"}
 """Roles whose text belongs to the application."""
 _SPECIAL: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 _OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *_SPECIAL}
 _BUILT_IN_TOOLS: Final = "builtin_tools"
-"""The variable that gives templates the tools to describe that their model was trained on."""
+"""The variable that names the tools that the model was trained on, and that templates describe themselves."""
 _BUILT_IN: Final = {*_OURS, "raise_exception", "strftime_now", "range", "namespace", "dict", "lipsum", "cycler"}
 
 _TOOLS_AS_TEXT: Final = "functions"
@@ -47,18 +47,18 @@ Form = Literal["object", "text"]
 
 
 class NoBridge(TemplateError):
-    """A template rewrites the earlier part of a conversation that goes on; the text says how."""
+    """A template rewrites the earlier part of a conversation; the message says how."""
 
 
 class Tokenizer(msgspec.Struct, frozen=True):
     """The prompt settings in a model's files.
 
     Attributes:
-        template: its chat template, and the one for requests with tools, where that is another.
+        template: its chat template, and the one for requests with tools if that is different.
         special: named special tokens, such as ``bos_token``.
-        added: every special token, and every other added token that the template writes: the only ones that can be
-            mistaken for the structure of a prompt.
-        response_template: how it says itself that answers are read; see `unspool.infer.choosing`.
+        added: every special token, and every other added token that the template writes: only these can be mistaken
+        for the structure of a prompt.
+        response_template: its own description of how answers are read; see `unspool.infer.choosing`.
     """
 
     template: str
@@ -151,11 +151,11 @@ class Prompts:
 
     @property
     def special(self) -> tuple[str, ...]:
-        """The texts of the special tokens, those that requests cannot spell."""
+        """The texts of the special tokens, which requests cannot spell."""
         return self._tokenizer.added
 
     def render(self, request: ChatRequest) -> str:
-        """The prompt of a request, without lone surrogates, which tokenizers refuse.
+        """Render the prompt of a request, without lone surrogates, which tokenizers refuse.
 
         Raises:
             BadRequest: the request sets a variable that the template does not use, or the template refuses.
@@ -184,49 +184,49 @@ class Prompts:
         results: Sequence[Mapping[str, Any]],
         ends: Sequence[str],
     ) -> Bridge:
-        """The text that goes after an answer that was just written, so that the model may answer the results of its
-        calls.
+        """Return the text that follows an answer that was just written, so that the model can answer the results of
+        its calls.
 
         Args:
-            request: what the answer answers.
-            answer: a message with calls; all have results.
+            request: the request that was answered.
+            answer: a message with calls, all of which have results.
             results: messages of tools.
             ends: strings that end an answer.
 
         Raises:
-            NoBridge: the template would write earlier text otherwise, or does not write calls as they are.
+            NoBridge: the template would write earlier text differently, or does not write calls as they are.
         """
         going_on = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
         found = self._found(going_on, len(request.messages), ends)
         before = _unspaced(os.path.commonprefix(found.asked))  # noqa: RUF071 - of strings
-        if not all(_unspaced(text).startswith(before) for text in found.wholes):  # other spaces force nothing
-            raise NoBridge("the chat template writes earlier turns otherwise")
+        if not all(_unspaced(text).startswith(before) for text in found.wholes):  # white space may differ
+            raise NoBridge("the chat template writes earlier turns differently")
         return found.bridge
 
     def bridge(self, request: ChatRequest, at: int, ends: Sequence[str]) -> Bridge:
-        """The text between an answer of the history and the answer that is to come.
+        """Return the text between an answer of the history and the next answer.
 
         Args:
             request: the request.
-            at: the place of that answer among the messages; it is not the last.
+            at: the index of that answer among the messages; it is not the last.
             ends: texts that end answers.
 
         Raises:
-            NoBridge: the template does not write the answer's last text as it is, or not what follows.
+            NoBridge: the template does not write the answer's last text, or what follows, as it is.
             BadRequest: the template refuses the request.
         """
         found = self._found(request, at, ends).bridge
         if not self.render(request).endswith(found.text):
-            raise NoBridge("the chat template writes what follows an answer otherwise after another answer")
+            raise NoBridge("the chat template writes what follows an answer differently after another answer")
         return found
 
     def _found(self, request: ChatRequest, at: int, ends: Sequence[str]) -> "_Found":
-        """The bridge after one of the messages, an answer, where a word takes its place.
+        """Find the bridge after an answer among the messages, with a word in place of its text.
 
-        What follows is not trusted: where the answer ends is found with another word in its place.
+        This is checked with a second word in its place, since the template is not trusted.
         """
         variables, tools = self._variables_of(request), self._tools(request)
-        word, other = (f"Zq{os.urandom(8).hex()}" for _ in range(2))  # nobody can have written them
+        word, other = (f"Zq{os.urandom(8).hex()}" for _ in range(2))  # random, so that no text contains them
 
         def written(*messages: Mapping[str, Any], generate: bool = True) -> str:
             return self._render([*history, *messages], tools, generate=generate, variables=variables)
@@ -239,7 +239,9 @@ class Prompts:
             probe = written(stand_in, *map(self._message, others))
             whole = written(stand_in, *map(self._message, new))
             tail, after = behind(word, probe), behind(word, whole)
-            found = between(tail, self.ends(ends), other, lambda: behind(word, written(stand_in, generate=False)))
+            found = between(
+                tail, self.ends(ends), tail.find(other), lambda: behind(word, written(stand_in, generate=False))
+            )
             asked = written(), written(generate=False)
         except Exception as error:  # a template is a foreign program, which may fail in any way
             raise NoBridge(f"the chat template: {error}"[:500]) from None
@@ -247,11 +249,11 @@ class Prompts:
             raise NoBridge("the chat template does not write what follows an answer as it is")
         start = len(tail) - len(found.text)
         if not after.startswith(tail[:start]):
-            raise NoBridge("the chat template writes the answer otherwise")
+            raise NoBridge("the chat template writes the answer differently")
         return _Found(Bridge(tuple(map(clean, found.closings)), clean(after[start:])), (probe, whole), asked)
 
     def ends(self, ends: Sequence[str]) -> tuple[str, ...]:
-        """The ends of an answer: these strings, and the template's own; longer ones first."""
+        """The strings that end an answer: these, and the template's own; longer ones first."""
         eos = self._tokenizer.special.get("eos_token", "")
         return tuple(sorted({e for e in (*ends, eos) if e.strip()}, key=len, reverse=True))
 
@@ -269,8 +271,8 @@ class Prompts:
         return found
 
     def _built_in(self, request: ChatRequest) -> set[str]:
-        """Which of the server's tools are described by the template itself: the model was trained on them, and the
-        template has a variable for such tools, which the request does not set."""
+        """The server's tools that the template describes itself: the model was trained on them, and the template has
+        a variable for such tools, which the request does not set."""
         served, dialect = request.server_tools, self._dialect
         unset = _BUILT_IN_TOOLS in self._variables and _BUILT_IN_TOOLS not in request.template
         if served is None or dialect is None or not unset or request.toolset.kind == "none":
@@ -303,8 +305,8 @@ class Prompts:
     # -- messages --------------------------------------------------------------------------------------------------
 
     def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """A message as templates expect it: its content as one string, since few templates read parts or expect none,
-        and its reasoning under both names that templates use."""
+        """A message in the form that templates expect: the content as one string, since few templates handle parts or
+        no content, and the reasoning under both names that templates use."""
         made = {**message, "content": _in_one_piece(message.get("content")) or ""}
         if made["role"] not in _TRUSTED:
             return {key: value if key == "role" else self._special.break_up(value) for key, value in made.items()}
@@ -316,7 +318,8 @@ class Prompts:
         return made
 
     def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
-        """A call with its arguments as the template expects them. Invalid ones are passed on, not refused."""
+        """A call with its arguments in the form that the template expects. Invalid arguments are passed on, not
+        refused."""
         function = {**self._special.break_up(call["function"])}
         arguments = function.get("arguments")
         if self._arguments_as == "object" and not isinstance(arguments, dict):
@@ -328,14 +331,14 @@ class Prompts:
     # -- the check at the start ------------------------------------------------------------------------------------
 
     def check(self, dialect: Dialect) -> bool:
-        """Whether the dialect reads the calls that the template writes.
+        """Check that the dialect reads the calls that the template writes.
 
-        Also notes which tools it knows, and finds out whether the template expects arguments as objects or as text, and
-        what it expects as the content beside calls where there is none: many print ``None`` or fail on it; some depend
-        on it.
+        It also records the tools that the dialect knows, and finds out whether the template expects arguments as
+        objects or as text, and what it expects as missing content beside calls: many templates print ``None`` or fail
+        on it, and some depend on it.
 
         Returns:
-            ``False`` where the template writes no calls at all.
+            ``False`` if the template writes no calls at all.
 
         Raises:
             TemplateError: the dialect does not read them; names the dialects that would.
@@ -345,7 +348,7 @@ class Prompts:
         if not written:
             return False
         fitting = [w for w in written if _reads(dialect, w)]
-        if fitting:  # a template that is given what it does not expect writes more
+        if fitting:  # a template writes more if it gets an unexpected form
             self._arguments_as, self._no_content, _, _ = min(fitting, key=lambda w: len(w.turn))
             return True
         others = [d.name for d in list_dialects() if any(_reads(d, w) for w in written)]
@@ -356,7 +359,7 @@ class Prompts:
         )
 
     def _written(self, form: Form, nothing: str | None) -> "Iterator[_Written]":
-        """A call as the template writes it, in each form that it accepts."""
+        """Render a call in each form that the template accepts."""
         arguments: Any = _ARGUMENTS if form == "object" else tojson(_ARGUMENTS)
         asked = [{"role": "user", "content": "?"}]
         for id in _IDS:
@@ -373,8 +376,8 @@ class Prompts:
 
 
 class _Found(NamedTuple):
-    """A bridge: the texts that it was found in, and what the template writes before the answer, with and without the
-    opening of an answer."""
+    """A bridge, with the texts in which it was found, and what the template writes before the answer, with and
+    without the opening of an answer."""
 
     bridge: Bridge
     wholes: tuple[str, str]
@@ -382,7 +385,7 @@ class _Found(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """A call as a template writes it: the forms that it was given, the prompt before, and the turn."""
+    """A call that a template rendered: its form, the prompt before it, and the turn."""
 
     form: Form
     nothing: str | None
@@ -417,12 +420,12 @@ def _reads_turn(dialect: Dialect, prompt: str, turn: str) -> bool:
     if [c.name for c in message.tool_calls] != [_NAME] or message.tool_calls[0].status != "ok":
         return False
     found: dict[str, Any] = json.loads(message.tool_calls[0].arguments)
-    # The templates of some families write every value as a string; their models do not.
+    # The templates of some families write every value as a string, but their models do not.
     return {name: str(value) for name, value in found.items()} == {n: str(v) for n, v in _ARGUMENTS.items()}
 
 
 def _stand_in(answer: Mapping[str, Any], word: str) -> dict[str, Any]:
-    """An answer with the same calls, whose last text is the word."""
+    """An answer with the same calls, and with the word as its last text."""
     calls = list(answer.get("tool_calls") or ())
     if not calls:
         return {"role": "assistant", "content": word}
@@ -449,11 +452,11 @@ def _append_sentinel(messages: Sequence[dict[str, Any]]) -> None:
     last = messages[-1] if messages else {"role": "", "content": None}
     if last["role"] != "assistant" or not isinstance(last["content"], str):
         raise BadRequest("continue_final_message", "needs an assistant message with text at the end")
-    last["content"] += _SENTINEL + " "  # the space shows whether the template trims
+    last["content"] += _SENTINEL + " "  # the space shows whether the template strips text
 
 
 def _before_sentinel(prompt: str) -> str:
-    """A prompt up to where the model continues the last message.
+    """Cut a prompt where the model continues the last message.
 
     Raises:
         BadRequest: the sentinel is not in it.

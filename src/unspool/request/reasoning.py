@@ -1,4 +1,4 @@
-"""A request's settings of reasoning besides its switch: sealed texts, summaries, its budget, how long it is kept."""
+"""Reads a request's settings of reasoning: sealed texts, summaries, the budget, how long it is kept."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal
@@ -21,8 +21,8 @@ __all__ = [
 ]
 
 Context = Literal["never", "loop", "all"]
-"""Which of the model's own turns are in a prompt as it wrote them: none, those of the tool loop that is under way,
-those of earlier user turns too."""
+"""Which of the model's turns a prompt repeats exactly: none, those of the current tool loop, or also those of earlier
+user turns."""
 CONTEXTS: Final[tuple[Context, ...]] = ("never", "loop", "all")
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _MOST: Final = 2**31 - 1
@@ -33,10 +33,10 @@ class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         sealed: whether the answer has sealed reasoning.
-        summary: how detailed its summary is; ``None``: there is none.
+        summary: how detailed its summary is; ``None`` if there is none.
         omit: whether its text is left out.
-        budget: tokens that it may have; ``None``: any number.
-        context: see `Context`; ``None``: as the server is set up.
+        budget: the largest number of tokens; ``None`` means any number.
+        context: see `Context`; ``None`` means the server's setting.
     """
 
     sealed: bool = False
@@ -47,7 +47,7 @@ class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def opened(seal: Seal | None, fields: Fields, name: str, text: str | None) -> str:
-    """The reasoning of an item of the history: what is sealed in it, else its plain text.
+    """The reasoning of an item of the history: its sealed text if it has one, else its plain text.
 
     Args:
         seal: the server's.
@@ -56,7 +56,7 @@ def opened(seal: Seal | None, fields: Fields, name: str, text: str | None) -> st
         text: the plain text; ``None``: the item has none.
 
     Raises:
-        BadRequest: the sealed text is not this server's, or nothing can be read at all.
+        BadRequest: the sealed text is not this server's, or there is nothing that can be read.
     """
     sealed = fields.text(name, None)
     if not sealed:
@@ -72,7 +72,7 @@ def opened(seal: Seal | None, fields: Fields, name: str, text: str | None) -> st
 
 
 def read_include(fields: Fields) -> bool:
-    """Whether ``include`` asks for sealed reasoning; its other words are about tools that the server lacks."""
+    """Whether ``include`` demands sealed reasoning; its other values are about tools that the server lacks."""
     listed = fields.array("include", [])
     for i, word in enumerate(listed):
         if not isinstance(word, str):
@@ -98,16 +98,16 @@ def read_context(fields: Fields) -> Context | None:
 
 
 BUDGETS: Final = ("thinking_budget", "thinking_token_budget", "thinking_budget_tokens", "reasoning_max_tokens")
-"""Names that servers have for the budget in chat completions; all are read."""
+"""The names of the budget in chat completions of other servers, all of which are read."""
 
 
 def read_budget(fields: Fields, efforts: Mapping[str, int]) -> int | None:
-    """The budget of reasoning in tokens: by any of its names, at top level or in ``chat_template_kwargs``; else what
-    the server has for the request's effort.
+    """The budget of reasoning in tokens, under any of its names, at the top level or in ``chat_template_kwargs``;
+    else the server's budget for the request's effort.
 
     Args:
         fields: the request, or the object with its options.
-        efforts: tokens by effort.
+        efforts: the server's budgets in tokens, by effort.
 
     Raises:
         BadRequest: it is not a number of tokens.
@@ -128,7 +128,7 @@ def read_budget(fields: Fields, efforts: Mapping[str, int]) -> int | None:
 
 
 def of_effort(fields: Fields, efforts: Mapping[str, int]) -> int | None:
-    """The budget that the server has for the request's effort, if it has one."""
+    """The server's budget for the request's effort, if there is one."""
     places: list[Any] = [fields.raw.get("reasoning_effort")]
     for name in ("reasoning", "output_config"):
         inner = fields.raw.get(name)

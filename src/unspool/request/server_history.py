@@ -1,6 +1,6 @@
-"""What a history says of the server's tools: calls with their results, and approvals that were asked for and answered.
+"""Reads what a history contains of the server's tools: calls with results, and approvals with their answers.
 
-Each protocol has its own form for them. The model sees what it wrote then: calls, and messages with their results.
+Each protocol has its own form for these. The model sees what it wrote: calls, and messages with their results.
 """
 
 import json
@@ -26,12 +26,12 @@ _LOST: Final = "The call was allowed, but its result is not known."
 
 
 def call_of(id: str, name: str, arguments: str) -> dict[str, Any]:
-    """A call as chat completions have it."""
+    """A call in the form of chat completions."""
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def result_of(id: str, name: str, text: str) -> dict[str, Any]:
-    """A result as chat completions have it."""
+    """A result in the form of chat completions."""
     return {"role": "tool", "tool_call_id": id, "name": name, "content": text}
 
 
@@ -44,7 +44,7 @@ def refused(reason: str) -> str:
 
 
 def with_results(fields: Fields, message: dict[str, Any], offer: Offer) -> list[dict[str, Any]]:
-    """A message as it is, or where an answer has ``tool_results``, the calls and results before it.
+    """A message, with the calls and results before it if it has ``tool_results``.
 
     Args:
         fields: the message of the request.
@@ -76,26 +76,26 @@ class ServerItems:
         offer: what the server has of tools.
 
     Attributes:
-        listed: labels of servers whose lists the client has.
+        listed: labels of servers whose lists the client already has.
     """
 
     def __init__(self, messages: list[dict[str, Any]], offer: Offer) -> None:
         self._messages = messages
         self._offer = offer
         self._asked: dict[str, tuple[str, str, str]] = {}  # server, tool and arguments by id
-        self._answers: dict[str, tuple[Pending, dict[str, Any]]] = {}  # what was allowed, and its empty result
+        self._answers: dict[str, tuple[Pending, dict[str, Any]]] = {}  # what was approved, with its empty result
         self.listed: set[str] = set()
 
     @property
     def pending(self) -> tuple[Pending, ...]:
-        """The calls that are to be run first."""
+        """The calls to run first."""
         return tuple(pending for pending, _ in self._answers.values())
 
     def take(self, item: Fields) -> bool:
-        """Take one item; returns whether it is about the server's tools.
+        """Take one item, and return whether it is about the server's tools.
 
         Raises:
-            BadRequest: a field is wrong, or an approval is none of this server's.
+            BadRequest: a field is wrong, or an approval is not this server's.
         """
         kind = item.raw.get("type")
         if kind not in ITEMS:
@@ -113,10 +113,10 @@ class ServerItems:
             self._call(item)
         elif kind == "code_interpreter_call":
             self._code(item)
-        return True  # a search has no results, so that there is nothing to say of it
+        return True  # a search has no results here, so there is nothing to add
 
     def _pass(self) -> None:
-        """The model went on: what was allowed before was run, or never will be."""
+        """The model went on: approved calls before this were run, or never will be."""
         for _, result in self._answers.values():
             result["content"] = _LOST
         self._answers = {}
@@ -129,7 +129,7 @@ class ServerItems:
         name = self._offer.name_of(server, tool)
         allowed = item.flag("approve")
         if allowed and not self._offer.approvals.answers(id, server, tool, arguments):
-            raise item.wrong("approval_request_id", "was not asked for by this server, for this call, with this key")
+            raise item.wrong("approval_request_id", "was not requested by this server for this call and this API key")
         result = self._append(id, name, arguments, "" if allowed else refused(item.text("reason", "")))
         if allowed:
             self._answers[id] = Pending(id, name, arguments, id), result
@@ -179,7 +179,7 @@ def _text(value: Any) -> str:
 
 
 def rounds(blocks: Sequence[Fields]) -> Iterator[tuple[list[Fields], list[Fields]]]:
-    """The blocks of an answer by rounds: what the assistant said and called, and the results of the server's tools."""
+    """Divide the blocks of an answer into rounds: text and calls, then the results of the server's tools."""
     said: list[Fields] = []
     results: list[Fields] = []
     for block in blocks:
@@ -200,8 +200,8 @@ def rounds(blocks: Sequence[Fields]) -> Iterator[tuple[list[Fields], list[Fields
 def resumed(
     fields: Fields, messages: list[dict[str, Any]], tools: ServerTools | None
 ) -> tuple[list[dict[str, Any]], tuple[Pending, ...]]:
-    """The messages with the answers to interrupts, and the calls that these are about: the client has no results of
-    them, not even of those that it refused.
+    """The messages with the answers to interrupts, and the calls of these interrupts, for which the client has no
+    results, not even if it refused them.
 
     Raises:
         BadRequest: an entry of ``resume`` answers no call of the messages.
@@ -225,7 +225,7 @@ def resumed(
     asking = (
         set() if tools is None else {n for s in tools.tools.values() if s.asks for n in (s.tool.name, s.tool.original)}
     )
-    for call in open_calls:  # templates want a result of each call, and nobody will answer for these any more
+    for call in open_calls:  # templates expect a result for each call, and nobody will provide one for these
         name = call["function"]["name"]
         if call["id"] not in results and name in asking:
             results[call["id"]] = result_of(call["id"], name, refused("nobody answered"))
@@ -233,8 +233,8 @@ def resumed(
 
 
 class _Marked:
-    """Calls by the marks of their approvals: any number of answers finds its calls in one pass. The client knows a tool
-    by its own name, which those of several servers may have."""
+    """Calls by the marks of their approvals, so that all answers find their calls in one pass. The client knows tools
+    by their own names, which tools of several servers may share."""
 
     def __init__(self, calls: Sequence[dict[str, Any]], tools: ServerTools) -> None:
         self._approvals = tools.approvals
@@ -249,7 +249,7 @@ class _Marked:
                 self._calls.setdefault(mark, deque()).append((call, tool))
 
     def take(self, id: str, done: Collection[str]) -> tuple[dict[str, Any], ServerTool] | None:
-        """The call that an approval was asked for, and its tool; those whose ids are done with are passed over."""
+        """The call of an approval, and its tool; calls that already have a result are skipped."""
         waiting = self._calls.get(self._approvals.mark_of(id), deque())
         while waiting:
             call, tool = waiting.popleft()
@@ -260,7 +260,7 @@ class _Marked:
 
 
 def _with(messages: list[dict[str, Any]], results: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages with results after those of the same answer."""
+    """Insert results after those of the same answer."""
     found: list[dict[str, Any]] = []
     waiting: list[dict[str, Any]] = []
     for message in messages:

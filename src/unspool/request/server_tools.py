@@ -1,4 +1,4 @@
-"""Which of the server's tools a request may use: what the protocols have for naming them, in one form."""
+"""Decides which of the server's tools a request may use, from the ways in which protocols name them."""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from .fields import BadRequest, Fields
 log = logging.getLogger("unspool.server")
 _MOST: Final = 2**31 - 1
 FORMS: Final[dict[str, Form]] = {"mcp": "mcp", "python": "code_interpreter", "browser": "web_search"}
-"""The form in which each kind of tool is shown, where a client names it by its own word."""
+"""The form in which each kind of tool is shown, if a client has its own name for it."""
 WORDS: Final[dict[str, tuple[str, Form]]] = {
     "code_interpreter": ("python", "code_interpreter"),
     "web_search": ("browser", "web_search"),
@@ -23,17 +23,18 @@ WORDS: Final[dict[str, tuple[str, Form]]] = {
     "web_search_preview": ("browser", "web_search"),
     "web_search_preview_2025_03_11": ("browser", "web_search"),
 }
-"""The types of Responses' tools that a server may run itself: the kind of its tools, and how they are shown."""
+"""The tool types of Responses that a server may run itself, with the kind of tool and the form in which it is
+shown."""
 
 
 class OwnServer(msgspec.Struct, frozen=True):
     """A tool server that the request itself names.
 
     Attributes:
-        label: what the request calls it.
-        url: where it is.
-        headers: to be sent there.
-        field: the request's, for errors.
+        label: its label in the request.
+        url: its address.
+        headers: the headers to send to it.
+        field: the request's field, for errors.
     """
 
     label: str
@@ -47,11 +48,11 @@ class Offer(msgspec.Struct, frozen=True):
 
     Attributes:
         listing: the tools of the operator's servers.
-        own: those of the servers that the request names.
-        servers: the labels of all of the operator's servers, listed or not.
+        own: the tools of the servers that the request itself names.
+        servers: the labels of all of the operator's servers, whether they could be listed or not.
         approvals: makes and checks the ids of approvals.
-        betas: of Anthropic's protocol, which the client named.
-        caller: the client's API key; empty where it sent none.
+        betas: the betas of Anthropic's protocol that the client named.
+        caller: the client's API key; empty if it sent none.
     """
 
     listing: Listing = Listing()
@@ -62,18 +63,18 @@ class Offer(msgspec.Struct, frozen=True):
     caller: bytes = b""
 
     def name_of(self, server: str, original: str) -> str:
-        """The name by which the model sees a tool, after `beside_client` beside the client's; a tool that is gone keeps
-        its own."""
+        """The model's name for a tool (after `beside_client`, beside the client's tools); a tool that no longer
+        exists keeps its own."""
         tools = (*self.listing.tools, *self.own.tools)
         return next((t.name for t in tools if t.server == server and t.original == original), original)
 
     def beside(self, taken: Collection[str]) -> tuple[ServerTool, ...]:
-        """All tools, beside those of the client."""
+        """All tools, with names that differ from the client's tools."""
         both = Listing((*self.listing.tools, *self.own.tools), {**self.listing.failures, **self.own.failures})
         return both.beside(taken)
 
     def beside_client(self, taken: Collection[str]) -> "Offer":
-        """The same with the names that the tools have beside those of the client."""
+        """The same offer, with names that differ from the client's tools."""
         listing = Listing(self.beside(taken), self.listing.failures)
         return msgspec.structs.replace(self, listing=listing, own=Listing((), self.own.failures))
 
@@ -85,9 +86,9 @@ class Served(msgspec.Struct, frozen=True):
     """A tool that the server runs for a request.
 
     Attributes:
-        tool: which.
-        form: what the client knows it as.
-        asks: whether somebody must allow each call.
+        tool: the tool.
+        form: its form for the client.
+        asks: whether each call needs approval.
     """
 
     tool: ServerTool
@@ -96,14 +97,14 @@ class Served(msgspec.Struct, frozen=True):
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """A call of the history that somebody has decided on, whose result is sent before anything is generated.
+    """A call of the history that was approved or refused, whose result is sent before anything is generated.
 
     Attributes:
         id: the call's; the message with its result, which is empty, has it too.
-        name: the tool's, as the model sees it.
+        name: the model's name for the tool.
         arguments: JSON text.
-        approval: the id of the request that asked for the decision.
-        refusal: the result of a call that was not allowed; empty: it was, and is to be run.
+        approval: the id of the approval request.
+        refusal: the result of a refused call; empty if the call was approved and must be run.
     """
 
     id: str
@@ -114,13 +115,13 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """A request's limits on its tools in one answer; ``None``: as much as the server.
+    """A request's limits on the server's tools in one answer; ``None`` means the server's limit.
 
     Attributes:
-        rounds: times that the model is asked again.
-        calls: how many there may be.
-        results: characters of all results.
-        tooltime: seconds.
+        rounds: how often the model is asked again.
+        calls: the number of calls.
+        results: the characters of all results.
+        tooltime: the time for tools, in seconds.
     """
 
     rounds: int | None = None
@@ -133,12 +134,12 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
     """The tools that the server runs for a request.
 
     Attributes:
-        tools: by the name that the model sees.
+        tools: the tools, by the model's names.
         approvals: makes the ids of approvals.
         clients: whether the client has tools of its own.
         listed: the events that list servers' tools to the client.
-        bounds: what the request allows them to take.
-        pending: what was decided on, and comes first.
+        bounds: the request's limits.
+        pending: the calls that were decided on, which come first.
     """
 
     tools: dict[str, Served]
@@ -150,20 +151,20 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def definitions(self) -> list[Mapping[str, Any]]:
-        """The tools as chat completions have them."""
+        """The tools in the form of chat completions."""
         return [served.tool.definition for served in self.tools.values()]
 
     def answers(self, name: str) -> bool:
-        """Whether a call is the server's to answer; a client without tools is not asked for any."""
+        """Whether the server answers a call; it answers every call if the client has no tools."""
         return name in self.tools or not self.clients
 
     def form_of(self, name: str) -> Form:
-        """The client's name of a tool."""
+        """The form of a tool for the client."""
         return self.tools[name].form if name in self.tools else "mcp"
 
 
 def names_of(tools: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The names of tools in chat completions' form."""
+    """The names of tools in the form of chat completions."""
     return [tool["function"]["name"] for tool in tools]
 
 
@@ -187,7 +188,7 @@ def read_bounds(fields: Fields) -> Bounds:
 
 
 def offered(fields: Fields, offer: Offer, taken: Collection[str], *, approvals: bool = False) -> ServerTools | None:
-    """The server's tools for a protocol that has no field for them: all, or what ``server_tools`` says.
+    """The server's tools for a protocol without a field for them: all, or those that ``server_tools`` names.
 
     Args:
         fields: the object with ``server_tools``: true, false, or a list of names of tools and labels of servers.
@@ -232,7 +233,7 @@ class Named:
         self._listed: list[ToolsListed] = []
 
     def word(self, kind: str) -> bool:
-        """Take what a client has a word for, such as an interpreter; returns whether the server has it."""
+        """Take a kind of tool that clients name, such as an interpreter, and return whether the server has it."""
         of_kind, form = WORDS.get(kind, ("", "mcp"))
         tools = [tool for tool in self._tools if tool.kind == of_kind and not tool.approval]
         self._found |= {tool.name: Served(tool, form) for tool in tools}
@@ -247,14 +248,14 @@ class Named:
         approvals: bool = True,
         tell: bool = False,
     ) -> bool:
-        """Take the tools of one server; returns whether there is one, even if it is down.
+        """Take the tools of one server, and return whether there is such a server, even if it is down.
 
         Args:
             label: the server's.
-            approval: what the request says of approvals; those that the operator wants are needed all the same.
+            approval: the request's rule for approvals; the operator's rule applies in any case.
             allowed: the tools' own names; ``None``: all.
             approvals: whether the protocol can ask for approval; else tools that need it are left out.
-            tell: whether the client is sent what the server lists.
+            tell: whether the client gets the server's list.
         """
         names = None if allowed is None else frozenset(allowed)
         rule = approval or Approval()
@@ -276,12 +277,12 @@ class Named:
         return label in self._offer.servers or label in failures or label in owners
 
     def all(self, bounds: Bounds, pending: Sequence[Pending] = (), known: Collection[str] = ()) -> ServerTools | None:
-        """The tools that were taken; ``None`` where there are none and there is nothing to send.
+        """The tools that were taken; ``None`` if there are none and there is nothing to send.
 
         Args:
             bounds: see `ServerTools`.
             pending: see `ServerTools`.
-            known: labels of servers whose lists the client has already.
+            known: labels of servers whose lists the client already has.
         """
         listed = tuple(one for one in self._listed if one.server not in known)
         if not self._found and not listed:

@@ -1,4 +1,4 @@
-"""`Settings`: how a server is set up, and `Limits`: how much it accepts."""
+"""`Settings`, the configuration of a server, and `Limits`, how much it accepts."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -40,7 +40,7 @@ LIMITS = {
     "silence": "seconds without output, after which a stream sends a keep-alive",
     "drain": "seconds for running responses to end after SIGTERM",
 }
-"""The fields of `Limits` and what they limit."""
+"""The fields of `Limits`, and what they limit."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server is set up; the same for every request.
+    """The configuration of a server, which is the same for every request.
 
     Attributes:
         model: the served name. Requests may name any.
@@ -93,17 +93,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         content_chunks: see `unspool.wire.CandleWriter`.
         coalesce_reasoning, coalesce_arguments: whether streams join reasoning by sentence, arguments at boundaries of
             JSON.
-        coalesce_delay: seconds for which a delta is held back at most; without the other two, every delta is.
+        coalesce_delay: the longest time in seconds for which a delta is held back; without the other two, every delta
+        is.
         named_reason: the finish reason of an answer to a named ``tool_choice``: OpenAI's ``stop``, or ``tool_calls``.
-        strict_level: constrains calls under ``auto`` where no tool is strict, as far as a grammar can express them.
-        tools, tool_choice: for outputs of requests that declare no tools, as recordings bring them; ``None``: the tools
-            are unknown, and marked calls are parsed.
+        strict_level: constrains calls under ``auto`` if no tool is strict, as far as a grammar can express them.
+        tools, tool_choice: the tools for requests that declare none, such as those of recordings; ``None``: the tools
+        are unknown, and marked calls are parsed.
         api_key: the key that clients must send; ``None``: none is needed.
-        approval_key: the secret that approvals of calls are made with; empty: one of this process.
+        approval_key: the secret for approvals of calls; empty: a random one for this process.
         own_servers: whether requests may name tool servers of their own.
-        seal: seals and opens reasoning; ``None``: none is sealed.
-        context: which of the model's turns stand in prompts as it wrote them, where the request does not say.
-        turn_memory: bytes for the turns that may stand in prompts again; 0: none is remembered.
+        seal: seals and opens reasoning; ``None`` if reasoning is not sealed.
+        context: which of the model's turns prompts repeat exactly, if the request does not say.
+        turn_memory: bytes for remembering turns; 0: none are remembered.
         efforts: budgets of reasoning in tokens, by effort, for requests that set none.
         engine: a description of the engine, for the log.
         cors: origins of websites that may use the server, besides those on the loopback; ``*``: any.
@@ -143,7 +144,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
 
     def coalescer(self) -> Coalescer | None:
-        """A coalescer for one choice of a stream; ``None`` where deltas are not joined."""
+        """Make a coalescer for one choice of a stream; ``None`` if deltas are not joined."""
         if not (self.coalesce_reasoning or self.coalesce_arguments or self.coalesce_delay):
             return None
         return Coalescer(

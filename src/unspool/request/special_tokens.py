@@ -1,4 +1,4 @@
-"""Special tokens that a request's text spells: a zero-width space breaks them up, so that they stay text."""
+"""Breaks up special tokens that a request's text spells, with a zero-width space, so that they stay text."""
 
 import os.path
 import re
@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, Final
 
 BREAK: Final = "\u200b"
-"""Put after the first character of what would be a special token."""
+"""Inserted after the first character of what would be a special token."""
 
 
 class SpecialTokens:
@@ -22,7 +22,7 @@ class SpecialTokens:
         self._begins = _beginnings(words) if words else None
 
     def break_up(self, value: Any) -> Any:
-        """The value without special tokens in its strings, its keys, and the texts of adjacent parts."""
+        """Return a value without special tokens in its strings, its keys, and the texts of adjacent parts."""
         if self._begins is None:
             return value
         if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Several sequences in one array, as trainers take them."""
+"""Stacks several sequences into arrays, for trainers."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
@@ -16,11 +16,11 @@ class Batch(NamedTuple):
     """Arrays of shape ``(sequences, tokens)``, padded.
 
     Attributes:
-        ids: the tokens.
-        attention: which of them are not padding.
-        mask: which of them to learn.
-        codes: the kind of each, a place in `unspool.rl.KINDS`; padding counts as ``prompt``.
-        logprobs: NaN where not sampled.
+        ids: the token ids.
+        attention: which tokens are not padding.
+        mask: which tokens to learn.
+        codes: the kind of each token, an index into `unspool.rl.KINDS`; padding counts as ``prompt``.
+        logprobs: the log-probabilities; NaN for tokens that were not sampled.
     """
 
     ids: NDArray[np.int64]
@@ -38,10 +38,10 @@ def collate(
     side: Literal["left", "right"] = "right",
     length: int | None = None,
 ) -> Batch:
-    """Put sequences under each other.
+    """Stack sequences.
 
     Args:
-        sequences: conversations as they are, or samples.
+        sequences: conversations, or samples.
         pad: the id of the padding.
         kinds: what to learn; see `Conversation.mask`.
         side: where the padding goes.

@@ -1,11 +1,11 @@
 """The text that a template writes between two answers, found by rendering.
 
-The template renders the conversation with a stand-in for the last answer, whose last text is a word that nothing else
-holds; see `unspool.bridge`.
+The template renders the conversation with a placeholder for the last answer, which ends in a unique word; see
+`unspool.bridge`.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ..bridge import Bridge, behind, between
@@ -45,7 +45,7 @@ class Style(NamedTuple):
 
     Attributes:
         objects: whether arguments are objects, else JSON text.
-        nothing: what stands for no content beside calls.
+        nothing: the value for missing content beside calls.
         parts: whether reasoning is a part of the content, else a key of the message.
     """
 
@@ -138,24 +138,52 @@ class Format:
         Raises:
             TemplateError: the template refuses them, or does not write the answer's last text as it is.
         """
-        stand_in = [*history[:-1], self._stand_in(history[-1])]
-        tail = behind(_WORD, self.template.render([*stand_in, *new], tools, generate=True))
+        word = _WORD
+        while any(word in str(message.get("content")) for message in new):
+            word += _WORD
+        stand_in = [*history[:-1], self._stand_in(history[-1], word)]
+
+        def after(*messages: Mapping[str, Any]) -> str:
+            return behind(word, self.template.render([*stand_in, *messages], tools, generate=True))
 
         def closed() -> str:
             whole = self.closed(stand_in, tools)
-            return "" if whole is None else behind(_WORD, whole)
+            return "" if whole is None else behind(word, whole)
 
-        return between(tail, self.ends, new[0].get("content") if new else None, closed)
+        tail = after(*new)
+        return between(tail, self.ends, self._limit(tail, new, after), closed)
 
-    def _stand_in(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+    def _limit(self, tail: str, new: Sequence[Mapping[str, Any]], after: Callable[..., str]) -> int:
+        """Where in the tail the content of the first new message begins; -1 where that is unknown.
+
+        Args:
+            tail: what comes after the answer.
+            new: the messages in it.
+            after: what would come after the answer with other ones.
+        """
+        if not new:
+            return -1
+        first = str(new[0].get("content") or "")
+        at = tail.find(first) if first else -1
+        if at >= 0 and tail.find(first, at + 1) < 0:
+            return at
+        # A short content may be in what closes the answer too: a word tells.
+        try:
+            other = after({**new[0], "content": _OTHER}, *new[1:])
+        except TemplateError:
+            return at
+        known = other.find(_OTHER)
+        return known if known >= 0 and other[:known] == tail[:known] else at
+
+    def _stand_in(self, answer: Mapping[str, Any], word: str) -> dict[str, Any]:
         """An answer with the same calls, of which the last text is the word."""
         calls = list(answer.get("tool_calls") or ())
         if not calls:
-            return self._answer("", _WORD, ())
+            return self._answer("", word, ())
         function = calls[-1].get("function", calls[-1])
         known = function.get("arguments")
         key = next(iter(known), "zqkey") if isinstance(known, Mapping) else "zqkey"
-        last = {**function, "arguments": {key: _WORD}}
+        last = {**function, "arguments": {key: word}}
         calls[-1] = {**calls[-1], "function": last} if "function" in calls[-1] else last
         return self.shaped(self._answer("", "", calls))
 
@@ -166,7 +194,7 @@ class Format:
 
         Raises:
             TemplateError: the template refuses them.
-            DialectError: the template does not write the answer behind its prompt, and the dialect cannot either.
+            DialectError: the template does not write the answer after its prompt, and the dialect cannot either.
         """
         prompt = self.template.render(asked, tools, generate=True)
         whole = self.template.render([*asked, answer], tools, generate=False)
@@ -282,7 +310,9 @@ def _read(text: str, dialect: Dialect, prompt: str, tools: Any, policy: Policy |
     return parser.message
 
 
-def reads_the_same(text: str, answer: Message, dialect: Dialect, prompt: str, by: str) -> bool:
+def reads_the_same(
+    text: str, answer: Message, dialect: Dialect, prompt: str, by: str, tools: Any, policy: Policy | None
+) -> bool:
     """Whether a text that a template wrote for an answer contains all of it.
 
     Args:
@@ -290,9 +320,9 @@ def reads_the_same(text: str, answer: Message, dialect: Dialect, prompt: str, by
         answer: what the model's own text was read as. Calls that are not ``ok`` cannot be compared.
         prompt: what comes before the text.
         by: the character that breaks special tokens up.
+        tools, policy: by which the answer was read; schemas say of which type a value is that is written as text.
     """
-    names = {c.name for c in answer.tool_calls}
-    read = _read(text, dialect, prompt, [{"type": "function", "function": {"name": n}} for n in names] or None)
+    read = _read(text, dialect, prompt, tools, policy)
     texts = ((read.reasoning, answer.reasoning), (read.content, answer.content))
     if any(_bare(t, by) != _bare(a, by) for t, a in texts):
         return False

@@ -1,9 +1,9 @@
-"""`Conversation`: token in, token out."""
+"""`Conversation`: keeps the exact tokens of a conversation with tools, and the kind of each."""
 
-import contextlib
 import copy
 import json
 import logging
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
@@ -31,22 +31,21 @@ _log: Final = logging.getLogger(__name__)
 _ASKING: Final = ("user", "system", "developer")
 _ROLES: Final = (*_ASKING, "tool", "function", "ipython")
 _WHAT: Final = {"earlier": "earlier turns", "answer": "the answer", "behind": "what follows the answer"}
-_ENDING: Final = 64  # tokens after which an answer's end is looked for
+_ENDING: Final = 64  # how many last tokens are searched for an answer's end
 _KEPT_FORMATS: Final = 16
 
 
 class CallSpan(msgspec.Struct, frozen=True):
-    """One call, and where it is.
+    """One call, and its place.
 
     Attributes:
-        turn: which answer of the conversation it is in, from 0.
-        index: its place among the answer's calls, from 0.
-        name: of the tool.
-        status: as `unspool.ToolCall` has it.
-        known: whether the tool is declared; ``None`` where tools are unknown.
-        attempt: 1; one more than that of the call of the same tool before it, where that one failed (its status was
-            neither ``ok`` nor ``repaired``).
-        start, end: its tokens, a half-open range of the sample's ids.
+        turn: the index of its answer in the conversation, from 0.
+        index: its index among the answer's calls, from 0.
+        name: the tool's name.
+        status: the status, as in `unspool.ToolCall`.
+        known: whether the tool is declared; ``None`` if the tools are unknown.
+        attempt: 1, or one more than that of the previous call of the same tool, if that one failed (its status was
+        neither ``ok`` nor ``repaired``). start, end: its tokens, a half-open range of the sample's ids.
     """
 
     turn: int
@@ -60,11 +59,11 @@ class CallSpan(msgspec.Struct, frozen=True):
 
 
 class Rewrite(NamedTuple):
-    """The template would write the conversation in another way.
+    """The template would write the conversation differently.
 
     Attributes:
-        turn: the answer after which that was found out.
-        what: ``earlier`` text, that of the ``answer``, or what is ``behind`` it.
+        turn: the answer after which the difference was found.
+        what: where it differs: in ``earlier`` text, in the ``answer``, or in what comes after it (``behind``).
         forked: whether a new sample began.
     """
 
@@ -78,9 +77,9 @@ class Sample(NamedTuple):
 
     Attributes:
         ids: the tokens.
-        codes: the kind of each, a place in `unspool.rl.KINDS`.
-        logprobs: as given; NaN where nothing was sampled or nothing given.
-        calls: the calls of the answers that are in it.
+        codes: the kind of each token, an index into `unspool.rl.KINDS`.
+        logprobs: the given log-probabilities; NaN for tokens that were not sampled, or have none.
+        calls: the calls of the answers in it.
     """
 
     ids: Ids
@@ -103,14 +102,14 @@ class Sample(NamedTuple):
 
 
 class Transcript(NamedTuple):
-    """A written conversation to train on: the ids, and which of them to learn."""
+    """A written conversation for training: the ids, and which of them to learn."""
 
     ids: Ids
     mask: NDArray[np.bool_]
 
 
 class Conversation:
-    """A conversation whose tokens are those that the model read and wrote, whatever its template thinks of them.
+    """A conversation with exactly the tokens that the model read and wrote, however its template would write them.
 
     ::
 
@@ -123,23 +122,23 @@ class Conversation:
     Args:
         dialect: a name, or a `Dialect`.
         tokenizer: a ``tokenizers.Tokenizer``, a fast tokenizer of transformers, or a folder with ``tokenizer.json``.
-        template: a Jinja text; ``None`` takes the tokenizer's own.
-        messages: what the first answer answers. Text that spells special tokens stays text, here and later.
-        tools: OpenAI tool dicts; ``None`` where there are none.
-        on_rewrite: where the template would write earlier turns otherwise once more messages follow, ``keep`` goes on
-            after the tokens as they are; ``fork`` begins a new sample as the template writes it.
-        variables: what the template is given besides, such as ``{"enable_thinking": True}``.
-        special: named special tokens such as ``eos_token``, where the tokenizer does not have them.
-        policy: how answers are read.
+        template: a Jinja template; ``None`` means the tokenizer's own.
+        messages: the messages before the first answer. Text that spells special tokens stays text, here and later.
+        tools: OpenAI tool dicts; ``None`` if there are none.
+        on_rewrite: what to do if the template would write earlier turns differently once more messages follow:
+        ``keep`` continues after the tokens as they are, ``fork`` begins a new sample as the template writes it.
+        variables: further variables of the template, such as ``{"enable_thinking": True}``.
+        special: named special tokens, such as ``eos_token``, if the tokenizer does not have them.
+        policy: the policy for parsing answers.
 
     Attributes:
-        samples: the finished samples, where the conversation was forked.
-        rewrites: what the template would have written otherwise.
+        samples: the finished samples, if the conversation was forked.
+        rewrites: what the template would have written differently.
         turns: the answers.
 
     Raises:
         UnknownDialect: no dialect has this name.
-        TemplateError: there is no template, or none that answers can be followed in; it refuses the messages.
+        TemplateError: there is no template, it allows no messages after answers, or it refuses the messages.
         TypeError, ValueError: an argument is wrong; the message names it.
     """
 
@@ -171,12 +170,12 @@ class Conversation:
         self._reset(_checked(messages, "messages"))
 
     def _reset(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Begin with these messages."""
+        """Start again with these messages."""
         self._messages: list[dict[str, Any]] = []
-        self._history: list[dict[str, Any]] = []  # the same as the template takes them
+        self._history: list[dict[str, Any]] = []  # the same messages in the template's form
         self._by = ""
-        self._written = ""  # what the template wrote for the latest prompt, special tokens in messages broken up
-        self._opening = ""  # the end of it, which shows how the answer begins
+        self._written = ""  # what the template wrote for the last prompt, with special tokens in messages broken up
+        self._opening = ""  # its end, which shows how the answer begins
         self._asked = False
         self.samples: list[Sample] = []
         self.rewrites: list[Rewrite] = []
@@ -199,7 +198,7 @@ class Conversation:
 
     @property
     def ids(self) -> Ids:
-        """The tokens so far; they only ever grow."""
+        """The tokens so far, which only ever grow."""
         return self.sample.ids
 
     @property
@@ -209,7 +208,7 @@ class Conversation:
 
     @property
     def logprobs(self) -> NDArray[np.float64]:
-        """The log-probability of each token; NaN where it was not sampled, or none was given."""
+        """The log-probability of each token; NaN if it was not sampled, or none was given."""
         return self.sample.logprobs
 
     def mask(self, kinds: Iterable[str] = SAMPLED) -> NDArray[np.bool_]:
@@ -222,7 +221,7 @@ class Conversation:
 
     @property
     def calls(self) -> tuple[CallSpan, ...]:
-        """The calls of the answers that are in the sequence."""
+        """The calls of the answers in the sequence."""
         return tuple(self._calls)
 
     @property
@@ -236,10 +235,10 @@ class Conversation:
         """The ids to generate from.
 
         Raises:
-            ValueError: nothing has been asked since the last answer.
+            ValueError: there is no message since the last answer.
         """
         if not self._asked:
-            raise ValueError("prompt: nothing is asked; add messages first")
+            raise ValueError("prompt: there is nothing to answer; add messages first")
         found: list[int] = self.ids.tolist()
         return found
 
@@ -249,17 +248,18 @@ class Conversation:
         """Take the answer that the model wrote.
 
         Args:
-            ids: its tokens, the one that ended it included where the engine gives it. An answer that was generated in
-                several parts is given as a whole.
-            logprobs: one for each.
+            ids: its tokens, including the one that ended it if the engine returns it. Pass an answer that was
+            generated in several parts as a whole.
+            logprobs: the log-probability of each token.
             finish_reason: the engine's.
 
         Raises:
-            ValueError: nothing was asked, an id is negative, or there are not as many log-probabilities as ids.
+            ValueError: there is nothing to answer, an id is negative, or the numbers of log-probabilities and ids
+            differ.
             TypeError: these are not ids.
         """
         if not self._asked:
-            raise ValueError("extend: nothing is asked; add messages first")
+            raise ValueError("extend: there is nothing to answer; add messages first")
         tokens = _as_ids(ids)
         known = np.full(len(tokens), np.nan) if logprobs is None else np.array(logprobs, np.float64)
         if known.shape != tokens.shape:
@@ -278,16 +278,16 @@ class Conversation:
         return message
 
     def add(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
-        """Go on: with results of tools, with what a user says.
+        """Add messages, such as results of tools, or a user's next message.
 
         Returns:
-            The ids that were added, the opening of the next answer included. Where the conversation was forked, those
+            The ids that were added, including the opening of the next answer. If the conversation was forked, the ids
             of the whole new sample.
 
         Raises:
-            ValueError: the last answer is still missing, or a message is not of one of the allowed roles.
+            ValueError: the last answer is still missing, or a message has a role that is not allowed.
             TypeError: these are not messages.
-            TemplateError: the template refuses them. The conversation is as it was.
+            TemplateError: the template refuses them. The conversation is unchanged.
         """
         new = [dict(m) for m in _checked(messages, "messages")]
         if not new:
@@ -321,7 +321,7 @@ class Conversation:
         return _listed(ids)
 
     def copy(self) -> "Conversation":
-        """The same conversation, to go on with apart from this one: as for several answers to one prompt."""
+        """Copy the conversation, to continue both separately, for example for several answers to one prompt."""
         other = copy.copy(self)
         other._ids, other._codes, other._logprobs = list(self._ids), list(self._codes), list(self._logprobs)
         other._calls, other._failed, other.turns = list(self._calls), dict(self._failed), list(self.turns)
@@ -357,7 +357,7 @@ class Conversation:
         return _listed(ids)
 
     def _broken(self, history: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], Any, str]:
-        """Messages and tools with special tokens broken up, and by what."""
+        """Messages and tools with special tokens broken up, and the character that does it."""
         encoder = self._format.encoder
         by = encoder.unused([history, self._tools])
         return encoder.broken(list(history), by), encoder.broken(self._tools, by), by
@@ -385,7 +385,7 @@ class Conversation:
         return self._format.encoder.literal(int(last))
 
     def _ending(self) -> str:
-        """The end of the text that the model wrote."""
+        """The last part of the text that the model wrote."""
         tail = next((ids[-_ENDING:] for ids in reversed(self._ids) if len(ids)), np.empty(0, np.int64))
         text: str = self._format.encoder.tokenizer.decode(tail.tolist(), skip_special_tokens=False)
         return text
@@ -393,13 +393,13 @@ class Conversation:
     def _rewritten(
         self, answered: str | None, written: str, bridge: str, by: str
     ) -> Literal["earlier", "answer", "behind"] | None:
-        """What of the conversation the template writes otherwise now than it was; ``None``: nothing.
+        """Where the template now writes the conversation differently; ``None`` if it does not.
 
         Args:
-            answered: what the template writes for the conversation up to the last answer, where it takes that.
+            answered: what the template writes for the conversation up to the last answer, if it accepts that.
             written: what it writes now.
-            bridge: what is to go after the answer.
-            by: what breaks special tokens up in both.
+            bridge: the text to put after the answer.
+            by: the character that breaks up special tokens in both.
         """
         old, now = self._written.replace(self._by, "") if self._by else self._written, written.replace(by, "")
         if not now.startswith(old):
@@ -410,7 +410,8 @@ class Conversation:
         if answered is not None and not written[asked:].startswith(self._format.to_end(answered[asked:])):
             return "answer"
         middle = written[asked : len(written) - len(bridge)]
-        same = reads_the_same(middle, self.turns[-1], self._format.dialect, self._opening, by)
+        last, dialect = self.turns[-1], self._format.dialect
+        same = reads_the_same(middle, last, dialect, self._opening, by, self._tools, self._policy)
         return None if same else "answer"
 
     def _report(self, rewrite: Rewrite) -> None:
@@ -422,15 +423,15 @@ class Conversation:
     # -- transcripts -----------------------------------------------------------------------------------------------
 
     def sft(self, messages: Sequence[Mapping[str, Any]], kinds: Iterable[str] = SAMPLED) -> Transcript:
-        """The ids of a written conversation, and which of them are answers.
+        """Return the ids of a written conversation, and which of them to learn.
 
-        The ids are those of the template's rendering. Where it writes an earlier answer otherwise than it would have
-        been generated, they are, with ``keep``, those of a conversation in which each answer was generated; with
-        ``fork``, such an answer is not learnt.
+        The ids are those of the template's rendering. If the template writes an earlier answer differently from how
+        it would have been generated, ``keep`` gives the ids of a conversation in which each answer was generated;
+        with ``fork``, such an answer is not learnt.
 
         Args:
-            messages: the whole conversation, answers included. Nothing of this conversation counts.
-            kinds: what to learn of the answers.
+            messages: the whole conversation, answers included. The messages of this object are not used.
+            kinds: the kinds of tokens to learn.
 
         Raises:
             ValueError: no message is an answer, or a kind is not allowed.
@@ -467,7 +468,7 @@ def transcribe(conversation: Conversation, messages: Sequence[Mapping[str, Any]]
 def _regenerated(
     conversation: Conversation, messages: Sequence[Mapping[str, Any]], answers: Sequence[int], written: Sequence[Ids]
 ) -> tuple[Ids, Codes]:
-    """The sequence in which each answer was generated after what was there before."""
+    """The sequence in which each answer follows what came before it when it was generated."""
     again = copy.copy(conversation)
     again._reset(messages[: answers[0]])
     for k, (at, ids) in enumerate(zip(answers, written, strict=True)):
@@ -480,7 +481,7 @@ def _regenerated(
 
 
 def _codes(text: str, starts: NDArray[np.int64], new: Sequence[Mapping[str, Any]]) -> Codes:
-    """The kinds of what was added: results are the text of tools' messages, where the template writes it as it is."""
+    """The kinds of added tokens: the text of tools' messages is ``results``, if the template writes it unchanged."""
     codes = np.full(len(starts), PROMPT, np.uint8)
     at = 0
     for message in new:
@@ -499,7 +500,7 @@ def _listed(ids: Ids) -> list[int]:
 
 
 def _place(text: str, length: int, by: str) -> int:
-    """Where so many characters of a text end, those that break special tokens up not counted."""
+    """The place after this many characters of a text, without those that break up special tokens."""
     if not by or by not in text:
         return length
     at = 0
@@ -539,6 +540,7 @@ def _checked(messages: Any, where: str) -> Sequence[Mapping[str, Any]]:
 # --- formats are examined once ----------------------------------------------------------------------------------------
 
 _formats: OrderedDict[tuple[Any, ...], tuple[Format, tuple[Any, ...]]] = OrderedDict()
+_formats_lock: Final = threading.Lock()
 
 
 def _format(
@@ -549,7 +551,7 @@ def _format(
     variables: Mapping[str, Any],
     special: Mapping[str, str],
 ) -> Format:
-    """The format of a conversation, from memory where possible; what its key is made of is kept alive."""
+    """The format of a conversation, from the cache if possible; the objects of its key are kept alive."""
     loaded = load_tokenizer(tokenizer)
     if template is None:
         named = ("tool_use", "default") if tools else ("default",)
@@ -561,15 +563,16 @@ def _format(
     named_tokens = {**loaded.special, **special}
     settings = json.dumps([named_tokens, dict(variables)], sort_keys=True, default=repr)
     key = (id(dialect), id(loaded.tokenizer), template, settings)
-    kept = _formats.get(key)
-    if kept is not None:
-        with contextlib.suppress(KeyError):  # another thread's has just taken its place
+    with _formats_lock:
+        kept = _formats.get(key)
+        if kept is not None:
             _formats.move_to_end(key)
-        return kept[0]
+            return kept[0]
     encoder = Encoder(loaded.tokenizer, [template, *dialect.start, *dialect.end])
     eos = [named_tokens["eos_token"]] if named_tokens.get("eos_token") else []
     found = Format(dialect, ChatTemplate(template, {**named_tokens, **variables}), encoder, eos)
-    _formats[key] = found, (dialect, loaded.tokenizer)
-    while len(_formats) > _KEPT_FORMATS:
-        _formats.popitem(last=False)
+    with _formats_lock:
+        _formats[key] = found, (dialect, loaded.tokenizer)
+        while len(_formats) > _KEPT_FORMATS:
+            _formats.popitem(last=False)
     return found

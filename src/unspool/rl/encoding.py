@@ -1,4 +1,4 @@
-"""A tokenizer as conversations need it: what its files say, and ids of text that may spell special tokens."""
+"""Loads a tokenizer for conversations, and encodes text that may spell special tokens."""
 
 import json
 import os

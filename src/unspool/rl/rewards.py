@@ -1,4 +1,4 @@
-"""Rewards that follow from how an answer was read: its format, its calls, their arguments. Each is from 0 to 1."""
+"""Rewards for an answer's format, its calls and their arguments, each from 0 to 1."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,15 +10,15 @@ from ..validity import Validators
 __all__ = ["calls_match", "format_score", "schema_score"]
 
 MILD: Final = frozenset({"duplicate_id", "repaired", "value_type", "empty"})
-"""Notices of what was understood all the same."""
+"""Notices of deviations that do not change the meaning."""
 
 
 def format_score(message: Message, *, mild: float = 0.5) -> float:
-    """1 where the answer is as its format has it; 0 where a call failed or markup was wrong.
+    """1 if the answer follows its format, 0 if a call failed or markup was wrong.
 
     Args:
         message: the answer.
-        mild: for each notice of something that was understood all the same, the score is multiplied by this.
+        mild: the factor for each notice of a deviation that does not change the meaning.
     """
     if any(c.status in ("invalid", "incomplete") or c.known is False for c in message.tool_calls):
         return 0.0
@@ -30,14 +30,14 @@ def format_score(message: Message, *, mild: float = 0.5) -> float:
 def calls_match(
     message: Message, expected: Sequence[Mapping[str, Any]], *, ordered: bool = True, partial: bool = False
 ) -> float:
-    """Whether the answer's calls are the expected ones. Arguments are compared as JSON values: how they are written,
-    and in which order keys are, does not matter; ``1`` and ``1.0`` are one number, ``1`` and ``true`` are not.
+    """Whether the answer's calls are the expected ones. Arguments are compared as JSON values, regardless of spelling
+    and the order of keys; ``1`` and ``1.0`` are equal, ``1`` and ``true`` are not.
 
     Args:
         message: the answer.
         expected: ``{"name": …, "arguments": …}`` or OpenAI's calls; arguments as an object or as JSON text.
         ordered: whether the order of the calls matters.
-        partial: give the part of the calls that match, of the longer of both lists; else all or nothing.
+        partial: return the share of matching calls in the longer of both lists, instead of all or nothing.
 
     Raises:
         ValueError: an expected call has no name, or its arguments are not a JSON object.
@@ -60,7 +60,7 @@ def calls_match(
 
 
 def schema_score(message: Message, tools: Sequence[Mapping[str, Any]], *, without_calls: float = 1.0) -> float:
-    """The part of the calls that are of a declared tool, with arguments that its schema admits.
+    """The share of calls that name a declared tool and have arguments that match its schema.
 
     Args:
         message: the answer.
@@ -107,7 +107,7 @@ def _canonical(value: Any) -> str:
 
 
 def _numbers(value: Any) -> Any:
-    """A value in which whole numbers are integers."""
+    """A value whose whole numbers are integers."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):

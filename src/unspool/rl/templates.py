@@ -1,4 +1,5 @@
-"""A chat template, run in this process as transformers runs it: in Jinja's sandbox, with its filters and functions."""
+"""Renders a chat template in this process, as transformers does: in Jinja's sandbox, with its filters and
+functions."""
 
 import copy
 import datetime

@@ -1,4 +1,4 @@
-"""Rollouts with tools for TRL's ``GRPOTrainer``, by its hook ``rollout_func``. Needs TRL.
+"""Rollouts with tools for TRL's ``GRPOTrainer``, through its hook ``rollout_func``. Needs TRL.
 
 ::
 

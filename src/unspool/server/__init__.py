@@ -1,4 +1,4 @@
-"""HTTP: the ASGI application, its pages and its connections.
+"""The HTTP server: the ASGI application, its pages and its connections.
 
 `create_app` makes the application, `serve` runs it; both need the extra ``server``, `Settings` does not. Requests are
 read by `unspool.request` and run by `unspool.generation`, which know nothing of HTTP.

@@ -54,15 +54,15 @@ _PATHS = (
     ("POST", "/v1/chat/completions", "OpenAI chat completions"),
     ("POST", "/v1/responses", "OpenAI Responses"),
     ("POST", "/v1/messages", "Anthropic Messages"),
-    ("POST", "/v1/messages/count_tokens", "the tokens of its prompt"),
+    ("POST", "/v1/messages/count_tokens", "the number of tokens in the prompt"),
     ("POST", "/ag-ui", "AG-UI: a RunAgentInput in, its events out"),
     ("POST", "/parse", "raw model output in, a message or events out"),
-    ("GET", "/", "this; in a browser, a page that explains outputs"),
+    ("GET", "/", "this text; in a browser, a page that explains outputs"),
     ("GET", "/v1/models", "the models"),
-    ("GET", "/health", "200 where requests are answered, else 503 and why"),
+    ("GET", "/health", "200 if requests are answered, else 503 and the reason"),
     ("GET", "/metrics", "counts for Prometheus"),
 )
-"""The list of ``/``, for a person."""
+"""The overview at ``/``, for people."""
 
 
 def _protocols(settings: Settings) -> dict[str, WireProtocol]:
@@ -98,14 +98,14 @@ def create_app(
     others: Sequence[Served] = (),
     worker: Worker | None = None,
 ) -> Starlette:
-    """The server as an ASGI application; ``app.state.service`` is what its requests share.
+    """Make the server as an ASGI application; ``app.state.service`` is what its requests share.
 
     Args:
-        settings: how it is set up.
+        settings: the server's settings.
         engine: generates the outputs; closed when the application ends.
         prompts: the model's chat template.
-        tools: what the server runs itself, for any model; closed when the application ends.
-        others: further models. Requests choose by their ``model``; those that name none get the first.
+        tools: the tools that the server runs, for any model; closed when the application ends.
+        others: further models. Requests choose with ``model``; those that name none get the first model.
         worker: what this process is, where it is one of several on one port.
     """
     service = _service(settings, engine, prompts, tools, others)
@@ -143,7 +143,7 @@ def create_app(
 def _service(
     settings: Settings, engine: Engine, prompts: Prompts | None, tools: Tools | None, others: Sequence[Served]
 ) -> Service:
-    """The first model's service, which knows those of the others; their counts are kept apart."""
+    """The first model's service, which knows the services of the others; each has its own counts."""
     service = Service(settings, engine, prompts, tools)
     service.models = (service, *(Service(*other, tools) for other in others))
     if others:
@@ -154,7 +154,7 @@ def _service(
 
 
 def _lifespan(service: Service) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
-    """Looks after the models while the application runs, and closes them, and the tools, when it ends."""
+    """Watch the models while the application runs, and close them and the tools when it ends."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -177,7 +177,7 @@ def _lifespan(service: Service) -> Callable[[Starlette], AbstractAsyncContextMan
 def _http_error(
     posts: Iterable[str], error_body: Callable[[str], ErrorBody]
 ) -> Callable[[Request, HTTPException], Awaitable[Response]]:
-    """Answers unknown paths and wrong methods, in the form of the path's protocol."""
+    """Answer unknown paths and wrong methods, in the form of the path's protocol."""
 
     async def answer(request: Request, error: HTTPException) -> Response:
         path = request.url.path
@@ -191,7 +191,7 @@ def _http_error(
 
 
 class _App(Starlette):
-    """Starlette, but with streams outside of its middleware, which would handle every chunk.
+    """Starlette, with streams outside of its middleware, which would handle every chunk.
 
     Attributes:
         endpoints: applications that answer POST, by path.
@@ -213,7 +213,7 @@ class _App(Starlette):
         origin = header(scope, b"origin")
         refused = self.hosts.refusal(scope)
         if refused is None and origin is not None and not self.origins.allow(origin, header(scope, b"host")):
-            refused = Failure(f"pages of {json_shown(origin)} may not use the server; --cors ORIGIN lets them", 403)
+            refused = Failure(f"pages of {json_shown(origin)} may not use the server; --cors ORIGIN allows them", 403)
         if refused is not None:
             await failed(self.error_body(scope["path"]), refused, close=True).send(send)
             return
@@ -230,7 +230,7 @@ class _App(Starlette):
 
 
 class _Pages:
-    """The pages that are read with GET.
+    """The pages for GET requests.
 
     Args:
         service: what requests share.
@@ -247,7 +247,7 @@ class _Pages:
         self._created = int(time.time())
 
     def routes(self) -> list[Route]:
-        """Where each is."""
+        """The routes of the pages."""
         return [
             Route("/", self.home),
             Route("/v1/models", self.models),
@@ -257,7 +257,7 @@ class _Pages:
         ]
 
     async def home(self, request: Request) -> Response:
-        """The page for browsers; else an overview, as JSON for who asks for it. It needs no key."""
+        """The page for browsers; otherwise an overview, as JSON if the client accepts that. It needs no key."""
         if self._index is not None and wants_page(request):
             return await self._index.answer(request)
         settings = self._service.settings
@@ -300,7 +300,7 @@ class _Pages:
             "created": self._created,
             "owned_by": "unspool",
         }
-        context = getattr(service.engine, "context", None)  # of engines that know it
+        context = getattr(service.engine, "context", None)  # if the engine knows it
         return entry if context is None else {**entry, "max_model_len": context}
 
     async def health(self, request: Request) -> Response:
@@ -328,7 +328,7 @@ class _Pages:
 
 
 async def _fault(service: Service) -> str | None:
-    """Why a model's engine cannot generate; ``None``: it can."""
+    """Why a model's engine cannot generate; ``None`` if it can."""
     try:
         await service.engine.health()
     except EngineError as error:

@@ -1,6 +1,6 @@
 """`Connection`: uvicorn's HTTP connection with limits on the size of headers and on slow clients.
 
-One patrol looks at all connections from time to time, so that a request costs no timers.
+A single task checks all connections from time to time, so requests need no timers of their own.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ __all__ = ["Connection", "limited", "patrol"]
 
 log = logging.getLogger("unspool.server")
 
-_PATROL: Final = 0.5  # seconds between two looks at the connections
+_PATROL: Final = 0.5  # seconds between two checks of the connections
 _MOST: Final = 256
 """How many headers a request may have."""
 
@@ -28,8 +28,8 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._head = 0  # bytes of a head that is not complete
-        self._reading = "head"  # what the deadline is for
+        self._head = 0  # bytes of an incomplete head
+        self._reading = "head"  # what must arrive before the deadline
         self._deadline: float | None = None
         self._refused = False
         self._unsent = 0
@@ -91,7 +91,7 @@ class Connection(HttpToolsProtocol):
         self._deadline = None if seconds is None else self.loop.time() + seconds
 
     def _refuse(self, status: int, message: str) -> None:
-        """Answer a request that cannot be read, unless an answer has begun, and close."""
+        """Answer a request that cannot be read, unless an answer has begun, and close the connection."""
         self._refused = True
         self._await("nothing", None)
         if self.transport.is_closing():
@@ -113,7 +113,7 @@ class Connection(HttpToolsProtocol):
                 what = "headers" if self._reading == "head" else "body"
                 self._refuse(408, f"the {what} took too long to arrive")
         unsent = self.transport.get_write_buffer_size()
-        # Nothing is written then: what does not become less is not being read.
+        # Nothing is written meanwhile, so a buffer that does not shrink is not being read.
         still = self.flow.write_paused or self.transport.is_closing() or (self.cycle and self.cycle.response_complete)
         if not unsent or not still or unsent != self._unsent or self._unsent_since is None:
             self._unsent_since = now
@@ -124,12 +124,12 @@ class Connection(HttpToolsProtocol):
 
 
 def limited(limits: Limits) -> type[Connection]:
-    """The class of connections under these limits."""
+    """Make the class of connections with these limits."""
     return type("Connection", (Connection,), {"limits": limits})
 
 
 async def patrol(connections: "set[Any]") -> None:
-    """Look at all connections from time to time; runs until it is cancelled."""
+    """Check all connections from time to time, until cancelled."""
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(_PATROL)

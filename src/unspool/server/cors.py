@@ -1,4 +1,4 @@
-"""CORS: which websites may use the server, and the headers that their pages need."""
+"""CORS: decides which websites may use the server, and adds the headers that their pages need."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -21,7 +21,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 def check_origin(origin: str) -> str:
-    """An origin as browsers write it, or ``*``.
+    """Check an origin, in the form that browsers send, or ``*``.
 
     Raises:
         ValueError: it is neither; names what is allowed.
@@ -39,7 +39,7 @@ def check_origin(origin: str) -> str:
 
 
 class Origins:
-    """The origins that may use the server: those on the loopback, and others by name.
+    """The origins that may use the server: those of the loopback, and those in a list.
 
     Args:
         allowed: origins as browsers write them; ``*``: any.
@@ -49,7 +49,7 @@ class Origins:
         self._allowed = {origin.lower() for origin in allowed}
 
     def allow(self, origin: str, host: str | None = None) -> bool:
-        """Whether pages of this origin may use the server, which was asked for as ``host``: its own may."""
+        """Whether pages of this origin may use the server; its own pages, from ``host``, may."""
         if not _PLAIN.fullmatch(origin):
             return False
         if "*" in self._allowed or origin.lower() in self._allowed:
@@ -58,7 +58,7 @@ class Origins:
             parts = urlsplit(origin)
             if parts.scheme not in ("http", "https"):
                 return False
-            # A proxy that ends TLS in front of the server changes the scheme, which is no reason to refuse.
+            # A proxy that terminates TLS changes the scheme, which must not matter.
             return parts.hostname in _LOOPBACK or (host is not None and parts.netloc.lower() == host.lower())
         except ValueError:
             return False
@@ -73,7 +73,7 @@ def header(scope: Scope, wanted: bytes) -> str | None:
 
 
 async def preflight(scope: Scope, send: Send, methods: Sequence[str]) -> None:
-    """Answer the request that a browser sends before one from a page."""
+    """Answer a preflight request, which a browser sends before a page's request."""
     headers: Headers = [(b"allow", ", ".join(methods).encode()), (b"content-length", b"0")]
     if header(scope, b"access-control-request-method") is not None:
         asked = header(scope, b"access-control-request-headers")
@@ -92,7 +92,7 @@ def with_headers(scope: Scope, send: Send, origin: str | None) -> Send:
     Args:
         scope: the request.
         send: takes messages of ASGI.
-        origin: of the page that sent the request, which may; ``None``: no page did.
+        origin: the allowed origin of the page that sent the request; ``None`` if no page sent it.
     """
     id = client_id(scope)
     if origin is None and not id:

@@ -1,4 +1,4 @@
-"""`CountEndpoint`: Anthropic's ``/v1/messages/count_tokens``, the tokens of a prompt that is not generated from."""
+"""`CountEndpoint`: Anthropic's ``/v1/messages/count_tokens``, which counts the tokens of a prompt."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ from .replies import Reply, failed
 
 
 class CountEndpoint(Endpoint):
-    """An ASGI application that counts the tokens of what the protocol's own endpoint would generate from.
+    """An ASGI application that counts the tokens of the prompt that the protocol's own endpoint would use.
 
     Args:
         service: what all requests share.
@@ -53,7 +53,7 @@ class CountEndpoint(Endpoint):
         service = self._service
         tokenizer = service.engine.tokenizer
         if service.turns is None or tokenizer is None:
-            raise BadRequest(None, "the server knows no tokenizer of the model, so it cannot count its tokens", 501)
+            raise BadRequest(None, "the server has no tokenizer for the model, so it cannot count tokens", 501)
         with bounds.awaited(awaited.check):
             request = self._protocol.read(Fields({"max_tokens": 1, **fields.raw}), offer)
         request = msgspec.structs.replace(request, caller=offer.caller)

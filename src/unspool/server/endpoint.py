@@ -1,4 +1,4 @@
-"""`Endpoint`: one POST of a protocol, from the API key and the body to the answer."""
+"""`Endpoint`: answers the POST requests of a protocol, from the check of the API key to the answer."""
 
 import asyncio
 import hmac
@@ -25,7 +25,7 @@ from .own_tools import own_tools
 from .replies import ErrorBody, Reply, StreamReply, client_id, failed
 
 _LONG: Final = 16 * 1024
-"""Bytes from which a request is read in a thread."""
+"""The size in bytes from which on a request is read in a thread."""
 
 
 class TooLarge(Exception):
@@ -33,7 +33,7 @@ class TooLarge(Exception):
 
 
 class Disconnected(Exception):
-    """The client went away while it sent its request."""
+    """The client disconnected while it sent its request."""
 
 
 class Endpoint:
@@ -48,7 +48,7 @@ class Endpoint:
         await answer(self._service, self._protocol.error_body, scope, receive, send, self._answer)
 
     async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
-        """Answer a request whose body was read."""
+        """Answer a request whose body was already read."""
         await self._answer(scope, body, send)
 
     async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
@@ -78,7 +78,7 @@ class Endpoint:
         await reply.send(send)
 
     async def _parse(self, body: bytes) -> Fields:
-        """The JSON of a request; read in a thread where it is long."""
+        """Decode the JSON of a request, in a thread if it is long."""
         if len(body) < _LONG:
             return read_object(body)
         return await self._service.in_thread(len(body), lambda _: read_object(body))
@@ -93,7 +93,7 @@ class Endpoint:
             listing = await service.tools.list_tools(labels)
         if own.servers:
             of_own = await own.list_tools()
-        # Where a key is needed it is that one, whatever else the client sent.
+        # If a key is required, it is the caller, whatever else the client sent.
         key = service.settings.api_key
         caller = next(iter(keys_of(scope)), b"") if key is None else key.encode()
         approvals = Approvals(service.approval_key, caller)
@@ -114,13 +114,13 @@ class Endpoint:
         await reply.send(send)
 
     async def _prepare(self, size: int, fields: Fields, offer: Offer) -> Prepared:
-        """Make a request ready; in a thread where it is long, or where grammars must be read or derived."""
+        """Prepare a request, in a thread if it is long, or if grammars must be read or derived."""
         service = self._service
 
         def read(awaited: Awaited) -> ChatRequest:
             with bounds.awaited(awaited.check):
                 request = msgspec.structs.replace(self._protocol.read(fields, offer), caller=offer.caller)
-            if size > service.settings.limits.text:  # else there cannot be so many characters
+            if size > service.settings.limits.text:  # a shorter request cannot have so many characters
                 check_text(request, service.settings.limits)
             return request
 
@@ -137,7 +137,7 @@ class Endpoint:
 
 
 def _declares(fields: Fields) -> bool:
-    """Whether a request declares tools, whose grammars may take a while to read."""
+    """Whether a request declares tools, whose grammars may take time to read."""
     items = fields.raw.get("input")
     return fields.has("tools") or (
         isinstance(items, list) and any(isinstance(item, dict) and "tools" in item for item in items)
@@ -158,7 +158,7 @@ async def answer(
     send: Send,
     work: Callable[[Scope, bytes, Send], Awaitable[None]],
 ) -> None:
-    """Read a request's body and do the work that answers it; cancelled where the client goes away.
+    """Read a request's body, and run the work that answers it, which is cancelled if the client disconnects.
 
     Args:
         service: what all requests share.
@@ -198,7 +198,7 @@ async def answer(
 
 
 def refusal(service: Service, error_body: ErrorBody, scope: Scope, draining: bool = True) -> Reply | None:
-    """The answer to a client without the API key, or, if ``draining`` counts, to one that comes too late."""
+    """The answer to a client without the API key, or (with ``draining``) to a request during the shutdown."""
     key = service.settings.api_key
     if key is not None and not any(hmac.compare_digest(key.encode(), given) for given in keys_of(scope)):
         text = "the API key is missing or wrong; send it as Authorization: Bearer KEY"
@@ -220,12 +220,12 @@ def keys_of(scope: Scope) -> list[bytes]:
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int, hold: Callable[[int], None]) -> bytes:
-    """A request's body.
+    """Read the body of a request.
 
     Args:
         scope, receive: the request.
         limit: how many bytes it may have.
-        hold: called with the size of each part.
+        hold: called with the size of each part, to count it.
 
     Raises:
         TooLarge: it has more bytes than ``limit``.
@@ -251,6 +251,6 @@ async def read_body(scope: Scope, receive: Receive, limit: int, hold: Callable[[
 
 
 async def _disconnect(receive: Receive) -> None:
-    """Wait until the client is gone; ASGI does not notify a handler by itself."""
+    """Wait until the client disconnects, of which ASGI does not notify a handler."""
     while (await receive())["type"] != "http.disconnect":
         pass

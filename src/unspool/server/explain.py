@@ -37,13 +37,13 @@ from ..wire.encoding import clean, encode
 from .parse_endpoint import FIELDS, ThreadEndpoint, check_known, read_asked, read_dialect, read_prompt
 
 _MAX_DETECT: Final = 16 * 1024
-"""Characters of an output whose dialect is looked for: every dialect reads them."""
+"""The longest output, in characters, for which dialects are detected, since every dialect reads it."""
 _MAX_NAME: Final = 1024
 _LEVELS: Final = tuple(level.name.lower() for level in ToolStrictLevel)
 
 
 class AboutEndpoint(ThreadEndpoint):
-    """The facts that the page needs first: dialects, policies, notices, and how the server is set up."""
+    """What the page needs first: dialects, policies, notices, and the server's settings."""
 
     def work(self, fields: Fields, awaited: Awaited) -> bytes:
         """See `ThreadEndpoint.work`."""
@@ -99,7 +99,7 @@ def _policy_of(policy: Any) -> dict[str, Any]:
 
 
 class DetectEndpoint(ThreadEndpoint):
-    """Which dialects a model may speak, by its name, its chat template, or what it wrote."""
+    """Detects the dialects that a model may use, by its name, its chat template, or its output."""
 
     def work(self, fields: Fields, awaited: Awaited) -> bytes:
         """See `ThreadEndpoint.work`."""
@@ -119,7 +119,7 @@ class DetectEndpoint(ThreadEndpoint):
 
 
 class CheckEndpoint(ThreadEndpoint):
-    """The problems of a dialect's file: its examples are tried."""
+    """Tries the examples of a dialect file, and returns the problems."""
 
     def work(self, fields: Fields, awaited: Awaited) -> bytes:
         """See `ThreadEndpoint.work`."""
@@ -134,7 +134,7 @@ class CheckEndpoint(ThreadEndpoint):
 
 
 class GrammarEndpoint(ThreadEndpoint):
-    """The constraint, in each form that an engine takes."""
+    """Derives a constraint, in each of its forms."""
 
     _FIELDS: Final = (
         *("dialect", "toml", "reasoning", "policy", "tools", "tool_choice", "parallel_tool_calls"),
@@ -167,7 +167,7 @@ class GrammarEndpoint(ThreadEndpoint):
 
 
 def grammar_forms(constraint: Constraint | None) -> dict[str, Any] | None:
-    """A constraint in all its forms; where a form cannot express it, the reason is in its place."""
+    """A constraint in all its forms, with the reason instead if a form cannot express it."""
     if constraint is None:
         return None
     forms: dict[str, Callable[[], Any]] = {
@@ -186,7 +186,7 @@ def grammar_forms(constraint: Constraint | None) -> dict[str, Any] | None:
 
 
 class PromptEndpoint(ThreadEndpoint):
-    """The engine's input for a chat completion: the rendered prompt, its stage, and the grammar."""
+    """Returns the engine's input for a chat completion: the rendered prompt, its stage, and the grammar."""
 
     def __init__(self, service: Service) -> None:
         super().__init__(service)
@@ -236,7 +236,7 @@ _WRITERS: Final[dict[str, Callable[[str, Dialect], Writer]]] = {
 
 
 class ProtocolEndpoint(ThreadEndpoint):
-    """The bytes of an answer in a protocol, streamed and whole, from a raw output; ids and times are made up."""
+    """Writes a raw output in a protocol, streamed and whole, with made-up ids and times."""
 
     def work(self, fields: Fields, awaited: Awaited) -> bytes:
         """See `ThreadEndpoint.work`."""
@@ -257,7 +257,7 @@ class ProtocolEndpoint(ThreadEndpoint):
 
 
 class RecordingsEndpoint(ThreadEndpoint):
-    """The recordings that the page opens with, as JSON lines; empty where there are none."""
+    """Returns the recordings with which the page opens, as JSON lines; empty if there are none."""
 
     def work(self, fields: Fields, awaited: Awaited) -> bytes:
         """See `ThreadEndpoint.work`."""
@@ -273,4 +273,4 @@ ASKED: Final[dict[str, type[ThreadEndpoint]]] = {
     "protocol": ProtocolEndpoint,
     "recordings": RecordingsEndpoint,
 }
-"""The page's endpoints that need no model, by the name below ``/ui/``."""
+"""The page's endpoints that need no model, by their names under ``/ui/``."""

@@ -1,7 +1,7 @@
-"""Checks of a request before its path is looked at: a host that is this server's, and JSON if it is a POST.
+"""Checks before routing: that the host is this server's, and that a POST has JSON.
 
-A website can make a browser believe that its own name stands for this machine (DNS rebinding): its pages are then of
-the same origin as the server. Only the ``Host`` that the browser sends gives them away. Addresses cannot be rebound.
+A website can make its own name resolve to this machine (DNS rebinding), so that its pages have the same origin as the
+server. Only the ``Host`` that the browser sends reveals them. Addresses cannot be rebound.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ _LONGEST: Final = 300
 
 
 def check_host(name: str) -> str:
-    """The name of a host, or ``*``.
+    """Check the name of a host, or ``*``.
 
     Raises:
         ValueError: it is neither; names what is allowed.
@@ -33,7 +33,7 @@ def check_host(name: str) -> str:
 
 
 class Hosts:
-    """The names under which the server may be reached: those of the loopback, any address, and others by name.
+    """The hosts by which clients may reach the server: the loopback's names, any address, and those in a list.
 
     Args:
         allowed: names in lower case; ``*``: any.
@@ -43,7 +43,7 @@ class Hosts:
         self._allowed = {"localhost", *allowed}
 
     def refusal(self, scope: Scope) -> Failure | None:
-        """Why a request is refused by its ``Host``; ``None``: it is not. Browsers always send one."""
+        """Why a request is refused because of its ``Host``, or ``None``. Browsers always send one."""
         host = header(scope, b"host")
         if host is None or "*" in self._allowed:
             return None
@@ -71,9 +71,9 @@ def _is_address(name: str) -> bool:
 
 
 def unsupported(scope: Scope) -> Failure | None:
-    """Why a POST is refused by its ``Content-Type``; ``None``: it is not.
+    """Why a POST is refused because of its ``Content-Type``, or ``None``.
 
-    A page of any origin may send other types without asking first.
+    Browsers let pages of any origin send other types without a preflight request.
     """
     given = header(scope, b"content-type")
     if given is not None and given.partition(";")[0].strip().lower() == "application/json":

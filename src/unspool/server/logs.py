@@ -11,7 +11,7 @@ __all__ = ["AccessLog", "set_up_logs"]
 
 access: Final = logging.getLogger("unspool.access")
 _LONGEST: Final = 2048
-"""Characters of a path, at most, in the access log."""
+"""The longest path in the access log, in characters."""
 
 
 def set_up_logs(form: str = "text", level: str = "info") -> None:
@@ -52,10 +52,10 @@ class JsonLines(logging.Formatter):
 
 
 class AccessLog:
-    """An ASGI application that logs each request of another: when its answer has ended, or its client has gone.
+    """An ASGI application that logs each request of another one, when its answer ends or its client disconnects.
 
     Args:
-        app: what answers.
+        app: the application that answers.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -97,7 +97,7 @@ class AccessLog:
 
 
 def _line(fields: dict[str, Any]) -> str:
-    """A request in words; whatever its client chose is quoted."""
+    """The log line of a request; everything that the client chose is quoted."""
     path = json.dumps(fields["path"])
     cut = "" if fields["complete"] else " (cut)"
     access = f"{fields['client']} {fields['method']} {path} {fields['status']}{cut} {fields['bytes']} B"

@@ -1,4 +1,4 @@
-"""`serve`: runs the application in uvicorn, logs how it is set up, and shuts it down in order."""
+"""`serve`: runs the application in uvicorn, logs its settings, and shuts it down gracefully."""
 
 import asyncio
 import ctypes
@@ -28,17 +28,18 @@ from .workers import Worker
 _AFTER_DRAIN = 0.5  # seconds for the last errors to be sent
 _SWITCH = 0.0005  # seconds after which a computing thread yields to the loop; Python's default is 0.005
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
-"""Addresses that stand for all, and one that reaches them from here."""
+"""Wildcard addresses, each with an address by which this machine reaches it."""
 _M_MMAP_THRESHOLD = -3  # of glibc's malloc.h
 
 
 class Operation(NamedTuple):
-    """How the process is run, whatever it serves.
+    """The settings of the process, independent of what it serves.
 
     Attributes:
         log_format, log_level: see `unspool.server.logs`.
         access_log: whether each answered request is logged.
-        certificate, key, password: the files of TLS, and what opens the key; without a certificate there is no TLS.
+        certificate, key, password: the files for TLS, and the password of the key; without a certificate, there is no
+        TLS.
         worker: what this process is, where it is one of several.
     """
 
@@ -55,12 +56,12 @@ _PLAIN = Operation()
 
 
 class Server(uvicorn.Server):
-    """uvicorn, which lets running answers end when it shuts down.
+    """uvicorn, with a shutdown that lets running answers end.
 
     Args:
         settings: how the server is set up.
         engine: generates the outputs.
-        host, port: where to listen; port 0 takes any that is free.
+        host, port: the address to listen on; port 0 means a free one.
         prompts: the model's chat template.
         tools: what the server runs itself.
         others: further models.
@@ -105,14 +106,14 @@ class Server(uvicorn.Server):
 
     @property
     def port(self) -> int:
-        """Where it listens; 0 before it does."""
+        """The port on which it listens; 0 before that."""
         for server in getattr(self, "servers", ()):
             for listening in server.sockets:
                 return int(listening.getsockname()[1])
         return 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and log how the server is set up."""
+        """Listen, and log the settings."""
         await super().startup(sockets)
         if self.started:
             self._patrol = asyncio.ensure_future(patrol(self.server_state.connections))
@@ -123,7 +124,7 @@ class Server(uvicorn.Server):
                 self._announce()
 
     def _announce(self) -> None:
-        """Log where it is and what it serves."""
+        """Log the address and what is served."""
         settings = self._service.settings
         scheme = "http" if self._operation.certificate is None else "https"
         host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
@@ -140,7 +141,7 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Give running responses time to end."""
+        """Shut down, after running responses had time to end."""
         for service in self._service.models:
             service.draining = True
         end = asyncio.ensure_future(self._end())
@@ -165,7 +166,7 @@ class Server(uvicorn.Server):
 
 
 async def _empty(connections: Collection[Any], seconds: float) -> None:
-    """Wait until there are no connections, or for so long."""
+    """Wait until there are no connections, but no longer than this."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while connections and loop.time() < deadline:
@@ -193,11 +194,11 @@ def serve(
         operation: how the process is run.
 
     Returns:
-        Whether it ever listened; why it did not is in the log.
+        Whether it ever listened; if not, the log has the reason.
     """
     set_up_logs(operation.log_format, operation.log_level)
     _return_large_blocks()
-    # `tokenizers` would complain of each child that is forked after a long prompt.
+    # `tokenizers` would warn about each child that is forked after a long prompt.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     sys.setswitchinterval(_SWITCH)
     server = Server(settings, engine, host, port, prompts, tools, others=others, operation=operation)
@@ -206,11 +207,11 @@ def serve(
 
 
 def _return_large_blocks() -> None:
-    """Return the memory of bodies and prompts to the system as soon as it is free.
+    """Make glibc return the memory of bodies and prompts to the system as soon as it is free.
 
-    glibc does so for blocks above a threshold, and raises it with every large block that is freed, up to 32 MiB: the
-    memory of many requests would then stay with the process. Setting the threshold stops that. Other C libraries have
-    no such call.
+    glibc does so for blocks above a threshold, which it raises with every large block that is freed, up to 32 MiB, so
+    the memory of many requests would stay with the process. Setting the threshold prevents that. Other C libraries
+    have no such call.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:

@@ -1,4 +1,4 @@
-"""Several models behind one server: `by_model` has the applications that choose one by what a request names."""
+"""Several models in one server: `by_model` makes applications that choose the model that a request names."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -21,14 +21,14 @@ __all__ = ["Served", "by_model", "unknown_model"]
 _SHOWN = 200
 """How many characters of an unknown name are shown."""
 _LONG = 16 * 1024
-"""Bytes from which a request is read in a thread."""
+"""The size in bytes from which on a request is read in a thread."""
 
 
 class Served(NamedTuple):
-    """A model.
+    """A served model.
 
     Attributes:
-        settings: how it is served.
+        settings: its settings.
         engine: generates its outputs.
         prompts: its chat template.
     """
@@ -39,7 +39,7 @@ class Served(NamedTuple):
 
 
 class Responder(Protocol):
-    """Answers requests whose bodies were read."""
+    """Answers requests whose bodies were already read."""
 
     async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
         """Answer one request."""
@@ -48,10 +48,10 @@ class Responder(Protocol):
 def by_model(
     endpoints: Mapping[Service, Mapping[str, Responder]], error_body: Callable[[str], ErrorBody]
 ) -> dict[str, ASGIApp]:
-    """The applications of several models, by path.
+    """Make the applications of several models, by path.
 
     Args:
-        endpoints: what answers for each model, by path; the first one is the default.
+        endpoints: the endpoints of each model, by path; the first model is the default.
         error_body: writes errors in the form of a path's protocol.
     """
     first = next(iter(endpoints))
@@ -70,7 +70,7 @@ def unknown_model(name: str, service: Service) -> Failure:
 
 
 class _ByModel:
-    """An ASGI application that answers the requests of one protocol by the model that they name."""
+    """An ASGI application that passes each request of one protocol to the model that it names."""
 
     def __init__(self, first: Service, endpoints: Mapping[str, Responder], error_body: ErrorBody) -> None:
         self._first = first
@@ -94,17 +94,17 @@ class _ByModel:
 
 
 class _Model(msgspec.Struct):
-    """The fields that name a model: AG-UI has none of its own, and passes others' on."""
+    """The fields that may name a model; AG-UI has none of its own, and passes on those of others."""
 
     model: Any = None
     forwardedProps: Any = None
 
 
 def _named(body: bytes) -> str | None:
-    """The model that a request names; ``None``: none, or the request cannot be read, which its endpoint reports."""
+    """The model that a request names; ``None`` if there is none, or if its endpoint must report a bad request."""
     try:
         found = msgspec.json.decode(body, type=_Model)
-    except (msgspec.DecodeError, RecursionError):  # some of them are not JSON to `read_object`
+    except (msgspec.DecodeError, RecursionError):  # `read_object` may still accept some of these
         try:
             fields = read_object(body)
         except BadRequest:

@@ -1,4 +1,4 @@
-"""Tool servers that a request itself names: refused unless the operator allows them, and kept to public addresses."""
+"""Tool servers that a request itself names: only if the operator allows them, and only at public addresses."""
 
 from collections.abc import Sequence
 from urllib.parse import urlsplit
@@ -9,19 +9,20 @@ from ..request.settings import Settings
 from ..tools import Tools, ToolServer
 
 MOST_SERVERS = 16
-"""How many servers a request may name by their addresses."""
+"""How many servers a request may name by address."""
 
 
 def own_tools(settings: Settings, asked: Sequence[OwnServer], operators: Tools) -> Tools:
-    """The servers of a request, besides the operator's; nothing is connected to yet.
+    """The servers that a request adds to the operator's; no connection is made yet.
 
     Args:
         settings: the server's.
-        asked: what the request names. A label of the operator's means the operator's, whatever the address.
+        asked: the servers in the request. A label of the operator's means the operator's server, whatever the
+        address.
         operators: the operator's servers.
 
     Raises:
-        BadRequest: the operator does not allow them, an address is not https, or two have one label.
+        BadRequest: the operator does not allow them, an address is not https, or two have the same label.
     """
     own = [one for one in asked if one.label not in operators.servers]
     if own and not settings.own_servers:
@@ -48,5 +49,5 @@ def _server(asked: OwnServer) -> ToolServer:
         from ..tools.mcp import MCPToolServer
         from ..tools.targets import Endpoint
     except ImportError:
-        raise BadRequest(asked.field, "this server has no client for tool servers (its extra mcp)") from None
+        raise BadRequest(asked.field, "this server has no client for tool servers; install the extra mcp") from None
     return MCPToolServer(asked.label, Endpoint((("http", asked.url), ("sse", asked.url)), asked.headers, public=True))

@@ -1,4 +1,4 @@
-"""The page at ``/``: its files, and the headers that keep it to itself."""
+"""The page at ``/``: its files, and the headers that isolate it."""
 
 from collections.abc import Iterator
 from hashlib import sha256
@@ -23,7 +23,7 @@ _POLICY: Final = "; ".join(
         "default-src 'none'",
         *(f"{kind}-src 'self'" for kind in ("script", "style", "img", "connect")),
         *(f"{what} 'none'" for what in ("base-uri", "form-action", "frame-ancestors")),
-        # No script can put text where it would be read as markup.
+        # No script can insert text where it would be read as markup.
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     )
@@ -42,7 +42,7 @@ _INDEX: Final = "index.html"
 
 
 class PageFile:
-    """A file of the page; read when the server starts."""
+    """A file of the page, which is read when the server starts."""
 
     def __init__(self, name: str, body: bytes) -> None:
         self._body = body
@@ -50,7 +50,7 @@ class PageFile:
         self._type = _TYPES[PurePosixPath(name).suffix]
 
     async def answer(self, request: Request) -> Response:
-        """The file, unless the browser has it."""
+        """Answer with the file, unless the browser already has it."""
         if request.headers.get("if-none-match") == self._headers["etag"]:
             return Response(status_code=304, headers=self._headers)
         return Response(self._body, headers=self._headers, media_type=self._type)
@@ -63,11 +63,11 @@ def _files() -> Iterator[tuple[str, bytes]]:
 
 
 def page_routes() -> tuple[list[Route], PageFile]:
-    """The routes of the page's files, below ``/ui/``, and the page itself."""
+    """The routes of the page's files, under ``/ui/``, and of the page itself."""
     files = {name: PageFile(name, body) for name, body in _files()}
     return [Route(f"/ui/{name}", file.answer) for name, file in files.items()], files[_INDEX]
 
 
 def wants_page(request: Request) -> bool:
-    """Whether the one who asks is a browser."""
+    """Whether the client is a browser."""
     return "text/html" in request.headers.get("accept", "")

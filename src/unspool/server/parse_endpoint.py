@@ -27,7 +27,7 @@ from .replies import Reply, failed
 
 _FORMATS: Final = ("message", "events", "steps")
 _PIECE: Final = 2 * 1024
-"""Characters that are parsed between two checks; a few milliseconds."""
+"""How many characters are parsed between two checks, in a few milliseconds."""
 MAX_PIECES: Final = 50_000
 """How many pieces a text may be cut into."""
 MAX_TOML: Final = 32 * 1024
@@ -35,7 +35,7 @@ MAX_TOML: Final = 32 * 1024
 _FILE: Final = "dialect.toml"
 """The name of such a file in errors."""
 MAX_TEMPLATES: Final = 64
-"""How many alternatives a key of a dialect's file may list: each is looked for everywhere."""
+"""How many alternatives a key of a dialect file may list, since each is searched for everywhere."""
 FIELDS: Final = (
     "text",
     "pieces",
@@ -53,7 +53,7 @@ FIELDS: Final = (
 
 
 class ThreadEndpoint(ABC):
-    """An ASGI application whose answers are computed in a thread; the work ends with the request.
+    """An ASGI application that computes its answers in a thread, as long as the client waits.
 
     Args:
         service: what all requests share.
@@ -73,7 +73,7 @@ class ThreadEndpoint(ABC):
             return self.work(read_object(body), awaited)
 
         try:
-            # In a thread: it takes a while, and streams must not wait for it.
+            # In a thread, since it takes time, and streams must not wait for it.
             reply = Reply(await self._service.aside(len(body), work))
         except BadRequest as error:
             status = error.status or 400
@@ -86,7 +86,7 @@ class ThreadEndpoint(ABC):
 
     @abstractmethod
     def work(self, fields: Fields, awaited: Awaited) -> bytes:
-        """The body of the answer.
+        """Compute the body of the answer.
 
         Raises:
             BadRequest: a field is wrong.
@@ -95,17 +95,17 @@ class ThreadEndpoint(ABC):
 
 
 class Piece(NamedTuple):
-    """A piece of the output, and where it belongs by the engine's own word."""
+    """A piece of the output, with the stage that the engine reported."""
 
     text: str
     stage: Stage | None
 
 
 class Asked(NamedTuple):
-    """An output to be parsed, and how.
+    """An output to parse, with its settings.
 
     Attributes:
-        parser: not fed yet.
+        parser: a new parser.
         pieces: the output.
         reason: the engine's finish reason.
     """
@@ -115,7 +115,7 @@ class Asked(NamedTuple):
     reason: str
 
     def steps(self, awaited: Awaited) -> Iterator[tuple[Piece | None, list[Event]]]:
-        """The pieces with their events; ``None`` is the end.
+        """Yield the pieces with their events; ``None`` is the end.
 
         Raises:
             Abandoned: nobody waits any more.
@@ -135,10 +135,10 @@ class Asked(NamedTuple):
 class ParseEndpoint(ThreadEndpoint):
     """Parses the texts of requests.
 
-    The body's fields are the arguments of `unspool.parse`; ``dialect`` may be left out, then it is the server's with
-    the server's policies. ``toml`` is the text of a dialect's file, instead. ``pieces``, instead of ``text``, says how
-    the output was cut: strings, or objects with ``text`` and ``stage``. ``format`` is ``message``, ``events``, or
-    ``steps``: the events of each piece, with what was held back after it.
+    The body's fields are the arguments of `unspool.parse`. Without ``dialect``, the server's dialect and policies are
+    used; ``toml`` is the text of a dialect file instead. ``pieces``, instead of ``text``, is the output as it was
+    cut: strings, or objects with ``text`` and ``stage``. ``format`` is ``message``, ``events``, or ``steps``: the
+    events of each piece, with the text that is still held after it.
     """
 
     def work(self, fields: Fields, awaited: Awaited) -> bytes:
@@ -165,7 +165,7 @@ def check_known(fields: Fields, allowed: tuple[str, ...]) -> None:
     """Refuse unknown fields.
 
     Raises:
-        BadRequest: there is one.
+        BadRequest: there is an unknown field.
     """
     unknown = sorted(fields.raw.keys() - set(allowed))
     if unknown:
@@ -173,7 +173,7 @@ def check_known(fields: Fields, allowed: tuple[str, ...]) -> None:
 
 
 def read_asked(fields: Fields, service: Service) -> Asked:
-    """The output to be parsed, from the fields of `ParseEndpoint`.
+    """Read the output to parse from the fields of `ParseEndpoint`.
 
     Raises:
         BadRequest: a field is wrong.
@@ -190,13 +190,13 @@ def read_asked(fields: Fields, service: Service) -> Asked:
         tools, choice = list((found.tools or {}).values()), found.choice
     try:
         parser = Parser(dialect, tools=tools, tool_choice=choice, stage=stage, prompt=prompt, policy=policy)
-    except ToolsError as error:  # a choice without tools
+    except ToolsError as error:  # a tool choice without tools
         raise BadRequest(error.field, error.message) from None
     return Asked(parser, pieces, fields.text("finish_reason", "stop"))
 
 
 def read_prompt(fields: Fields, service: Service) -> str | None:
-    """The rendered prompt.
+    """Read the rendered prompt.
 
     Raises:
         BadRequest: it is not a string, or is too long.
@@ -207,7 +207,7 @@ def read_prompt(fields: Fields, service: Service) -> str | None:
 
 
 def read_dialect(fields: Fields, service: Service) -> tuple[Dialect, Policy]:
-    """The dialect and the policy: the server's, or what ``dialect``, ``toml``, ``reasoning`` and ``policy`` say.
+    """Read the dialect and the policy: the server's, or those of ``dialect``, ``toml``, ``reasoning`` and ``policy``.
 
     Raises:
         BadRequest: one of them is wrong.
@@ -249,7 +249,7 @@ def _check_length(fields: Fields, field: str, size: int, most: int) -> None:
 
 
 def _dialect(fields: Fields, default: Dialect) -> Dialect:
-    """A dialect by its name, never by its file: a request must not read the server's disk."""
+    """Find a dialect by its name, never by a path: a request must not read the server's disk."""
     field = "toml" if fields.has("toml") else "dialect"
     try:
         if fields.has("toml"):
@@ -268,11 +268,11 @@ def _dialect(fields: Fields, default: Dialect) -> Dialect:
 
 
 def _own(fields: Fields) -> Dialect:
-    """A dialect of the request's own.
+    """Load a dialect file from the request.
 
     Raises:
         BadRequest: its text is too long.
-        DialectError: something in it is wrong.
+        DialectError: the file is wrong.
     """
     toml = fields.text("toml")
     _check_length(fields, "toml", len(toml), MAX_TOML)

@@ -1,4 +1,4 @@
-"""Answers as messages of ASGI: `Reply` is a whole one, `StreamReply` is a stream of server-sent events."""
+"""HTTP answers over ASGI: `Reply` is a whole one, `StreamReply` a stream of server-sent events."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -15,11 +15,11 @@ ErrorBody = Callable[[Failure], bytes]
 """Writes the body of an answer that is an error, in the form of a protocol."""
 
 _ID: Final = Regex(r"[!-~]{1,128}")
-"""Ids of requests that are accepted: visible ASCII."""
+"""The form of accepted request ids: visible ASCII."""
 
 
 def client_id(scope: Scope) -> str:
-    """The client's own id of a request (``X-Request-Id``); empty where there is none."""
+    """The client's own id of a request (``X-Request-Id``); empty if there is none."""
     for name, value in scope["headers"]:
         if name == b"x-request-id":
             text = value.decode("latin-1")
@@ -31,12 +31,12 @@ class Reply(msgspec.Struct, frozen=True):
     """A whole answer.
 
     Attributes:
-        body: its bytes.
-        status: HTTP's.
-        media_type: of the body.
-        request_id: for the header of that name, where there is one.
-        retry_after: seconds, for the header of that name.
-        close: whether the connection is closed after it, as the request has not been read.
+        body: the bytes of the body.
+        status: the HTTP status.
+        media_type: the media type of the body.
+        request_id: the value of the header of that name, if any.
+        retry_after: the value of the header of that name, in seconds.
+        close: whether to close the connection afterwards, because the request was not read.
     """
 
     body: bytes
@@ -75,7 +75,7 @@ _STREAM_HEADERS: Final = [
 
 
 class StreamReply:
-    """A stream of server-sent events; a `Sink` of `unspool.generation.outbox`. The head goes with the first bytes.
+    """A stream of server-sent events; a `Sink` of `unspool.generation.outbox`. The head is sent with the first bytes.
 
     Args:
         send: takes messages of ASGI.

@@ -1,8 +1,8 @@
-"""Several processes on one port: a parent starts workers, starts those that end anew, and ends them all in order.
+"""Several processes on one port: a parent starts workers, restarts those that end, and shuts all of them down.
 
-Workers are the same command, with the listening socket and one end of a pair of sockets passed on. On that pair a
-worker says that it is ready, and learns by its end that the parent is gone. Each answers its siblings' questions for
-its counts on a socket of its own in a folder that they share, so that any of them can report the counts of all.
+Workers run the same command, and inherit the listening socket and one end of a socket pair. Through the pair, a
+worker reports that it is ready, and notices when the parent is gone. Each worker serves its counts on a socket in a
+shared folder, so that any worker can report the counts of all.
 """
 
 import asyncio
@@ -27,24 +27,24 @@ __all__ = ["VARIABLE", "Worker", "supervise"]
 log = logging.getLogger("unspool.server")
 
 VARIABLE: Final = "UNSPOOL_WORKER"
-"""What shows a process, in its environment, that it is a worker."""
+"""The environment variable that makes a process a worker."""
 _READY: Final = b"ready"
 _ASKED: Final = 2.0  # seconds for a sibling's counts
-_TICK: Final = 0.2  # seconds between two looks at the workers
-_STEADY: Final = 30.0  # seconds after which a worker's end is no reason to wait with the next
+_TICK: Final = 0.2  # seconds between two checks of the workers
+_STEADY: Final = 30.0  # seconds after which a worker is restarted without an increasing delay
 _LONGEST_PAUSE: Final = 30.0
 _MOST: Final = 64 * 1024 * 1024
-"""Bytes of a sibling's counts."""
+"""The largest size of a sibling's counts, in bytes."""
 
 
 class Worker(msgspec.Struct, frozen=True):
     """A worker's view of its parent and siblings.
 
     Attributes:
-        number: its own, from 0.
+        number: its number, from 0.
         listener: the file descriptor of the listening socket.
-        parent: that of its end of the pair.
-        folder: where the sockets of all workers are.
+        parent: the file descriptor of its end of the pair.
+        folder: the folder with the sockets of all workers.
         secret: random text, the same for all workers of a parent.
     """
 
@@ -56,7 +56,7 @@ class Worker(msgspec.Struct, frozen=True):
 
     @classmethod
     def here(cls) -> "Worker | None":
-        """This process as a worker, by its environment; ``None``: it is not a worker."""
+        """This process as a worker, from its environment; ``None`` if it is not a worker."""
         variable = os.environ.pop(VARIABLE, None)
         return None if variable is None else msgspec.json.decode(variable, type=cls)
 
@@ -66,11 +66,11 @@ class Worker(msgspec.Struct, frozen=True):
 
     @contextlib.asynccontextmanager
     async def serving(self, counts: Callable[[], str], orphaned: Callable[[], None]) -> AsyncIterator[None]:
-        """Be ready, send siblings the counts and watch the parent for as long as the block lasts.
+        """A context in which the worker is ready, sends its counts to siblings, and watches the parent.
 
         Args:
             counts: this worker's.
-            orphaned: called where the parent is gone.
+            orphaned: called when the parent is gone.
         """
         loop = asyncio.get_running_loop()
         path = Path(self.folder) / f"{self.number}.sock"
@@ -104,7 +104,7 @@ class Worker(msgspec.Struct, frozen=True):
             path.unlink(missing_ok=True)
 
     async def counts(self) -> list[str]:
-        """The counts of all workers that answer, this one among them."""
+        """The counts of all workers that answer, including this one."""
         found = await asyncio.gather(*(_counts(path) for path in sorted(Path(self.folder).glob("*.sock"))))
         return [text for text in found if text is not None]
 
@@ -145,11 +145,11 @@ class _Parent:
         self._pause = 0.5
 
     def run(self, number: int) -> int:
-        """Serve with so many workers until a signal ends them; returns the exit code."""
+        """Serve with this many workers until a signal ends them; return the exit code."""
         for wanted in (signal.SIGTERM, signal.SIGINT):
             signal.signal(wanted, self._end)
         self._start(0)
-        failed = self._until_ready(0)  # the others would fail as well
+        failed = self._until_ready(0)  # the others would fail too
         if failed is not None:
             return failed
         for other in range(1, number):
@@ -162,7 +162,7 @@ class _Parent:
     def _start(self, number: int) -> None:
         ours, theirs = socket.socketpair()
         worker = Worker(number, self._listener.fileno(), theirs.fileno(), self._folder, self._secret)
-        # A session of its own: Ctrl-C reaches the parent alone, which ends all workers the same way.
+        # In its own session, so that Ctrl-C reaches only the parent, which then ends all workers in the same way.
         process = subprocess.Popen(
             [sys.executable, "-m", "unspool", *self._words],
             env={**os.environ, VARIABLE: msgspec.json.encode(worker).decode()},
@@ -175,7 +175,7 @@ class _Parent:
             process.send_signal(signal.SIGTERM)
 
     def _until_ready(self, number: int) -> int | None:
-        """Wait for a worker; its exit code where it ended instead."""
+        """Wait until a worker is ready; return its exit code if it ended instead."""
         child = self._children[number]
         while True:
             ready, _, _ = select.select([child.pair], [], [], _TICK)
@@ -186,7 +186,7 @@ class _Parent:
                 return 0 if self._ending else code if code > 0 else 1
 
     def _look(self) -> None:
-        """Note who has ended, and start whose time has come."""
+        """Record workers that have ended, and restart those that are due."""
         now = time.monotonic()
         for number, child in list(self._children.items()):
             code = child.process.poll()
@@ -206,8 +206,8 @@ class _Parent:
                 self._start(number)
 
     def _end(self, number: int, frame: Any) -> None:
-        """End all workers; they drain."""
-        # uvicorn ends at once on SIGINT, where it is ending already.
+        """End all workers, which drain first."""
+        # uvicorn ends at once on SIGINT if it is already ending.
         signum = signal.SIGINT if self._ending else signal.SIGTERM
         self._ending = True
         for child in list(self._children.values()):
@@ -216,12 +216,12 @@ class _Parent:
 
 
 def supervise(words: Sequence[str], listener: socket.socket, number: int) -> int:
-    """Serve with several processes on one socket, until SIGTERM or SIGINT; returns the exit code.
+    """Serve with several processes on one socket until SIGTERM or SIGINT, and return the exit code.
 
     Args:
         words: the command line of a worker, from the command's name on.
-        listener: a socket that listens.
-        number: of workers.
+        listener: the listening socket.
+        number: the number of workers.
     """
     os.set_inheritable(listener.fileno(), True)
     with tempfile.TemporaryDirectory(prefix="unspool-") as folder:

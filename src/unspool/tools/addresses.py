@@ -1,4 +1,5 @@
-"""Which addresses may be connected to. A name is resolved once, and the address that was checked is connected to."""
+"""Decides which addresses may be connected to. A name is resolved once, and the connection uses the checked
+address."""
 
 import asyncio
 import ipaddress
@@ -17,7 +18,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Refused(Exception):
-    """An address that may not be connected to; the text says why."""
+    """An address to which no connection is allowed; the message says why."""
 
 
 def is_public(address: str) -> bool:

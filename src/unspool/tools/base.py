@@ -32,7 +32,7 @@ ToolKind = Literal["mcp", "python", "browser"]
 
 
 class ToolServerError(Exception):
-    """A tool server cannot be reached, or does not keep to its protocol. The text names the server and the fault."""
+    """A tool server cannot be reached, or violates its protocol. The message names the server and the fault."""
 
 
 class ServerTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,8 +77,8 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a call. It is untrusted text; code that puts it into a prompt breaks up its special tokens.
 
     Attributes:
-        text: what the model reads, at most `ToolLimits.output` characters.
-        error: the call was refused, timed out or failed; the text says why.
+        text: the text for the model, of at most `ToolLimits.output` characters.
+        error: whether the call was refused, timed out or failed; the text says why.
         content: the parts as the tool gave them (of MCP: ``{"type": "text", …}``), as JSON values; () if text is all.
         structured: the structured value that the tool gave beside its text, as a JSON value.
         sources: the pages that the text is taken from.
@@ -100,7 +100,7 @@ class ToolLimits(msgspec.Struct, frozen=True, kw_only=True):
         output: characters of one result.
         tools: how many tools a server may list.
         schema: characters of one tool's definition as JSON.
-        cache: seconds for which a listing is kept, if its server says nothing else.
+        cache: seconds for which a listing is kept, unless its server says otherwise.
         memory: bytes that a sandbox may use.
         message: bytes of one message of a tool server, or of one page.
         sandboxes: how many interpreters run at once.
@@ -135,7 +135,8 @@ class Approval(msgspec.Struct, frozen=True):
     never: frozenset[str] = frozenset()
 
     def needed(self, *names: str) -> bool:
-        """Whether a call of a tool needs it; the names are the tool's (its own, and behind its server's label)."""
+        """Whether a call of a tool needs approval; the names are the tool's own, and the one after its server's
+        label."""
         if not self.always.isdisjoint(names):
             return True
         return self.default and self.never.isdisjoint(names)

@@ -121,7 +121,7 @@ class Browser:
         try:
             found = msgspec.json.decode(fetched.body, type=_Results).results
         except msgspec.DecodeError:
-            raise Refused("the search provider does not answer as it should") from None
+            raise Refused("the search provider's answer is malformed") from None
         lines: list[str] = []
         links: list[str] = []
         for result in found[: max(1, min(_integer(given, "topn", _RESULTS), _FOUND))]:

@@ -1,4 +1,4 @@
-"""All tool servers of a process: the names of their tools, what is down, and sessions over all of them."""
+"""All tool servers of a process: names their tools, tracks which servers are down, and opens sessions over all."""
 
 import asyncio
 import re
@@ -16,7 +16,7 @@ from .config import read_config, read_list
 __all__ = ["Listing", "Tools", "ToolsSession"]
 
 _REST: Final = 10.0
-"""Seconds for which a server that failed to list its tools is not asked again."""
+"""How long a server that failed to list its tools is not asked again, in seconds."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 """Names of tools that every dialect can write."""
 
@@ -154,7 +154,7 @@ class Tools:
         return msgspec.structs.replace(tool, approval=True) if needed else tool
 
     def _report(self, failures: dict[str, str]) -> None:
-        """Log what is down, once until it changes."""
+        """Log which servers are down, once until that changes."""
         for label, text in failures.items():
             if self._failed.get(label) != text:
                 self._failed[label] = text
@@ -210,7 +210,7 @@ def _looked_at(task: "asyncio.Task[Sequence[ServerTool]]") -> None:
 def _log_faults(what: str, labels: Sequence[str], ended: Sequence[BaseException | None]) -> None:
     for label, fault in zip(labels, ended, strict=True):
         if isinstance(fault, Exception):
-            log.error("%s %s did not end in order", what, label, exc_info=fault)
+            log.error("%s %s did not end cleanly", what, label, exc_info=fault)
 
 
 def _without_clashes(tools: Sequence[ServerTool], taken: frozenset[str] = frozenset()) -> tuple[ServerTool, ...]:

@@ -1,4 +1,4 @@
-"""Which MCP servers there are: a list of addresses, or a file in the form that most clients of MCP share."""
+"""The configuration of MCP servers: a list of addresses, or a file in the form that most MCP clients share."""
 
 import os
 import re
@@ -77,7 +77,7 @@ def read_list(value: str, limits: ToolLimits, approval: Approval | None = None) 
         label = label or re.sub(r"[^A-Za-z0-9_-]+", "_", urlsplit(target.tries[0][1]).netloc)[:64]
         found.append(_opened(label, target, limits=limits, approval=approval))
     if not found:
-        raise ValueError("names no server; allowed are demo, or host:port and URLs between commas")
+        raise ValueError("names no server; allowed are demo, host:port and URLs, separated by commas")
     return found
 
 
@@ -159,7 +159,7 @@ def _server(label: str, entry: object, limits: ToolLimits, approval: Approval | 
     if not isinstance(entry, dict):
         raise ValueError("must be an object")
     for key in entry.keys() - set(_KEYS):
-        log.warning("mcpServers.%s.%s: is not known and ignored; known are %s", label, key, ", ".join(_KEYS))
+        log.warning("mcpServers.%s.%s: is unknown and ignored; allowed are %s", label, key, ", ".join(_KEYS))
     if _typed(entry, "disabled", bool, False):
         return None
     if ("command" in entry) == ("url" in entry):

@@ -1,4 +1,4 @@
-"""Fetches pages for the browser: from hosts that are allowed, from addresses that were checked, within limits."""
+"""Fetches pages for the browser, from allowed hosts and checked addresses, within limits."""
 
 import asyncio
 import errno
@@ -28,10 +28,10 @@ class Fetched(msgspec.Struct, frozen=True):
     """A page as it was sent.
 
     Attributes:
-        url: where it came from, after redirects.
+        url: its address, after redirects.
         kind: its media type, in lower case.
         charset: the one that its server names, or ``""``.
-        body: all of it.
+        body: the whole body.
     """
 
     url: str
@@ -99,7 +99,7 @@ class Fetcher:
         """Fetch a page.
 
         Args:
-            url: where it is.
+            url: the address.
             trusted: the operator named it: any host and address will do, but no redirect.
 
         Raises:
@@ -129,7 +129,7 @@ class Fetcher:
     def _checked(self, url: str, trusted: bool) -> URL:
         """The URL as it is requested, without credentials and fragment."""
         try:
-            asked = URL(url.strip()).with_user(None).with_fragment(None)  # names have one spelling from here on
+            asked = URL(url.strip()).with_user(None).with_fragment(None)  # from here on, names have one spelling
             host, port = (asked.raw_host or "").rstrip("."), asked.port or 0
         except ValueError:
             raise Refused(f"{url!r} is not a URL of http or https") from None

@@ -1,4 +1,4 @@
-"""The HTTP client for MCP: bounded replies and, for servers that a request names, public addresses alone."""
+"""The HTTP client for MCP, with bounded replies, and only public addresses for servers that a request names."""
 
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -57,7 +57,7 @@ class _Transport(httpx2.AsyncBaseTransport):
                 address = (await resolve(host, request.url.port or 443))[0]
             except Refused as refused:
                 raise httpx2.ConnectError(str(refused), request=request) from None
-            # The name stays in `Host` and in the certificate's check; the connection goes to what was checked.
+            # `Host` and the certificate's check keep the name; the connection uses the checked address.
             request.extensions = {**request.extensions, "sni_hostname": host}
             request.url = request.url.copy_with(host=address)
         response = await self._inner.handle_async_request(request)

@@ -56,8 +56,8 @@ class MCPToolServer:
 
     Args:
         label: names the server.
-        target: where it listens, or how it is started.
-        limits: what its tools may take.
+        target: its address, or the program to start.
+        limits: the limits on its tools.
         approval: which of its tools a person must allow.
         allowed: the names of its tools that are offered; ``None``: all.
     """
@@ -230,7 +230,7 @@ class _Owned:
 
 
 class _Connection:
-    """A connection, held by a task of its own: the SDK's contexts are left by the task that entered them."""
+    """A connection in its own task, since the task that enters the SDK's contexts must also leave them."""
 
     def __init__(self, transport: Any, changed: Callable[[], None], child: Child | None) -> None:
         self._child = child
@@ -296,7 +296,7 @@ class _Connection:
 
 
 class _Shared:
-    """A connection that is opened when it is needed, and anew when it broke."""
+    """A connection that is opened when it is needed, and again after it broke."""
 
     def __init__(self, connect: Callable[[], Awaitable[_Connection]]) -> None:
         self._connect = connect

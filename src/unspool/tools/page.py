@@ -52,7 +52,7 @@ class _Read(msgspec.Struct):
 
 
 async def read_page(fetched: Fetched, time: float) -> Page:
-    """A page that was fetched, read within so many seconds.
+    """Read a fetched page, within this many seconds.
 
     Raises:
         Refused: it is not text, or cannot be read in time.
@@ -67,7 +67,7 @@ async def read_page(fetched: Fetched, time: float) -> Page:
 
 
 def _charset(fetched: Fetched) -> str:
-    """The codec of a page: by its own mark, else the one that its server names; empty where none is known."""
+    """The codec of a page: from its byte order mark, else from its server; empty if none is known."""
     named = next((name for mark, name in _MARKS if fetched.body.startswith(mark)), fetched.charset)
     try:
         name = codecs.lookup(named).name if named else ""

@@ -1,4 +1,4 @@
-"""MCP over the standard streams of a child process: bounded environment and lines, ended by its process group.
+"""MCP over the standard streams of a child process, with limits on its environment and lines.
 
 The SDK's own transport of this kind keeps a line of any length in memory and gives the child its default environment.
 """
@@ -21,14 +21,14 @@ from .base import log
 __all__ = ["INHERITED", "Child"]
 
 INHERITED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
-"""The variables that a child has of the server's environment; all else is what its configuration names."""
+"""The environment variables that a child inherits from the server; all others must be in its configuration."""
 _GRACE: Final = 2.0
 """Seconds for ending after the input's end, and again after SIGTERM."""
 _STEP: Final = 0.01
 _LENGTH: Final = 500
 """Characters of a line of the child's errors that are logged."""
 _UNASKED: Final = 4
-"""How many messages of the largest size a child may send without being asked anything."""
+"""How many messages of the largest size a child may send without a request."""
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
@@ -38,9 +38,9 @@ class Child:
 
     Args:
         label: for the log.
-        command, args: what is run, without a shell.
+        command, args: the command to run, without a shell.
         env: environment variables besides those of `INHERITED`.
-        cwd: where it is run.
+        cwd: the folder in which it runs.
         message: the bytes that a message may have.
     """
 
@@ -94,7 +94,7 @@ class Child:
             if await _exited(process, _GRACE):
                 break
             _signal(process.pid, number)
-        _signal(process.pid, signal.SIGKILL)  # what it left behind in its group
+        _signal(process.pid, signal.SIGKILL)  # processes that it left in its group
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -115,9 +115,9 @@ class Child:
                     return
                 self._unasked += len(line)
                 if self._unasked > _UNASKED * self._limit:
-                    self._give_up(f"sent {self._unasked:,} bytes without being asked anything")
+                    self._give_up(f"sent {self._unasked:,} bytes without any request")
                     return
-                with suppress(ValueError):  # a line that is not a message gets no answer, says the specification
+                with suppress(ValueError):  # by the specification, a line that is not a message gets no answer
                     await self._to_session.send(
                         SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
                     )
@@ -156,7 +156,7 @@ class Child:
 
 
 async def _exited(process: asyncio.subprocess.Process, seconds: float) -> bool:
-    """Whether a child ends in time. `Process.wait` would wait for its pipes too, which nobody may be reading."""
+    """Whether a child ends in time. `Process.wait` would also wait for its pipes, which may never be read."""
     for _ in range(round(seconds / _STEP)):
         if process.returncode is not None:
             return True

@@ -1,4 +1,4 @@
-"""Where an MCP server is: at an address, or in a program that is started."""
+"""Targets: an MCP server is at an address, or is a program to start."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -24,9 +24,9 @@ class Program(msgspec.Struct, frozen=True):
     """A server that is started as a child process.
 
     Attributes:
-        command, args: what is run, without a shell.
+        command, args: the command to run, without a shell.
         env: its environment, besides `stdio.INHERITED`.
-        cwd: where it is run; ``None``: where the server is.
+        cwd: the folder in which it runs; ``None`` means the server's.
     """
 
     command: str

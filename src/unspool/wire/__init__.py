@@ -1,6 +1,7 @@
-"""The protocols' side: one list of events, or one `Message`, as the bytes of each wire protocol.
+"""Writes events, or a `Message`, as the bytes of each wire protocol.
 
-Nothing here does I/O or looks at a clock. Each protocol has a writer, made for one response; all have the same shape::
+Nothing here does I/O or reads a clock. Each protocol has a writer, made for one response; all have the same
+interface::
 
     writer = ChatWriter(id="chatcmpl-1", model="m", created=0)
     writer.start()                    # before any event
@@ -9,8 +10,8 @@ Nothing here does I/O or looks at a clock. Each protocol has a writer, made for 
     writer.error(Failure("…"))        # instead, if the engine fails
     writer.whole([message], usage)    # or all of it in one answer
 
-Every method returns bytes that are ready to be sent. The modules' ``error_body`` makes the body of a response that is
-an error from the first byte on. The concatenation of a stream equals its whole answer.
+Every method returns bytes that are ready to send. Each module's ``error_body`` makes the body of a response that is
+an error from the start. A stream contains the same as the whole answer.
 """
 
 from .agui import AguiWriter

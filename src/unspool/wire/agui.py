@@ -1,10 +1,10 @@
-"""AG-UI 1.0: a run as a sequence of events that the official client verifies.
+"""AG-UI 1.0: a run as a sequence of events, which the official client verifies.
 
-Every start has its end before the run finishes. All text and all calls belong to one assistant message; what follows
-the results of the server's tools belongs to the next. Reasoning that is interrupted is a message of its own each time.
-A call that the server runs is an activity too, so that a page can show what is going on: a snapshot once its arguments
-are complete, and a delta once it is over.
-Frames are ``data:`` lines without names, and nothing follows the last event. A whole answer is the same stream.
+Everything that starts ends before the run finishes. All text and calls belong to one assistant message; what follows
+the results of the server's tools belongs to the next. Each part of interrupted reasoning is a message of its own. A
+call that the server runs is also an activity, so that a page can show it: a snapshot when its arguments are complete,
+and a delta when it ends. Frames are ``data:`` lines without names, and nothing follows the last event. A whole answer
+is the same stream.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,20 +28,20 @@ APPROVAL: Final = {
 ACTIVITY: Final = "TOOL_CALL"
 """The type of the activities: calls that the server runs."""
 REASONING: Final = "reasoning-"
-"""How ids of reasoning begin; the id of the assistant's message that it belongs to follows, and a number."""
+"""The prefix of reasoning ids, before the id of the assistant's message and a number."""
 
 
 class AguiWriter(BlockWriter):
     """Writes one run: `start`, `events`, then `finish` or `error`.
 
     Args:
-        thread_id, run_id: those of the request.
-        message_id: of the assistant's message; made from ``run_id`` where not given.
-        parent_run_id: that of the request, if it has one.
+        thread_id, run_id: the request's.
+        message_id: the assistant message's; by default made from ``run_id``.
+        parent_run_id: the request's, if it has one.
         model: sent with the usage.
-        call_ids: those of the thread so far. Models that count their calls begin anew in each answer, and a client
-            would take a call with a known id for the earlier one: such an id gets the run's after it.
-        seal: makes the ``encryptedValue`` of reasoning; ``None``: there is none.
+        call_ids: the ids of calls in the thread so far. Models that number their calls start again in each answer,
+        and a client would confuse a repeated id with the earlier call, so the run's id is appended to it.
+        seal: makes the ``encryptedValue`` of reasoning; ``None`` if there is none.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class AguiWriter(BlockWriter):
         self._open_id = ""
         self._calls: list[str] = []
         self._head = b""
-        self._server_calls: dict[int, tuple[str, ServerCallStart]] = {}  # those that are not over, by index
+        self._server_calls: dict[int, tuple[str, ServerCallStart]] = {}  # calls that have not ended, by index
         self._interrupts: list[dict[str, Any]] = []
         self._begun_calls = self._rounds = 0
-        self._answered = False  # results have come since the last message of the assistant
+        self._answered = False  # results came after the last assistant message
 
     def start(self) -> bytes:
         """``RUN_STARTED``."""
@@ -79,7 +79,7 @@ class AguiWriter(BlockWriter):
         return _event("RUN_STARTED", **self._run, protocolVersion=PROTOCOL_VERSION, **parent)
 
     def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
-        """``RUN_FINISHED``. Calls are left to the client; ``result`` has the finish reason, which has no field."""
+        """``RUN_FINISHED``. The client runs the calls; ``result`` has the finish reason."""
         fields: dict[str, Any] = {"result": {"finishReason": self._finish_reason}, "outcome": {"type": "success"}}
         if self._interrupts:
             fields["outcome"] = {"type": "interrupt", "interrupts": self._interrupts}
@@ -90,7 +90,7 @@ class AguiWriter(BlockWriter):
         return _event("RUN_FINISHED", **self._run, **fields)
 
     def cancelled(self) -> bytes:
-        """``RUN_FINISHED`` of a run that was stopped, after the ends of what is open."""
+        """``RUN_FINISHED`` of a run that was stopped, after everything open has ended."""
         out: list[bytes] = []
         if self._call is not None:
             out.append(_event("TOOL_CALL_END", toolCallId=self._open_id))
@@ -98,7 +98,7 @@ class AguiWriter(BlockWriter):
         return b"".join(out) + self._left() + _event("RUN_FINISHED", **self._run, outcome={"type": "cancelled"})
 
     def error(self, failure: Failure) -> bytes:
-        """``RUN_ERROR``, after which nothing may follow; what is open stays open, save activities."""
+        """``RUN_ERROR``, the last event; everything open stays open, except activities."""
         return self._left() + sse.data(error_body(failure))
 
     def whole(
@@ -119,7 +119,7 @@ class AguiWriter(BlockWriter):
         return self.start() + self.events(0, answered) + self.finish(usage)
 
     def _next_message(self) -> None:
-        """Begin a new message of the assistant after results."""
+        """Begin a new assistant message after results."""
         if self._answered:
             self._answered = False
             self._rounds += 1
@@ -179,7 +179,7 @@ class AguiWriter(BlockWriter):
     # -- tools that the server runs ----------------------------------------------------------------------------------
 
     def _open_server_call(self, event: ServerCallStart) -> bytes:
-        if event.approval:  # the run that asked for approval has sent the call
+        if event.approval:  # the run that asked for approval has already sent the call
             self._open_id = ""
             self._server_calls[event.index] = event.id, event
             return b""
@@ -202,21 +202,21 @@ class AguiWriter(BlockWriter):
         return b""
 
     def _left(self) -> bytes:
-        """The ends of the activities that a run leaves behind which does not end well."""
+        """End the activities of a run that fails or is stopped."""
         calls, self._server_calls = self._server_calls, {}
-        open_call = self._call  # its activity has not begun
+        open_call = self._call  # its activity has not begun yet
         return b"".join(_over(id, "cancelled") for index, (id, _) in calls.items() if index != open_call)
 
 
 def _begun(id: str, call: ServerCallStart) -> bytes:
-    """The activity of a call whose arguments are complete. One that has been allowed begins anew."""
+    """The activity of a call whose arguments are complete; after an approval, it begins again."""
     status = "awaiting_approval" if call.asks else "in_progress"
     content = {"status": status, "server": call.server, "tool": call.name, "toolCallId": id}
     return _event("ACTIVITY_SNAPSHOT", messageId=f"activity-{id}", activityType=ACTIVITY, content=content)
 
 
 def _over(id: str, status: str, urls: Sequence[str] = ()) -> bytes:
-    """The end of an activity, and the pages that were read."""
+    """The end of an activity, with the pages that were read."""
     patch: list[dict[str, Any]] = [{"op": "replace", "path": "/status", "value": status}]
     if urls:
         patch.append({"op": "add", "path": "/urls", "value": list(urls)})
@@ -246,7 +246,7 @@ def _usage(usage: Usage, model: str | None) -> dict[str, Any]:
 def error_body(failure: Failure) -> bytes:
     """``RUN_ERROR``: the stream's event, and the body of a response that is an error.
 
-    The code is the failure's own, else the HTTP status in words of the protocol's field, a string.
+    The code is the failure's own, or the HTTP status as a string, which the protocol's field requires.
     """
     error = {"type": "RUN_ERROR", "message": failure.message, "code": failure.code or str(failure.status)}
     return encode(error)

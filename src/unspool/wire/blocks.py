@@ -1,8 +1,8 @@
-"""Answers as blocks: reasoning, text and calls in their order, each opened and closed, never two at a time.
+"""Answers as blocks: reasoning, text and calls in order, each opened and closed, one at a time.
 
 The Responses API, Anthropic's Messages and AG-UI are written that way. `BlockWriter` turns events into blocks and
-leaves the bytes to its subclasses; `blocks` and `replay` take a message apart in the same way, which makes a whole
-answer the sum of its stream.
+leaves the bytes to its subclasses. `blocks` and `replay` divide a message in the same way, so that a whole answer
+equals its stream.
 """
 
 from abc import ABC, abstractmethod
@@ -30,7 +30,7 @@ TextKind = Literal["reasoning", "content"]
 
 
 def blocks(message: Message) -> list[tuple[TextKind, str] | ToolCall]:
-    """A message's blocks in their order; one that was made by hand, without segments, has one of each kind."""
+    """The blocks of a message, in order; a message made by hand, without segments, has one of each kind."""
     if message.segments:
         return [_block(message, s) for s in message.segments]
     found: list[tuple[TextKind, str] | ToolCall] = []
@@ -48,7 +48,7 @@ def _block(message: Message, segment: Segment) -> tuple[TextKind, str] | ToolCal
 
 
 def replay(message: Message) -> list[Event]:
-    """Events that make a message, one delta for each block; their spans are empty."""
+    """Events that make a message, with one delta for each block and empty spans."""
     events: list[Event] = []
     for block in blocks(message):
         if isinstance(block, ToolCall):
@@ -68,14 +68,14 @@ class BlockWriter(ABC):
     """Turns the events of the one choice of a response into blocks.
 
     A block of text opens with its first piece, so that no block is empty. Reasoning closes where it ends; other text
-    closes with the next block or the finish. What arrives inside a call waits until the call is over.
+    closes with the next block or the finish. What arrives inside a call waits until the call ends.
     """
 
     KEEP_ALIVE = sse.KEEP_ALIVE
 
     def __init__(self) -> None:
         self._kind: TextKind | None = None
-        self._apart = False  # the next text begins a block of its own
+        self._apart = False  # the next text begins a new block
         self._call: int | None = None
         self._waiting: list[AnyEvent] = []
         self._finish_reason = ""
@@ -84,7 +84,7 @@ class BlockWriter(ABC):
         """The next events. These protocols have no field for ``logprobs``.
 
         Raises:
-            ValueError: a choice other than 0; the protocol has no others.
+            ValueError: the choice is not 0; the protocol has no others.
             TypeError: these are not events.
         """
         if choice != 0:
@@ -167,7 +167,7 @@ class BlockWriter(ABC):
 
     @abstractmethod
     def _close(self, kind: TextKind) -> bytes:
-        """The open block of text is over; at the answer's end the finish reason is known already."""
+        """The open block of text closes; at the end of the answer, the finish reason is already known."""
 
     @abstractmethod
     def _open_call(self, event: ToolCallStart) -> bytes:
@@ -179,20 +179,20 @@ class BlockWriter(ABC):
 
     @abstractmethod
     def _close_call(self, event: ToolCallEnd) -> bytes:
-        """The call is over."""
+        """The call ends."""
 
-    # Events of the server's tools; a protocol without words for them has nothing to add.
+    # Events of the server's tools; a protocol without fields for them writes nothing.
 
     def _open_server_call(self, event: ServerCallStart) -> bytes:
         """A call that the server runs opens; its arguments and its end follow as those of any call."""
         raise not_writable(event)
 
     def _result(self, event: ServerCallResult) -> bytes:
-        """The result of a call of the server."""
+        """The result of a call that the server ran."""
         raise not_writable(event)
 
     def _ask(self, event: ApprovalAsked) -> bytes:
-        """A complete call waits for somebody to allow it."""
+        """A complete call waits for approval."""
         raise not_writable(event)
 
     def _listed(self, event: ToolsListed) -> bytes:
@@ -201,15 +201,15 @@ class BlockWriter(ABC):
 
 
 def not_writable(event: object) -> TypeError:
-    """The error of an event that a protocol cannot write, so that nobody may make it happen there."""
+    """The error for an event that a protocol cannot write, and that must not occur there."""
     return TypeError(f"events: the protocol has no words for {type(event).__name__}")
 
 
 def the_one(messages: Sequence[Message]) -> Message:
-    """The message of a protocol that has one choice.
+    """The only message, for a protocol with one choice.
 
     Raises:
-        ValueError: there are more or none.
+        ValueError: there is none, or more than one.
     """
     if len(checked_messages(messages)) != 1:
         raise ValueError(f"messages: got {len(messages)}; the protocol has only one choice")

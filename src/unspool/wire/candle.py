@@ -1,8 +1,8 @@
 """The candle profile of chat completions.
 
-It differs from OpenAI's: ``delta.reasoning`` has the reasoning with its markers, in its first and its last delta. The
-role is in a choice's first delta and has no chunk of its own. A whole answer lists its chunks in ``extensions``. A call
-that cannot be parsed, or a failing engine, ends the choice with a chunk whose finish reason is ``error``.
+It differs from OpenAI's: ``delta.reasoning`` has the reasoning, with its markers in the first and the last delta. The
+role is in a choice's first delta and has no chunk of its own. A whole answer lists its chunks in ``extensions``. A
+call that cannot be parsed, or an engine that fails, ends the choice with a chunk with the finish reason ``error``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,9 +39,9 @@ class CandleWriter(ChatWriter):
 
     Args:
         id, model, created, n, include_usage, calls_reason, server_tools: as for `ChatWriter`.
-        markers: what the model opens and closes reasoning with. Events do not have them.
+        markers: the opening and closing of reasoning, which events do not contain.
         content_chunks: whether the extensions of a whole answer also list the pieces of the content.
-        summary: how detailed the summary of reasoning in them is; ``None``: there is none.
+        summary: how detailed the summary of reasoning in the extensions is; ``None`` if there is none.
     """
 
     ROLE_CHUNK = False
@@ -92,7 +92,7 @@ class CandleWriter(ChatWriter):
         out = super().events(choice, events, logprobs)
         if out and choice not in self._begun:
             self._begun.add(choice)
-            # Strings are escaped, so that nothing but a delta looks like this; it is empty where nothing is sent.
+            # Strings are escaped, so only a delta looks like this; it is empty if nothing is sent.
             filled = b'"delta":{"' in out
             old, new = (b'{"', b'{"role":"assistant","') if filled else (b"{}", b'{"role":"assistant"}')
             out = out.replace(b'"delta":' + old, b'"delta":' + new, 1)
@@ -137,7 +137,8 @@ class CandleWriter(ChatWriter):
 
         Args:
             messages, usage, logprobs, stop_sequence: as for `ChatWriter.whole`.
-            events: those of each choice. Their pieces are in ``extensions``; without them, each block is one piece.
+            events: the events of each choice, whose pieces are in ``extensions``; without them, each block is one
+            piece.
         """
         seen = [Clients().take(e) for e in events] or [replay(m) for m in messages]
         runs = [_before_failure(e) for e in seen]
@@ -156,7 +157,7 @@ class CandleWriter(ChatWriter):
         return sent
 
     def _reason(self, reason: str) -> str:
-        return super()._reason(reason) or "error"  # a run that was cut has no finish
+        return super()._reason(reason) or "error"  # a run that was cut off has no finish
 
     def _extensions(self, runs: Sequence[Sequence[Event]]) -> dict[str, list[Any]]:
         reasoning = [e.text for run in runs for e in run if isinstance(e, ReasoningDelta)]
@@ -188,6 +189,6 @@ def _fails(event: Event) -> bool:
 
 
 def _before_failure(events: Sequence[Event]) -> Sequence[Event]:
-    """The events up to the first call that cannot be parsed: a stream ends there, and so does a whole answer."""
+    """The events up to the first call that cannot be parsed, where a stream and a whole answer end."""
     at = next((i for i, e in enumerate(events) if _fails(e)), None)
     return events if at is None else events[: at + 1]

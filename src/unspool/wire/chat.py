@@ -1,13 +1,13 @@
 """OpenAI chat completions: ``chat.completion.chunk`` events and the whole ``chat.completion``.
 
-What the official clients take decides details. Their stream helper adds up every string of a delta, so that role, id,
-type and name are sent once. It opens the choices in order, so that chunks with the roles come first, 0 to n-1. It takes
-a call for complete when the next one opens, which parsers guarantee.
+The official clients decide the details. Their stream helper concatenates every string of a delta, so role, id, type
+and name are sent once. It opens choices in order, so chunks with the roles come first, 0 to n-1. It takes a call as
+complete when the next one opens, which parsers guarantee.
 
-Calls of custom tools stream as those of functions do, their text in ``custom.input``; OpenAI's types of chunks leave
-that form open, those of whole answers define it.
+Calls of custom tools stream as those of functions, with their text in ``custom.input``. OpenAI's types define this
+form for whole answers, and leave it open for chunks.
 
-Profiles of other servers are subclasses; what differs are the handlers of events and a few constants.
+Profiles of other servers are subclasses, which differ in the handlers of events and a few constants.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,11 +28,11 @@ REASONING_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "reasoning": ("reasoning",),
     "both": ("reasoning_content", "reasoning"),
 }
-"""The fields that the reasoning is written to, by option."""
+"""The fields for reasoning, by option."""
 
 
 class Choice:
-    """One choice of a stream: its prepared bytes, and what waits for its next chunk."""
+    """One choice of a stream: its prepared bytes, and what goes into its next chunk."""
 
     __slots__ = ("arguments", "content", "head", "inputs", "logprobs", "over", "plain", "tail")
 
@@ -55,12 +55,12 @@ class ChatWriter:
         reasoning_field: ``reasoning_content``, ``reasoning`` or ``both``.
         include_usage: ``stream_options.include_usage``: a last chunk without choices has the usage, all others
             ``null``.
-        calls_reason: the finish reason of an answer with calls. A named ``tool_choice`` finishes with ``stop`` at
-            OpenAI, a request with the legacy ``function_call`` with that.
-        system_fingerprint: written where given.
-        server_tools: whether the server runs tools itself. The protocol has no words for that: their calls are left
-            out, and ``tool_results``, an extension, has each once it is over.
-        kinds: what tools are that are more than functions, by name: custom tools.
+        calls_reason: the finish reason of an answer with calls. At OpenAI, a named ``tool_choice`` finishes with
+        ``stop``, and a request with the legacy ``function_call`` with ``function_call``.
+        system_fingerprint: written if given.
+        server_tools: whether the server runs tools itself. The protocol has no fields for that: their calls are left
+        out, and an extension, ``tool_results``, has the result of each.
+        kinds: the kinds of tools other than functions, by name: custom tools.
 
     Raises:
         ValueError: an option has a value that is not allowed.
@@ -129,7 +129,7 @@ class ChatWriter:
     # -- streaming -------------------------------------------------------------------------------------------------
 
     def start(self) -> bytes:
-        """The role of every choice. The content is ``null`` as in the whole answer, until there is some."""
+        """The role of every choice. The content is ``null``, as in the whole answer, until there is some."""
         if not self.ROLE_CHUNK:
             return b""
         return b"".join(c.head + b'"role":"assistant","content":null' + c.tail for c in self._choices)
@@ -139,13 +139,13 @@ class ChatWriter:
 
         Args:
             choice: its index.
-            events: the parser's.
-            logprobs: the engine's entries for the same tokens, in OpenAI's form. They go with the next chunk: the
-                parser may hold back the text they belong to.
+            events: the parser's events.
+            logprobs: the engine's entries for the same tokens, in OpenAI's form. They go into the next chunk, since
+            the parser may hold back their text.
 
         Raises:
             ValueError: there is no such choice.
-            TypeError: these are no events.
+            TypeError: these are not events.
         """
         try:
             c = self._choices[choice]
@@ -162,7 +162,7 @@ class ChatWriter:
         return self._write(c, events, count)
 
     def _hide(self, c: Choice, clients: Clients, events: Sequence[AnyEvent]) -> bytes:
-        """Write what a client may see, and the results of the server's calls."""
+        """Write what a client may see, with the results of the server's calls."""
         known = len(clients.results)
         seen = clients.take(events)
         data = self._write(c, seen, len(seen)) if seen else b""
@@ -172,7 +172,7 @@ class ChatWriter:
 
     def _write(self, c: Choice, events: Sequence[AnyEvent], count: int) -> bytes:
         handlers = self._handlers
-        if count == 1 and not c.logprobs and not c.over:  # as it mostly is
+        if count == 1 and not c.logprobs and not c.over:  # the usual case
             handler = handlers.get(type(events[0]))
             return not_written(events[0]) if handler is None else handler(c, events[0])
         out: list[bytes] = []
@@ -190,17 +190,17 @@ class ChatWriter:
         return b"".join(out)
 
     def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
-        """The bytes after the last event of the last choice: the usage, where asked for, and the stream's end."""
+        """The bytes after the last event of the last choice: the usage, if requested, and the end of the stream."""
         if usage is None or not self._include_usage:
             return sse.DONE
         return self._prefix + b'"choices":[],"usage":' + encode(usage.openai()) + b"}\n\n" + sse.DONE
 
     def error(self, failure: Failure) -> bytes:
-        """A failure after the first byte. The official clients raise at an event with an ``error``."""
+        """A failure after the first byte. The official clients raise on an event with an ``error``."""
         return sse.data(error_body(failure)) + sse.DONE
 
     def _tail(self, logprobs: Sequence[Any], reason: bytes) -> bytes:
-        """The bytes after a delta's members."""
+        """The bytes after the members of a delta."""
         fields = (
             b'"logprobs":{"content":%b,"refusal":null},' % on_one_line(encode(logprobs))
             if logprobs
@@ -223,7 +223,7 @@ class ChatWriter:
     def _arguments(self, c: Choice, event: ToolCallDelta) -> bytes:
         return c.arguments[event.index] + quoted(event.arguments) + b"}}]" + c.tail
 
-    # Where custom tools are declared, a call may be one of theirs.
+    # If custom tools are declared, a call may be of one of them.
 
     def _any_call(self, c: Choice, event: ToolCallStart) -> bytes:
         if event.name not in self._kinds:
@@ -270,13 +270,13 @@ class ChatWriter:
             messages: one for each choice.
             usage: of all choices together.
             logprobs: the engine's entries for each choice.
-            events: those of each choice; they have the results of the server's calls.
+            events: the events of each choice, which contain the results of the server's calls.
             stop_sequence: not used; the protocol has no field for it.
         """
         return encode(self._with_results(self._answer(messages, usage, logprobs), events))
 
     def _with_results(self, answer: dict[str, Any], events: Sequence[Sequence[AnyEvent]]) -> dict[str, Any]:
-        """The answer with what the server's calls brought."""
+        """The answer with the results of the server's calls."""
         for clients, choice, emitted in zip(self._clients or (), answer["choices"], events, strict=False):
             clients.take(emitted)
             if clients.results:
@@ -315,7 +315,7 @@ class ChatWriter:
 
 
 def tool_call(call: ToolCall, kinds: Mapping[str, Kind] | None = None) -> dict[str, Any]:
-    """A call in a whole message."""
+    """A call of a whole message."""
     if kinds and call.name in kinds:
         return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": input_of(call.arguments)}}
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
@@ -329,7 +329,7 @@ _ERRORS: Final[dict[int, tuple[str, str | None]]] = {
     413: (_INVALID, "request_too_large"),
     429: ("rate_limit_error", "rate_limit_exceeded"),
 }
-"""Type and code by status; any other 4xx is an invalid request, any other status a server's error."""
+"""Type and code by status; any other 4xx is an invalid request, any other status a server error."""
 
 
 def error_body(failure: Failure) -> bytes:

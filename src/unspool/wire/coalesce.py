@@ -1,7 +1,7 @@
-"""Fewer and larger deltas, for clients that pay for each: by sentence, at the boundaries of JSON, or by time.
+"""Joins deltas into fewer and larger ones: by sentence, at boundaries of JSON, or by time.
 
-Only the cuts change. Texts concatenate to the same, spans still tile the output, and every other event passes at once,
-after what was held back before it.
+Only the cuts change. The concatenated text is the same, spans still tile the output, and every other event passes at
+once, after what was held back before it.
 """
 
 import re
@@ -15,7 +15,7 @@ from ..events import ContentDelta, Event, ReasoningDelta, ToolCallDelta, ToolCal
 Delta = ReasoningDelta | ContentDelta | ToolCallDelta
 
 MAX_HELD: Final = 4096
-"""So many characters are held at most: a text without sentences, or a long string, goes on all the same."""
+"""How many characters may be held: a text without sentences, or a long string, is sent then anyway."""
 
 _LOOK_BACK: Final = 4
 _SENTENCE: Final = re.compile(r"[.!?…][\"')\]]*\s+|[。！？]+[」』”）]*|\n")
@@ -24,14 +24,14 @@ _IN_STRING: Final = re.compile(r'["\\]')
 
 
 class Coalescer:
-    """Holds deltas of one choice back and joins them.
+    """Holds back deltas of one choice, and joins them.
 
     Args:
-        sentences: reasoning goes on by sentence.
-        boundaries: arguments go on after a bracket, a comma, a colon or a string's closing quote.
-        max_delay: nothing is held for longer, in the unit of the caller's clock. Alone, it holds every delta that long.
+        sentences: send reasoning sentence by sentence.
+        boundaries: send arguments up to a bracket, a comma, a colon or the closing quote of a string.
+        max_delay: the longest hold, in the unit of the caller's clock. On its own, it holds every delta that long.
 
-    The caller gives the time: ``now`` is any clock that does not go backwards, and `due` is when to call `tick`.
+    The caller passes the time: ``now`` is any monotonic clock, and `due` is when to call `tick`.
     """
 
     def __init__(self, *, sentences: bool = False, boundaries: bool = False, max_delay: float | None = None) -> None:
@@ -43,15 +43,15 @@ class Coalescer:
         self._held: list[Delta] = []
         self._size = 0
         self._since = 0.0
-        self._in_string = self._escaped = False  # where the arguments of the open call are
+        self._in_string = self._escaped = False  # the state of the open call's arguments
 
     @property
     def due(self) -> float | None:
-        """When what is held back must go on; ``None`` where nothing has to."""
+        """When the held deltas must be sent; ``None`` if there is no such time."""
         return self._since + self._max_delay if self._held and self._max_delay is not None else None
 
     def feed(self, events: Iterable[Event], now: float = 0.0) -> list[Event]:
-        """Take the next events; returns those that may go on."""
+        """Take the next events, and return those to send."""
         out = self.tick(now)
         for event in events:
             if type(event) in self._kinds and isinstance(event, Delta):
@@ -64,12 +64,12 @@ class Coalescer:
         return out
 
     def tick(self, now: float) -> list[Event]:
-        """The events that have been held back for long enough."""
+        """Return the events that were held for long enough."""
         due = self.due
         return self.flush() if due is not None and now >= due else []
 
     def flush(self) -> list[Event]:
-        """All that is held back, as one delta."""
+        """Return everything that is held, as one delta."""
         held, self._held, self._size = self._held, [], 0
         return [_joined(held)] if held else []
 
@@ -92,11 +92,11 @@ class Coalescer:
             out += self.flush()
 
     def _cut(self, event: Delta) -> int:
-        """Where the last boundary of a piece ends, 0 where it has none."""
+        """The end of the last boundary in a piece; 0 if there is none."""
         if isinstance(event, ToolCallDelta):
             return self._boundary(event.arguments)
         text, before = event.text, "".join([_text(e) for e in self._held[-_LOOK_BACK:]])[-_LOOK_BACK:]
-        # A boundary may lie between pieces: the mark in one, the white space in the next.
+        # A boundary may be between pieces: the punctuation in one, the white space in the next.
         ends = [m.end() for m in _SENTENCE.finditer(before + text)]
         return max(ends[-1] - len(before), 0) if ends else 0
 
@@ -142,7 +142,7 @@ def _joined(held: list[Delta]) -> Delta:
 
 
 def _split(event: Delta, at: int) -> tuple[Delta, Delta | None]:
-    """A delta in two. Tokens, and the span of arguments, which need not be the output's text, stay with the first."""
+    """Split a delta in two. Tokens, and the span of arguments, which may differ from the text, stay with the first."""
     text = _text(event)
     if at == len(text):
         return event, None

@@ -1,4 +1,4 @@
-"""Shared by all protocols: the interface of writers, counts of tokens, and failures."""
+"""What all protocols share: the interface of writers, counts of tokens, and failures."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -11,18 +11,19 @@ from ..message import Message
 from .server_tools import AnyEvent, ServerEvent
 
 Sealing = Callable[[str], str | None]
-"""Seals reasoning, so that clients can keep it and nobody else can read it; ``None`` where it is too long."""
+"""Seals reasoning, so that clients can keep it but not read it; returns ``None`` if it is too long."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """The engine's counts. They are passed on as they are: nothing is counted or corrected here.
+    """The engine's counts, passed on unchanged.
 
     Attributes:
-        prompt_tokens, completion_tokens: of the whole request; reasoning is part of the completion.
-        total_tokens: ``None`` where the engine does not say; then it is the sum of the two.
-        cached_tokens: how many of the prompt's came from a cache.
-        reasoning_tokens: how many of the completion's were reasoning.
-        prefill_time, decode_time_arr: milliseconds up to the first token and between tokens; MindIE alone reports them.
+        prompt_tokens, completion_tokens: the counts for the whole request; reasoning is part of the completion.
+        total_tokens: the engine's total; ``None`` if it reports none, and then the sum of the two.
+        cached_tokens: how many tokens of the prompt came from a cache.
+        reasoning_tokens: how many tokens of the completion were reasoning.
+        prefill_time, decode_time_arr: milliseconds up to the first token, and between tokens; only MindIE reports
+        them.
     """
 
     prompt_tokens: int = 0
@@ -35,11 +36,11 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> int:
-        """The engine's total, else the sum."""
+        """The engine's total, or the sum."""
         return self.prompt_tokens + self.completion_tokens if self.total_tokens is None else self.total_tokens
 
     def openai(self) -> dict[str, Any]:
-        """As chat completions have it; details are there only where they are known."""
+        """The usage in the form of chat completions, with those details that are known."""
         usage: dict[str, Any] = {
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
@@ -53,7 +54,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def not_written(event: object) -> bytes:
-    """Nothing, for an event that a protocol has no words for.
+    """Ignore an event for which a protocol has no fields.
 
     Raises:
         TypeError: it is not an event.
@@ -67,9 +68,9 @@ class Failure(msgspec.Struct, frozen=True):
     """A failure, for any protocol.
 
     Attributes:
-        message: for people; where a request is at fault it names the field and what is allowed.
-        status: the HTTP status, also where the response has begun and the status is sent already.
-        param: the request's field that is at fault.
+        message: the message for people; for a bad request, it names the field and what is allowed.
+        status: the HTTP status, even if the response has begun and another status was already sent.
+        param: the wrong field of the request.
         type, code: the protocol's own words; ``None`` takes what the protocol says for the status.
         retry_after: seconds after which it may be worth another try, for the HTTP header.
     """
@@ -85,10 +86,10 @@ class Failure(msgspec.Struct, frozen=True):
 class Writer(Protocol):
     """Writes one response of any protocol: a stream, or `whole`. The bytes of every method are ready to be sent.
 
-    Arguments that a protocol has no field for are left out of its answers.
+    Arguments for which a protocol has no field are ignored.
 
     Attributes:
-        KEEP_ALIVE: may be sent between any two events.
+        KEEP_ALIVE: bytes that may be sent between any two events.
     """
 
     KEEP_ALIVE: bytes
@@ -100,10 +101,10 @@ class Writer(Protocol):
         """The next events of a choice, with the log probabilities of their tokens; may be empty."""
 
     def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
-        """The end of a stream. ``stop_sequence`` is the request's stop string that ended the output, if one did."""
+        """The end of a stream; ``stop_sequence`` is the request's stop string that ended the output, if any."""
 
     def error(self, failure: Failure) -> bytes:
-        """The end of a stream where the engine fails."""
+        """The end of a stream if the engine fails."""
 
     def whole(
         self,
@@ -119,7 +120,6 @@ class Writer(Protocol):
         Args:
             messages: one for each choice.
             usage: of all choices together.
-            logprobs, events: those of each choice, where they are known. What the server's tools did is in the
-                events alone.
+            logprobs, events: those of each choice, if known. Only the events contain what the server's tools did.
             stop_sequence: as for `finish`.
         """

@@ -1,4 +1,4 @@
-"""JSON that any client can take: one string on the hot path, or a whole value."""
+"""JSON that any client can read: a single string on the hot path, or a whole value."""
 
 import re
 from typing import Any, Final
@@ -6,12 +6,13 @@ from typing import Any, Final
 import msgspec
 
 INVALID_JSON: Final = "INVALID_JSON"
-"""The key of arguments that are not a JSON object, where a protocol or a template needs one."""
+"""The key that wraps arguments that are not a JSON object, if a protocol or a template requires one."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
-# Engines may hand out halves of surrogate pairs, which UTF-8 cannot carry. The other three end a line for clients that
-# split server-sent events with `str.splitlines`; in streams they are escapes. (JSON escapes the rest of that kind.)
+# Engines may emit halves of surrogate pairs, which UTF-8 cannot encode. The other three characters end a line for
+# clients that split server-sent events with `str.splitlines`, so streams escape them. (JSON escapes the others of
+# that kind.)
 _UNSAFE: Final = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _LINE_ENDS: Final = tuple((c.encode(), f"\\u{ord(c):04x}".encode()) for c in "\x85\u2028\u2029")
@@ -25,12 +26,12 @@ def quoted(text: str) -> bytes:
 
 
 def clean(text: str) -> str:
-    """The text with U+FFFD for every lone surrogate."""
+    """Replace every lone surrogate with U+FFFD."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def encode(value: Any) -> bytes:
-    """A value as JSON; like `quoted`, it takes any string."""
+    """Encode a value as JSON; like `quoted`, it accepts any string."""
     try:
         return _encode(value)
     except UnicodeEncodeError:
@@ -38,7 +39,7 @@ def encode(value: Any) -> bytes:
 
 
 def on_one_line(data: bytes) -> bytes:
-    """JSON that no client splits in the middle."""
+    """Escape JSON so that no client splits it in the middle."""
     if data.isascii():
         return data
     for character, escape in _LINE_ENDS:

@@ -1,7 +1,7 @@
-"""Calls of tools that are more than a function's name: custom tools, namespaces, the search for tools.
+"""Calls of tools other than plain functions: custom tools, tools in namespaces, the search for tools.
 
-The model calls functions alone. `Kind` says what such a call is for the client, and `Input` takes the text of a custom
-tool out of the arguments as they stream.
+The model only calls functions. `Kind` describes what such a call is for the client, and `Input` extracts the text of
+a custom tool from the arguments as they stream.
 """
 
 import json
@@ -14,7 +14,7 @@ from ..regex import Regex
 __all__ = ["INPUT", "Input", "Kind", "input_of"]
 
 INPUT: Final = "input"
-"""The argument that is the text."""
+"""The argument that contains the text."""
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -23,7 +23,7 @@ class Kind(msgspec.Struct, frozen=True):
     Attributes:
         kind: how it was declared.
         name: its name for the client.
-        namespace: that of the tool; ``""``: it has none.
+        namespace: the tool's namespace; ``""`` if it has none.
     """
 
     kind: Literal["function", "custom", "tool_search"]
@@ -33,7 +33,7 @@ class Kind(msgspec.Struct, frozen=True):
 
 _BEGIN: Final = Regex(r'\s*\{\s*"' + INPUT + r'"\s*:\s*"')
 _MARGIN: Final = 1024
-"""Characters before the text at most."""
+"""The largest number of characters before the text."""
 _SIMPLE: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _CUT: Final = Regex(r'["\\]')
 
@@ -47,12 +47,12 @@ class Input:
     def __init__(self) -> None:
         self._raw: list[str] = []
         self._state: Literal["before", "inside", "behind", "other"] = "before"
-        self._held = ""  # an escape that is not complete, or what comes before the text
+        self._held = ""  # an incomplete escape, or what comes before the text
         self._decoded: list[str] = []
 
     @property
     def text(self) -> str:
-        """The text that was decoded so far."""
+        """The text so far."""
         return "".join(self._decoded)
 
     def feed(self, piece: str) -> str:
@@ -72,7 +72,7 @@ class Input:
         return text
 
     def close(self) -> str:
-        """What is left: the arguments themselves where they contain no text."""
+        """Return the rest: the arguments themselves if they contain no text."""
         if self._state in ("inside", "behind"):
             return ""
         text = _other("".join(self._raw))
@@ -98,7 +98,7 @@ class Input:
 
 
 def _escape(text: str, at: int) -> tuple[str, int] | None:
-    """The character of an escape and the place after it; ``None`` where more must come."""
+    """The character of an escape, and the place after it; ``None`` if more must come."""
     kind = text[at + 1 : at + 2]
     if kind != "u":
         return (_SIMPLE.get(kind, kind), at + 2) if kind else None
@@ -124,7 +124,7 @@ def _hex(digits: str) -> int | None:
 
 
 def _other(arguments: str) -> str:
-    """The text of arguments in another form: in another order, say, or no text at all."""
+    """The text of arguments in another form, such as in another order, or without a text."""
     try:
         value = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -134,7 +134,7 @@ def _other(arguments: str) -> str:
 
 
 def input_of(arguments: str) -> str:
-    """The text of whole arguments; the same as of its pieces."""
+    """The text of whole arguments, equal to the text of their pieces."""
     decoder = Input()
     decoder.feed(arguments)
     decoder.close()

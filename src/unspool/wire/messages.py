@@ -1,8 +1,8 @@
-"""Anthropic's Messages API: blocks of thinking, text and tool use, strictly one after another.
+"""Anthropic's Messages API: blocks of thinking, text and tool use, one after the other.
 
-Its clients go by ``event:`` lines, and they parse the input of each tool use. Arguments therefore wait until their call
-is over, as values do at Anthropic unless fine-grained streaming is asked for. What turns out not to be a JSON object is
-wrapped in one under the key that Anthropic's documentation gives to such input.
+Its clients use ``event:`` lines, and parse the input of each tool use. Arguments therefore wait until their call
+ends, as Anthropic's values do unless fine-grained streaming is requested. Arguments that are not a JSON object are
+wrapped in one, under the key that Anthropic documents for such input.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ STOP_REASONS: Final = {
     "content_filter": "refusal",
     TOOL_LIMIT: "pause_turn",
 }
-"""An engine's finish reason and Anthropic's; any other is ``end_turn``."""
+"""Anthropic's stop reasons by the engine's finish reason; any other is ``end_turn``."""
 
 PING: Final = sse.event(b"ping", b'{"type":"ping"}')
 """The event that keeps a connection alive; allowed anywhere between two events."""
@@ -34,7 +34,7 @@ _as_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def tool_input(arguments: str) -> str:
-    """JSON text of one object: the arguments themselves, byte for byte, or an object that wraps them."""
+    """The JSON text of one object: the arguments themselves, byte for byte, or an object that wraps them."""
     try:
         _as_object(clean(arguments))
     except (msgspec.DecodeError, RecursionError):
@@ -48,12 +48,11 @@ class MessagesWriter(BlockWriter):
     Args:
         id: ``msg_…``.
         model: the served name.
-        fine_grained: pass the pieces of arguments on as they arrive, unchecked, as Anthropic's fine-grained tool
-            streaming
-            does: clients then must expect invalid JSON.
-        seal: makes the ``signature`` of thinking; ``None``: it is empty.
-        omit: leave the text of thinking out; its signature alone contains it.
-        edits: of the context that were made, to be listed at the end; ``None``: none were asked for.
+        fine_grained: pass on pieces of arguments as they arrive, unchecked, as in Anthropic's fine-grained tool
+        streaming; clients must then expect invalid JSON.
+        seal: makes the ``signature`` of thinking; ``None``: the signature is empty.
+        omit: leave out the text of thinking, which is then only in its signature.
+        edits: the edits of the context that were made, to list at the end; ``None`` if none were requested.
     """
 
     KEEP_ALIVE = PING
@@ -79,12 +78,12 @@ class MessagesWriter(BlockWriter):
         self._head = b""
         self._held: list[str] = []
         self._server_ids: dict[int, str] = {}
-        self._kept: list[dict[str, Any]] | None = None  # the blocks so far, where the answer is not streamed
+        self._kept: list[dict[str, Any]] | None = None  # the blocks so far, if the answer is not streamed
 
     # -- streaming -------------------------------------------------------------------------------------------------
 
     def start(self, usage: Usage | None = None) -> bytes:
-        """``message_start``; an engine that knows the prompt's tokens by now may report them."""
+        """``message_start``, with the prompt's tokens if the engine already knows them."""
         message: dict[str, Any] = {
             **self._identity,
             "content": [],
@@ -99,7 +98,7 @@ class MessagesWriter(BlockWriter):
 
         Args:
             usage: the final counts.
-            stop_sequence: the request's stop sequence that the output ended with, if it did.
+            stop_sequence: the request's stop sequence that ended the output, if any.
         """
         delta = _stop(self._finish_reason, stop_sequence)
         counts = _usage(usage) if usage else {"output_tokens": 0}
@@ -111,7 +110,7 @@ class MessagesWriter(BlockWriter):
         return sse.event(b"error", error_body(failure))
 
     def _block(self, block: dict[str, Any], delta: str, field: str) -> bytes:
-        """A block opens; prepares what its deltas begin with."""
+        """Open a block, and prepare the beginning of its deltas."""
         self._index += 1
         if self._kept is not None:
             self._kept.append(block)
@@ -197,7 +196,7 @@ class MessagesWriter(BlockWriter):
 
         Args:
             messages, usage, stop_sequence, logprobs: as for `Writer.whole`.
-            events: where they are given, the content is written from them.
+            events: if given, the content is written from them.
 
         Raises:
             ValueError: not exactly one message.
@@ -228,7 +227,7 @@ def _event(payload: dict[str, Any]) -> bytes:
 
 
 def _thinking(text: str, signature: str) -> dict[str, Any]:
-    return {"type": "thinking", "thinking": text, "signature": signature}  # clients take an empty one
+    return {"type": "thinking", "thinking": text, "signature": signature}  # clients accept an empty signature
 
 
 def _text_block(text: str) -> dict[str, Any]:
@@ -256,7 +255,7 @@ def _stop(reason: str, stop_sequence: str | None) -> dict[str, Any]:
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    """Anthropic counts the prompt's cached tokens apart from the others."""
+    """The usage in Anthropic's form, which counts cached tokens of the prompt separately."""
     counts: dict[str, Any] = {"input_tokens": usage.prompt_tokens - (usage.cached_tokens or 0)}
     if usage.cached_tokens is not None:
         counts["cache_read_input_tokens"] = usage.cached_tokens
@@ -276,11 +275,11 @@ _ERROR_TYPES: Final = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-"""Anthropic's types by status; any other 4xx is an invalid request, any other status an error of the API."""
+"""Anthropic's error types by status; any other 4xx is an invalid request, any other status an API error."""
 
 
 def error_body(failure: Failure) -> bytes:
-    """The body of a response that is an error, and the data of the stream's event ``error``."""
+    """The body of a response that is an error; also the data of a stream's event ``error``."""
     other = "invalid_request_error" if 400 <= failure.status < 500 else "api_error"
     kind = failure.type or _ERROR_TYPES.get(failure.status, other)
     return encode({"type": "error", "error": {"type": kind, "message": failure.message}})

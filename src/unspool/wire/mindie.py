@@ -1,9 +1,9 @@
 """The MindIE profile of chat completions.
 
 It differs from OpenAI's: the role is in every delta and has no chunk of its own. The last chunk has the finish reason
-and the usage. With ``fullTextEnabled`` the content is cumulative. Errors have a body of their own, and after the
-first byte they are a last chunk with ``stop`` and ``err_msg``. A cancelled request is sent nothing more, so there is no
-writer for it.
+and the usage. With ``fullTextEnabled`` the content is cumulative. Errors have their own form; after the first byte,
+an error is a last chunk with ``stop`` and ``err_msg``. A cancelled request gets nothing more, so there is no writer
+for it.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class MindieWriter(ChatWriter):
     Args:
         id, model, created, reasoning_field: as for `ChatWriter`.
         calls_reason, server_tools: as for `ChatWriter`.
-        full_text: ``fullTextEnabled``: each delta has the content so far, the last chunk also ``full_text``.
+        full_text: ``fullTextEnabled``: each delta has the content so far, and the last chunk also ``full_text``.
         timing: where a whole answer has ``prefill_time`` and ``decode_time_arr``: among the usage, or at top level.
 
     Raises:
@@ -76,14 +76,14 @@ class MindieWriter(ChatWriter):
         return b""
 
     def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
-        """The last chunk and the stream's end. Times are sent in whole answers only."""
+        """The last chunk, and the end of the stream. Only whole answers have times."""
         members = {} if usage is None else {"usage": usage.openai()}
         content = self._so_far + b'"' if self._full_text else b'""'
         full = b'"full_text":%b,' % content if self._full_text else b""
         return self._last(full, members, content, self._finish_reason)
 
     def error(self, failure: Failure) -> bytes:
-        """A failure after the first byte: a last chunk without output, and its message."""
+        """A failure after the first byte: a last chunk without output, with the message."""
         return self._last(b"", {"err_msg": failure.message}, b'""', "stop")
 
     def _last(self, full: bytes, members: dict[str, Any], content: bytes, reason: str) -> bytes:
@@ -119,7 +119,7 @@ _ERROR_TYPES: Final = {
     424: "Generation Error",
     500: "Incomplete Generation",
 }
-"""MindIE's names of statuses, where they are not HTTP's."""
+"""MindIE's names of statuses, if they differ from HTTP's."""
 
 
 def _phrase(status: int) -> str:
@@ -127,6 +127,6 @@ def _phrase(status: int) -> str:
 
 
 def error_body(failure: Failure) -> bytes:
-    """The body of a response that is an error; the message also is in ``err_msg``, as it does in a stream."""
+    """The body of a response that is an error; the message is also in ``err_msg``, as in a stream."""
     kind = failure.type or _ERROR_TYPES.get(failure.status) or _phrase(failure.status)
     return encode({"error": failure.message, "error_type": kind, "err_msg": failure.message})

@@ -1,4 +1,4 @@
-"""The answer of ``POST /parse``: a message, or events, as JSON that reads back into the same objects."""
+"""The answers of ``POST /parse``: a message or events, as JSON from which the same objects can be read."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -31,22 +31,22 @@ def message(read: Message) -> bytes:
 
 
 def events(emitted: Sequence[Event]) -> bytes:
-    """``{"events": […]}``: each event's fields, and its name in ``type``."""
+    """``{"events": […]}``: the fields of each event, with its name in ``type``."""
     return encode(_Events(emitted))
 
 
 def part(emitted: Sequence[Event]) -> bytes:
-    """Some events, for `joined`: as bytes they take a fraction of the memory."""
+    """Encode some events, for `joined`: as bytes they need a fraction of the memory."""
     return encode(emitted)[1:-1]
 
 
 def joined(parts: Sequence[bytes]) -> bytes:
-    """The bytes that `events` writes of the events of all parts in turn."""
+    """Join parts: the same bytes that `events` writes for all their events."""
     return b'{"events":[' + b",".join(p for p in parts if p) + b"]}"
 
 
 def read_message(data: bytes) -> Message:
-    """Read what `message` wrote.
+    """Read the bytes of `message`.
 
     Raises:
         msgspec.DecodeError: something else.
@@ -55,7 +55,7 @@ def read_message(data: bytes) -> Message:
 
 
 def read_events(data: bytes) -> list[Event]:
-    """Read what `events` wrote.
+    """Read the bytes of `events`.
 
     Raises:
         msgspec.DecodeError: something else.

@@ -1,7 +1,8 @@
 """OpenAI's Responses API: items of output (reasoning, message, function call), streamed one after another.
 
-Every event has a ``sequence_number``. Ids of items are made from the response's id and their place, so that a stream
-and a whole answer agree on them. The event that ends a stream contains the whole response; there is no ``[DONE]``.
+Every event has a ``sequence_number``. Ids of items are made from the response's id and their position, so that a
+stream and a whole answer have the same ones. The last event of a stream contains the whole response; there is no
+``[DONE]``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,14 +41,14 @@ DEFAULTS: Final[dict[str, Any]] = {
     "truncation": "disabled",
     "user": None,
 }
-"""The fields that a response repeats of its request, and their defaults."""
+"""The fields of the request that a response repeats, with their defaults."""
 
 INCOMPLETE: Final = {
     "length": "max_output_tokens",
     "content_filter": "content_filter",
-    TOOL_LIMIT: "max_output_tokens",  # the protocol has no word for it
+    TOOL_LIMIT: "max_output_tokens",  # the protocol has no name for it
 }
-"""Finish reasons that leave a response incomplete, in the protocol's words."""
+"""The finish reasons that leave a response incomplete, with the protocol's names."""
 
 Status = Literal["in_progress", "completed", "incomplete"]
 
@@ -58,11 +59,11 @@ class ResponsesWriter(BlockWriter):
     Args:
         id: ``resp_…``.
         model: the served name.
-        created: in seconds.
-        request: the request's fields that a response repeats, see `DEFAULTS`; others are not looked at.
-        seal: makes the ``encrypted_content`` of reasoning; ``None``: it is left out.
-        summary: how detailed the summary of reasoning is; ``None``: it is empty.
-        kinds: what calls are that are more than those of functions, by name.
+        created: the time, in seconds.
+        request: the fields of the request that a response repeats (see `DEFAULTS`); others are ignored.
+        seal: makes the ``encrypted_content`` of reasoning; ``None``: the field is left out.
+        summary: how detailed the summary of reasoning is; ``None``: the summary is empty.
+        kinds: the kinds of tools other than functions, by name.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class ResponsesWriter(BlockWriter):
         self._repeated = {**DEFAULTS, **{k: v for k, v in (request or {}).items() if k in DEFAULTS}}
         self._stem = id.removeprefix("resp_")
         self._sequence = 0
-        self._output: list[msgspec.Raw | None] = []  # None: an item that is not over
+        self._output: list[msgspec.Raw | None] = []  # None: an item that has not ended
         self._at = 0  # the open item
         self._server_items: dict[int, ServerItem] = {}
         self._head = b""
@@ -122,11 +123,11 @@ class ResponsesWriter(BlockWriter):
         return sse.event(kind.encode(), encode(payload))
 
     def _items(self) -> list[msgspec.Raw]:
-        """The items that are over."""
+        """The items that have ended."""
         return [item for item in self._output if item is not None]
 
     def _place(self) -> dict[str, Any]:
-        """The open item."""
+        """The index of the open item."""
         return {"output_index": self._at, "item_id": self._item_id}
 
     def _add(self, kind: str, tool: Kind | None = None) -> None:
@@ -136,7 +137,7 @@ class ResponsesWriter(BlockWriter):
         self._item_id = self._id_of(kind, self._at, tool)
 
     def _prepare(self, kind: str, **members: Any) -> None:
-        """The beginning of the open item's deltas, up to the sequence number."""
+        """Prepare the beginning of the open item's deltas, up to the sequence number."""
         payload = on_one_line(encode({"type": kind, **self._place(), **members}))[:-1]
         self._head = b"event: %b\ndata: " % kind.encode() + payload + b',"sequence_number":'
         self._parts = []
@@ -269,14 +270,14 @@ class ResponsesWriter(BlockWriter):
 
     def _open_server_call(self, event: ServerCallStart) -> bytes:
         item = self._server_items[event.index] = ServerItem(event)
-        if not item.streams:  # the item says what only the whole arguments do
+        if not item.streams:  # the item depends on the whole arguments
             return b""
         added = self._begin(item)
         self._prepare("response.mcp_call_arguments.delta")
         return added
 
     def _begin(self, item: ServerItem) -> bytes:
-        """The item of a call opens."""
+        """Open the item of a call."""
         self._add(item.kind)
         item.at, item.id = self._at, self._item_id
         added = self._event("response.output_item.added", output_index=self._at, item=item.item("in_progress"))
@@ -297,10 +298,10 @@ class ResponsesWriter(BlockWriter):
 
     def _result(self, event: ServerCallResult) -> bytes:
         item = self._server_items.pop(event.index)
-        if item.start.asks:  # nobody ran it
+        if item.start.asks:  # it was not run
             return b""
         self._at, self._item_id = item.at, item.id
-        # Only calls of MCP have an event for failure; the item of the others says so.
+        # Only MCP calls have an event for failure; for others, the item says so.
         ended = "failed" if event.error and item.kind == "mcp_call" else "completed"
         ended_event = self._event(f"response.{item.kind}.{ended}", **self._place())
         return ended_event + self._done(item.item("failed" if event.error else "completed", event))
@@ -322,11 +323,11 @@ class ResponsesWriter(BlockWriter):
         events: Sequence[Sequence[AnyEvent]] = (),
         stop_sequence: str | None = None,
     ) -> bytes:
-        """The whole response, the same as the one in the event that ends a stream.
+        """The whole response, the same as in the last event of a stream.
 
         Args:
             messages, usage, logprobs, stop_sequence: as for `Writer.whole`.
-            events: where they are given, the response is written from them alone.
+            events: if given, the response is written from them alone.
 
         Raises:
             ValueError: not exactly one message.
@@ -386,7 +387,7 @@ _PREFIXES: Final = {
     "custom": "ctc",
     "tool_search": "tsc",
 }
-"""How ids of items begin."""
+"""The prefixes of item ids."""
 
 
 def _part(kind: TextKind, text: str) -> dict[str, Any]:
@@ -397,7 +398,7 @@ def _part(kind: TextKind, text: str) -> dict[str, Any]:
 
 def _text_item(kind: TextKind, id: str, text: str | None, status: Status) -> dict[str, Any]:
     content = [] if text is None else [_part(kind, text)]
-    if kind == "reasoning":  # whether reasoning was complete, not even the answer as a whole shows: no status
+    if kind == "reasoning":  # no status: not even the whole answer shows whether reasoning was complete
         return {"type": "reasoning", "id": id, "summary": [], "content": content}
     return {"type": "message", "id": id, "role": "assistant", "status": status, "content": content}
 
@@ -418,7 +419,7 @@ def _call_item(
 
 
 def _object(arguments: str) -> Any:
-    """Arguments as an object; anything else is wrapped in one."""
+    """The arguments as an object; anything else is wrapped in one."""
     return msgspec.Raw(clean(tool_input(arguments or "{}")).encode())
 
 
@@ -431,7 +432,7 @@ def _failure_code(status: int) -> str:
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    """The protocol requires the details; a count that the engine does not report is 0."""
+    """The usage with the details that the protocol requires; a count that the engine does not report is 0."""
     return {
         "input_tokens": usage.prompt_tokens,
         "input_tokens_details": {"cached_tokens": usage.cached_tokens or 0, "cache_write_tokens": 0},

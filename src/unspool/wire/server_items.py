@@ -1,4 +1,4 @@
-"""Items of Responses for what the server's tools do: calls over MCP, of its interpreter, of its browser."""
+"""Items of Responses for the server's tools: MCP calls, calls of the interpreter, calls of the browser."""
 
 import json
 from typing import Any, Final
@@ -10,7 +10,7 @@ _KINDS: Final[dict[Form, tuple[str, str]]] = {
     "code_interpreter": ("code_interpreter_call", "interpreting"),
     "web_search": ("web_search_call", "searching"),
 }
-"""For each form, the item's type, and the event of a call that runs."""
+"""For each form: the item's type, and the event of a running call."""
 
 
 class ServerItem:
@@ -18,11 +18,11 @@ class ServerItem:
 
     Attributes:
         start: the event that opened it.
-        kind: the item's type, which its events are named after.
-        runs: the last word of the event that says that the call runs.
-        streams: whether its arguments are sent as they come; else the item opens with the whole of them.
-        arguments: their pieces.
-        at, id: the item's place and id, once it is open.
+        kind: the item's type, which gives its events their names.
+        runs: the last word of the event of a running call.
+        streams: whether its arguments are sent as they come; otherwise the item opens with all of them.
+        arguments: the pieces of its arguments.
+        at, id: the item's index and id, once it is open.
     """
 
     __slots__ = ("arguments", "at", "id", "kind", "runs", "start", "streams")
@@ -42,7 +42,7 @@ class ServerItem:
 
     @property
     def code(self) -> str:
-        """The code of a call of the interpreter, whatever its argument is called."""
+        """The code of an interpreter call, whatever the argument's name."""
         values = [v for v in self._values().values() if isinstance(v, str)]
         return values[0] if len(values) == 1 else self.text
 
@@ -51,7 +51,7 @@ class ServerItem:
 
         Args:
             status: the protocol's.
-            result: what the call brought, once it is over.
+            result: the result, once the call has ended.
         """
         fields: dict[str, Any] = {"type": self.kind, "id": self.id, "status": status}
         if self.start.form == "code_interpreter":
@@ -68,7 +68,7 @@ class ServerItem:
         return fields
 
     def _action(self, result: ServerCallResult | None) -> dict[str, Any]:
-        """The action of a browser, by the last word of the tool's name."""
+        """The browser's action, by the last word of the tool's name."""
         given = self._values()
         texts = [v for v in given.values() if isinstance(v, str)]
         urls = result.urls if result is not None else ()
@@ -85,13 +85,13 @@ class ServerItem:
     def _values(self) -> dict[str, Any]:
         try:
             value = json.loads(self.text or "{}")
-        except (ValueError, RecursionError):  # the tool refuses them; its result says so
+        except (ValueError, RecursionError):  # the tool refuses them, and its result says so
             return {}
         return value if isinstance(value, dict) else {}
 
 
 def approval_item(id: str, call: ServerItem) -> dict[str, Any]:
-    """A call that somebody must allow."""
+    """A call that needs approval."""
     fields = {"type": "mcp_approval_request", "id": id, "server_label": call.start.server}
     return {**fields, "name": call.start.name, "arguments": call.text}
 

@@ -1,8 +1,8 @@
-"""Tools that the server runs, as the wires write them: events beside those of the parser.
+"""Events for tools that the server runs, in addition to the parser's.
 
-A loop runs the model, its calls, and the model again. All of it is one stream: `ServerCallStart` is in the
-place of `ToolCallStart`, pieces of arguments and the call's end follow as for any call, and `ServerCallResult` comes
-once the tool has run. Indexes of calls go on over all rounds.
+A loop runs the model, its calls, and the model again. All of it is one stream: `ServerCallStart` replaces
+`ToolCallStart`, pieces of arguments and the end of the call follow as for any call, and `ServerCallResult` comes when
+the tool has run. The indexes of calls continue over all rounds.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,19 +13,19 @@ import msgspec
 from ..events import Event, ToolCallDelta, ToolCallEnd, ToolCallStart
 
 Form = Literal["mcp", "code_interpreter", "web_search"]
-"""A tool as a client knows it, by the words of Responses, which has a kind of item for each."""
+"""The form of a tool for clients, by the names of Responses, which has a type of item for each."""
 
 TOOL_LIMIT = "tool_limit"
-"""The finish reason of an answer that a limit on the server's tools ended before the model did."""
+"""The finish reason of an answer that ended because of a limit on the server's tools."""
 
 
 class ToolsListed(msgspec.Struct, frozen=True):
-    """What a tool server lists, sent before anything else.
+    """The tools of a tool server, sent before anything else.
 
     Attributes:
-        server: its label.
-        tools: for each the ``name``, the ``description`` and the ``input_schema``.
-        error: why there are none.
+        server: the server's label.
+        tools: the ``name``, ``description`` and ``input_schema`` of each tool.
+        error: why there are no tools.
     """
 
     server: str
@@ -34,16 +34,16 @@ class ToolsListed(msgspec.Struct, frozen=True):
 
 
 class ServerCallStart(msgspec.Struct, frozen=True):
-    """A call that the server runs, or asks somebody to allow.
+    """A call that the server runs, or for which it asks approval.
 
     Attributes:
-        index, id: as of any call.
+        index, id: as for any call.
         name: the tool's, as its server calls it.
-        server: the label of its server; empty where no server has such a tool.
-        form: what the client knows it as.
-        asks: whether somebody must allow it first.
-        approval: the id of the request that allowed it, where it had to be; the call itself was sent then.
-        called: what the model calls it, where that is another name: no other tool of the request has it.
+        server: the label of its server; empty if no server has such a tool.
+        form: its form for the client.
+        asks: whether it needs approval first.
+        approval: the id of the request that was approved, if there was one; the call itself was sent before.
+        called: the model's name for it if that is different; no other tool of the request has that name.
     """
 
     index: int
@@ -57,13 +57,13 @@ class ServerCallStart(msgspec.Struct, frozen=True):
 
 
 class ServerCallResult(msgspec.Struct, frozen=True):
-    """The result of a call of the server.
+    """The result of a call that the server ran.
 
     Attributes:
         index: the call's.
-        text: what the model reads.
-        error: whether it was refused, timed out or failed.
-        urls: the pages that the text is from.
+        text: the text for the model.
+        error: whether the call was refused, timed out or failed.
+        urls: the pages from which the text comes.
     """
 
     index: int
@@ -73,11 +73,11 @@ class ServerCallResult(msgspec.Struct, frozen=True):
 
 
 class ApprovalAsked(msgspec.Struct, frozen=True):
-    """A complete call waits for somebody to allow it; the answer ends without its result.
+    """A complete call waits for approval; the answer ends without its result.
 
     Attributes:
         index: the call's.
-        id: of the request, by which it is answered.
+        id: the id of the approval request, which the answer repeats.
     """
 
     index: int
@@ -85,16 +85,16 @@ class ApprovalAsked(msgspec.Struct, frozen=True):
 
 
 ServerEvent = ToolsListed | ServerCallStart | ServerCallResult | ApprovalAsked
-"""Any of them."""
+"""Any event of the server's tools."""
 AnyEvent = Event | ServerEvent
 """The events that a writer takes."""
 
 
 class Clients:
-    """One choice as a client sees it that knows nothing of the server's tools: its own calls alone, counted anew.
+    """One choice for a client without the server's tools: only its own calls, numbered from 0.
 
     Attributes:
-        results: the server's calls that are over, in order of their results.
+        results: the server's calls that have ended, in the order of their results.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class Clients:
         self.results: list[dict[str, Any]] = []
 
     def take(self, events: Iterable[AnyEvent]) -> list[Event]:
-        """The client's events among some."""
+        """Select the events for the client."""
         found: list[Event] = []
         for event in events:
             if isinstance(event, ServerCallStart):

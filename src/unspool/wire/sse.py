@@ -1,4 +1,4 @@
-"""Server-sent events: the framing that all streams share.
+"""Server-sent events: the framing of all streams.
 
 Frames end with two line feeds and never contain a carriage return: AG-UI's client splits on exactly that.
 """
@@ -13,10 +13,10 @@ HEADERS: Final = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 """Headers that keep caches from storing a stream, and proxies from collecting it."""
 
 DONE: Final = b"data: [DONE]\n\n"
-"""The end of a stream of chat completions, and of no other: AG-UI's client fails on it."""
+"""The end of a stream of chat completions. No other protocol has it, and AG-UI's client fails on it."""
 
 KEEP_ALIVE: Final = b": keep-alive\n\n"
-"""A comment; every client skips it."""
+"""A comment, which every client skips."""
 
 
 def data(payload: bytes) -> bytes:
@@ -25,5 +25,5 @@ def data(payload: bytes) -> bytes:
 
 
 def event(name: bytes, payload: bytes) -> bytes:
-    """A frame of JSON with the event's name, which clients of Anthropic's and the Responses API go by."""
+    """A frame of JSON with the event's name, which clients of Anthropic's API and the Responses API use."""
     return b"event: %b\ndata: %b\n\n" % (name, on_one_line(payload))

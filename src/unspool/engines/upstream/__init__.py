@@ -1,4 +1,4 @@
-"""Engines elsewhere: servers with an OpenAI-style completion endpoint, over HTTP."""
+"""Engines behind a URL: servers with an OpenAI-style completion endpoint."""
 
 from .engine import Upstream
 from .kinds import KINDS

@@ -1,4 +1,4 @@
-"""The answers of upstream servers: the events of their streams as deltas, and their errors."""
+"""Reads the answers of upstream servers: the events of their streams as deltas, and their errors."""
 
 import json
 from collections.abc import Mapping
@@ -53,13 +53,13 @@ class _Completion(msgspec.Struct):
 
 
 def read_completion(data: bytes, alternatives: int = 0, keep_end: bool = False) -> Delta:
-    """An event of ``/v1/completions``, as vLLM, SGLang, FastDeploy, llama-cpp-python and transformers write it.
+    """Read an event of ``/v1/completions``, as vLLM, SGLang, FastDeploy, llama-cpp-python and transformers write it.
 
     Args:
         data: the event's JSON.
-        alternatives: how many alternatives of a token were asked for; servers report more.
-        keep_end: whether the text contains the token that ends the output; else its id and its entry of ``logprobs``
-            are left out too.
+        alternatives: how many alternatives of a token were requested; servers report more.
+        keep_end: whether the text contains the token that ends the output; if not, its id and its entry in
+        ``logprobs`` are left out too.
 
     Raises:
         EngineError: it is an error, or malformed.
@@ -74,7 +74,7 @@ def read_completion(data: bytes, alternatives: int = 0, keep_end: bool = False) 
     ids = tuple(choice.token_ids or ())
     logprobs = () if choice.logprobs is None else _logprobs(choice.logprobs, alternatives)
     by_text = isinstance(choice.stop_reason, str) or isinstance(choice.matched_stop, str)
-    if choice.finish_reason == "stop" and not keep_end and not by_text:  # the last token ended it, and has no text
+    if choice.finish_reason == "stop" and not keep_end and not by_text:  # the last token has no text
         if len(logprobs) == len(ids):
             logprobs = logprobs[:-1]
         ids = ids[:-1]
@@ -94,7 +94,7 @@ def _usage(reported: _Usage) -> Usage:
 
 
 def _logprobs(reported: _Logprobs, alternatives: int) -> tuple[dict[str, Any], ...]:
-    """The entries of the tokens as chat completions have them."""
+    """The entries of the tokens in the form of chat completions."""
     tops = reported.top_logprobs or []
     found = []
     for i, token in enumerate(reported.tokens):
@@ -106,7 +106,7 @@ def _logprobs(reported: _Logprobs, alternatives: int) -> tuple[dict[str, Any], .
 
 
 def _entry(token: str, logprob: float | None, encoded: list[int] | None = None) -> dict[str, Any]:
-    """A token, with its bytes where they can be known."""
+    """A token, with its bytes if they are known."""
     if encoded is None and "\ufffd" not in token:
         encoded = list(token.encode("utf-8", "surrogatepass"))
     return {"token": token, "logprob": _number(logprob), "bytes": encoded}
@@ -157,9 +157,9 @@ class _Native(msgspec.Struct):
 
 
 def read_native(data: bytes, alternatives: int = 0, keep_end: bool = False) -> Delta:
-    """An event of ``/completion``, as llama.cpp's server writes it; arguments as for `read_completion`.
+    """Read an event of ``/completion``, as llama.cpp's server writes it; the arguments are as for `read_completion`.
 
-    Its ids are not read: of a character in several tokens only the last one is reported.
+    Its ids are not read, because only the last token of a character in several tokens is reported.
 
     Raises:
         EngineError: it is an error, or malformed.
@@ -189,7 +189,7 @@ def read_native(data: bytes, alternatives: int = 0, keep_end: bool = False) -> D
 
 _T = TypeVar("_T")
 _SHOWN: Final = 500
-"""How many characters of an upstream's message are passed on."""
+"""How many characters of an upstream server's message are passed on."""
 
 
 def _decode(data: bytes, kind: type[_T]) -> _T:
@@ -204,7 +204,7 @@ def _decode(data: bytes, kind: type[_T]) -> _T:
 
 
 def complaint(body: Any) -> tuple[str, int | None]:
-    """The message of an error, and its code where there is one, in any of the forms that servers use."""
+    """The message of an error, and its code if there is one, in any of the forms that servers use."""
     inner = body.get("error", body) if isinstance(body, Mapping) else body
     if isinstance(inner, str):
         return inner[:_SHOWN], None
@@ -220,18 +220,18 @@ def complaint(body: Any) -> tuple[str, int | None]:
 
 
 def failure(message: str, status: int | None, retry_after: int | None = None) -> EngineError:
-    """The error to raise for one of an upstream's: the client's fault stays the client's, all else is the engine's,
-    whose own message is for the operator alone.
+    """Make the error for an upstream server's error. A client's fault remains one; everything else is the engine's
+    failure, whose message is only for the operator.
 
     Args:
-        message: the upstream's.
-        status: the HTTP status, or the code within a stream.
+        message: the server's message.
+        status: the HTTP status, or the code in a stream.
         retry_after: seconds, by its header.
     """
     detail = f": {message}" if message else ""
     if status in (400, 409, 413, 422, 501):
         return EngineError(f"the engine rejected the request{detail}", 400)
-    if status in (401, 403):  # what it says concerns the operator's key
+    if status in (401, 403):  # the message concerns the operator's key
         return EngineError("the engine rejected the API key that the server sends", 503)
     if status in (404, 405):  # of the operator's making too: the path, or the model's name
         return EngineError("the engine does not know the path or the model", 502, detail=message)

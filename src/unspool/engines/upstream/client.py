@@ -1,4 +1,4 @@
-"""HTTP with upstream servers: questions and streams, and whatever goes wrong on the way as an engine's error."""
+"""The HTTP client for upstream servers: requests and streams, with every failure as an `EngineError`."""
 
 import asyncio
 import contextlib
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 __all__ = ["Client", "Unavailable"]
 
 _MAX_ANSWER: Final = 32 * 1024 * 1024
-"""How many bytes an answer that is not a stream may have: the ids of a prompt, at most."""
+"""The largest answer that is not a stream, in bytes: the ids of a prompt."""
 _MAX_RETRY: Final = 24 * 3600
 _MAX_COMPLAINT: Final = 64 * 1024
 """How many bytes of an error are read."""
 
 
 class Unavailable(EngineError):
-    """A backend is not there, or takes no request: another one may."""
+    """A backend is down, or accepts no request; another one may."""
 
 
 class Slow(EngineError):
-    """An answer, or the next piece of it, did not come in time."""
+    """An answer, or its next piece, did not come in time."""
 
 
 class Client:
@@ -38,7 +38,7 @@ class Client:
 
     Args:
         key: a bearer token, if any.
-        connect: seconds for a connection, and for the answer to a question.
+        connect: the time-out in seconds for a connection, and for answers that are not streams.
     """
 
     def __init__(self, key: str | None, connect: float) -> None:
@@ -54,11 +54,11 @@ class Client:
             await self._http.close()
 
     def hidden(self, text: str) -> str:
-        """A text without the key."""
+        """Remove the key from a text."""
         return text if self._key is None else text.replace(self._key, "…")
 
     async def ask(self, backend: Backend, path: str, question: dict[str, Any] | None = None) -> Any:
-        """A question's answer: JSON; ``None`` where it is not JSON.
+        """Send a request, and return the JSON of the answer; ``None`` if it is not JSON.
 
         Raises:
             EngineError: there is no answer, or it is an error.
@@ -83,17 +83,17 @@ class Client:
     async def open(
         self, backend: Backend, path: str, asked: dict[str, Any] | None, deadline: float, request_id: str = ""
     ) -> "AsyncIterator[aiohttp.ClientResponse]":
-        """An answer with a good status; its connection is closed when the block ends.
+        """A context for a streamed answer with a good status; its connection is closed at the end.
 
         Args:
-            backend: who is asked.
-            path: below its base.
-            asked: the question, which is then a POST.
-            deadline: of the monotonic clock, for the head of the answer.
-            request_id: is sent as ``X-Request-Id`` where it is not empty.
+            backend: the server to ask.
+            path: the path under its base URL.
+            asked: the JSON to send, as a POST.
+            deadline: the latest time for the head of the answer, by the monotonic clock.
+            request_id: sent as ``X-Request-Id`` if it is not empty.
 
         Raises:
-            EngineError: there is none; `Unavailable` where another backend may have one.
+            EngineError: there is no such answer; `Unavailable` if another backend may have one.
         """
         import aiohttp
 
@@ -119,7 +119,7 @@ class Client:
             response.close()
 
     async def read(self, backend: Backend, response: "aiohttp.ClientResponse", deadline: float) -> bytes:
-        """The bytes that came meanwhile, or come next; none at the end.
+        """Return the bytes that have arrived, or the next ones; none at the end.
 
         Raises:
             EngineError: it does not come in time, or the connection broke.
@@ -145,7 +145,7 @@ class Client:
         message, _ = complaint(answer)
         error = failure(self.hidden(message), response.status, _seconds(response.headers.get("Retry-After")))
         if response.status == 404:
-            backend.served = None  # another model may be served there by now
+            backend.served = None  # by now, it may serve another model
         if response.status not in (429, 502, 503, 504):
             raise error
         if response.status != 429:
@@ -158,7 +158,7 @@ class Client:
         if self._closed:
             raise EngineError("the engine is closed", 503)
         if self._http is None:
-            # No connection is kept: servers close idle ones at moments of their own, and to retry then is not safe.
+            # Connections are not reused: servers close idle ones at any time, and a retry would not be safe.
             self._http = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, force_close=True),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect),
@@ -172,12 +172,12 @@ class Client:
 
 
 def _seconds(header: str | None) -> int | None:
-    """The seconds of ``Retry-After``; a date is not worth the trouble."""
+    """The seconds of ``Retry-After``; dates are ignored."""
     return min(int(header), _MAX_RETRY) if header is not None and header.isascii() and header.isdigit() else None
 
 
 def _fault(backend: Backend, error: Exception) -> Exception:
-    """A failure of the connection as an error of the engine; any other error as it is."""
+    """Turn a failure of the connection into an `EngineError`; return any other error unchanged."""
     import aiohttp
 
     if isinstance(error, aiohttp.ClientConnectorError):
@@ -195,7 +195,7 @@ def _fault(backend: Backend, error: Exception) -> Exception:
 
 
 _CLOSED: Final = ("Connection closed.", "Session is closed")
-"""The message of aiohttp's `RuntimeError` where a connection was closed here meanwhile."""
+"""The messages of aiohttp's `RuntimeError` if this side has closed the connection."""
 
 
 def _json(asked: dict[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""`Upstream`: the engine that is a server of its own, reached over HTTP (the extra ``server``)."""
+"""`Upstream`: an engine that sends requests to inference servers over HTTP (the extra ``server``)."""
 
 import contextlib
 import logging
@@ -27,29 +27,30 @@ log = logging.getLogger("unspool.engines")
 
 
 class Upstream:
-    """Generates with servers that somebody else runs: vLLM, SGLang, llama.cpp, FastDeploy, ``transformers serve``.
+    """Generates with external servers: vLLM, SGLang, llama.cpp, FastDeploy, ``transformers serve``.
 
-    The rendered prompt goes to the raw completion endpoint of a server, which must not parse its output; what each kind
-    takes is in `unspool.engines.upstream.kinds`. Of several servers the least busy one is asked, and the next one where
-    that is not there, as long as nothing was generated. What a consumer does not pull is not read: the server waits.
+    The rendered prompt goes to the raw completion endpoint of a server, which must not parse its output;
+    `unspool.engines.upstream.kinds` describes each kind. The least busy of several servers is used, and the next one
+    if it is down, as long as nothing was generated. What a consumer does not pull is not read from the server, which
+    then waits.
 
     Args:
-        urls: bases of servers of one model, with or without ``/v1``.
-        kind: one of `KINDS`; ``None``: as the server says.
+        urls: base URLs of servers of one model, with or without ``/v1``.
+        kind: one of `KINDS`; ``None``: detected from the server.
         model: the servers' name for the model; ``None``: the first one that they list.
-        api_key: is sent as a bearer token. It is neither logged nor passed on.
-        tokenizer: what the servers' token ids are ids of; see `unspool.engines.Engine`.
+        api_key: sent as a bearer token; neither logged nor passed on.
+        tokenizer: the tokenizer of the servers' token ids; see `unspool.engines.Engine`.
         markers: special tokens that the text must show, for servers that hide those that are not listed (llama.cpp).
-        keep_end: whether the token that ends an output is part of it, where a server can send it. Dialects need it
-            whose calls nothing else closes; others may take it for content.
-        budgets: whether servers of kinds that refuse budgets of reasoning by default are set up for them.
-        connect_timeout: seconds for a connection, and for the answer to a question such as ``/health``.
-        first_timeout: seconds up to the first piece, which include waiting in the server's queue.
+        keep_end: whether the token that ends an output is part of it, if a server can send it. Dialects whose calls
+        nothing else closes need it; others may read it as content.
+        budgets: whether the servers are set up for budgets of reasoning, if their kind refuses these by default.
+        connect_timeout: seconds for a connection, and for the answer to a request such as ``/health``.
+        first_timeout: seconds up to the first piece, including the time in the server's queue.
         next_timeout: seconds between two pieces.
         check_interval: seconds between two checks of each server.
 
     Raises:
-        ValueError: an argument is not what it must be; names it first.
+        ValueError: an argument is wrong; the message begins with its name.
     """
 
     def __init__(
@@ -96,17 +97,17 @@ class Upstream:
         self._client = Client(api_key, connect_timeout)
         self._threads = Threads(2, "upstream")
         given = None if kind is None else KINDS[kind]
-        self._busy: set[str] = set()  # ids of requests that are under way
+        self._busy: set[str] = set()  # ids of running requests
         self._pool = Pool([Backend(base, given) for base in bases], self._probe, check_interval)
 
     @property
     def tokenizer(self) -> Any:
-        """The one that was given."""
+        """The given tokenizer."""
         return self._tokenizer
 
     @property
     def context(self) -> int | None:
-        """Tokens of a prompt and its output together, the least of all servers, as they last reported it."""
+        """The largest number of tokens of a prompt and its output: the smallest that any server last reported."""
         contexts = [
             b.served.context for b in self._pool.backends if b.served is not None and b.served.context is not None
         ]
@@ -149,16 +150,16 @@ class Upstream:
                     await stream.aclose()
 
     async def health(self) -> None:
-        """Return where a server is there now; what a server answered within the last second counts.
+        """Return if a server is up now; an answer within the last second counts.
 
         Raises:
-            EngineError: none is, and what is the matter with them; or the engine is closed.
+            EngineError: no server is up, with the reasons; or the engine is closed.
         """
         self._pool.start()
         await self._pool.health()
 
     async def close(self) -> None:
-        """Stop the checks and close every connection; what is generated fails."""
+        """Stop the checks and close every connection; running outputs fail."""
         self._threads.close()
         await self._pool.stop()
         await self._client.close()
@@ -180,7 +181,7 @@ class Upstream:
                 raise EngineError(f"the engine answers {response.content_type!r} instead of a stream", 502)
             events = Events()
             done = False
-            # Whoever stops early knows the prompt's length all the same.
+            # A consumer that stops early should still know the prompt's length.
             known = Usage(prompt_tokens=len(asked["prompt"])) if isinstance(asked["prompt"], list) else None
             while not done:
                 chunk = await self._client.read(backend, response, deadline)
@@ -202,19 +203,19 @@ class Upstream:
                         if counts is None and known is not None:
                             counts = msgspec.structs.replace(known, completion_tokens=len(delta.token_ids) or 1)
                         known = None
-                        # The reason comes last, when the stream has ended.
+                        # The reason is sent last, when the stream has ended.
                         yield msgspec.structs.replace(delta, finish_reason=None, usage=counts)
-                    deadline = time.monotonic() + self._next  # time in which nobody pulled does not count
+                    deadline = time.monotonic() + self._next  # the time while nobody pulled does not count
             if reason is None:
                 raise Unavailable("the engine ended its stream early", 502)
             yield Delta(finish_reason=reason, usage=usage)
 
     @contextlib.asynccontextmanager
     async def _request_id(self, request: Request) -> AsyncIterator[str]:
-        """The request's id as a server gets it: the client's, else the response's.
+        """The request's id for a server: the client's, or else the response's.
 
-        Servers may refuse an id that they are still busy with. Further choices of a request, and further requests with
-        the same id, therefore get a suffix.
+        Servers may refuse an id that is still in use, so further choices of a request, and further requests with the
+        same id, get a suffix.
         """
         id = request.client_id or request.id
         if id in self._busy:
@@ -226,7 +227,7 @@ class Upstream:
             self._busy.discard(id)
 
     async def _prepared(self, backend: Backend, request: Request) -> tuple[Kind, dict[str, Any]]:
-        """The kind of a backend, and the request as it takes it."""
+        """The kind of a backend, and the request in its form."""
         kind = await self._kind(backend)
         prompt: Any = request.needed_prompt()
         if request.prompt_ids is not None and kind.ids:
@@ -269,7 +270,7 @@ class Upstream:
         return backend.kind
 
     async def _served(self, backend: Backend) -> Served:
-        """The model and the context that a backend reports; it is asked once."""
+        """The model and the context that a backend reports, which is asked only once."""
         async with backend.asking:
             if backend.served is not None:
                 return backend.served
@@ -281,7 +282,7 @@ class Upstream:
                 owner = str(first.get("owned_by", ""))
                 backend.kind = detect(owner, {}) or detect("", await self._paths(backend))
             if fault is not None and (backend.kind is None or backend.kind.listed):
-                raise fault  # `transformers serve` fails where nothing was ever downloaded
+                raise fault  # `transformers serve` fails if nothing was ever downloaded
             meta = first.get("meta")
             lengths = (first.get("max_model_len"), meta.get("n_ctx") if isinstance(meta, dict) else None)
             backend.served = Served(
@@ -291,13 +292,13 @@ class Upstream:
             return backend.served
 
     async def _paths(self, backend: Backend) -> dict[str, Any]:
-        """The paths that a backend describes, if it describes any."""
+        """The paths in a backend's description, if it has one."""
         answer, _ = await self._asked(backend, "/openapi.json")
         paths = answer.get("paths") if isinstance(answer, dict) else None
         return paths if isinstance(paths, dict) else {}
 
     async def _asked(self, backend: Backend, path: str) -> tuple[Any, EngineError | None]:
-        """The answer to a question, or the error that is one."""
+        """The answer to a request, or the error that counts as an answer."""
         try:
             return await self._client.ask(backend, path), None
         except Unavailable:
@@ -306,10 +307,10 @@ class Upstream:
             return None, error
 
     async def _probe(self, backend: Backend) -> None:
-        """Return where a backend is there, and what it is known. What it says of itself is asked for anew.
+        """Return if a backend is up and its kind is known; its description is requested again.
 
         Raises:
-            EngineError: it is not, or would refuse every request.
+            EngineError: it is down, or would refuse every request.
         """
         kind = await self._kind(backend)
         await self._client.ask(backend, kind.health)
@@ -319,23 +320,23 @@ class Upstream:
                 await self._served(backend)
             except Unavailable:
                 raise
-            except EngineError:  # it is there; its last answer counts until it gives another
+            except EngineError:  # it is up, and its last description is used until it sends another
                 backend.served = before
             if None not in (before, backend.served) and before != backend.served:
                 log.info("engine %s: is now %s", backend.url, backend.served)
 
 
 def _awaited(awaited: Awaited, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Make what may take a while, for as long as somebody waits."""
+    """Compute what may take a while, as long as somebody waits."""
     with bounds.awaited(awaited.check):
         return make()
 
 
 def _base(url: str) -> str:
-    """A base without ``/v1``.
+    """Check a base URL, and remove ``/v1``.
 
     Raises:
-        ValueError: it is not a base.
+        ValueError: it is not a base URL.
     """
     try:
         parts = urlsplit(url)

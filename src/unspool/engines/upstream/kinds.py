@@ -1,7 +1,7 @@
-"""The kinds of servers: where each takes a raw prompt, by which names, and how it answers.
+"""The kinds of servers: the endpoint for raw prompts, the names of fields, and the form of answers of each.
 
-Two facts decide on the endpoint. The text must keep its special tokens. The prompt, which the chat template has begun
-with the tokenizer's own first token, must not get that token a second time.
+Two facts decide which endpoint is used. The text must keep its special tokens. The prompt, which the chat template
+already begins with the tokenizer's first token, must not get that token a second time.
 
 * vLLM, FastDeploy: ``/v1/completions`` with ``skip_special_tokens: false`` and ``add_special_tokens: false``.
 * SGLang: ``/v1/completions`` too; its native ``/generate`` repeats the whole text in every event. It adds a first token
@@ -44,11 +44,11 @@ _NEUTRAL: Final[dict[str, tuple[float, ...]]] = {
     "frequency_penalty": (0,),
     "repetition_penalty": (1,),
 }
-"""Values that change nothing: they may be left out where a server does not know the field."""
+"""Values that change nothing, which may be left out if a server does not know the field."""
 
 
 class Served(msgspec.Struct):
-    """A server's description of itself in ``/v1/models``.
+    """What a server reports in ``/v1/models``.
 
     Attributes:
         model: the first model's name.
@@ -63,22 +63,22 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """The differences between servers.
 
     Attributes:
-        owner: how ``/v1/models`` calls the owner of its models; ``""``: that does not identify the kind.
-        path: one of the paths in ``/openapi.json`` that no other kind has; ``""``: there is no need to look.
+        owner: the owner of models in ``/v1/models``; ``""`` if that does not identify the kind.
+        path: a path in ``/openapi.json`` that no other kind has; ``""`` if it is not needed.
         generate, health: paths.
-        tokenize: the path that makes ids of a text, and the names of the text and of what is to be off.
+        tokenize: the path that tokenizes a text, with the names of the text's field and of the option to switch off.
         fields: the names of `unspool.engines.Sampling`'s fields; others are refused.
         seeds: seeds are taken modulo this.
         length: the name of the field for ``max_tokens``.
-        endless: its value where the request has none: a number, the model's ``context``, what is ``left`` of that;
-            ``None``: the server knows.
+        endless: its value if the request has none: a number, the model's ``context``, or what is ``left`` of that;
+        ``None`` if the server has its own default.
         always: fields of every request.
-        end: the field that keeps the token that ends the output; ``""``: there is none.
-        markers: the field for special tokens to be shown; ``""``: there is none.
-        listed: whether ``/v1/models`` lists what is served, and not what could be.
-        constrain: the field, or fields, of a constraint; ``None``: it takes none.
-        budget: the fields of a budget of reasoning; ``None``: it takes none.
-        opt_in: whether it takes one only where it is set up for that, and refuses it otherwise.
+        end: the field that keeps the token that ends the output; ``""`` if there is none.
+        markers: the field for special tokens to show; ``""`` if there is none.
+        listed: whether ``/v1/models`` lists what is served, not what could be served.
+        constrain: makes the fields of a constraint; ``None`` if constraints are not supported.
+        budget: makes the fields of a budget of reasoning; ``None`` if budgets are not supported.
+        opt_in: whether the server refuses budgets unless it is set up for them.
         read: reads an event of the stream.
     """
 
@@ -104,7 +104,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _tag(constraint: Constraint) -> dict[str, Any]:
-    """Servers that do not know the form refuse it; unknown fields beside ``response_format`` some would ignore."""
+    """A structural tag as ``response_format``. Servers refuse an unknown form, but some would ignore unknown
+    fields."""
     return {"response_format": constraint.structural_tag}
 
 
@@ -125,7 +126,7 @@ def _llama_budget(thinking: Thinking) -> dict[str, Any]:
     return {"reasoning_budget_tokens": thinking.budget, **tags}
 
 
-# The counts in every event: a stop string may end the output before the last one.
+# Counts in every event, since a stop string may end the output before the last one.
 _USAGE: Final = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
 
 _LLAMA_CPP: Final = Kind(
@@ -137,7 +138,7 @@ _LLAMA_CPP: Final = Kind(
     seeds=2**32 - 1,
     length="n_predict",
     endless=-1,
-    # The last event would contain the whole prompt otherwise.
+    # Otherwise the last event would contain the whole prompt.
     always={
         "response_fields": ["content", "stop", "stop_type", "tokens_predicted", "tokens_evaluated", "timings"],
         "cache_prompt": True,
@@ -211,7 +212,7 @@ KINDS: Final = {
 """Every kind, by its name."""
 
 _SPARE: Final = 128
-"""SGLang keeps some of the context for tokens that it drafts, and refuses requests that ask for those too."""
+"""SGLang reserves a part of the context for draft tokens, and refuses requests that include it."""
 
 
 def body(
@@ -225,20 +226,20 @@ def body(
     markers: tuple[str, ...] = (),
     budgets: bool = False,
 ) -> dict[str, Any]:
-    """The request as a kind takes it.
+    """Write a request in the form of a kind.
 
     Args:
         kind: the server's.
         request: what is asked for.
-        prompt: the prompt, text or ids, as it is to be sent.
+        prompt: the prompt to send, as text or ids.
         model: the server's name for the model; ``None``: the request names none.
         context: how many tokens prompt and output may have together, where that is known.
-        keep_end: whether the token that ends the output is to be sent.
-        markers: special tokens that are to be shown.
+        keep_end: whether the server should send the token that ends the output.
+        markers: special tokens to show.
         budgets: whether the server is set up for budgets of reasoning.
 
     Raises:
-        EngineError: the kind does not take some of it.
+        EngineError: the kind does not support a part of it.
     """
     sampling = request.sampling
     asked: dict[str, Any] = {"prompt": prompt, "stream": True, **kind.always}
@@ -255,7 +256,7 @@ def body(
     if sampling.seed is not None:
         asked["seed"] = sampling.seed % kind.seeds
     if kind.fields.get("logprobs") == "n_probs" and sampling.logprobs == 0:
-        asked["n_probs"] = 1  # none at all would be reported otherwise
+        asked["n_probs"] = 1  # otherwise none would be reported
     length = _endless(kind, prompt, context) if request.max_tokens is None else request.max_tokens
     if length is not None:
         asked[kind.length] = length
@@ -292,11 +293,11 @@ def _constrained(kind: Kind, constraint: Constraint) -> dict[str, Any]:
 
 
 def detect(owner: str, paths: Mapping[str, Any]) -> Kind | None:
-    """The kind of a server.
+    """Detect the kind of a server.
 
     Args:
-        owner: of the first model in its ``/v1/models``.
-        paths: those of its ``/openapi.json``, or nothing.
+        owner: the owner of the first model in its ``/v1/models``.
+        paths: the paths of its ``/openapi.json``, if any.
     """
     for kind in KINDS.values():
         if (kind.owner and kind.owner == owner) or (kind.path and kind.path in paths):

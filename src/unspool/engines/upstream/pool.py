@@ -1,4 +1,4 @@
-"""Several URLs of one model: the least busy one first, and those that do not answer are left out until they do."""
+"""Several URLs of one model: chooses the least busy one, and skips those that do not answer until they do."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ __all__ = ["Backend", "Pool"]
 log = logging.getLogger("unspool")
 
 _FRESH: Final = 1.0
-"""Seconds for which an answer counts for `Pool.health`."""
+"""How long an answer counts for `Pool.health`, in seconds."""
 
 
 class Backend:
@@ -23,12 +23,12 @@ class Backend:
 
     Attributes:
         url: its base.
-        kind: given, or found out; ``None`` until then.
-        served: what it says of itself; ``None`` until it was asked.
+        kind: its kind, given or detected; ``None`` until then.
+        served: what it reports about itself; ``None`` until it was asked.
         busy: how many outputs it generates for us.
-        fault: why it is left out; ``""``: it is not.
-        seen: whether it has answered since it was last left out.
-        asking: held while it is asked about itself.
+        fault: why it is skipped; ``""`` if it is not.
+        seen: whether it has answered since it was last skipped.
+        asking: a lock for asking it about itself.
     """
 
     def __init__(self, url: str, kind: Kind | None) -> None:
@@ -40,15 +40,15 @@ class Backend:
         self.seen = False
         self.asking = asyncio.Lock()
         self._given = kind
-        self._answered = 0.0  # when it did, by the clock of `time.monotonic`
+        self._answered = 0.0  # when it last answered, by `time.monotonic`
 
     @property
     def there(self) -> bool:
-        """Whether it has just answered."""
+        """Whether it has answered just now."""
         return self.seen and time.monotonic() - self._answered < _FRESH
 
     def out(self, fault: str) -> None:
-        """Leave it out. Its answers are forgotten: another server may come back."""
+        """Skip it, and forget its answers, since another server may take its place."""
         if not self.fault:
             log.warning("engine %s: taken out: %s", self.url, fault)
         self.fault = fault or "it does not respond"
@@ -56,7 +56,7 @@ class Backend:
         self.kind, self.served = self._given, None
 
     def back(self) -> None:
-        """Note that it answers."""
+        """Record that it answers."""
         if self.fault:
             log.warning("engine %s: back", self.url)
         self._answered = time.monotonic()
@@ -65,11 +65,11 @@ class Backend:
 
 
 class Pool:
-    """Chooses among backends, and asks them from time to time whether they are there.
+    """Chooses among backends, and checks them from time to time.
 
     Args:
         backends: at least one.
-        probe: returns where a backend is there.
+        probe: returns if a backend is up, and raises otherwise.
         interval: seconds between two checks.
     """
 
@@ -86,16 +86,17 @@ class Pool:
 
     @contextlib.contextmanager
     def turn(self, tried: set[Backend]) -> Iterator[Backend | None]:
-        """The least busy backend that was not tried yet, busy for as long as the block lasts; ``None``: there is none.
+        """A context with the least busy backend that was not tried yet, which counts as busy inside; ``None`` if
+        there is none.
 
-        Those that are left out are tried where no other is there: they may be back before the next check.
+        Skipped backends are tried if there is no other, since they may be back before the next check.
         """
         left = [b for b in self.backends if b not in tried]
         there = [b for b in left if not b.fault] or ([] if tried else left)
         if not there:
             yield None
             return
-        self._turn += 1  # those that are as busy take turns
+        self._turn += 1  # equally busy ones take turns
         start = self._turn % len(there)
         chosen = min((*there[start:], *there[:start]), key=lambda b: b.busy)
         chosen.busy += 1
@@ -105,7 +106,7 @@ class Pool:
             chosen.busy -= 1
 
     def start(self) -> None:
-        """Begin to check, where that has not begun.
+        """Begin the checks, unless they have begun.
 
         Raises:
             EngineError: it was stopped.
@@ -116,7 +117,7 @@ class Pool:
             self._watch = asyncio.create_task(self._check_for_ever())
 
     async def stop(self) -> None:
-        """Stop checking for ever; may be called again, in any event loop."""
+        """Stop the checks for good; may be called again, in any event loop."""
         self._stopped = True
         tasks = [*self._checks.values()]
         if self._watch is not None:
@@ -127,10 +128,10 @@ class Pool:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def health(self) -> None:
-        """Return where a backend is there now; all are asked where none has just answered.
+        """Return if a backend is up now; if none has just answered, all are asked.
 
         Raises:
-            EngineError: none is, and what is the matter with them; or the pool was stopped.
+            EngineError: no backend is up, with the reasons; or the pool was stopped.
         """
         known = any(b.there for b in self.backends)
         pending = set() if known else {self._checking(b) for b in self.backends}
@@ -150,7 +151,7 @@ class Pool:
             await asyncio.gather(*map(self._checking, self.backends))
 
     def _checking(self, backend: Backend) -> "asyncio.Task[None]":
-        """The check of a backend that is under way, or a new one; whoever waits for it shares it."""
+        """The current check of a backend, or a new one, shared by all who wait for it."""
         task = self._checks.get(backend)
         if task is None or task.done():
             task = self._checks[backend] = asyncio.create_task(self._check(backend))

@@ -1,15 +1,15 @@
-"""Server-sent events from bytes, however they are cut."""
+"""Reads server-sent events from bytes, however they are cut."""
 
 from typing import Final
 
 __all__ = ["Events"]
 
 MAX_EVENT: Final = 4 * 1024 * 1024
-"""How many bytes an event may have that is not yet complete."""
+"""The largest incomplete event, in bytes."""
 
 
 class Events:
-    """Reads one stream. Each byte is looked at a constant number of times; what is held is bounded.
+    """Reads one stream. Each byte is read a constant number of times, and held data is bounded.
 
     Lines end with a line feed, with or without a carriage return before it. Only ``data`` lines count: comments, names
     and ids of events are skipped, and so is a byte order mark at the beginning. What comes after the last blank line is
@@ -23,8 +23,8 @@ class Events:
 
     def __init__(self, limit: int = MAX_EVENT) -> None:
         self._limit = limit
-        self._cut = bytearray()  # the line whose end has not come
-        self._lines: list[bytes] = []  # the data of the event whose end has not come
+        self._cut = bytearray()  # the incomplete line
+        self._lines: list[bytes] = []  # the data of the incomplete event
         self._size = 0
         self._begun = False
 

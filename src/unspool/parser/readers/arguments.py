@@ -1,4 +1,4 @@
-"""Arguments that are one literal, by themselves or inside an object."""
+"""Reads arguments that are one literal, by themselves or inside an object."""
 
 from typing import Final
 
@@ -16,14 +16,14 @@ _NO_OBJECT: Final = "arguments that are not an object"
 
 
 class ArgumentsReader:
-    """Reads one literal and hands it on as arguments.
+    """Reads one literal, and passes it on as arguments.
 
     Attributes:
         literal: reads the literal, once it has begun.
-        skip: it is not arguments: nothing of it is handed on.
+        skip: the literal is not arguments, and nothing of it is passed on.
         shut: a closing marker cut it, and it was repaired.
-        track: where it failed, the brackets that are open, innermost last; ``None`` where only markers end the call.
-        within: where it failed, the quote of the string that goes on.
+        track: after a failure, the open brackets, innermost last; ``None`` if only markers end the call.
+        within: after a failure, the quote of the string that goes on.
     """
 
     __slots__ = (
@@ -63,7 +63,7 @@ class ArgumentsReader:
         self._desk = desk
         self._openings = openings
         self._tape = tape
-        self._looked = False  # whether the arguments may lie in a wrapping
+        self._looked = False  # whether a wrapper was looked for
         self._unwrapping: Unwrapping | None = None
 
     def begin(self, c: str, syntax: Syntax) -> None:
@@ -115,7 +115,7 @@ class ArgumentsReader:
         return self.literal is not None and self.literal.mode == STRING and not self.skip
 
     def flows(self) -> LiteralReader | None:
-        """The literal, where all that it reads is handed on as it is read."""
+        """The literal, if everything is passed on as it is read."""
         literal = self.literal
         if not isinstance(literal, LiteralReader) or self.skip or self._unwrapping is not None:
             return None
@@ -124,7 +124,7 @@ class ArgumentsReader:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def _read_on(self, literal: LiteralReader | UnwrapReader) -> bool:
-        """Read more of the literal; true where a marker in an open string ended it."""
+        """Read more of the literal; true if a marker in an open string ended it."""
         tape = self._tape
         openings = self._openings
         scan = None if literal.python else openings.string_ends()
@@ -148,7 +148,7 @@ class ArgumentsReader:
             pos = p + 1
 
     def _read_to(self, literal: LiteralReader | UnwrapReader, until: int) -> None:
-        """Let the literal's reader have the text up to ``until``."""
+        """Give the literal's reader the text up to ``until``."""
         tape = self._tape
         buf = tape.buf
         i = tape.i
@@ -162,7 +162,7 @@ class ArgumentsReader:
             self._hand_on(fragment, tape.base + end)
 
     def _hand_on(self, fragment: str, end: int) -> None:
-        """JSON goes out, unless it may lie in a wrapping."""
+        """Pass on JSON, unless it may be wrapped."""
         call = self._call
         if not self._looked:
             self._looked = True
@@ -191,7 +191,7 @@ class ArgumentsReader:
             call.notice("repaired", literal.repaired)
 
     def _none(self, i: int) -> bool:
-        """Where arguments should begin, there are none: null, nothing, or something else."""
+        """There are no arguments where they should begin: null, nothing, or something else."""
         tape, call = self._tape, self._call
         buf = tape.buf
         if buf.startswith(NULL, i):
@@ -213,7 +213,7 @@ class ArgumentsReader:
         return True
 
     def _broken(self, literal: LiteralReader | UnwrapReader) -> bool:
-        """The literal is broken here; a closing marker right here may be all that is wrong with it."""
+        """The literal is broken here; perhaps only because a closing marker is here."""
         tape, call = self._tape, self._call
         if self.skip or not call.started:
             text = self.take()
@@ -242,7 +242,7 @@ class ArgumentsReader:
             self._fail(_CUT)
 
     def _shut(self) -> bool:
-        """Repair: close the value that a closing marker cuts."""
+        """Repair: close the value that a closing marker cut off."""
         tail = self.close_all()
         if not tail:
             return False

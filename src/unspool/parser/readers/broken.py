@@ -1,9 +1,9 @@
-"""The rest of a broken call, up to its end."""
+"""Reads the rest of a broken call, up to its end."""
 
 import re
 from typing import Final
 
-from ...dialect.markers import CALL, Opening
+from ...dialect.markers import CALL, CALL_END, Opening
 from ...dialect.patterns import MORE, NO
 from ...dialect.syntax import Syntax
 from ...regex import Regex
@@ -20,10 +20,10 @@ _PAIRS = frozenset((("{", "}"), ("[", "]"), ("(", ")"), ("t", ")")))
 
 
 class BrokenReader:
-    """Hands on what a call still holds, as it is, until a marker or a bracket ends it.
+    """Passes on the rest of a call as it is, until a marker or a bracket ends it.
 
     Attributes:
-        within: the quote of the string that went wrong and goes on: markers in it are its text.
+        within: the quote of the broken string, while that goes on: markers in it are text.
     """
 
     __slots__ = (
@@ -43,9 +43,9 @@ class BrokenReader:
         """Begin after the error.
 
         Args:
-            track: brackets that are open, innermost last; ``None`` where only markers end the call.
-            within: the quote of the string in which the error lies.
-            quiet: the arguments are emitted already; what comes is skipped.
+            track: the open brackets, innermost last; ``None`` if only markers end the call.
+            within: the quote of the string with the error.
+            quiet: the arguments were already emitted, and the rest is skipped.
         """
         self.mode = Mode.READING
         self.why = ""
@@ -55,11 +55,11 @@ class BrokenReader:
         self._tape = tape
         self._track = track
         shape = call.form.shape
-        # Of an object that has members after the arguments, the bracket that stays open where they close.
+        # If the object has members after the arguments: the bracket that stays open when the arguments close.
         self._outer = 1 if shape is not None and shape.keys and shape.keys[-1][1] != "arguments" and not quiet else 0
         self._quiet = quiet
-        self._quote = ""  # of the string that is open, while brackets are followed
-        self._escaped = False  # a backslash comes before what comes
+        self._quote = ""  # the quote of the open string, while brackets are tracked
+        self._escaped = False  # the last character was a backslash
 
     def take(self) -> str | None:
         """Nothing is held; see `Reader`."""
@@ -70,7 +70,7 @@ class BrokenReader:
         return ""
 
     def finish(self) -> None:
-        """The output ends: so does what is left."""
+        """The output ends, and the call with it."""
         self._raw(len(self._tape.buf))
 
     def read(self) -> bool:
@@ -85,7 +85,7 @@ class BrokenReader:
         recover = self._openings.look.plan.calls.recover
         pos = i
         while True:
-            # A stretch at a time: brackets mostly end the call long before the next marker.
+            # One stretch at a time: brackets mostly end the call long before the next marker.
             until = min(len(buf), pos + STRETCH)
             m = recover.find.search(buf, pos, until)
             limit = until if m is None else m.start()
@@ -119,7 +119,7 @@ class BrokenReader:
         return False
 
     def _string_over(self, i: int) -> int:
-        """Hand on the rest of the string that went wrong; where it ends, or `NO` where it goes on."""
+        """Pass on the rest of the broken string; return its end, or `NO` if it goes on."""
         buf = self._tape.buf
         m = _STRING_REST[self.within].match(buf, i)
         end = i if m is None else m.end()
@@ -147,13 +147,13 @@ class BrokenReader:
             self._call.put("" if self._quiet else tape.buf[start:end], tape.here)
 
     def _tracked(self, start: int, limit: int) -> int:
-        """Follow the brackets of a call that only they end; where they end it, or `NO`."""
+        """Track the brackets of a call that they may end; return where they end it, or `NO`."""
         stack = self._track
         if stack is None:
             return NO
         i = start
         buf = self._tape.buf
-        if self._escaped and i < limit:  # the character after a backslash
+        if self._escaped and i < limit:  # skip the character after a backslash
             self._escaped = False
             i += 1
         while True:
@@ -185,12 +185,16 @@ class BrokenReader:
                     return m.end()
 
     def _ends(self, i: int) -> int:
-        """Whether the call ends at ``i``: where what ends it ends, `NO`, or `MORE`."""
+        """The end of what ends the call at ``i``, `NO`, or `MORE`."""
         openings = self._openings
         found = NO
         for o in openings.look.plan.calls.recover.markers:
             if isinstance(o, Opening) and o.kind == CALL:
                 r = openings.match(o, i, edge=False).end
+            elif o.kind == CALL_END and o.pattern.last_name >= 0:  # a closing that repeats the name is the call's own
+                fields: dict[str, str] = {}
+                r = openings.look.stands(o.pattern, i, fields)
+                r = NO if r >= 0 and fields["name"] != self._call.name else r
             else:
                 r = openings.look.marker(o, i)
             if r >= 0:

@@ -1,7 +1,7 @@
-"""Arguments that are written one by one, in the containers that hold them.
+"""Arguments that are written one by one, and the containers around them.
 
-A container is held where only its end shows what it contains: a key that may come again and make a list, an object
-that may turn out to be the arguments themselves. What is held is said as soon as that is certain, or too much.
+A container is held if only its end shows what it contains: a repeated key may make a list, and an object may turn out
+to be the arguments themselves. What is held is emitted as soon as it is certain, or too large.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class Held(NamedTuple):
 
     Attributes:
         json: its JSON text.
-        text: what the model wrote; ``None`` for a container.
+        text: the text that the model wrote; ``None`` for a container.
         fits: whether it fits its schema.
     """
 
@@ -33,12 +33,12 @@ class Level:
 
     Attributes:
         bracket: its opening in JSON.
-        parameter, fields: how its own opening is written, and what was in it.
-        empty: nothing in it has been said.
-        given: the keys that were given.
-        held: while the container is held, the values that are not yet said, by key.
-        children: its members have no schema: a key given twice makes a list.
-        wrapper: the key of a first argument that may hold all arguments.
+        parameter, fields: the template of its own opening, and its fields.
+        empty: nothing in it was emitted yet.
+        given: the keys so far.
+        held: while the container is held, the values that were not emitted yet, by key.
+        children: its members have no schema, so a repeated key makes a list.
+        wrapper: the key of a first argument that may contain all arguments.
     """
 
     __slots__ = ("bracket", "children", "empty", "fields", "given", "held", "parameter", "schema", "wrapper")
@@ -63,11 +63,11 @@ class Level:
         self.wrapper = ""
 
     def say(self) -> None:
-        """Something in it is said."""
+        """Something in it is emitted."""
         self.empty = False
 
     def hold(self) -> None:
-        """From here on, what it holds waits for its end."""
+        """Hold its contents from now on, until its end."""
         self.held = {}
 
     def release(self) -> None:
@@ -76,21 +76,21 @@ class Level:
         self.wrapper = ""
 
     def wrap(self, key: str) -> None:
-        """Its first argument may hold all arguments."""
+        """Its first argument may contain all arguments."""
         self.wrapper = key
 
     def gather(self) -> None:
-        """A key that comes again makes a list."""
+        """A repeated key makes a list."""
         self.children = True
 
 
 class Containers:
-    """The containers that are open, outermost first, and what of them is held.
+    """The open containers, outermost first, and what is held in them.
 
     Attributes:
         levels: the open containers.
-        key: of the argument that was opened last, in the innermost one.
-        dropped: how many containers were open where the value began that is not said (-1: none).
+        key: the key of the last argument that was opened, in the innermost container.
+        dropped: how many containers were open when the value that is being dropped began (-1: none).
     """
 
     __slots__ = ("_call", "_hold", "_parts", "_weight", "dropped", "key", "levels")
@@ -100,13 +100,13 @@ class Containers:
         self.key = ""
         self.dropped = -1
         self._call = call
-        self._hold = -1  # the outermost container that is held (-1: none); so are all in it
-        self._weight = 0  # characters that are held
+        self._hold = -1  # the outermost held container (-1: none); all inside it are held too
+        self._weight = 0  # how many characters are held
         self._parts: list[str] = []  # pieces of the value that is being read
 
     @property
     def held_back(self) -> bool:
-        """Whether values that are read are not said (yet)."""
+        """Whether values are not emitted as they are read."""
         return self._hold >= 0 or self.dropped >= 0
 
     @property
@@ -116,22 +116,22 @@ class Containers:
 
     @property
     def quiet(self) -> bool:
-        """Whether a container is held, and far from its cap: whatever is read next, nothing is said."""
+        """Whether a container is held, and far from the cap: whatever is read next, nothing is emitted."""
         return self._hold >= 0 and self.dropped < 0 and self._weight < CAP // 2
 
     @property
     def all_closed(self) -> bool:
-        """Whether there are arguments, and none is open."""
+        """Whether there are arguments, and all of them are closed."""
         return len(self.levels) == 1 and bool(self.levels[0].given)
 
     def wrapped_schema(self, schema: Schema | None) -> Schema | None:
-        """The schema of a container that begins: that of all arguments, where it may hold them."""
+        """The schema of a container that begins; if it may contain all arguments, theirs."""
         return self.levels[0].schema if self.levels[-1].wrapper and self._hold == 0 else schema
 
     # -- values -------------------------------------------------------------------------------------------------------
 
     def enter(self, key: str, schema: Schema | None, end: int) -> None:
-        """An argument begins: what was held for another one may be certain now, and this one may be there already."""
+        """An argument begins: what was held may be certain now, and this key may have been given before."""
         level = self.levels[-1]
         self.key = key
         if self.dropped >= 0 or level.bracket == "[":
@@ -147,14 +147,14 @@ class Containers:
             self.dropped = len(self.levels)
 
     def piece(self, fragment: str, end: int, *, first: bool) -> None:
-        """A piece of a value, which ends at an offset."""
+        """Add a piece of a value that ends at an offset."""
         if first and not self.held_back:
             fragment = self._prefix(len(self.levels) - 1, self.key) + fragment
             self.levels[-1].say()
         self._say(fragment, end)
 
     def value(self, held: Held, end: int) -> None:
-        """A whole value."""
+        """Add a whole value."""
         if self.dropped >= 0:
             self._call.put("", end)
         elif self._hold < 0:
@@ -165,7 +165,7 @@ class Containers:
             self._store(self.key, held, end)
 
     def pieces(self) -> str | None:
-        """All pieces of the value that is over, where they are held."""
+        """All pieces of the value that ended, if they are held."""
         return "".join(self._parts) if self._hold >= 0 and self.dropped < 0 else None
 
     def collect(self) -> None:
@@ -173,7 +173,7 @@ class Containers:
         self._hold_level(self.levels[-1])
 
     def leave(self) -> None:
-        """A value is over."""
+        """A value ends."""
         if self.dropped == len(self.levels):
             self.dropped = -1
 
@@ -208,7 +208,7 @@ class Containers:
     # -- containers ---------------------------------------------------------------------------------------------------
 
     def open(self, level: Level, end: int) -> None:
-        """A container begins as the value of the argument that was opened."""
+        """A container begins, as the value of the last argument that was opened."""
         if not self.held_back:
             self._say(self._prefix(len(self.levels) - 1, self.key) + level.bracket, end)
             self.levels[-1].say()
@@ -217,7 +217,7 @@ class Containers:
             level.hold()
 
     def close(self, end: int) -> None:
-        """The innermost container is over."""
+        """The innermost container ends."""
         level = self.levels[-1]
         if self.dropped >= 0:
             self.levels.pop()
@@ -228,7 +228,7 @@ class Containers:
         else:
             json = self._composed(level)
             self.levels.pop()
-            if self._hold == len(self.levels):  # its own opening was said
+            if self._hold == len(self.levels):  # its own opening was emitted
                 self._hold = -1
                 self._call.put(_after(level, json), end)
             else:
@@ -237,7 +237,7 @@ class Containers:
         self.leave()
 
     def end(self, end: int) -> None:
-        """The arguments are over."""
+        """The arguments end."""
         level = self.levels[0]
         if self._hold == 0:
             text = self._unwrapped(level)
@@ -250,7 +250,7 @@ class Containers:
         self._call.put(text, end)
 
     def take(self) -> str | None:
-        """The held text, as far as it is there; ``None`` where nothing is held."""
+        """Take the held text so far; ``None`` if nothing is held."""
         if self._hold < 0:
             return None
         text = ""
@@ -287,7 +287,7 @@ class Containers:
         return text if level.bracket == "[" else f'{text}"{escaped(key)}": '
 
     def _composed(self, level: Level) -> str:
-        """The JSON text of a container that was held."""
+        """The JSON text of a held container."""
         members = self._members(level)
         return f"[{members}]" if level.bracket == "[" else f"{{{members}}}"
 
@@ -298,7 +298,7 @@ class Containers:
         return ", ".join(f'"{escaped(key)}": {self._value_of(level, key, values)}' for key, values in held.items())
 
     def _value_of(self, level: Level, key: str, values: list[Held]) -> str:
-        """The JSON text of what was given under one key, once or several times."""
+        """The JSON text of all values of one key."""
         if len(values) == 1:
             if not values[0].fits:
                 self._call.notice("value_type", key)
@@ -312,7 +312,7 @@ class Containers:
         return text
 
     def _unwrapped(self, level: Level) -> str:
-        """The arguments that a lone argument holds, or ``""``."""
+        """The arguments that are wrapped in a single argument, or ``""``."""
         held = level.held or {}
         if not level.wrapper or list(held) != [level.wrapper] or level.schema is None:
             return ""
@@ -322,14 +322,14 @@ class Containers:
     # -- keys given twice ---------------------------------------------------------------------------------------------
 
     def _settled(self, level: Level, key: str) -> bool:
-        """Whether what is held is certain now that an argument of another name begins."""
+        """Whether an argument of another name makes certain what is held."""
         held = level.held or {}
         if level.children or key in held:
             return False
         return bool(level.wrapper) or all(len(values) > 1 or values[0].fits for values in held.values())
 
     def _first(self, level: Level, key: str, schema: Schema | None) -> None:
-        """The first argument of a container: does it have to be held?"""
+        """Decide whether the first argument of a container must be held."""
         if len(self.levels) == 1:
             if key in WRAPPERS and level.schema is not None and not level.schema.declares(key):
                 level.wrap(key)
@@ -340,18 +340,18 @@ class Containers:
                 self._hold_level(level)
 
     def _collects(self, level: Level, key: str, schema: Schema | None) -> bool:
-        """Whether a key that is given again makes a list."""
+        """Whether a repeated key makes a list."""
         if level.held is None or key not in level.held:
             return False
         return level.children if schema is None else is_list(schema)
 
 
 def _after(level: Level, json: str) -> str:
-    """The rest of a container whose opening, and perhaps first members, were emitted already."""
+    """The rest of a container whose opening, and perhaps first members, were already emitted."""
     return json[1:] if level.empty or json in ("{}", "[]") else f", {json[1:]}"
 
 
 def is_list(schema: Schema | None) -> bool:
-    """Whether a schema admits an array and no string, which would be written otherwise."""
+    """Whether a schema admits an array, but no string, which would be written differently."""
     types = None if schema is None else schema.types
     return types is not None and "array" in types and "string" not in types

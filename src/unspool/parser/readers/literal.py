@@ -1,11 +1,11 @@
 """Literals in, JSON text out: an incremental reader for JSON, Python literals and JSON with strings in other quotes.
 
-One push-down machine without recursion. It validates while it reads, so that what it calls done is one JSON value. It
-streams while it reads, so that a string's text is handed on as it arrives. JSON is handed on verbatim (order, spacing,
-digits); other syntaxes are translated with `", "` and `": "` between their parts.
+The reader is a push-down automaton without recursion. It validates while it reads, so a value that it calls done is
+one JSON value. It streams while it reads, so a string's text is passed on as it arrives. JSON is passed on verbatim
+(order, spacing, digits); other syntaxes are translated, with `", "` and `": "` between their parts.
 
-The reader consumes text up to the position it returns; what it leaves is the beginning of something (an escape, a word)
-and comes back with more text after it.
+It consumes text up to the position that it returns. The rest is the beginning of something (an escape, a word), and
+must come again with more text after it.
 """
 
 from json.encoder import encode_basestring
@@ -53,12 +53,12 @@ _PAIRS = frozenset(("{}", "[]", "t)", "s}"))
 
 
 class LiteralReader(Strings):
-    """Reads one value; what a reader emits is `Telling`'s."""
+    """Reads one value; its base class `Telling` emits it."""
 
     __slots__ = ()
 
     def read(self, text: str, i: int) -> int:
-        """Consume ``text`` from ``i``; returns the position up to which it is consumed."""
+        """Consume ``text`` from ``i``, and return the position up to which it was consumed."""
         how = self._how
         verbatim = how.keep and not how.repair
         if verbatim and self.mode == VALUE and not self.stack:
@@ -118,7 +118,7 @@ class LiteralReader(Strings):
         return i
 
     def _mend_space(self, text: str, i: int, k: int) -> None:
-        """White space at ``text[i:k]`` that is not all JSON's becomes spaces."""
+        """Turn white space at ``text[i:k]`` into spaces, if some of it is not JSON's."""
         mended = "".join(c if c in " \t\n\r" else " " for c in text[i:k])
         self._mended("white space")
         if self._pending:
@@ -129,9 +129,9 @@ class LiteralReader(Strings):
         self._mark = k
 
     def close_all(self) -> str:
-        """The JSON text that would close what is open: the repair of a value that its call's end marker cuts.
+        """The JSON text that would close what is open, which repairs a value that its call's closing cuts off.
 
-        Empty where closing would have to invent a value.
+        It is empty if closing would have to invent a value.
         """
         tail = ""
         stack = self.stack
@@ -151,7 +151,7 @@ class LiteralReader(Strings):
             tail += "]" if bracket in "[ts" else "}"
         return tail
 
-    # -- what is between strings and numbers ----
+    # -- between strings and numbers ----
 
     def _token(self, text: str, i: int, n: int, c: str) -> int:
         mode = self.mode
@@ -248,7 +248,7 @@ class LiteralReader(Strings):
         return self._fail(text, i, f"{c!r} where a key is expected")
 
     def _name_follows(self, text: str, i: int, n: int) -> int:
-        """Whether a keyword argument begins where a comma was left out: 1, 0, or -1 where that is open yet."""
+        """Whether a keyword argument begins where a comma was left out: 1, 0, or -1 if that is undecided."""
         if not self.stack or self.stack[-1] != "(":
             return 0
         m = KEYWORD.match(text, i)
@@ -257,11 +257,11 @@ class LiteralReader(Strings):
             return -1 if n - i <= MAX_KEY else 0
         exponent = _EXPONENT.match(text, i) if self.mode == NUMBER else None
         if exponent is not None and exponent.end() < m.end():
-            return 0  # what follows the exponent is the name
+            return 0  # the name begins after the exponent
         return int(m.end() > i and text[end] == "=")
 
     def _bare_key(self, key: str, end: int) -> int:
-        """A key that is without quotes, whole, up to ``end``."""
+        """Read a complete key without quotes, which ends at ``end``."""
         since = len(self.out)
         self._element()
         self.out.append(encode_basestring(key))
@@ -316,7 +316,7 @@ class LiteralReader(Strings):
 
     def _open_bracket(self, text: str, i: int, c: str) -> int:
         self._begin(text, i)
-        # Where sets are mended, what follows decides whether this is one.
+        # If sets are repaired, what follows decides whether this is one.
         maybe_set = c == "{" and self._how.mend and self._how.syntax is not Syntax.QUOTE and bool(self.stack)
         if maybe_set and self._doubt.dropping < 0:
             self._doubt.wait(len(self.out), i, maybe_set=True)
@@ -344,7 +344,7 @@ class LiteralReader(Strings):
         written = m.group()
         word = self._how.words.get(written)
         if word is None:
-            # A name may follow at once, where a comma was left out.
+            # A name may follow directly, if a comma was left out.
             written = next((w for w in self._how.words if written.startswith(w)), "")
             named = self._name_follows(text, i + len(written), n) if written else 0
             if named < 0:
@@ -453,7 +453,7 @@ class LiteralReader(Strings):
         return i + 1
 
     def _zero(self, text: str, i: int, n: int) -> int:
-        """A zero that a number begins with: all of its integer part, or too many."""
+        """Read a leading zero: it is all of the integer part, or one too many."""
         if self._how.mend:
             if i + 1 == n:
                 return -1
@@ -469,5 +469,5 @@ class LiteralReader(Strings):
         return i + 1
 
     def _endless(self) -> bool:
-        """Whether the number so far, if written with a point or an exponent, rounds to infinity."""
+        """Whether the number so far rounds to infinity, if it has a point or an exponent."""
         return self._number not in (ZERO, INT) and self._size.infinite()

@@ -1,4 +1,4 @@
-"""Arguments that are written one by one, as in XML: text up to a closing marker, typed by a schema.
+"""Reads arguments that are written one by one, as in XML: text up to a closing marker, typed by a schema.
 
 between arguments ── opening ──► at a value's start ── text ──► in a value ── closing ──► between arguments
                                          └── an element's opening: a container ──► between arguments
@@ -24,11 +24,11 @@ from .value import Kind, Value, marked_by, scalar
 from .wrapped import WRAPPERS
 
 _WAITING = 256
-"""How many characters an argument that is whole may have to be taken in one step."""
+"""The longest complete argument, in characters, that is taken in one step."""
 
 
 class Place(enum.Enum):
-    """Where the reader is."""
+    """What the reader is reading."""
 
     BETWEEN = "between arguments"
     START = "at a value's start"
@@ -36,11 +36,11 @@ class Place(enum.Enum):
 
 
 class MarkupReader:
-    """Reads arguments that have a template each.
+    """Reads arguments that are each written by a template.
 
     Attributes:
-        status: of a call that ends here without its closing.
-        containers: the arguments, and containers in them.
+        status: the status of a call that ends here without its closing.
+        containers: the arguments, and the containers inside them.
     """
 
     __slots__ = ("_call", "_openings", "_place", "_tape", "_value", "containers", "mode", "status", "why")
@@ -74,23 +74,23 @@ class MarkupReader:
 
     @property
     def in_value(self) -> bool:
-        """Whether it reads the text of a value."""
+        """Whether it is reading the text of a value."""
         return self._place is Place.VALUE
 
     @property
     def guessing(self) -> bool:
-        """Whether a value begins that may be JSON."""
+        """Whether a value that may be JSON begins."""
         return self._place is Place.START and self._value is not None and self._value.kind is Kind.GUESS
 
     def streams(self) -> Value | None:
-        """The value, where its text is handed on piece by piece."""
+        """The value, if its text is passed on piece by piece."""
         value = self._value
         if self._place is not Place.VALUE or value is None or not value.begun or value.kind is not Kind.STRING:
             return None
         return None if self.containers.held_back else value
 
     def waits(self) -> re.Pattern[str] | None:
-        """Matches what may wait without a word: nothing of it can be said yet, nor decided; ``None``: unknown."""
+        """Matches text that may simply wait, because nothing in it can be emitted or decided; ``None``: unknown."""
         awaited = self._awaited()
         value = self._value
         if awaited is None:
@@ -101,8 +101,8 @@ class MarkupReader:
         return awaited.inside(value.parameter) if held or value.holds() else None
 
     def waits_on(self, text: str) -> re.Pattern[str] | None:
-        """As `waits`, where the opening of an argument is all that is decided in the text that waits: of one that is
-        held to its end."""
+        """As `waits`, for waiting text in which nothing is decided but the opening of an argument that is held to its
+        end."""
         found = self._scalar(text, 0) if self._place is Place.BETWEEN else None
         awaited = self._awaited()
         return None if found is None or awaited is None else awaited.whole(found[0])
@@ -111,10 +111,10 @@ class MarkupReader:
         level = self.containers.levels[-1]
         return self._openings.look.plan.arguments.awaited(level.parameter, self._children(level))
 
-    # -- arguments that are whole -----------------------------------------------------------------------------------
+    # -- complete arguments -----------------------------------------------------------------------------------
 
     def _scalar(self, text: str, i: int) -> tuple[Parameter, str, Kinds] | None:
-        """The argument that opens at ``i``, where it is a number or a boolean: how it is written, its key, its type."""
+        """The argument that opens at ``i``, if it is a number or a boolean: its template, its key, its type."""
         level = self.containers.levels[-1]
         schema = level.schema
         if schema is None or level.bracket == "[" or self.containers.held_back or self._openings.look.by_ids:
@@ -131,7 +131,7 @@ class MarkupReader:
         return None
 
     def _take_scalar(self, parameter: Parameter, key: str, kinds: Kinds) -> bool:
-        """Take an argument that is whole, if it is plain: in one step what else takes several."""
+        """Take a complete argument, if it is plain, in one step instead of several."""
         tape = self._tape
         buf = tape.buf
         plain = parameter.plain()
@@ -145,7 +145,7 @@ class MarkupReader:
         end -= common_suffix(buf, start, end, parameter.trail)
         text = buf[start:end]
         decoded, fits = decode_marked(text, kinds, marked_by(m))
-        if not fits or '"' in text:  # the reader of the value has a word to say
+        if not fits or '"' in text:  # the usual steps have something to report
             return False
         end += tape.base
         self.containers.enter(key, None, end)
@@ -154,7 +154,7 @@ class MarkupReader:
         return True
 
     def _opens_at(self, i: int) -> bool:
-        """Whether it is plain that another argument opens at ``i``."""
+        """Whether another argument certainly opens at ``i``."""
         awaited = self._awaited()
         return awaited is not None and awaited.opens is not None and awaited.opens.match(self._tape.buf, i) is not None
 
@@ -224,19 +224,19 @@ class MarkupReader:
         return self._fails(i)
 
     def _opens(self, parameter: Parameter, i: int, fields: dict[str, str]) -> int:
-        """Where the opening of an argument that begins at ``i`` ends."""
+        """The end of an argument's opening at ``i``."""
         opening = parameter.opening
         r = self._openings.look.stands(opening, i, fields)
         if r == NO or opening.first[-1:] != "<":
             return r
-        # A key that is the tag's own name does not begin as a closing does, nor is a call's tag one.
+        # If the key is the tag's own name, neither a closing nor a call's tag is an opening.
         if self._tape.buf.startswith("/", i + len(opening.first)):
             return NO
         call = 0 if r < 0 else self._openings.opens_next(i, inside=True)
         return NO if call == 1 else MORE if call == MORE else r
 
     def _children(self, level: Level) -> list[Parameter]:
-        """How what lies in a container is written; a list's elements at times have names of their own."""
+        """The templates inside a container; elements of a list may have names of their own."""
         plan = self._openings.look.plan
         if level.bracket == "{":
             return plan.arguments.parameters
@@ -253,14 +253,15 @@ class MarkupReader:
         return True
 
     def _over(self) -> bool:
-        """No more comes. A call whose arguments are all closed lacks only its own closing if the model stopped."""
+        """The output ends. If the model stopped and all arguments are closed, only the call's own closing is
+        missing."""
         tape = self._tape
         if tape.final and tape.ended and self.containers.all_closed:
             self._end()
         return False
 
     def _fails(self, i: int) -> bool:
-        """Something else than an argument is at ``i``."""
+        """Something other than an argument is at ``i``."""
         tape = self._tape
         openings = self._openings
         call = self._call
@@ -275,7 +276,7 @@ class MarkupReader:
             return False
         alone = len(self.containers.levels) == 1
         if closing >= 0 and not call.form.suffix and alone:
-            # Where a call has no closing of its own, its block's or the turn's is its closing.
+            # If a call has no closing of its own, that of its block or of the turn closes it.
             return self._end()
         if closing >= 0 or opens:
             # The block or the turn closes, or another call begins: this call lacks its own closing, or was cut.
@@ -298,7 +299,7 @@ class MarkupReader:
         return True
 
     def _begin(self, parameter: Parameter, fields: dict[str, str]) -> None:
-        """An argument's opening is read."""
+        """An argument begins: its opening was read."""
         level = self.containers.levels[-1]
         key = fields.get("key", "")
         above = level.schema
@@ -312,13 +313,13 @@ class MarkupReader:
     # -- at a value's start -------------------------------------------------------------------------------------------
 
     def _start(self, value: Value) -> bool:
-        """White space that belongs to the marker is taken off; a nested value is distinguished from text."""
+        """Remove white space that belongs to the marker, and distinguish a nested value from text."""
         tape = self._tape
         plan = self._openings.look.plan
         buf = tape.buf
         i = tape.i
         n = len(buf)
-        if plan.arguments.items and value.kind is not Kind.STRING:
+        if plan.arguments.items and value.kind not in (Kind.STRING, Kind.NULLABLE):
             r = self._nested(value)
             if r != NO:
                 return r == 1
@@ -334,7 +335,7 @@ class MarkupReader:
         return True
 
     def _nested(self, value: Value) -> int:
-        """Whether a container's element begins here: 1 opened, 0 wait, or `NO`."""
+        """Open a container if its first element begins here: 1 if opened, 0 to wait, or `NO`."""
         tape = self._tape
         buf = tape.buf
         j = skip_space(buf, tape.i)
@@ -374,7 +375,7 @@ class MarkupReader:
     # -- in a value ---------------------------------------------------------------------------------------------------
 
     def _text(self, value: Value) -> bool:
-        """The text of an argument, up to the closing that counts."""
+        """Read the text of a value, up to the closing that counts."""
         tape = self._tape
         buf = tape.buf
         i = tape.i
@@ -408,13 +409,13 @@ class MarkupReader:
             tape.move(r)
             self._place = Place.BETWEEN
             return True
-        # Cut: what may be the beginning of a closing is not said.
+        # At the end of the output, what may begin a closing is not emitted.
         self._push(value, n - held_suffix(buf, i, n, trail))
         tape.move(n)
         return False
 
     def _push(self, value: Value, end: int) -> None:
-        """Text of the value up to ``end``."""
+        """Pass on text of the value up to ``end``."""
         tape = self._tape
         i = tape.i
         if end > i:
@@ -422,7 +423,8 @@ class MarkupReader:
             value.push(tape.buf[i:end], tape.here)
 
     def _ends(self, value: Value, p: int) -> int:
-        """If the value ends at ``p``: where reading goes on, after its own closing or at another; `NO`; `MORE`."""
+        """If the value ends at ``p``: where reading continues, after its closing or at another; else `NO` or
+        `MORE`."""
         openings = self._openings
         look = openings.look
         plan = look.plan
@@ -455,7 +457,7 @@ class MarkupReader:
         return found
 
     def _next_opens(self, value: Value, p: int) -> int:
-        """``p`` if another argument opens there in place of this one's closing; `NO`; `MORE`."""
+        """``p`` if another argument opens there instead of this one's closing; else `NO` or `MORE`."""
         tape = self._tape
         plan = self._openings.look.plan
         level = self.containers.levels[-1]
@@ -474,7 +476,7 @@ class MarkupReader:
         return NO if tape.final else found
 
     def _follows(self, i: int) -> int:
-        """``i`` if what is there may follow an argument: another one, what closes the call or the block, a call."""
+        """``i`` if the text there may follow an argument: another one, a closing of the call or the block, a call."""
         tape = self._tape
         look = self._openings.look
         plan = look.plan
@@ -496,7 +498,7 @@ class MarkupReader:
                 other = self._openings.behind(ARGUMENT_END, j)
                 r = other if other >= 0 else min(r, other)
         else:
-            # In a container: another element, what closes it, or the turn's end.
+            # In a container: another element, its closing, or the turn's end.
             r = look.stands(level.parameter.closing, j, dict(level.fields))
             inner = look.first([p.opening for p in self._children(level)], j)
             ends = (r, inner, look.end_here(j))

@@ -1,49 +1,49 @@
-"""How large a number is that is read piece by piece, in bounded memory."""
+"""The magnitude of a number that arrives piece by piece, in bounded memory."""
 
 from math import isinf
 from typing import Final
 
 _SHORT: Final = 300
-"""A number of up to so many characters, none of them an exponent's, is finite: 309 digits are the fewest that round to
+"""A number of at most so many characters, without an exponent, is finite: 309 digits are the fewest that round to
 infinity."""
 _KEPT: Final = 400
-"""Significant digits that are kept of a longer one; the rest count as zeros."""
+"""How many significant digits of a longer number are kept; the others count as zeros."""
 _FAR: Final = 10**18
-"""An exponent beyond this counts as this: no text is long enough to bring it back."""
+"""A larger exponent counts as this one: no text is long enough to compensate for it."""
 _PLACES: Final = 18
 
 
 class Magnitude:
-    """The size of one number, fed with its text from left to right: digits, a point, an exponent.
+    """The magnitude of one number, whose text is fed from left to right: digits, a point, an exponent.
 
-    A short text is kept as it is; of a longer one, what counts.
+    A short text is kept as it is; of a longer one, only what matters.
     """
 
     __slots__ = ("_digits", "_exponent", "_negative", "_part", "_places", "_text")
 
     def __init__(self, text: str = "") -> None:
-        self._text = text  # what is not counted yet
-        self._part = ""  # what comes before that: nothing or digits, "." or "e"
+        self._text = text  # text that is not counted yet
+        self._part = ""  # the part before that text: "" (digits or nothing), "." or "e"
         self._digits = ""  # significant ones; the number is 0.digits * 10 ** (places + exponent)
         self._places = 0
         self._exponent = 0
         self._negative = False  # the exponent
 
     def more(self, text: str) -> None:
-        """More of the number."""
+        """Add text of the number."""
         self._text += text
         if len(self._text) > _SHORT:
             self._count()
 
     def finite_with(self, text: str) -> bool:
-        """Whether the number that ``text`` ends is finite for certain."""
+        """Whether the number is certainly finite, if ``text`` ends it."""
         text = self._text + text
         if len(text) > _SHORT or self._digits or self._part:
             return False
         return not ("e" in text or "E" in text) or not isinf(float(text))
 
     def infinite(self) -> bool:
-        """Whether the number, written with a point or an exponent, rounds to infinity."""
+        """Whether the number, which has a point or an exponent, rounds to infinity."""
         self._count()
         if not self._digits:
             return False
@@ -53,7 +53,7 @@ class Magnitude:
         return isinf(float(f"0.{self._digits}e{power}"))
 
     def _count(self) -> None:
-        """Take what counts out of the text."""
+        """Count the digits of the text."""
         text, self._text = self._text, ""
         if self._part != "e":
             text, exponent, text_after = text.replace("E", "e").partition("e")

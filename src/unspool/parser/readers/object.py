@@ -1,4 +1,4 @@
-"""Calls that are one object, which holds the name and the arguments."""
+"""Reads calls that are one object, which contains the name and the arguments."""
 
 import enum
 import json
@@ -16,13 +16,13 @@ from .literal import LiteralReader, Root
 from .reader import Mode
 
 MAX_TOKEN: Final = 1024
-"""How long a key, a name or an id may be, with its quotes."""
+"""The longest key, name or id, in characters, with its quotes."""
 
 _STRINGS = {q: Regex(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"', "'")}
 
 
 class Expects(enum.Enum):
-    """The next part of the object."""
+    """The expected next part of the object."""
 
     FIRST = "its first key"
     KEY = "a key"
@@ -37,8 +37,8 @@ class ObjectReader:
     """Reads a call that is an object.
 
     Attributes:
-        role: what the member that is read is of the call: ``name``, ``id``, ``arguments``, or ``skip``.
-        inner: reads the arguments, or a member that is skipped.
+        role: the meaning of the current member: ``name``, ``id``, ``arguments``, or ``skip``.
+        inner: reads the arguments, or a skipped member.
     """
 
     __slots__ = ("_call", "_desk", "_expects", "_openings", "_quote", "_tape", "inner", "mode", "role", "why")
@@ -56,17 +56,17 @@ class ObjectReader:
         self._expects = Expects.FIRST
 
     def resume(self) -> None:
-        """The broken part of a member is over."""
+        """Go on after the broken part of a member."""
         self.mode = Mode.READING
         self.inner = None
         self._expects = Expects.AFTER
 
     def go_on(self) -> None:
-        """The call has been announced."""
+        """Go on after the call was announced."""
         self.mode = Mode.READING
 
     def named(self) -> bool:
-        """Whether the call can be announced if no more of it comes. In a thought a name alone makes no call."""
+        """Whether the call can be announced if no more of it comes. In reasoning, a name alone makes no call."""
         call = self._call
         return bool(call.name) and self.role != "name" and (call.complete or not call.thought)
 
@@ -114,7 +114,7 @@ class ObjectReader:
     # -- members ------------------------------------------------------------------------------------------------------
 
     def _string_at(self, i: int) -> tuple[str, int]:
-        """A short string that begins at ``i`` and where it ends, else `NO` or `MORE`."""
+        """A short string that begins at ``i``, and its end; else `NO` or `MORE`."""
         buf = self._tape.buf
         quote = buf[i]
         if quote != self._quote and not (quote in "'\"" and self._quote == "'"):
@@ -173,7 +173,7 @@ class ObjectReader:
                 call.identify(value)
                 return True
             call.call_it(value)
-            # In a thought a name alone makes no call.
+            # In reasoning, a name alone makes no call.
             if value and not self._id_may_come() and (call.complete or not call.thought):
                 self.mode = Mode.NAMED
             return True
@@ -220,7 +220,7 @@ class ObjectReader:
         return True
 
     def settle(self, inner: ArgumentsReader) -> None:
-        """What reads a member has come to its end, or not."""
+        """Act on the mode of the member's reader."""
         if inner.mode is Mode.DONE:
             self.inner = None
             self._expects = Expects.AFTER
@@ -255,7 +255,7 @@ class ObjectReader:
         return True
 
     def _lose(self, why: str) -> bool:
-        """The object is broken outside its arguments."""
+        """The object is broken outside of its arguments."""
         call = self._call
         self.why = why
         if call.started:

@@ -1,12 +1,11 @@
-"""Pieces of strings that need a look, remembered: tokens recur, and so does what they are as JSON.
+"""A cache of the JSON of pieces of strings: tokens recur, and so does their JSON.
 
-What a piece of a string is depends on how the string is written and on what ends it: that is its kind. Only short
-pieces are remembered, and of each kind only so many; then they are forgotten.
+The JSON of a piece depends on how the string is written and on what ends it: its kind. Only short pieces are
+remembered, and only a limited number of each kind; then they are forgotten.
 """
 
 import re
 from collections.abc import Callable, Sequence, Set
-from functools import partial
 from typing import Final
 
 from ..white import held_suffix
@@ -16,128 +15,173 @@ _MOST_PIECES: Final = 4_096
 _MOST_KINDS: Final = 64
 
 Part = tuple[str, str]
-"""What of a piece is whole, as the inside of a JSON string, and what must wait for more."""
-Split = Callable[[str], Part | None]
-"""The part of a piece; ``None`` where the string ends in it, or may, or is wrong."""
+"""The complete part of a piece, as the inside of a JSON string, and the rest, which must wait for more."""
+_NEW: Final[Part] = ("", "")
 
 
 class Pieces(dict[str, str]):
-    """The short pieces of one kind of string that are whole, as the inside of a JSON string; ``""`` for any other.
+    """Maps short, complete pieces of one kind of string, here of JSON's, to the inside of a JSON string, and any others
+    to ``""``.
 
     Attributes:
-        split: takes any piece apart.
-        stop, stop2: the characters with which anything begins that may end such a string, other than JSON's quote;
-            the empty string, which all hold, where there are more; ``None`` where there are fewer.
-        parts: the pieces of which something must wait.
+        stop, stop2: the first characters of what may end such a string, besides JSON's quote. If there are more than
+        two, the empty string, which every text contains; if there are fewer, ``None``.
     """
 
-    __slots__ = ("parts", "split", "stop", "stop2")
+    __slots__ = ("_parts", "stop", "stop2")
 
-    def __init__(self, split: Split, stops: Sequence[str]) -> None:
-        self.split = split
+    def __init__(self, stops: Sequence[str] = "") -> None:
         self.stop, self.stop2 = (*stops, None, None)[:2] if len(stops) <= 2 else ("", None)
-        self.parts: dict[str, Part] = {}
+        self._parts: dict[str, Part | None] = {}  # the short pieces that are not complete
 
     def __missing__(self, text: str) -> str:
-        """Learn what a piece is."""
-        part = self.split(text) if len(text) <= SHORT else None
-        if part is None:
+        """Add a piece."""
+        if len(text) > SHORT:
             return ""
-        fragment, rest = part
+        part = self._split(text)
         if len(self) >= _MOST_PIECES:
             self.clear()
-            self.parts.clear()
-        if rest:
+            self._parts.clear()
+        if part is None or part[1]:
+            self._parts[text] = part
             fragment = ""
-            self.parts[text] = part
+        else:
+            fragment = part[0]
         self[text] = fragment
         return fragment
 
+    def part(self, text: str) -> Part | None:
+        """Split a piece that is not known to be complete; ``None`` if the string ends in it, may end in it, or is
+        wrong."""
+        part = self._parts.get(text, _NEW)
+        return self._split(text) if part is _NEW else part
+
+    def _split(self, text: str) -> Part | None:
+        if text.endswith("\\") and JSON_RUN.fullmatch(text, 0, len(text) - 1):
+            return text[:-1], "\\"
+        if JSON_RUN.fullmatch(text):
+            return text, ""
+        end = JSON_RUN.match(text).end()
+        return (text[:end], text[end:]) if text[end] == "\\" and JSON_PARTIAL.match(text, end) else None
+
+
+class _Guarded(Pieces):
+    """Pieces of JSON strings that a marker ends too."""
+
+    __slots__ = ("_scan",)
+
+    def __init__(self, scan: re.Pattern[str], firsts: Sequence[str]) -> None:
+        super().__init__(firsts)
+        self._scan = scan
+
+    def _split(self, text: str) -> Part | None:
+        m = self._scan.search(text)
+        if m is None:
+            return super()._split(text)
+        end = m.start()
+        whole = m.end() == len(text) and JSON_RUN.match(text, 0, end).end() == end
+        return (text[:end], text[end:]) if whole else None
+
+
+class _Python(Pieces):
+    """Pieces of Python strings."""
+
+    __slots__ = ("_quote",)
+
+    def __init__(self, quote: str) -> None:
+        super().__init__(quote)
+        self._quote = quote
+
+    def _split(self, text: str) -> Part | None:
+        end = PYTHON_RUNS[self._quote].match(text).end()
+        rest = text[end:]
+        return (translated(text[:end]), rest) if not rest or rest == "\\" else None
+
+
+class _Quoted(Pieces):
+    """Pieces of strings that only a quote ends."""
+
+    __slots__ = ("_delimiter", "_scan")
+
+    def __init__(self, scan: re.Pattern[str], delimiter: str) -> None:
+        super().__init__(delimiter[0])
+        self._scan = scan
+        self._delimiter = delimiter
+
+    def _split(self, text: str) -> Part | None:
+        m = self._scan.search(text) if self._delimiter[0] in text else None
+        if m is None:
+            return escaped(text), ""
+        if m.end() < len(text) or m.end() - m.start() == len(self._delimiter):
+            return None
+        return escaped(text[: m.start()]), m.group()
+
+
+class _Value(Pieces):
+    """Pieces of arguments in markup."""
+
+    __slots__ = ("_firsts", "_margin", "_scan", "_triggers")
+
+    def __init__(self, scan: re.Pattern[str], firsts: str, triggers: Set[str], margin: str) -> None:
+        super().__init__([""] if " " in margin else firsts)
+        self._scan = scan
+        self._firsts = firsts
+        self._triggers = triggers
+        self._margin = margin
+
+    def _split(self, text: str) -> Part | None:
+        end = len(text)
+        m = None if len(self._firsts) == 1 and self._firsts not in text else self._scan.search(text)
+        if m is not None:
+            if m.end() < end or m.group() in self._triggers:
+                return None
+            end = m.start()
+        if end and text[end - 1] in self._margin:
+            end -= held_suffix(text, 0, end, self._margin)
+        return (escaped(text), "") if end == len(text) else (escaped(text[:end]), text[end:])
+
 
 _kinds: Final[dict[tuple[str, ...], Pieces]] = {}
-"""All kinds, for all readers together."""
+"""All kinds, shared by all readers."""
 
 
-def _kind(key: tuple[str, ...], stops: Sequence[str], split: Callable[..., Part | None], *how: object) -> Pieces:
-    """The pieces of a kind, the same for all; ``split`` takes one apart, by ``how``."""
+def _kind(key: tuple[str, ...], make: Callable[[], Pieces]) -> Pieces:
+    """The shared pieces of a kind."""
     found = _kinds.get(key)
     if found is None:
         if len(_kinds) >= _MOST_KINDS:
-            _kinds.clear()  # who reads such a string keeps its own
-        found = _kinds[key] = Pieces(partial(split, *how) if how else split, stops)
+            _kinds.clear()  # readers of such strings keep theirs
+        found = _kinds[key] = make()
     return found
 
 
 def json_pieces() -> Pieces:
-    """Of JSON strings."""
-    return _kind(("json",), "", _json)
-
-
-def python_pieces(quote: str) -> Pieces:
-    """Of Python strings that a quote ends, once or three times."""
-    return _kind(("python", quote), quote, _python, quote)
-
-
-def quoted_pieces(scan: re.Pattern[str], delimiter: str) -> Pieces:
-    """Of strings that only a quote ends, which a scan finds, or its beginning at the end of a text."""
-    return _kind(("quoted", delimiter), delimiter[0], _quoted, scan, delimiter)
+    """Pieces of JSON strings."""
+    return _kind(("json",), Pieces)
 
 
 def guarded_pieces(scan: re.Pattern[str], firsts: Sequence[str]) -> Pieces:
-    """Of JSON strings that a marker ends too, as in `value_pieces`."""
-    return _kind(("guarded", scan.pattern), firsts, _guarded, scan)
+    """Pieces of JSON strings that a marker ends too; the arguments are as in `value_pieces`."""
+    return _kind(("guarded", scan.pattern), lambda: _Guarded(scan, firsts))
+
+
+def python_pieces(quote: str) -> Pieces:
+    """Pieces of Python strings that end with a quote, or with three."""
+    return _kind(("python", quote), lambda: _Python(quote))
+
+
+def quoted_pieces(scan: re.Pattern[str], delimiter: str) -> Pieces:
+    """Pieces of strings that only a quote ends; ``scan`` finds it, or its beginning at the end of a text."""
+    return _kind(("quoted", delimiter), lambda: _Quoted(scan, delimiter))
 
 
 def value_pieces(scan: re.Pattern[str], firsts: str, triggers: Set[str], margin: str) -> Pieces:
-    """Of arguments in markup.
+    """Pieces of arguments in markup.
 
     Args:
-        scan: finds the markers that may end one, or the beginning of one at the end of a text.
-        firsts: what those begin with.
+        scan: finds a marker that may end an argument, or the beginning of one at the end of a text.
+        firsts: the first characters of those markers.
         triggers: the markers.
         margin: white space that may belong to a marker that follows it.
     """
-    stops = [""] if " " in margin else firsts
-    return _kind(("value", scan.pattern, margin), stops, _value, scan, firsts, triggers, margin)
-
-
-def _json(text: str) -> Part | None:
-    end = JSON_RUN.match(text).end()
-    whole = end == len(text) or (text[end] == "\\" and JSON_PARTIAL.match(text, end))
-    return (text[:end], text[end:]) if whole else None
-
-
-def _python(quote: str, text: str) -> Part | None:
-    end = PYTHON_RUNS[quote].match(text).end()
-    rest = text[end:]
-    return (translated(text[:end]), rest) if not rest or rest == "\\" else None
-
-
-def _quoted(scan: re.Pattern[str], delimiter: str, text: str) -> Part | None:
-    m = scan.search(text) if delimiter[0] in text else None
-    if m is None:
-        return escaped(text), ""
-    if m.end() < len(text) or m.end() - m.start() == len(delimiter):
-        return None
-    return escaped(text[: m.start()]), m.group()
-
-
-def _guarded(scan: re.Pattern[str], text: str) -> Part | None:
-    m = scan.search(text)
-    if m is None:
-        return _json(text)
-    end = m.start()
-    whole = m.end() == len(text) and JSON_RUN.match(text, 0, end).end() == end
-    return (text[:end], text[end:]) if whole else None
-
-
-def _value(scan: re.Pattern[str], firsts: str, triggers: Set[str], margin: str, text: str) -> Part | None:
-    end = len(text)
-    m = None if len(firsts) == 1 and firsts not in text else scan.search(text)
-    if m is not None:
-        if m.end() < end or m.group() in triggers:
-            return None
-        end = m.start()
-    if end and text[end - 1] in margin:
-        end -= held_suffix(text, 0, end, margin)
-    return escaped(text[:end]), text[end:]
+    return _kind(("value", scan.pattern, margin), lambda: _Value(scan, firsts, triggers, margin))

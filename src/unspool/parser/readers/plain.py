@@ -1,4 +1,4 @@
-"""JSON that lies whole in the text, and has nothing in it that needs a careful look."""
+"""Reads plain JSON that is complete in the text, in one go."""
 
 import json
 from math import isinf
@@ -7,14 +7,14 @@ from typing import Any, Final
 from .syntax import MAX_DEPTH
 
 LONGEST: Final = 4096
-"""How long, in characters, an object may be that is read in one go."""
+"""The longest object, in characters, that is read in one go."""
 
 
 def whole_object(text: str, i: int) -> int:
-    """Where the object that begins at ``i`` ends, if it is plain; else 0, which says nothing.
+    """The end of the object that begins at ``i``, if it is plain; else 0, which decides nothing.
 
-    Plain is what a `LiteralReader` would hand on as it is, and without a notice: strict JSON, no key given twice, no
-    number beyond a float, not too deep.
+    An object is plain if a `LiteralReader` would pass it on unchanged, without a notice: strict JSON, no repeated
+    key, no number beyond a float, not too deep.
     """
     if not text.startswith("{", i) or text.find("}", i, i + LONGEST) < 0:
         return 0

@@ -1,4 +1,4 @@
-"""Strings inside literals, as JSON strings."""
+"""Reads strings inside literals, and emits JSON strings."""
 
 import re
 
@@ -63,7 +63,7 @@ class Strings(Telling):
         if is_key and self._doubt.dropping < 0:
             self._key_text = ""
             if translated_text and self._doubt.since < 0:
-                self._doubt.wait(since, i)  # until it is known that it is not given twice
+                self._doubt.wait(since, i)  # until it is certain that the key is not repeated
             self._key_at = len(self.out) - self._doubt.since if translated_text else -1
         return end
 
@@ -75,7 +75,7 @@ class Strings(Telling):
         return self._python_string(text, i, n)
 
     def _string_ended(self, end: int) -> None:
-        """A string is over, in the text up to ``end``."""
+        """A string ends; the text up to ``end`` was read."""
         self.delimiter = ""
         if not self._is_key:
             self._ended()
@@ -108,14 +108,14 @@ class Strings(Telling):
             self._string_ended(j + 1)
             return j + 1
         if c == "\\" and JSON_PARTIAL.match(text, j):
-            # Consume what is whole; the beginning of an escape waits.
+            # Consume what is complete; the beginning of an escape waits.
             return j if j > i else -1
         if not self._how.repair:
             return self._fail(text, j, "an invalid escape" if c == "\\" else "a control character in a string")
         self._flush(text, j)
         if c == "\\":
             self._fix("escape")
-            # `\'` is how other languages write an apostrophe; any other backslash meant itself.
+            # Other languages write an apostrophe as `\'`; any other backslash means itself.
             if text[j + 1] == "'":
                 self.out.append("'")
                 self._mark = j + 2
@@ -146,7 +146,7 @@ class Strings(Telling):
         quote = self.delimiter[0]
         run = (RAW_RUNS if self._escape_free else PYTHON_RUNS)[quote]
         out = self.out
-        careful = n if self._escape_free or n - i < LONG else i  # up to here, escapes are looked at one by one
+        careful = n if self._escape_free or n - i < LONG else i  # up to here, escapes are read one by one
         while i < n:
             if i >= careful:
                 stretch = python_stretch(text, i, self.delimiter)
@@ -167,7 +167,7 @@ class Strings(Telling):
                     return i
                 self._mark = i = k
                 continue
-            if text[i] < " ":  # a control character that runs do not hold
+            if text[i] < " ":  # a control character that runs do not contain
                 out.append(escaped(text[i]))
                 i += 1
                 self._mark = i
@@ -197,7 +197,7 @@ class Strings(Telling):
         return i
 
     def _closes(self, text: str, i: int, n: int) -> int:
-        """Whether a quote in front of ``i`` closes its string, by what follows: 1, 0, or -1 while that is open."""
+        """Whether a quote just before ``i`` closes its string, judged by what follows: 1, 0, or -1 if undecided."""
         j = PYTHON_SPACE.match(text, i).end()
         if j - i > MAX_SPACE:
             return 0

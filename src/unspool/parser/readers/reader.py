@@ -1,19 +1,19 @@
-"""The interface of the readers of a call's inside."""
+"""The interface of readers, which read the inside of a call."""
 
 import enum
 from typing import Protocol
 
 
 class Mode(enum.Enum):
-    """Where a reader is."""
+    """What a reader needs next, or has found."""
 
     READING = "reading"
     NAMED = "named"
     """The call's name is known: it can be announced."""
     NAME_DUE = "name due"
-    """The call must be announced before it is read on, at once."""
+    """The call must be announced before reading goes on."""
     DONE = "done"
-    """The arguments are whole: the call's closing is due."""
+    """The arguments are complete, and the call's closing is expected."""
     FAILED = "failed"
     """The arguments are wrong."""
     LOST = "lost"
@@ -21,29 +21,29 @@ class Mode(enum.Enum):
     NONE = "none"
     """This is not a call."""
     JSON = "json"
-    """Where arguments in markup are due, JSON begins."""
+    """JSON begins where arguments in markup are expected."""
     OBJECT = "object"
-    """The broken part is over, and the object around it goes on."""
+    """The broken part has ended, and the object around it goes on."""
     OVER = "over"
-    """The call ends here, without its closing."""
+    """The call ends here without its closing."""
 
 
 class Reader(Protocol):
-    """Reads what lies in a call and hands it on, until its mode is another than `Mode.READING`.
+    """Reads the inside of a call and passes it on, as long as its mode is `Mode.READING`.
 
-    What `read` consumes is taken off the tape; the call gets the arguments in it. Only the machine changes its
-    state, by the mode.
+    `read` consumes text from the tape, and gives the call its arguments. Only the machine changes the state,
+    depending on the mode.
     """
 
     mode: Mode
     why: str
-    """The error, where there is one."""
+    """The error, if there is one."""
 
     def read(self) -> bool:
-        """Take a step; false where more text is needed."""
+        """Take a step; false if more text is needed."""
 
     def take(self) -> str | None:
-        """The held part of the arguments, as it looks; ``None`` where nothing is held. The hold ends."""
+        """End the hold, and return the held part of the arguments as it is so far; ``None`` if nothing is held."""
 
     def close_all(self) -> str:
-        """The JSON that would close what is open, ``""`` where a value would have to be invented."""
+        """The JSON that would close what is open; ``""`` if a value would have to be invented."""

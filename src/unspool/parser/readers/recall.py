@@ -1,13 +1,13 @@
-"""A memory of what pieces of JSON do at a reader's state: tokens recur, and so does what they do.
+"""A cache of what pieces of JSON do in each state of a reader: tokens recur, and so do their effects.
 
-A reader of strict JSON depends on little: what it expects, and the brackets that are open. That is a `Spot`; the spots,
-and the pieces of text that lead from one to another, are an automaton that grows as pieces come. What a piece does
-besides (keys are noted, since none may be given twice; numbers may become too large) are its `Deeds`, which
-`LiteralReader.follow` repeats. Only short pieces without a backslash are remembered, and of all pieces together only so
-many; then all are forgotten.
+The state of a reader of strict JSON is small: what it expects, and which brackets are open. That is a `Spot`. The
+spots, and the pieces of text that lead from one to another, are an automaton that grows as pieces come. A piece may
+have other effects: keys are recorded, since none may be repeated, and numbers may become too large. These are its
+`Deeds`, which `LiteralReader.follow` repeats. Only short pieces without a backslash are remembered, and only a
+limited number in all; then all are forgotten.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...regex import Prefix, Regex
 from .strings import SHORT
@@ -20,53 +20,33 @@ _NUMBER = Prefix(r"[-+.0-9eE]*+")
 _OPEN_NUMBER = Regex(r"[-+.0-9eE]+\Z")
 
 
-class Deeds(NamedTuple):
-    """The effects of a piece of text besides leading from one spot to another.
+# Plain tuples: a `NamedTuple` is unpacked through an iterator, which takes several times as long.
+Deeds = tuple[str, bool, str, str, bool, int | None, int, tuple[frozenset[int], ...], str | None]
+"""The effects of a piece of text, other than leading from one spot to another:
 
-    Attributes:
-        digits: what of it belongs to the number that is open; ``number_ends``: to its end.
-        number: the beginning of a number that stays open.
-        key_part: what of it belongs to the key that is open; ``key_ends``: to its end.
-        known: the hash of a key that it holds whole, of the object that is innermost when ``left`` have ended.
-        left: how many objects end that were open.
-        objects: the hashes of the keys of objects that begin and stay open, outermost first.
-        key: the beginning of a key that stays open.
-    """
+1. the part of it that belongs to the open number;
+2. whether the number ends there;
+3. the beginning of a number that stays open;
+4. the part of it that belongs to the open key;
+5. whether the key ends there;
+6. the hash of a complete key in it, which belongs to the innermost object once the objects of 7 have ended;
+7. how many open objects end;
+8. for each object that begins and stays open, outermost first: the hashes of its keys;
+9. the beginning of a key that stays open.
+"""
 
-    digits: str
-    number_ends: bool
-    number: str
-    key_part: str
-    key_ends: bool
-    known: int | None
-    left: int
-    objects: tuple[frozenset[int], ...]
-    key: str | None
-
-
-class Step(NamedTuple):
-    """The effect of a piece of text.
-
-    Attributes:
-        to: where it leads.
-        fragment: what of it is read.
-        rest: what is not: the beginning of a word.
-        deeds: what it does besides.
-    """
-
-    to: "Spot"
-    fragment: str
-    rest: str
-    deeds: Deeds | None
+Step = tuple["Spot", str, str, Deeds | None]
+"""The effect of a piece of text: the spot that it leads to, the part of it that is read, the part that is not (the
+beginning of a word), and its other effects."""
 
 
 class Spot(dict[str, Step]):
-    """Where a reader of JSON is: what the texts do that came here.
+    """A state of a reader of JSON, with the effects of the texts that came there so far.
 
     Attributes:
-        mode, comma, is_key, number: of the reader.
-        brackets: its stack.
-        quoted: it is inside the string of a value.
+        mode, comma, is_key, number: the reader's.
+        brackets: the reader's stack.
+        quoted: the reader is inside a string value.
     """
 
     __slots__ = ("brackets", "comma", "is_key", "mode", "number", "quoted")
@@ -81,7 +61,7 @@ class Spot(dict[str, Step]):
 
 
 class Memory:
-    """The spots and steps that are remembered, for all readers together; bounded."""
+    """The remembered spots and steps, shared by all readers, and limited in number."""
 
     __slots__ = ("_spots", "_steps")
 
@@ -90,7 +70,7 @@ class Memory:
         self._steps = 0
 
     def spot(self, mode: int, brackets: str, comma: bool, is_key: bool, number: int) -> Spot:
-        """The spot, the same for all."""
+        """The shared spot of a state."""
         at = mode, brackets, comma, mode == STRING and is_key, number if mode == NUMBER else 0
         found = self._spots.get(at)
         if found is None:
@@ -100,7 +80,7 @@ class Memory:
         return found
 
     def note(self, at: Spot, text: str, end: int, to: Spot) -> None:
-        """A text led from one spot to another, and was read up to ``end``."""
+        """Record that a text led from one spot to another, and was read up to ``end``."""
         if len(text) > SHORT or "\\" in text:
             return
         deeds = _deeds(at, text[:end], to)
@@ -109,10 +89,10 @@ class Memory:
         if self._steps >= _MOST_STEPS:
             self._forget()
         self._steps += 1
-        at[text] = Step(to, text[:end], text[end:], None if deeds == _NOTHING else deeds)
+        at[text] = to, text[:end], text[end:], None if deeds == _NOTHING else deeds
 
     def _forget(self) -> None:
-        # Readers, of other threads too, may still are on these spots: emptied, they contain nothing.
+        # Readers, also in other threads, may still be at these spots; once emptied, they contain nothing.
         spots, self._spots = self._spots, {}
         self._steps = 0
         for spot in list(spots.values()):
@@ -120,11 +100,11 @@ class Memory:
 
 
 memory: Final = Memory()
-_NOTHING: Final = Deeds("", False, "", "", False, None, 0, (), None)
+_NOTHING: Final[Deeds] = "", False, "", "", False, None, 0, (), None
 
 
 def _deeds(at: Spot, text: str, to: Spot) -> Deeds | None:
-    """The effects of a text that was read from one spot to another; ``None`` where `Deeds` cannot express them."""
+    """The effects of a text that led from one spot to another; ``None`` if `Deeds` cannot express them."""
     digits = number = key_part = ""
     key_ends = False
     known: int | None = None
@@ -165,4 +145,4 @@ def _deeds(at: Spot, text: str, to: Spot) -> Deeds | None:
     if to.mode == NUMBER and (at.mode != NUMBER or number_ends):
         opened = _OPEN_NUMBER.search(text)
         number = "" if opened is None else opened.group()
-    return Deeds(digits, number_ends, number, key_part, key_ends, known, left, tuple(map(frozenset, objects)), key)
+    return digits, number_ends, number, key_part, key_ends, known, left, tuple(map(frozenset, objects)), key

@@ -1,4 +1,4 @@
-"""The inside of strings: pieces of them as the inside of a JSON string."""
+"""Turns pieces of strings into the inside of JSON strings."""
 
 import re
 from json.encoder import encode_basestring
@@ -7,12 +7,12 @@ from typing import Final
 from ...regex import Prefix, Regex
 
 SHORT: Final = 16
-"""Pieces up to this length recur, since they are tokens: what was found out about them is remembered."""
+"""Pieces up to this length recur, because they are tokens; results for them are cached."""
 
 JSON_RUN = Prefix(r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\uHHHH)*+'.replace("H", "[0-9a-fA-F]"))
 JSON_PARTIAL = Regex(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 RAW_RUNS = {q: Prefix(rf"[^{q}\\]*+") for q in ("'", '"')}
-# Text with the escapes that need no look at what they stand for; of the control characters, the common ones.
+# Text and escapes that can be translated without decoding; of the control characters, the common ones.
 PYTHON_RUNS = {
     q: Prefix(r"[^Q\\\x00-\x08\x0b-\x1f]*+(?:\\[\\'\"ntrbf][^Q\\\x00-\x08\x0b-\x1f]*+)*+".replace("Q", q))
     for q in ("'", '"')
@@ -34,7 +34,7 @@ def translated(run: str) -> str:
     if "\\" not in run:
         return escaped(run)
     if "'" in run or '"' in run:
-        # Escaped backslashes step aside, so that a backslash in front of a quote is an escape for certain.
+        # Escaped backslashes are masked, so that a backslash before a quote is certainly an escape.
         aside = "\\\\" in run
         if aside:
             run = run.replace("\\\\", "\x00")
@@ -60,9 +60,9 @@ _CONTROLS: Final = bytes(c for c in range(32) if c not in b"\n\t")
 
 
 def python_stretch(text: str, i: int, delimiter: str) -> tuple[str, int] | None:
-    """The next stretch of a Python string as JSON, and where it ends: at the delimiter, or after `STRETCH` characters.
+    """The next stretch of a Python string as JSON, and its end: at the delimiter, or after `STRETCH` characters.
 
-    ``None`` where it is too short to be worth it, or holds escapes that need a look one by one.
+    ``None`` if it is too short to be worthwhile, or contains escapes that must be read one by one.
     """
     run = text[i : i + STRETCH]
     octets = run.encode("utf-8", "surrogatepass")
@@ -97,7 +97,7 @@ def _escaped_at(text: str, at: int) -> bool:
 
 
 def marker_scan(marker: str) -> re.Pattern[str]:
-    """Finds the marker, or its beginning at the end of the text."""
+    """A pattern that finds the marker, or its beginning at the end of the text."""
     nested = ""
     for c in reversed(marker[1:]):
         nested = f"(?:{re.escape(c)}{nested}|\\Z)"

@@ -1,4 +1,4 @@
-"""Where a reader of literals is."""
+"""The modes and limits of a reader of literals."""
 
 import enum
 from typing import Final
@@ -7,11 +7,11 @@ MAX_DEPTH: Final = 512
 MAX_WORD: Final = 64
 MAX_KEY: Final = 1024
 MAX_KEYS: Final = 1024
-"""How many keys of one object are remembered, so that one given twice is found."""
+"""How many keys of one object are remembered, to find repeated ones."""
 MAX_HELD: Final = 65_536
-"""How many characters are held back until it is certain what they are."""
+"""How many characters may be held back until their meaning is certain."""
 MAX_SPACE: Final = 4096
-"""How much white space after a quote is looked at before it counts as text."""
+"""How much white space after a quote is examined before the quote counts as text."""
 
 
 class Root(enum.Enum):
@@ -19,12 +19,12 @@ class Root(enum.Enum):
 
     OBJECT = "object"
     KEYWORDS = "keywords"
-    """Python keyword arguments; ends before the closing parenthesis."""
+    """Python keyword arguments, which end before the closing parenthesis."""
     ANY = "any"
 
 
-# Modes: what is expected, or what the reader is inside of.
+# Modes: what is expected next, or what the reader is inside of.
 VALUE, FIRST_ITEM, FIRST_KEY, KEY, COLON, AFTER, STRING, NUMBER, WORD, DONE, ERROR = range(11)
 
-# States of a number, named after what was read last.
+# States of a number, named after its last part so far.
 SIGN, ZERO, INT, DOT, FRACTION, EXP, EXP_SIGN, EXP_DIGITS = range(8)

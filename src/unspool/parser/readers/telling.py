@@ -1,4 +1,4 @@
-"""What a reader of a literal emits, and what of it waits until it is certain."""
+"""The output of a reader of literals, and the part of it that waits until it is certain."""
 
 import json
 import re
@@ -19,17 +19,17 @@ _PYTHON_WORDS = _WORDS | {"True": "true", "False": "false", "None": "null"}
 
 
 class Spelling:
-    """How a literal is written, and what it must be.
+    """How a literal is written, and what kind of value it must be.
 
     Attributes:
-        syntax, root: of the literal.
-        quote: what strings are between (`Syntax.QUOTE`); ``scan`` finds it.
-        mend: what can be mended from left to right is; ``repair``: the same, in JSON.
-        keep: it is handed on as it is.
+        syntax, root: the literal's.
+        quote: the quote around strings (`Syntax.QUOTE`); ``scan`` finds it.
+        mend: errors that can be repaired from left to right are repaired; ``repair``: the same, in JSON.
+        keep: it is passed on unchanged.
         space: matches white space.
-        words: what words stand for.
-        stops: whether something that ends the call is in a text at an index (1, 0; -1: perhaps): a quote in front
-            of it closes its string.
+        words: the values of words.
+        stops: whether a text has something at an index that ends the call (1, 0; -1: perhaps). A quote before it
+        closes its string.
     """
 
     __slots__ = ("keep", "mend", "quote", "repair", "root", "scan", "space", "stops", "syntax", "words")
@@ -57,8 +57,8 @@ class Doubt:
     """The part of a reader's output that waits until it is certain.
 
     Attributes:
-        since: what is in the output from here on is undecided (-1: nothing): a set or an object, a key given twice.
-        dropping: how many brackets were open where the value began that is dropped (-1: none).
+        since: the output from here on is undecided (-1: nothing is): a set or an object, a repeated key.
+        dropping: how many brackets were open when the value that is being dropped began (-1: none).
         maybe_set: an object may be a set.
     """
 
@@ -68,61 +68,61 @@ class Doubt:
         self.since = -1
         self.dropping = -1
         self.maybe_set = False
-        self._size = 0  # characters read for it, up to where the last reading began
+        self._size = 0  # how many characters it has, up to the beginning of the last reading
         self._from = 0
 
     def wait(self, since: int, i: int, *, maybe_set: bool = False) -> None:
-        """What was emitted from ``since`` on, read from ``i`` on, may still change."""
+        """Hold the output from ``since`` on, which was read from ``i`` on: it may still change."""
         self.since = since
         self.maybe_set = maybe_set
         self._size = 0
         self._from = i
 
     def decide(self) -> None:
-        """Settle what was held as what it looked like."""
+        """Decide that what was held is what it looked like."""
         self.since = -1
         self.maybe_set = False
 
     def taken(self) -> None:
-        """What came before it in the output was taken."""
+        """Record that the output before it was taken."""
         self.since = 0
 
     def drop(self, depth: int, since: int = -1) -> None:
-        """Drop the output from ``since`` on, to the end of the value that comes."""
+        """Drop the output from ``since`` on, up to the end of the next value."""
         if since >= 0:
             self.since = since
         self.dropping = depth
 
     def over(self) -> None:
-        """The value that is dropped is over."""
+        """The dropped value has ended."""
         self.since = self.dropping = -1
 
     def reads(self, i: int) -> None:
-        """Reading begins at ``i``."""
+        """Record that reading begins at ``i``."""
         self._from = i
 
     def read(self, i: int) -> bool:
-        """Note reading up to ``i``; return whether that is too much."""
+        """Record reading up to ``i``, and return whether too much is held."""
         self._size += i - self._from
         self._from = i
         return self._size > MAX_HELD
 
     def too_much(self, i: int) -> bool:
-        """Whether more is held than may be if reading is at ``i``."""
+        """Whether too much is held when reading is at ``i``."""
         return self._size + i - self._from > MAX_HELD
 
 
 class Telling:
-    """The state of a reader.
+    """The state and the output of a reader.
 
     Attributes:
         out: pieces of JSON text since the last `take`.
-        mode: `DONE` when the value is complete, `ERROR` when it cannot be one.
+        mode: `DONE` when the value is complete, `ERROR` when it cannot be a value.
         error: what was wrong, or ``""``.
         repaired: the first repair that was made (only with ``repair``), or ``""``.
-        notes: kinds and details of notices that are due.
-        stack: the brackets that are open, innermost last; ``t`` is a tuple, ``s`` a set.
-        delimiter: inside a string, what ends it.
+        notes: kinds and details of notices to emit.
+        stack: the open brackets, innermost last; ``t`` is a tuple, ``s`` a set.
+        delimiter: inside a string, the quote that ends it.
     """
 
     __slots__ = (
@@ -165,14 +165,14 @@ class Telling:
         self.repaired = ""
         self.notes: list[tuple[str, str]] = []
         self.stack: list[str] = []
-        self._given: list[set[int]] = []  # hashes of the keys of the objects that are open
-        self._key_text: str | None = ""  # of a key that is handed on as it is; ``None`` where it is too long
-        self._key_at = 0  # where, after the hold, the text of a key begins that is translated
+        self._given: list[set[int]] = []  # hashes of the keys of the open objects
+        self._key_text: str | None = ""  # of a key that is passed on unchanged; ``None`` if it is too long
+        self._key_at = 0  # where, after the hold, the text of a translated key begins
         self._size = Magnitude()
         self.delimiter = ""
         self.mode = VALUE
-        self._broken = VALUE  # the mode in which it went wrong
-        self._mark = 0  # text from here to the cursor is handed on as it is
+        self._broken = VALUE  # the mode in which the error occurred
+        self._mark = 0  # text from here to the cursor is passed on unchanged
         self._is_key = False
         self._escape_free = False
         self._number = SIGN
@@ -185,12 +185,12 @@ class Telling:
             self.mode = FIRST_KEY
 
     def take_notes(self) -> list[tuple[str, str]]:
-        """The notices that are due since the last call."""
+        """Take the notices since the last call."""
         notes, self.notes = self.notes, []
         return notes
 
     def take(self) -> str:
-        """The JSON text read since the last call, as far as it is certain."""
+        """Take the JSON text since the last call, as far as it is certain."""
         out = self.out
         if not out:
             return ""
@@ -205,19 +205,19 @@ class Telling:
         return text
 
     def simple(self) -> bool:
-        """Inside the string of a value, where a piece of text can be read by itself."""
+        """Whether it is inside a string value in which a piece of text can be read by itself."""
         return self.mode == STRING and not self._is_key and not self._escape_free and self._doubt.dropping < 0
 
     def strict(self) -> bool:
-        """Whether it reads JSON that is handed on as it is, with nothing mended: what it does can be remembered."""
+        """Whether it reads JSON that is passed on unchanged, without repairs: then its steps can be remembered."""
         return self._how.keep and not self._how.repair
 
     def spot(self) -> Spot:
-        """Where it is."""
+        """Its state."""
         return memory.spot(self.mode, "".join(self.stack), self._comma, self._is_key, self._number)
 
     def stand(self, spot: Spot) -> None:
-        """Where it was led."""
+        """Restore a state."""
         self.mode = spot.mode
         self.stack = list(spot.brackets)
         self.delimiter = '"' if spot.mode == STRING else ""
@@ -227,10 +227,10 @@ class Telling:
         self._number = spot.number
 
     def follow(self, deeds: Deeds) -> bool:
-        """Do what a piece of text does besides leading somewhere.
+        """Repeat the effects of a piece of text, other than the change of state.
 
-        False, and nothing is done, where that must be looked at: a key is given twice, or may be, or a number may be
-        too large.
+        Return false and do nothing if the text must be read after all: a key is or may be repeated, or a number may
+        be too large.
         """
         digits, number_ends, number, key_part, key_ends, known, left, objects, key = deeds
         if number_ends:
@@ -274,17 +274,17 @@ class Telling:
 
     @property
     def quote_scan(self) -> re.Pattern[str] | None:
-        """Finds what ends a string, or its beginning at the end of a text, where only that does (`Syntax.QUOTE`)."""
+        """Finds the quote that alone ends a string, or its beginning at the end of a text (`Syntax.QUOTE`)."""
         return self._how.scan
 
     def verbatim(self) -> bool:
-        """Inside a string that is handed on as it is."""
+        """Whether it is inside a string that is passed on unchanged."""
         return self._how.keep and self.delimiter == '"' and not self._pending
 
     # -- what is undecided ----------------------------------------------------------------------------------------
 
     def rest(self) -> str:
-        """The held text, as it looks, when nothing more comes."""
+        """Take the held text as it is: nothing more comes."""
         if self._doubt.dropping >= 0:
             return ""
         self._doubt.decide()
@@ -297,14 +297,14 @@ class Telling:
         self._doubt.decide()
 
     def _too_much(self, i: int) -> bool:
-        """Whether more is held than may be, here, at ``i``: then it is decided, as it would have been in pieces."""
+        """Whether too much is held at ``i``; if so, decide, just as if the text had come in pieces."""
         if not self._doubt.too_much(i):
             return False
         self._overflows()
         return True
 
     def _is_set(self) -> None:
-        """The object that was begun is a set."""
+        """The open object turns out to be a set."""
         self.out[self._doubt.since] = "["
         self._doubt.decide()
         self.stack[-1] = "s"

@@ -1,4 +1,4 @@
-"""A call whose only argument is bare text, up to the call's closing."""
+"""Reads the inside of a call whose only argument is bare text."""
 
 import json
 
@@ -11,7 +11,7 @@ from .strings import escaped
 
 
 class TextReader:
-    """Reads bare text and hands it on as an object with one string."""
+    """Reads bare text, and passes it on as an object with one string."""
 
     __slots__ = ("_begun", "_call", "_openings", "_tape", "mode", "why")
 
@@ -43,7 +43,7 @@ class TextReader:
                 pos = p + 1
                 continue
             if r == MORE and tape.final and tape.ended:
-                self._push(len(buf))  # the beginning of a marker, which never came
+                self._push(len(buf))  # the beginning of a marker that never became complete
                 return self._over()
             self._push(p)
             return self._whole() if r >= 0 else False
@@ -57,11 +57,11 @@ class TextReader:
         return ""
 
     def _ends(self, p: int) -> int:
-        """``p`` if a marker that is there ends the text; `NO`; `MORE`."""
+        """``p`` if a marker there ends the text; else `NO` or `MORE`."""
         openings = self._openings
         look = openings.look
         found = NO
-        tried = NO  # forms that close alike end at one place
+        tried = NO  # forms with the same closing end at the same place
         for suffix in look.plan.calls.suffixes:
             r = look.stands(suffix, p)
             if r >= 0 and r != tried:
@@ -81,7 +81,7 @@ class TextReader:
             self._call.put(escaped(tape.buf[i:end]), tape.here)
 
     def _over(self) -> bool:
-        """No more text is there; where the model stopped, the call is whole."""
+        """The output ends; if the model stopped, the call is complete."""
         return self._whole() if self._tape.final and self._tape.ended else False
 
     def _whole(self) -> bool:

@@ -1,4 +1,4 @@
-"""The text of one argument, and how it becomes JSON."""
+"""Turns the text of one argument into JSON."""
 
 import enum
 import json
@@ -22,27 +22,27 @@ class Kind(enum.Enum):
     """How the text of an argument becomes JSON."""
 
     STRING = "string"
-    """As it arrives."""
+    """A string, passed on as it arrives."""
     NULLABLE = "nullable"
     """Held while it may be `null`, else a string."""
     GUESS = "guess"
     """Held while it may be JSON, else a string."""
     TYPED = "typed"
-    """Held to its end, then decoded by what its schema and its markup admit."""
+    """Held to its end, then decoded as its schema and its markup allow."""
     QUOTED = "quoted"
-    """Held while it may be a string in quotes that would be something else without them."""
+    """Held while it may be a string in quotes that would be another type without them."""
 
 
 class Value:
-    """One argument's text, taken piece by piece.
+    """The text of one argument, which arrives piece by piece.
 
     Attributes:
-        parameter, fields: how its opening is written, and what was in it.
-        schema: of the value, where it is known.
+        parameter, fields: the template of its opening, and its fields.
+        schema: the value's, if it is known.
         kind: how its text becomes JSON.
-        margin: white space before what ends it, which is not its.
-        line_start: nothing of its text is taken yet, and it begins at the start of a line.
-        begun: a piece of it has gone out.
+        margin: white space before its closing that does not belong to it.
+        line_start: none of its text was read yet, and it begins at the start of a line.
+        begun: a piece of it was emitted.
     """
 
     __slots__ = (
@@ -86,16 +86,16 @@ class Value:
         self._plan = plan
         self._containers = containers
         self._held: list[str] = []
-        self._size = 0  # characters held
-        self._limit = CAP  # how many are held at most
-        self._literal: LiteralReader | None = None  # whether the text is JSON
-        self._rest = ""  # what that has not read
+        self._size = 0  # how many characters are held
+        self._limit = CAP  # how many may be held
+        self._literal: LiteralReader | None = None  # checks whether the text is JSON
+        self._rest = ""  # the text that this has not consumed
         self._kinds = None if schema is None else schema.kinds()
         self._marked = marked(fields)
         self.kind = self._choose()
 
     def _choose(self) -> Kind:
-        """How the value's text becomes JSON, by markup and schema."""
+        """Choose how the value's text becomes JSON, by markup and schema."""
         kinds, marked = self._kinds, self._marked
         any_string = kinds is not None and "string" in kinds.types and kinds.strings is None
         if marked is Marked.STRING and (kinds is None or any_string):
@@ -112,10 +112,10 @@ class Value:
         return Kind.TYPED
 
     def starts(self, *, line: bool, quoted: bool) -> None:
-        """Its text begins: at a ``line``'s start, with a quote."""
+        """Its text begins: at the start of a line (``line``), with a quote."""
         self.line_start = line
         if quoted and self.kind is not Kind.TYPED:
-            # It may be a string that must be distinguished from something else.
+            # It may be a string in quotes that distinguish it from another type.
             self.kind = Kind.QUOTED
 
     def holds(self) -> bool:
@@ -125,7 +125,7 @@ class Value:
     # -- its text -----------------------------------------------------------------------------------------------------
 
     def push(self, text: str, end: int) -> None:
-        """More text, which ends at an offset."""
+        """Add text that ends at an offset."""
         self.line_start = False
         kind = self.kind
         if kind is Kind.STRING:
@@ -163,7 +163,7 @@ class Value:
         self._say(escaped(text), end)
 
     def _say(self, fragment: str, end: int) -> None:
-        """A piece of a string goes out."""
+        """Emit a piece of a string."""
         if self.begun:
             self._containers.piece(fragment, end, first=False)
         else:
@@ -181,7 +181,7 @@ class Value:
         else:
             held = self._decoded("".join(self._held))
             if not containers.held_back and containers.levels[-1].bracket == "{" and is_list(self.schema):
-                containers.collect()  # another one may follow
+                containers.collect()  # another value may follow
             elif not held.fits and not containers.held_back:
                 self._call.notice("value_type", self.fields.get("key", ""))
             containers.value(held, end)
@@ -194,7 +194,7 @@ class Value:
             literal = self._literal
             assert literal is not None
             if literal.mode != DONE:
-                literal.read(self._rest + " ", 0)  # what follows ends a number or a word
+                literal.read(self._rest + " ", 0)  # the space ends a number or a word
             if literal.mode != DONE:
                 return Held(json_string(text), text)
             decoded = text.strip()
@@ -219,7 +219,7 @@ class Value:
 
 
 def marked(fields: Mapping[str, str]) -> Marked:
-    """What an argument's opening says of its type."""
+    """The type of an argument according to its opening."""
     markup = fields.get("string") or fields.get("type")
     if markup is None:
         return Marked.NOT
@@ -227,7 +227,7 @@ def marked(fields: Mapping[str, str]) -> Marked:
 
 
 def marked_by(argument: re.Match[str]) -> Marked:
-    """The same of an argument that is whole, as `Parameter.plain` matches it."""
+    """The same for a complete argument, as matched by `Parameter.plain`."""
     return marked(argument.groupdict()) if argument.re.groups > _KEY_AND_VALUE else Marked.NOT
 
 
@@ -235,7 +235,7 @@ _KEY_AND_VALUE: Final = 2
 
 
 def scalar(schema: Schema | None) -> Kinds | None:
-    """What a schema admits, where that is numbers and booleans alone: such a value is held to its end."""
+    """The types that a schema admits, if these are numbers and booleans only: such a value is held to its end."""
     kinds = None if schema is None else schema.kinds()
     return kinds if kinds is not None and kinds.types <= _SCALARS else None
 
@@ -244,5 +244,5 @@ _SCALARS: Final = frozenset(("integer", "number", "boolean"))
 
 
 def unquoted(text: str) -> str:
-    """A text without the quotes around it, if they distinguish it from JSON other than a string."""
+    """A text without its quotes, if they distinguish it from JSON other than a string."""
     return text[1:-1] if len(text) > 2 and text[0] == text[-1] == '"' and is_json_value(text[1:-1]) else text

@@ -1,4 +1,4 @@
-"""Arguments that come in one more wrapping: as a JSON string holding the object, or as an object's only member."""
+"""Unwraps arguments: from a JSON string that contains the object, or from an object's only member."""
 
 import json
 import re
@@ -11,9 +11,9 @@ from .literal import DONE, ERROR, STRING, VALUE, LiteralReader, Root
 
 
 class UnwrapReader:
-    """Reads arguments that come as a JSON string holding an object: decodes the string and reads what it holds.
+    """Reads arguments that come as a JSON string with an object inside: decodes the string, and reads the object.
 
-    It is asked what a `LiteralReader` is.
+    It has the interface of a `LiteralReader`.
     """
 
     __slots__ = (
@@ -45,12 +45,12 @@ class UnwrapReader:
 
     @property
     def stack(self) -> list[str]:
-        """The brackets that are open around the string."""
+        """The open brackets around the string."""
         return self._outer.stack
 
     @property
     def delimiter(self) -> str:
-        """Inside the string, what ends it."""
+        """The quote that ends the string, inside of it."""
         return self._outer.delimiter
 
     @property
@@ -59,11 +59,11 @@ class UnwrapReader:
         return False
 
     def simple(self) -> bool:
-        """What is inside is read by another reader."""
+        """False: another reader reads the inside."""
         return False
 
     def verbatim(self) -> bool:
-        """What is inside is not handed on as it is there."""
+        """False: the inside is decoded before it is passed on."""
         return False
 
     def take(self) -> str:
@@ -78,7 +78,7 @@ class UnwrapReader:
         return notes
 
     def rest(self) -> str:
-        """The text that is still held."""
+        """Take the held text."""
         return self.take()
 
     def close_all(self) -> str:
@@ -126,7 +126,7 @@ class UnwrapReader:
                 else:
                     self._inner_error = "a string that contains no object"
         if self._inner_error:
-            # The rest of the string goes out as it is; the call ends as invalid with the string.
+            # The rest of the string is emitted as it is; when it ends, the call ends as invalid.
             out.append(self._decoded)
             self._decoded = ""
             if ended:
@@ -142,7 +142,7 @@ _UNESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 def _decode(raw: str) -> str:
-    """The text that the inside of a JSON string stands for."""
+    """Decode the inside of a JSON string."""
     return _JSON_ESCAPE.sub(_unescape, raw) if "\\" in raw else raw
 
 
@@ -156,17 +156,17 @@ def _unescape(m: re.Match[str]) -> str:
 
 
 WRAPPERS: Final = ("arguments", "parameters", "input")
-"""Names under which a model at times gives all arguments as one."""
+"""Names under which models sometimes give all arguments as one."""
 _LONGEST: Final = 256
-"""How long the beginning of a wrapping may be, white space included."""
+"""The longest beginning of a wrapper, in characters, white space included."""
 _HELD: Final = 65_536
 
 
 class Unwrapping:
-    """JSON arguments that may be the call's, or its only one holds them.
+    """JSON that is either the call's arguments, or an object with a single member that contains them.
 
     Attributes:
-        over: it is decided; nothing is held any more.
+        over: it is decided which, and nothing is held any more.
         overflown: too much was held.
     """
 
@@ -182,7 +182,7 @@ class Unwrapping:
         self.overflown = False
 
     def push(self, fragment: str) -> str:
-        """More of the arguments; returns what may be emitted."""
+        """Add a piece of the arguments, and return what may be emitted."""
         self._text.append(fragment)
         self._size += len(fragment)
         if self._start < 0:
@@ -204,7 +204,7 @@ class Unwrapping:
         return text
 
     def close(self) -> str:
-        """The arguments are complete: what is still to be emitted."""
+        """The arguments are complete: return what is still to be emitted."""
         text = self.rest()
         if self._start < 0:
             return text
@@ -213,7 +213,7 @@ class Unwrapping:
         return (declared_object(inner, self._schema) or text) if len(outer) == 1 else text
 
     def _begins(self, text: str) -> int:
-        """Where the inner object begins; `_NEVER` where there is none, -1 while that is open."""
+        """Where the inner object begins; `_NEVER` if there is none, -1 while that is undecided."""
         i = 0
         for expected in (("{",), self._names, (":",), ("{",)):
             i = skip(text, i)
@@ -231,15 +231,14 @@ _PAIRS: Final = json.JSONDecoder(parse_int=str, parse_float=str, object_pairs_ho
 
 
 def skip(text: str, i: int) -> int:
-    """Where the white space that begins at ``i`` ends."""
+    """The end of the white space that begins at ``i``."""
     while i < len(text) and text[i] in " \t\n\r":
         i += 1
     return i
 
 
 def unwrapping(schema: Schema | None) -> Unwrapping | None:
-    """A reader that looks for arguments in a wrapping; ``None`` where the schema declares all that could be one, or
-    nothing."""
+    """An `Unwrapping`; ``None`` if the schema declares all names of wrappers, or nothing."""
     if schema is None or schema.types is None:
         return None
     names = [name for name in WRAPPERS if not schema.declares(name)]

@@ -1,4 +1,4 @@
-"""`WireProtocol`: what a protocol adds to a request in common terms."""
+"""`WireProtocol`: the base class of protocols, which read requests and make the writers of answers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence

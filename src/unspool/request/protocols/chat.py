@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, and the two other profiles of their answers."""
+"""Reads requests of OpenAI's chat completions, also for the two other profiles of their answers."""
 
 from collections.abc import Collection, Sequence
 from typing import Any

@@ -63,7 +63,7 @@ def hosted_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> S
             continue
         for field in ("connector_id", "tunnel_id"):
             if one.has(field):
-                raise one.wrong(field, "is not supported; name a tool server of the server by server_label")
+                raise one.wrong(field, "is not supported; name one of the server's tool servers with server_label")
         label = one.text("server_label")
         if not named.server(label, _approval(one, offer), _allowed(one), tell=True):
             raise named.unknown(one, "server_label", label)

@@ -63,7 +63,7 @@ def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> Serv
             raise named.unknown(server, "name", label)
     for one in sets:
         if one.text("mcp_server_name") not in mcp_labels(fields):
-            raise one.wrong("mcp_server_name", "is none of mcp_servers")
+            raise one.wrong("mcp_server_name", "is not in mcp_servers")
     return named.all(bounds)
 
 

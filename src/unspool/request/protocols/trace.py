@@ -1,4 +1,4 @@
-"""Traces: chat completions whose answer says how it came about; what the page shows."""
+"""Traces, for the page: chat completions whose answers explain how they were parsed."""
 
 from collections.abc import Collection
 
@@ -22,7 +22,7 @@ class TraceProtocol(ChatProtocol):
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
         """See `WireProtocol.read`."""
         if fields.raw.get("n") not in (None, 1):
-            raise fields.wrong("n", "must be 1: a trace is of one choice")
+            raise fields.wrong("n", "must be 1: a trace shows one choice")
         fields.raw["stream"] = True
         return super().read(fields, offer)
 

