@@ -61,9 +61,9 @@ def detect_dialect(
         model: the model's name; case and organization (``unsloth/…``) do not matter.
         chat_template: the text of its chat template.
         output: one or several raw outputs. The more calls and reasoning they contain, the better; plain text decides
-        nothing.
+            nothing.
         awaited: called before each reading of an output, since all of them may take seconds; an error that it raises
-        ends them.
+            ends them.
 
     Raises:
         ValueError: no argument is given.

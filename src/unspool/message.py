@@ -48,7 +48,7 @@ class ToolCall(msgspec.Struct):
 
         Raises:
             ValueError: they are not one JSON object, which is possible if the status is ``invalid`` or
-            ``incomplete``.
+                ``incomplete``.
         """
         try:
             value = _ARGUMENTS.decode(self.arguments)

@@ -38,14 +38,15 @@ def render(
         message: a `Message`, or an OpenAI assistant message.
         dialect: a name, or a `Dialect`.
         tools: OpenAI tool dicts, or a `Toolset`, with which the text would be read; ``None``: tools with the types of
-        the calls' values.
+            the calls' values.
         stage: where the text begins: at the beginning of the turn (``content``), after the opening of reasoning, or
-        after the opening of a block of calls. Default: the dialect's own.
+            after the opening of a block of calls. Default: the dialect's own.
 
     Raises:
         UnknownDialect: no dialect has this name.
         DialectError: the dialect cannot express the message, that is, no text would read back as it; names the field
-        and the reason. TypeError, ValueError: an argument is wrong; the message names it.
+            and the reason.
+        TypeError, ValueError: an argument is wrong; the message names it.
     """
     d = as_dialect(dialect)
     request = read_toolset(tools)

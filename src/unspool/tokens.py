@@ -36,7 +36,7 @@ class Detokenizer:
 
     Args:
         tokenizer: a ``tokenizers.Tokenizer``, a transformers tokenizer, or any object whose ``decode(ids,
-        skip_special_tokens=False)`` returns text. It is examined once; tokens added to it later are not seen.
+            skip_special_tokens=False)`` returns text. It is examined once; tokens added to it later are not seen.
     """
 
     __slots__ = ("_text", "added")
@@ -137,7 +137,7 @@ class _Vocabulary:
         special: the id of each special token, once it was needed.
         marked: the literals that the tokenizer marks as special, once they were needed.
         piece: returns an id's text after other text, or bytes that are not text by themselves; ``None`` if the
-        tokenizer does not say.
+            tokenizer does not say.
         pieces: the cached pieces.
         first_differs: whether a piece may read differently at the very start (sentencepiece drops a space there).
     """

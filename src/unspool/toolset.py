@@ -78,7 +78,7 @@ def read_toolset(tools: object = None, tool_choice: object = None) -> Toolset:
 
     Args:
         tools: OpenAI tool dicts, nested (``function``) or flat; ``None`` if unknown. A `Toolset` is returned as it
-        is.
+            is.
         tool_choice: see `ToolChoice`; ``None`` is ``auto``. If the tools are unknown, it may name any function.
 
     Raises:

@@ -31,7 +31,7 @@ def read_json(text: str) -> Value:
 
     Raises:
         ValueError: it is not JSON, has NaN, Infinity, a number that rounds to infinity or a repeated key, or is
-        nested too deep.
+            nested too deep.
     """
     try:
         value: Value = _DECODER.decode(text)

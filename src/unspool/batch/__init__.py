@@ -50,7 +50,7 @@ def parse_table(
         table: a ``pyarrow.Table``, ``RecordBatch``, ``RecordBatchReader``, or a ``pyarrow.dataset.Dataset``, which is
             read batch by batch.
         dialect: a name, the path of a file, a `Dialect`, or ``auto``: by each row's model or templates; for rows with
-        neither, by the first outputs.
+            neither, by the first outputs.
         column: the column of the text.
         workers: the number of processes; 1 means this process alone.
         errors: a list that gets the rows that cannot be read, which are then left out.

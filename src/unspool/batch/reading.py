@@ -175,7 +175,7 @@ class Reader:
         Args:
             row: values by column; ``None`` counts as missing.
             number: its index among all rows, from which missing ids of calls are made, so that they are always the
-            same.
+                same.
             columns: other ones than those of the reading.
 
         Raises:

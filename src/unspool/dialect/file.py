@@ -230,7 +230,7 @@ def read_toml(text: str, where: str) -> dict[str, Any]:
 
     Raises:
         DialectError: it is not TOML, or a key has too many parts (reading a key takes time quadratic in their
-        number).
+            number).
     """
     import tomllib  # slow to import, and not needed for shipped dialects
 

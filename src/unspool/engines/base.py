@@ -16,7 +16,7 @@ class EngineError(Exception):
     Args:
         message: the message for the client, without anything that only the operator may know.
         status: the HTTP status of the answer: 400 if the engine cannot do what the request demands, 503 if the engine
-        is unavailable, 500 otherwise.
+            is unavailable, 500 otherwise.
         retry_after: seconds after which a retry may succeed, if the engine reports them.
         detail: details for the operator only.
     """
@@ -72,10 +72,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         client_id: the client's own id of its request, which is passed on to servers; empty if it has none.
         model: the served name.
         prompt: the rendered prompt, as text or token ids; ``None`` if the server has no chat template. Engines that
-        need a prompt then refuse the request.
+            need a prompt then refuse the request.
         prompt_ids: the prompt's tokens, if they are known and may differ from those that a tokenizer makes of its
-        text. Engines that take tokens generate from these. messages, tools, tool_choice: what the prompt was rendered
-        from, in OpenAI's form.
+            text. Engines that take tokens generate from these.
+        messages, tools, tool_choice: what the prompt was rendered from, in OpenAI's form.
         stage: where the output begins, if that is known without a prompt.
         choice: the index of the choice.
         sampling: how tokens are chosen.
@@ -134,7 +134,7 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         text: raw text, special tokens included. It may contain lone surrogates.
         token_ids: the tokens of the text, if the engine reports them: for all of its text or for none. A token with
-        an incomplete character comes before its text.
+            an incomplete character comes before its text.
         finish_reason: ``stop``, ``length``, ``content_filter``, …, in the last piece.
         usage: the engine's counts so far; the last ones are final.
         logprobs: the entries of the tokens, in OpenAI's form.

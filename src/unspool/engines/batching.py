@@ -104,7 +104,7 @@ class Batching:
 
         Raises:
             EngineError: 400 if the request has no prompt, if the prompt leaves no room, or if the request cannot be
-            served; 500 if the model fails; 503 if the engine is closed.
+                served; 500 if the model fails; 503 if the engine is closed.
         """
         await self.health()
         output = await self._prepare(request)

@@ -241,8 +241,8 @@ class Capture:
     Args:
         engine: the engine that generates.
         folder: the folder for recordings, made if it does not exist. Only its owner can read it and the files,
-        because they contain what users wrote. dialect, reasoning, policy, toml: how the server parses outputs; see
-        `Asked`.
+            because they contain what users wrote.
+        dialect, reasoning, policy, toml: how the server parses outputs; see `Asked`.
 
     Raises:
         OSError: the folder cannot be made.

@@ -26,7 +26,7 @@ class Output(msgspec.Struct, kw_only=True, eq=False):
         budget: the budget of reasoning; ``None`` if there is none.
         loop: the consumer's event loop.
         state, token, count: the model's state, the last token, and the number of tokens; only the model's thread uses
-        them.
+            them.
         pieces: the pieces that were not pulled yet; the last may be an error.
         waiter: the future that the consumer awaits.
         stopped: whether the consumer has too many pieces to pull.

@@ -49,7 +49,7 @@ class Sampler:
 
     Args:
         sampling: fields that are ``None`` mean temperature 1, and everything else off. With temperature 0, the
-        likeliest token is chosen; among equals, the first.
+            likeliest token is chosen; among equals, the first.
         prompt: the prompt's tokens, which count for ``repetition_penalty``.
         size: the number of logits.
     """

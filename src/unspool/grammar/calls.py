@@ -47,7 +47,7 @@ def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str", *, i
         dialect: a name or a `Dialect`.
         tool: an OpenAI tool dict, or its name.
         index: the call's index in the answer, from 0, if the dialect numbers calls (Kimi's ids). Calls with the same
-        number would have the same id, and the parser would have to replace the second one.
+            number would have the same id, and the parser would have to replace the second one.
 
     Returns:
         ``None`` if the arguments are not a JSON object (Python, markup, JSON with other quotes), if no marker

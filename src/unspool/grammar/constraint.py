@@ -40,7 +40,7 @@ class Constraint:
     Attributes:
         grammar: the intermediate grammar.
         json_schema: the calls as a JSON array of ``{"name": …, "parameters": …}``, for engines without structural
-        tags. The parser reads it under the same ``tool_choice``. ``None`` if no call is required.
+            tags. The parser reads it under the same ``tool_choice``. ``None`` if no call is required.
     """
 
     def __init__(self, grammar: Grammar, json_schema: dict[str, Any] | None, special: Mapping[str, int]) -> None:
@@ -98,14 +98,14 @@ def constrain(
             (``{"type": "function", "function": {"name": …}}``) or OpenAI's list of allowed tools.
         parallel_tool_calls: whether there may be several calls.
         stage: where the output begins. With ``content``, ``required`` and a named choice begin with the calls,
-        without reasoning or text. Default: the stage from ``prompt``, else the dialect's own.
+            without reasoning or text. Default: the stage from ``prompt``, else the dialect's own.
         prompt: text or token ids, whose end decides the stage.
         response_format: the schema of the content: OpenAI's ``response_format``, or a JSON Schema. It does not affect
-        reasoning and calls.
+            reasoning and calls.
         strict_level: constrains ``auto`` if no tool has ``strict``.
         tokenizer: decides which markers are special tokens; see `Constraint.lark`.
         grammars: grammars for tools whose only argument is a text, by name. They are enforced whatever
-        ``tool_choice`` and ``strict_level`` are; only `Constraint.lark` can express them.
+            ``tool_choice`` and ``strict_level`` are; only `Constraint.lark` can express them.
 
     Returns:
         ``None`` if nothing is constrained: ``"none"``, or ``"auto"`` without a strict tool or level, and no schema

@@ -103,9 +103,9 @@ class Freeform(msgspec.Struct, frozen=True):
 
         Args:
             quote: the grammar describes the inside of a JSON or Python string between these quotes; ``""``: the text
-            itself.
+                itself.
             without: markers that the text must not contain. No terminal may match one, or end with the beginning of
-            one; texts that the grammar itself spells are left alone.
+                one; texts that the grammar itself spells are left alone.
 
         Raises:
             ConstraintError: see `read_lark`.

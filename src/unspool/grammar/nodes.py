@@ -82,7 +82,7 @@ class Text(msgspec.Struct, frozen=True):
         pattern: a regular expression of JSON Schema that the text matches.
         head: a fixed text before it, which belongs to the node.
         guard: flat nodes that the text must not contain. Printers that support them let it contain what ``without``
-        lists.
+            lists.
         folded: markers that the text must not contain in any mixture of upper and lower case.
         code: the marker must not be in a code span: an even number of single backticks comes before it on its line.
     """

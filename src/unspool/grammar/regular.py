@@ -74,7 +74,7 @@ def parse(pattern: str, flags: str = "") -> Part:
 
     Args:
         pattern: the expression; ``^`` at its beginning and ``$`` at its end are ignored, since the whole text must
-        match.
+            match.
         flags: any of ``i`` (ASCII letters in any case), ``s`` (``.`` is any character), ``m`` and ``u``.
 
     Raises:
@@ -306,7 +306,7 @@ def write(part: Part, quote: str = "") -> str:
     Args:
         part: the tree.
         quote: match the text as it is spelled in a JSON or Python string between these quotes; ``""``: the text
-        itself.
+            itself.
     """
     if isinstance(part, Set):
         words = _words(part.ranges, quote)

@@ -28,7 +28,7 @@ class Calls(Steps):
         reader: reads the inside of the call; ``broken`` reads the rest of it after an error.
         within: the open block of calls.
         given_back: the block was opened by a call that is text, and none was sent since, so its other framing is text
-        too.
+            too.
     """
 
     _desk: Desk

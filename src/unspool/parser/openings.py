@@ -33,7 +33,7 @@ class Match(NamedTuple):
         end: where it ends, `NO`, or `MORE`.
         fields: the values of its template's fields, as far as it matches.
         weak: the arguments do not begin as they should, or the output ends before them. Such a match counts only if
-        there is no other.
+            there is no other.
     """
 
     end: int

@@ -30,7 +30,7 @@ class Parser:
     Args:
         dialect: a name, or a `Dialect`.
         tools: OpenAI tool dicts, or a `Toolset`, which is read once for many outputs and has its own choice.
-        ``None``: the tools are unknown, and marked calls are parsed. ``[]``: markup of calls is content.
+            ``None``: the tools are unknown, and marked calls are parsed. ``[]``: markup of calls is content.
         tool_choice: ``"auto"``, ``"none"``, ``"required"``, a named function or allowed tools as OpenAI writes them.
         stage: how the output begins; overrides ``prompt``.
         prompt: the rendered prompt (text, or token ids with ``tokenizer``); its end decides the stage.

@@ -144,7 +144,7 @@ class ReasoningHalf(_Half):
         Args:
             model_output: the whole output.
             request: the request, whose tools count: without tools, markup of calls is content; if it does not say,
-            any tool may be called.
+                any tool may be called.
             model_status: where the output begins, as returned by `get_model_status`.
             output_stage: the RFC's name for it.
 

@@ -37,7 +37,7 @@ class Special(msgspec.Struct, frozen=True):
         ids: the ids.
         markers: the text of those that are in a template of the dialect, or are part of a marker.
         spelled: matches text that spells a marker; ``None`` if there are none. Words and short tokens, which also
-        occur in names and other text, do not count.
+            occur in names and other text, do not count.
     """
 
     literals: dict[int, str]

@@ -64,7 +64,7 @@ class Ids(msgspec.Struct, frozen=True):
     Attributes:
         lag: text may come later than its ids, and end before them, because there are stop strings.
         constrained: a grammar of text generates what comes after reasoning, so text that spells a marker counts
-        there.
+            there.
     """
 
     lag: bool = False

@@ -56,7 +56,7 @@ class ReasoningHalf:
     Args:
         tokenizer: the host's.
         kwargs: ``chat_template_kwargs`` say whether thinking is on if there is no prompt; ``model_config`` names the
-        model, for `AUTO`.
+            model, for `AUTO`.
     """
 
     dialect_name: ClassVar[str] = AUTO
@@ -204,7 +204,7 @@ class ToolHalf:
     Args:
         tokenizer: the host's.
         tools: the request's tools; tools that a method gets with its request have precedence. Without a request and
-        tools, any tool may be called.
+            tools, any tool may be called.
     """
 
     dialect_name: ClassVar[str] = AUTO

@@ -23,7 +23,7 @@ class _Text(NamedTuple):
 
     Attributes:
         whole: the hash of all of it; ``None`` before its first word. It is never changed, since other texts continue
-        from it.
+            from it.
         digest: the digest up to its last word.
     """
 

@@ -57,7 +57,7 @@ class Tokenizer(msgspec.Struct, frozen=True):
         template: its chat template, and the one for requests with tools if that is different.
         special: named special tokens, such as ``bos_token``.
         added: every special token, and every other added token that the template writes: only these can be mistaken
-        for the structure of a prompt.
+            for the structure of a prompt.
         response_template: its own description of how answers are read; see `unspool.infer.choosing`.
     """
 

@@ -94,11 +94,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         coalesce_reasoning, coalesce_arguments: whether streams join reasoning by sentence, arguments at boundaries of
             JSON.
         coalesce_delay: the longest time in seconds for which a delta is held back; without the other two, every delta
-        is.
+            is.
         named_reason: the finish reason of an answer to a named ``tool_choice``: OpenAI's ``stop``, or ``tool_calls``.
         strict_level: constrains calls under ``auto`` if no tool is strict, as far as a grammar can express them.
         tools, tool_choice: the tools for requests that declare none, such as those of recordings; ``None``: the tools
-        are unknown, and marked calls are parsed.
+            are unknown, and marked calls are parsed.
         api_key: the key that clients must send; ``None``: none is needed.
         approval_key: the secret for approvals of calls; empty: a random one for this process.
         own_servers: whether requests may name tool servers of their own.

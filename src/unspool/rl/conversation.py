@@ -45,7 +45,8 @@ class CallSpan(msgspec.Struct, frozen=True):
         status: the status, as in `unspool.ToolCall`.
         known: whether the tool is declared; ``None`` if the tools are unknown.
         attempt: 1, or one more than that of the previous call of the same tool, if that one failed (its status was
-        neither ``ok`` nor ``repaired``). start, end: its tokens, a half-open range of the sample's ids.
+            neither ``ok`` nor ``repaired``).
+        start, end: its tokens, a half-open range of the sample's ids.
     """
 
     turn: int
@@ -126,7 +127,7 @@ class Conversation:
         messages: the messages before the first answer. Text that spells special tokens stays text, here and later.
         tools: OpenAI tool dicts; ``None`` if there are none.
         on_rewrite: what to do if the template would write earlier turns differently once more messages follow:
-        ``keep`` continues after the tokens as they are, ``fork`` begins a new sample as the template writes it.
+            ``keep`` continues after the tokens as they are, ``fork`` begins a new sample as the template writes it.
         variables: further variables of the template, such as ``{"enable_thinking": True}``.
         special: named special tokens, such as ``eos_token``, if the tokenizer does not have them.
         policy: the policy for parsing answers.
@@ -249,13 +250,13 @@ class Conversation:
 
         Args:
             ids: its tokens, including the one that ended it if the engine returns it. Pass an answer that was
-            generated in several parts as a whole.
+                generated in several parts as a whole.
             logprobs: the log-probability of each token.
             finish_reason: the engine's.
 
         Raises:
             ValueError: there is nothing to answer, an id is negative, or the numbers of log-probabilities and ids
-            differ.
+                differ.
             TypeError: these are not ids.
         """
         if not self._asked:

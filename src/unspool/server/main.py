@@ -39,7 +39,7 @@ class Operation(NamedTuple):
         log_format, log_level: see `unspool.server.logs`.
         access_log: whether each answered request is logged.
         certificate, key, password: the files for TLS, and the password of the key; without a certificate, there is no
-        TLS.
+            TLS.
         worker: what this process is, where it is one of several.
     """
 

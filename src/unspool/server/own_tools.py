@@ -18,7 +18,7 @@ def own_tools(settings: Settings, asked: Sequence[OwnServer], operators: Tools) 
     Args:
         settings: the server's.
         asked: the servers in the request. A label of the operator's means the operator's server, whatever the
-        address.
+            address.
         operators: the operator's servers.
 
     Raises:

@@ -40,7 +40,7 @@ class AguiWriter(BlockWriter):
         parent_run_id: the request's, if it has one.
         model: sent with the usage.
         call_ids: the ids of calls in the thread so far. Models that number their calls start again in each answer,
-        and a client would confuse a repeated id with the earlier call, so the run's id is appended to it.
+            and a client would confuse a repeated id with the earlier call, so the run's id is appended to it.
         seal: makes the ``encryptedValue`` of reasoning; ``None`` if there is none.
     """
 

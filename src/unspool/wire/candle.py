@@ -138,7 +138,7 @@ class CandleWriter(ChatWriter):
         Args:
             messages, usage, logprobs, stop_sequence: as for `ChatWriter.whole`.
             events: the events of each choice, whose pieces are in ``extensions``; without them, each block is one
-            piece.
+                piece.
         """
         seen = [Clients().take(e) for e in events] or [replay(m) for m in messages]
         runs = [_before_failure(e) for e in seen]

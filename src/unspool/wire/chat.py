@@ -56,10 +56,10 @@ class ChatWriter:
         include_usage: ``stream_options.include_usage``: a last chunk without choices has the usage, all others
             ``null``.
         calls_reason: the finish reason of an answer with calls. At OpenAI, a named ``tool_choice`` finishes with
-        ``stop``, and a request with the legacy ``function_call`` with ``function_call``.
+            ``stop``, and a request with the legacy ``function_call`` with ``function_call``.
         system_fingerprint: written if given.
         server_tools: whether the server runs tools itself. The protocol has no fields for that: their calls are left
-        out, and an extension, ``tool_results``, has the result of each.
+            out, and an extension, ``tool_results``, has the result of each.
         kinds: the kinds of tools other than functions, by name: custom tools.
 
     Raises:
@@ -141,7 +141,7 @@ class ChatWriter:
             choice: its index.
             events: the parser's events.
             logprobs: the engine's entries for the same tokens, in OpenAI's form. They go into the next chunk, since
-            the parser may hold back their text.
+                the parser may hold back their text.
 
         Raises:
             ValueError: there is no such choice.

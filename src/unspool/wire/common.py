@@ -23,7 +23,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         cached_tokens: how many tokens of the prompt came from a cache.
         reasoning_tokens: how many tokens of the completion were reasoning.
         prefill_time, decode_time_arr: milliseconds up to the first token, and between tokens; only MindIE reports
-        them.
+            them.
     """
 
     prompt_tokens: int = 0

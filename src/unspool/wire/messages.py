@@ -49,7 +49,7 @@ class MessagesWriter(BlockWriter):
         id: ``msg_…``.
         model: the served name.
         fine_grained: pass on pieces of arguments as they arrive, unchecked, as in Anthropic's fine-grained tool
-        streaming; clients must then expect invalid JSON.
+            streaming; clients must then expect invalid JSON.
         seal: makes the ``signature`` of thinking; ``None``: the signature is empty.
         omit: leave out the text of thinking, which is then only in its signature.
         edits: the edits of the context that were made, to list at the end; ``None`` if none were requested.

@@ -59,7 +59,7 @@ def read_completion(data: bytes, alternatives: int = 0, keep_end: bool = False) 
         data: the event's JSON.
         alternatives: how many alternatives of a token were requested; servers report more.
         keep_end: whether the text contains the token that ends the output; if not, its id and its entry in
-        ``logprobs`` are left out too.
+            ``logprobs`` are left out too.
 
     Raises:
         EngineError: it is an error, or malformed.

@@ -42,7 +42,7 @@ class Upstream:
         tokenizer: the tokenizer of the servers' token ids; see `unspool.engines.Engine`.
         markers: special tokens that the text must show, for servers that hide those that are not listed (llama.cpp).
         keep_end: whether the token that ends an output is part of it, if a server can send it. Dialects whose calls
-        nothing else closes need it; others may read it as content.
+            nothing else closes need it; others may read it as content.
         budgets: whether the servers are set up for budgets of reasoning, if their kind refuses these by default.
         connect_timeout: seconds for a connection, and for the answer to a request such as ``/health``.
         first_timeout: seconds up to the first piece, including the time in the server's queue.

@@ -71,7 +71,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         seeds: seeds are taken modulo this.
         length: the name of the field for ``max_tokens``.
         endless: its value if the request has none: a number, the model's ``context``, or what is ``left`` of that;
-        ``None`` if the server has its own default.
+            ``None`` if the server has its own default.
         always: fields of every request.
         end: the field that keeps the token that ends the output; ``""`` if there is none.
         markers: the field for special tokens to show; ``""`` if there is none.

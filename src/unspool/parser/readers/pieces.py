@@ -25,7 +25,7 @@ class Pieces(dict[str, str]):
 
     Attributes:
         stop, stop2: the first characters of what may end such a string, besides JSON's quote. If there are more than
-        two, the empty string, which every text contains; if there are fewer, ``None``.
+            two, the empty string, which every text contains; if there are fewer, ``None``.
     """
 
     __slots__ = ("_parts", "stop", "stop2")

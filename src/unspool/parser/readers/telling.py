@@ -29,7 +29,7 @@ class Spelling:
         space: matches white space.
         words: the values of words.
         stops: whether a text has something at an index that ends the call (1, 0; -1: perhaps). A quote before it
-        closes its string.
+            closes its string.
     """
 
     __slots__ = ("keep", "mend", "quote", "repair", "root", "scan", "space", "stops", "syntax", "words")
