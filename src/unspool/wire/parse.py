@@ -49,7 +49,7 @@ def read_message(data: bytes) -> Message:
     """Read the bytes of `message`.
 
     Raises:
-            msgspec.DecodeError: something else.
+        msgspec.DecodeError: something else.
     """
     return _read_message(data).message
 
@@ -58,6 +58,6 @@ def read_events(data: bytes) -> list[Event]:
     """Read the bytes of `events`.
 
     Raises:
-            msgspec.DecodeError: something else.
+        msgspec.DecodeError: something else.
     """
     return list(_read_events(data).events)
