@@ -383,7 +383,8 @@ def _byte_tokenizer() -> Any:
 
 UNGENERATED: Final = (
     "constrained generation follows this grammar, which is made of the templates, and could never write the text: "
-    "change the template that writes the text there, such as its white space, its `separator` or its `id`"
+    "change the template that writes the text there (its white space, `separator` or `id`), "
+    "or let parts that begin alike begin differently"
 )
 """What it means that a grammar does not admit a text, and what to do."""
 
@@ -542,9 +543,11 @@ def a_broken_call_leaves_the_next_one_alone(dialect: Dialect) -> None:
     got = [(c.name, c.status) for c in message.tool_calls]
     # A header that nothing marks the end of, with text behind it, is no header.
     kept = got == [("f", "invalid"), ("g", "ok")] or (bool(dialect.argument) and got == [("g", "ok")])
-    ends = "let `call` close with a marker that has a letter or digit, by which the call's end is found"
-    begins = "let it also open with one, by which a call in text is found" if dialect.argument else ""
-    why = "; ".join(filter(None, (ends, begins)))
+    head = dialect.call[0].head
+    if dialect.argument and head and not head[-1].text.strip():
+        why = "write a marker before `{arguments}`, or let `call` open with one that has a letter or digit"
+    else:
+        why = "let `call` close with a marker that has a letter or digit, by which the call's end is found"
     demand(kept, f"the next call after a broken one is not read: {raw!r}; {why}")
 
 
