@@ -145,7 +145,7 @@ def test_an_opening_of_reasoning_inside_a_prefill_counts_as_it_does_in_an_output
         prompt = history(dialect) + dialect.start[0] + f"Write {prefill}"
         expected = Stage.CONTENT if text else stage
         assert detect_stage(dialect, prompt) is expected
-        message = after(dialect, prompt, " first.")
+        message = after(dialect, prompt, " first." + closing(dialect) * (expected is Stage.REASONING))
         assert (message.reasoning or message.content).strip() == "first."
         assert bool(message.reasoning) == (expected is Stage.REASONING)
 
