@@ -71,7 +71,8 @@ def hosted_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> S
 
 
 def run_here(tools: ServerTools | None) -> set[str]:
-    """The types of tools for which the server runs its own tools, or refused the request."""
+    """The types of tools that the server runs for a request. ``mcp`` is always one: without its server, the request is
+    refused."""
     kinds = set() if tools is None else {served.tool.kind for served in tools.tools.values()}
     return {"mcp", *(word for word, (kind, _) in WORDS.items() if kind in kinds)}
 
