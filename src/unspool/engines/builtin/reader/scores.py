@@ -59,7 +59,7 @@ _LEAST: Final = 0.6
 _SHORTENED: Final = 4
 """The least letters of a shortened word."""
 _TITLE: Final = 6
-"""Words that no message without a verb has."""
+"""The least words of a message that is no mere title, such as *latest iphone price*."""
 _LITTLE: Final = 0.3
 """For words that only distinguish similar tools."""
 _DEED: Final = 0.6
