@@ -350,8 +350,8 @@ class Copying(Around[_State]):
         call.string = ""
 
     def _begins(self, said: _Said, call: _Call) -> list[int]:
-        """The positions where a value may begin: its own, or else those of no other value, preferably in the last
-        message."""
+        """The positions where a value may begin: its own; or else those in the last message that belong to no other
+        value; or else any."""
         if call.at and call.parameters[call.at - 1].choices:
             return []
         others = frozenset().union(*(p.cued for p in call.parameters)) - call.own

@@ -8,7 +8,7 @@ from .prompt import Parameter, Tool
 from .words import DEEDS, GENERIC, SETS, STOP, parts_of, stem
 
 _TEXTS: Final = ("", "string", "any")
-"""The members of a list of texts."""
+"""The types of the members of a list of texts."""
 
 _OPEN: Final = (("body",), ("query",), ("subject",), ("expression",))
 """Kinds of texts that begin with any word."""
