@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import unspool
-from tests.support import CALLING, DIALECTS, THINKING, named, tools_of
+from tests.support import CALLING, DIALECTS, THINKING, dialect_of, named, tools_of
 from unspool import Dialect, DialectError, Message, Policy, Stage, ToolCall, render
 from unspool.dialect.file import Example
 from unspool.promises import stands_out
@@ -101,6 +101,16 @@ def test_values_nest_where_the_dialect_has_items() -> None:
     n = "]<]minimax[>["
     one, two = (f"{n}<item>{n}<b>{v}{n}</b>{n}</item>" for v in "xy")
     assert f"{n}<a>{one}{two}{n}</a>" in written
+
+
+def test_members_of_an_object_that_nests_are_separated_as_arguments_are() -> None:
+    keys = 'call = "<f {name}>{arguments}</f>"\nargument = "<a {key}>{value}</a>"\nitem = "<i>{value}</i>"'
+    dialect = dialect_of(f'{keys}\nseparator.arguments = "\\n"')
+    values = {"a": {"b": "x", "c": [{"d": "z", "e": "v"}]}, "g": "w"}
+    written = render(message("", "", ("f", values)), dialect)
+    inner = "<a c><i><a d>z</a>\n<a e>v</a></i></a>"
+    assert written == f"<f f><a a><a b>x</a>\n{inner}</a>\n<a g>w</a></f>"
+    assert json.loads(unspool.parse(written, dialect).tool_calls[0].arguments) == values
 
 
 @pytest.mark.parametrize(

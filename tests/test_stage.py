@@ -422,8 +422,8 @@ def test_the_same_word_again_and_again_changes_nothing(dialect: Dialect) -> None
     parser = Parser(dialect, stage="reasoning")
     for chunk in random_split("plan and more", random.Random(3), 3):
         parser.feed(chunk, stage="reasoning")
-    for event in parser.feed(tail):
-        assert not isinstance(event, ReasoningDelta)
+    for event in parser.feed(tail):  # where the closing begins with the text's last letter, that was held
+        assert not isinstance(event, ReasoningDelta) or event.end <= len("plan and more")
     parser.close()
     assert parser.message.reasoning == whole.reasoning == "plan and more"
 

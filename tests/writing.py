@@ -86,7 +86,7 @@ def _value(dialect: Dialect, value: Any) -> str:
     if isinstance(value, str):
         return value
     if dialect.item and isinstance(value, dict) and value:
-        return "".join(_argument(dialect, k, v) for k, v in value.items())
+        return write_arguments(dialect, value)
     if dialect.item and isinstance(value, list) and value:
         return "".join(fill(dialect.item[0].text, value=_value(dialect, v)) for v in value)
     return json.dumps(value, ensure_ascii=False)

@@ -421,7 +421,7 @@ TOOLS: Final = [_tool("f", a="string", b="string", n="integer"), _tool("g", a="s
 DEEP: Final = _tool("h")
 DEEP["function"]["parameters"]["properties"] = {
     "a": {"type": "array", "items": {"type": "string"}},
-    "o": {"type": "object", "properties": {"k": {"type": "string"}}},
+    "o": {"type": "object", "properties": {"k": {"type": "string"}, "m": {"type": "string"}}},
 }
 TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
     (("f", {"a": "Paris", "b": "é 北京 🌧️", "n": -3}),),
@@ -433,7 +433,7 @@ TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
     (("f", {"a": "\\", "b": '\\\\n \\u00e9 \\"'}),),
     (
         ("f", {"a": "<u>&amp;</u>", "b": "{[it's]};"}),
-        ("h", {"a": ["<u>&lt;</u>", "it's;"], "o": {"k": "{[1]}"}}),
+        ("h", {"a": ["<u>&lt;</u>", "it's;"], "o": {"k": "{[1]}", "m": "x"}}),
     ),
 )
 """Calls that every dialect with calls writes and reads: texts that look like other values, edge cases, escapes, and

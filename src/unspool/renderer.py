@@ -307,9 +307,12 @@ class _Renderer:
         """Write an object as arguments, and a list as items."""
         found: list[Value] = []
         item = self.d.item[0]
+        separator = self.d.separator.arguments if isinstance(value, dict) else ""
         for key, child in value.items() if isinstance(value, dict) else (("", v) for v in value):
             chosen = template if isinstance(value, dict) else item
             fields = _argument_fields(key, child)
+            if found and separator:
+                found.append(Raw(separator))
             for step in chosen.steps:
                 found.append(child if step.name == "value" else Raw(step.write(fields)))
         return found
