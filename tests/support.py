@@ -1,4 +1,4 @@
-"""What the tests of the machine share: the cases, and what `unspool.promises` has for `unspool check` too."""
+"""Helpers for the tests of the machine: the cases, and parts of `unspool.promises` that `unspool check` uses too."""
 
 import json
 from collections.abc import Iterable
@@ -65,11 +65,11 @@ __all__ = [
 
 
 DIALECTS: list[Dialect] = [at_content(d) for d in unspool.list_dialects()]
-"""Every dialect: a new file is tested by existing."""
+"""Every dialect. A new file is tested without further work."""
 CALLING = [d for d in DIALECTS if d.call]
 THINKING = [d for d in DIALECTS if d.reasoning]
 VERBATIM = [d for d in CALLING if d.argument_format == "json"]
-"""Dialects in which arguments are JSON, which is passed on as it is."""
+"""Dialects whose arguments are JSON that is passed on unchanged."""
 DEFAULT_ID = "call_" + "?" * 24
 
 

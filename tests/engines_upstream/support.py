@@ -1,4 +1,4 @@
-"""Servers on real sockets that write exactly the bytes a test gives, and what the tests ask of them."""
+"""Servers on real sockets that write exactly the bytes that a test chooses, and helpers for the tests."""
 
 import asyncio
 import contextlib
