@@ -1,4 +1,4 @@
-"""Rollouts: rows of a file, token ids, conversations; each beside something of the same moments."""
+"""Rollouts: rows of a file, token ids, conversations; each next to a reference measured at the same time."""
 
 import contextlib
 import ctypes
@@ -40,7 +40,7 @@ _TEMPLATE: Final = """\
 
 
 def rollouts(effort: Effort) -> Iterator[Row]:
-    """Rows, ids and turns a second, by one core; what two workers are worth."""
+    """Rows, ids and turns per second on one core, and the gain from two workers."""
     count = 4_000 if effort.everywhere else 600
     rows: list[dict[str, Any]] = [{"key": i, "output": rollout(i), "tools": TOOLS} for i in range(count)]
     size = sum(len(r["output"]) for r in rows) / count
@@ -94,7 +94,7 @@ def _ids(effort: Effort) -> Iterator[Row]:
 
 
 def _answers(effort: Effort) -> Iterator[Row]:
-    """What a billion characters in long answers take: from lines to a table."""
+    """The time for a billion characters in long answers, from lines to a table."""
     text = long_answer(100_000)
     lines: list[bytes | None] = [json.dumps({"output": text}).encode()] * (80 if effort.everywhere else 10)
     worker = Worker(Reader(Reading(dialect=DIALECT)), pa.schema([*SCHEMA, ("output", pa.string())]))
