@@ -28,7 +28,7 @@ TOOLS: Any = [
 
 
 def run(call: Any) -> str:
-    """The result of a call as text. An error is a result too: the model may mend it."""
+    """Run a call, and return the result as text. An error is a result too, which lets the model correct the call."""
     try:
         return json.dumps(FUNCTIONS[call.function.name](**json.loads(call.function.arguments)))
     except (KeyError, TypeError, ValueError) as error:

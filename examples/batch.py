@@ -1,10 +1,10 @@
-"""What is in a file of outputs: calls by tool and status, and what was wrong with the rest.
+"""Summarize a file of outputs: calls by tool and status, and the faults of the other rows.
 
     pip install '.[batch]'
     python examples/batch.py rollouts.jsonl hermes
 
-Each line has an `output`, and `tools` if the request had some. For files larger than memory, kills and clusters there
-is `unspool batch`.
+Each line has an `output`, and `tools` if the request had any. `unspool batch` handles files larger than memory,
+clusters, and runs that are interrupted.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""A sampling loop that cannot write an invalid call: each step is masked by the dialect's own grammar.
+"""A sampling loop that cannot write an invalid call: the dialect's own grammar masks each step.
 
     pip install '.[server]'
     python examples/constrained.py
 
-The logits are drawn at random, so what is right in the result comes from the grammar. Put your model's in their place.
+The logits are random, so only the grammar makes the result valid. Replace them with your model's.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""A proxy of your own: it takes chat completions, renders the prompt, and streams parsed deltas from a raw engine.
+"""Your own proxy: it accepts chat completions, renders the prompt, and streams parsed deltas from a raw engine.
 
 pip install fastapi uvicorn
 ENGINE=http://127.0.0.1:8000 MODEL=path/to/Qwen3-8B uvicorn --app-dir examples fastapi_proxy:app

@@ -1,4 +1,4 @@
-"""A format of your own: describe it in TOML, check it, then parse, render and constrain with it.
+"""Your own format: describe it in TOML, check it, then parse, render and constrain with it.
 
 python examples/own_dialect.py
 """

@@ -1,8 +1,8 @@
-"""unspool behind SGLang's own interface, for a host that already speaks it. SGLang need not be installed.
+"""unspool with SGLang's own interface, for a host that already uses it. SGLang need not be installed.
 
     python examples/plug_in.py
 
-Inside SGLang, vLLM and FastDeploy nothing has to be written: `pip install` unspool there, and name
+Inside SGLang, vLLM and FastDeploy no code is needed: `pip install` unspool there, and pass
 `--tool-call-parser unspool_hermes --reasoning-parser unspool_hermes`.
 """
 
@@ -31,7 +31,7 @@ def main() -> None:
     piece, _ = parser.parse_stream_end()
     print("text", repr(text + piece))
     print("arguments", arguments)
-    # What the engine needs to force a call: the begin, the end and the trigger of a structural tag.
+    # The engine needs these to force a call: the begin, the end and the trigger of a structural tag.
     print(parser.detector.structure_info()("get_weather"))
 
 

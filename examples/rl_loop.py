@@ -1,9 +1,9 @@
-"""A group of rollouts for policy gradients: exact token ids, a mask of what was sampled, a reward for each.
+"""A group of rollouts for policy gradients: exact token ids, a mask of sampled tokens, and a reward for each.
 
     pip install '.[server,rl]'
     python examples/rl_loop.py
 
-The model that ships with unspool stands for yours: any engine that sends token ids will do.
+The model that ships with unspool takes the place of yours. Any engine that sends token ids works.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ EXPECTED = [{"name": "get_weather", "arguments": {"city": "Paris"}}]
 
 
 async def rollout(engine: Batching, conversation: Conversation, seed: int) -> float:
-    """Let the model answer; the reward of the answer."""
+    """Let the model answer, and return the reward."""
     request = Request(
         prompt=conversation.prompt(), tools=TOOLS, sampling=Sampling(temperature=0.7, seed=seed), max_tokens=200
     )

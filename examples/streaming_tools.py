@@ -1,8 +1,8 @@
-"""Start tools while the model still writes: each call runs from the moment its arguments are complete.
+"""Start tools while the model is still writing: each call runs as soon as its arguments are complete.
 
     python examples/streaming_tools.py
 
-The stream here is a list; put the chunks of your engine in its place.
+The stream here is a list. Replace it with the chunks of your engine.
 """
 
 import asyncio

@@ -17,7 +17,7 @@ from .schema import MAX_NESTING
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A JSON number as written; it equals only the same digits."""
+    """A JSON number as written. It equals only a number with the same text."""
 
     text: str
 
@@ -30,8 +30,8 @@ def read_json(text: str) -> Value:
     """Read the value of a JSON text.
 
     Raises:
-        ValueError: it is not JSON, has NaN, Infinity, a number that rounds to infinity or a repeated key, or is
-            nested too deep.
+        ValueError: the text is not JSON; contains NaN, Infinity, a number that rounds to infinity or a repeated key;
+            or is nested too deep.
     """
     try:
         value: Value = _DECODER.decode(text)
@@ -121,19 +121,19 @@ _ESCAPES: Final = {i: f"\\x{i:02x}" for i in (*range(32), 127)} | {
 
 
 def python_string(text: str) -> str:
-    """A Python string literal in single quotes; what is not ASCII stays."""
+    """A Python string literal in single quotes. Characters beyond ASCII are kept."""
     return f"'{text.translate(_ESCAPES)}'"
 
 
 JSON: Final = Style(encode_basestring, encode_basestring)
-"""As `json.dumps` writes by default, except that characters beyond ASCII are kept."""
+"""The style of `json.dumps` by default, except that characters beyond ASCII are kept."""
 
 PYTHON: Final = Style(python_string, python_string, "True", "False", "None")
-"""As Python's `repr` writes."""
+"""The style of Python's `repr`."""
 
 
 def quoted(marker: str) -> Style:
-    """Bare keys, and strings as they are between two markers."""
+    """A style with bare keys, and with unescaped strings between two markers."""
     return Style(lambda text: f"{marker}{text}{marker}", lambda key: key, comma=",", colon=":")
 
 
@@ -151,8 +151,8 @@ def write(value: Value, style: Style) -> str:
 def unfold(
     value: Value, inside: Callable[[dict[str, Any] | list[Any]], list[Value]], scalar: Callable[[Value], str]
 ) -> list[str]:
-    """Yield pieces of text: ``inside`` divides objects and lists into `Raw` text and values, and ``scalar`` writes
-    all others."""
+    """Yield the text of a value in pieces. ``inside`` divides objects and lists into `Raw` text and values, and
+    ``scalar`` writes all other values."""
     out: list[str] = []
     todo: list[Value] = [value]
     while todo:
@@ -202,7 +202,7 @@ def declare(calls: Iterable[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]
 
 
 def _schema(values: list[Value]) -> dict[str, Any]:
-    """The schema of values in the same place."""
+    """A schema that fits all of these values, which occur in the same place."""
     root: dict[str, Any] = {}
     nodes = [root]
     todo: list[tuple[Value, dict[str, Any]]] = [(v, root) for v in values]

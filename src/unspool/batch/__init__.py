@@ -49,11 +49,11 @@ def parse_table(
     Args:
         table: a ``pyarrow.Table``, ``RecordBatch``, ``RecordBatchReader``, or a ``pyarrow.dataset.Dataset``, which is
             read batch by batch.
-        dialect: a name, the path of a file, a `Dialect`, or ``auto``: by each row's model or templates; for rows with
-            neither, by the first outputs.
+        dialect: a name, the path of a file, a `Dialect`, or ``auto``. With ``auto`` each row's model or templates
+            decide; for rows with neither, the first outputs do.
         column: the column of the text.
-        workers: the number of processes; 1 means this process alone.
-        errors: a list that gets the rows that cannot be read, which are then left out.
+        workers: the number of processes; with 1, this process does all the work.
+        errors: a list for the rows that cannot be read. With a list, they are left out instead of raising.
         summary: gets the counts, and the dialect that the outputs show.
         options: other fields of `Reading`, such as ``tools``, ``tokenizer``, ``policy`` or ``columns``.
 
@@ -61,10 +61,10 @@ def parse_table(
         The columns of `WRITTEN`, then those of the input; nested ones as JSON text.
 
     Raises:
-        RowError: a row cannot be read, and there is no list for it.
-        InputError: it has no such column.
-        UnknownDialect: there is no such dialect; or no row names one, and the outputs leave it open.
-        TypeError: it is not a table.
+        RowError: a row cannot be read, and ``errors`` is not given.
+        InputError: the table lacks the column.
+        UnknownDialect: there is no such dialect, or no row names one and the outputs do not show one.
+        TypeError: ``table`` is not a table.
     """
     batches, schema = _batches(table)
     reading = _reading(dialect, column, options)
@@ -90,18 +90,18 @@ def parse_many(
     summary: Summary | None = None,
     **options: Any,
 ) -> Iterator[dict[str, Any]]:
-    """Parse rows as they come, in their order.
+    """Parse rows as they arrive, in order.
 
     Args:
-        rows: texts, or dicts of what JSON can express.
+        rows: texts, or dicts of JSON values.
         dialect, column, workers, errors, summary, options: see `parse_table`.
 
     Yields:
         The columns of `WRITTEN`, then those of the input; nested ones as JSON text.
 
     Raises:
-        RowError: a row cannot be read, and there is no list for it.
-        UnknownDialect: there is no such dialect; or no row names one, and the outputs leave it open.
+        RowError: a row cannot be read, and ``errors`` is not given.
+        UnknownDialect: there is no such dialect, or no row names one and the outputs do not show one.
     """
     reading = _reading(dialect, column, options)
     blocks = _row_blocks(rows, column, SAMPLE if reading.dialect == AUTO else _FIRST)
@@ -146,7 +146,7 @@ def _line(row: str | Mapping[str, Any], column: str) -> bytes:
 def _counted(
     done: Iterable[Done], reading: Reading, errors: list[BadRow] | None, summary: Summary | None
 ) -> Iterator[Done]:
-    """What blocks became, once their bad rows and counts are noted."""
+    """The results of blocks, after noting their bad rows and counts."""
     if summary is not None:
         summary.detected += reading.reasons
     for one in done:

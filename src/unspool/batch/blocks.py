@@ -1,7 +1,7 @@
 """Divides input into blocks of bounded size: JSON lines, parquet, recordings, standard input.
 
-A block knows its place, so that a worker need not know the others: blocks of the same input are the same
-each time they are made.
+A block contains its own position, so a worker need not know the other blocks. The same input is always divided into
+the same blocks.
 """
 
 import glob
@@ -30,30 +30,30 @@ __all__ = [
 ]
 
 ROWS: Final = 2_000
-"""Rows of a block at most."""
+"""The most rows of a block."""
 BYTES: Final = 8 << 20
-"""Bytes of a block of lines, about."""
+"""The approximate number of bytes of a block of lines."""
 LINE: Final = 64 << 20
-"""Bytes of a line at most; a longer one is a bad row."""
+"""The most bytes of a line; a longer one is a bad row."""
 _ENDINGS: Final = (".jsonl", ".ndjson", ".parquet")
 _REQUEST: Final = b'{"type":"request"'
 
 
 class InputError(ValueError):
-    """An input is missing, or is not what can be read."""
+    """An input is missing, or cannot be read."""
 
 
 class Block(NamedTuple):
-    """Some rows.
+    """A block of rows.
 
     Attributes:
-        number: its place among all blocks.
-        file: where it is from.
-        first: the place of its first row among all rows.
-        rows: Arrow's, or raw lines; ``None`` for a line that is too long.
-        recorded: whether each "row" is the lines of a recording.
-        mark: a checksum of the lines; 0 for Arrow's.
-        part: how much of its file is read with it, up to 1; ``None`` where that is unknown.
+        number: its index among all blocks.
+        file: the file that it comes from.
+        first: the index of its first row among all rows.
+        rows: an Arrow batch, or raw lines; ``None`` replaces a line that is too long.
+        recorded: whether each row is a recording, and so may have several lines.
+        mark: a checksum of the lines; 0 for an Arrow batch.
+        part: the share of its file that is read after it, up to 1; ``None`` if unknown.
     """
 
     number: int
@@ -66,10 +66,10 @@ class Block(NamedTuple):
 
 
 def find_inputs(patterns: Sequence[str]) -> list[str]:
-    """The files that are meant, in order: files, folders, patterns of either, ``-`` for standard input.
+    """The input files, in order. A pattern is a file, a folder, a glob of either, or ``-`` for standard input.
 
     Raises:
-        InputError: nothing is found for one of them.
+        InputError: a pattern matches nothing.
     """
     found: list[str] = []
     for pattern in patterns:
@@ -97,8 +97,8 @@ def blocks(files: Iterable[str], rows: int = ROWS) -> Iterator[Block]:
     """The rows of files, block by block.
 
     Raises:
-        InputError: a file is not what its ending says.
-        OSError: it cannot be read.
+        InputError: a file does not have the format of its ending.
+        OSError: a file cannot be read.
     """
     number = first = 0
     for file in files:
@@ -110,7 +110,7 @@ def blocks(files: Iterable[str], rows: int = ROWS) -> Iterator[Block]:
 
 
 def table_blocks(batches: Iterable[pa.RecordBatch], rows: int = ROWS) -> Iterator[Block]:
-    """The rows of Arrow's batches, block by block."""
+    """The rows of Arrow batches, block by block."""
     number = first = 0
     for batch in batches:
         for at in range(0, len(batch), rows):
@@ -135,8 +135,8 @@ def parquet_schema(file: str) -> pa.Schema:
     """The columns of a parquet file.
 
     Raises:
-        InputError: it is not one.
-        OSError: it cannot be read.
+        InputError: the file is not parquet.
+        OSError: the file cannot be read.
     """
     try:
         return pq.read_schema(file)
@@ -159,9 +159,9 @@ def read_lines(
     """The lines of a stream in blocks, and whether they are recordings.
 
     Args:
-        stream: at the beginning of a line.
-        rows: how many a block has at most.
-        size: how many bytes are read, whole lines; ``None``: all.
+        stream: a binary stream, at the beginning of a line.
+        rows: the most rows of a block.
+        size: about how many bytes to read, in whole lines; ``None`` reads everything.
     """
     recorded = begins_recording(stream.peek(64))
     limited: Any = stream if size is None else io.BytesIO(stream.read(size))
@@ -183,7 +183,7 @@ def begins_recording(line: bytes) -> bool:
 
 
 def _each(stream: Any) -> Iterator[bytes | None]:
-    """The lines that are not empty; of one that is too long nothing is kept."""
+    """The lines that are not empty; ``None`` for a line that is too long."""
     while line := stream.readline(LINE):
         if len(line) < LINE or line.endswith(b"\n"):
             if not line.isspace():
@@ -195,7 +195,7 @@ def _each(stream: Any) -> Iterator[bytes | None]:
 
 
 def _recordings(stream: Any) -> Iterator[bytes | None]:
-    """The lines of one recording after those of another; of one that is too long nothing is kept."""
+    """The lines of each recording, joined; ``None`` for a recording that is too long."""
     lines: list[bytes] = []
     size = 0
     for line in _each(stream):

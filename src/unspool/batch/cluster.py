@@ -1,4 +1,4 @@
-"""A run on Ray, whose workers read blocks, write parts, and send back only counts."""
+"""A run on Ray. Its workers read blocks, write parts, and send back only counts."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +20,7 @@ def _worked(task: Callable[[Block], Any], batch: pa.Table) -> pa.Table:
 
 
 class _PartWorker:
-    """One of Ray's workers: has its own parser's plan, and works on slices as they come."""
+    """One of Ray's workers. It has its own parser's plan, and works on slices as they arrive."""
 
     def __init__(self, task: Callable[[Block], Any]) -> None:
         self._task = task
@@ -31,11 +31,11 @@ class _PartWorker:
 
 @contextlib.contextmanager
 def connected(workers: int, address: str | None) -> Iterator[None]:
-    """Be connected to Ray.
+    """Connect to Ray for the duration of the context.
 
     Args:
-        workers: for how many there are cores, where Ray is started here.
-        address: of a cluster; ``None`` starts Ray on this machine.
+        workers: the number of cores that Ray gets, if it is started here.
+        address: the cluster's address; ``None`` starts Ray on this machine.
     """
     import ray
 
@@ -55,15 +55,15 @@ def on_ray(
 ) -> Iterator[Any]:
     """The results of a task for blocks, in any order.
 
-    Ray Data streams them: its scheduler holds back blocks until workers are ready, and gives a block whose worker
-    died to another. The part is then written again under the same name, so it exists once.
+    Ray Data streams them. Its scheduler holds blocks back until workers are ready. If a worker dies, another one gets
+    its block and writes the part again under the same name, so each part exists once.
 
     Args:
         task: works on a block; its result is sent as JSON.
         pieces: the blocks.
-        workers: how many, each on a core.
-        kind: the type of what the task gives back.
-        planned: whether the task has a parser's plan, which each worker then makes once and keeps.
+        workers: the number of workers, each on one core.
+        kind: the type of the task's result.
+        planned: whether the task has a parser's plan, which each worker makes once and keeps.
     """
     import ray.data
 
@@ -76,7 +76,7 @@ def on_ray(
     if planned:
         actors = ray.data.ActorPoolStrategy(size=workers)
         done = blocks.map_batches(_PartWorker, fn_constructor_args=(task,), compute=actors, **options)
-    else:  # processes that ran a function stay for the next one
+    else:  # Ray reuses processes for functions
         done = blocks.map_batches(partial(_worked, task), compute=ray.data.TaskPoolStrategy(size=workers), **options)
     for row in done.iter_rows():
         yield msgspec.json.decode(row["done"], type=kind)

@@ -1,4 +1,4 @@
-"""Finds the dialect of rows that name none, from a sample of their outputs, before a run begins."""
+"""Finds the dialect of rows that name none, from a sample of their outputs before a run begins."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,27 +18,26 @@ from .work import line_values
 __all__ = ["SAMPLE", "files_detected", "first_detected"]
 
 SAMPLE: Final = 64
-"""Rows of a stream that are waited for before its dialect is decided."""
+"""The rows of a stream that are read before its dialect is decided."""
 _FILES: Final = 8
-"""How many files are sampled; if there are more, they are chosen evenly."""
+"""The most files that are sampled; of more, a sample is spread evenly."""
 _MODELS: Final = 8
-"""For how many models without a known dialect outputs are sampled."""
+"""The most models without a known dialect whose outputs are sampled."""
 _Reading = tuple[str, str, list[tuple[str, ...]]]
 _RIVAL: Final = 0.9
-"""The part of the best score from which on another dialect reads the outputs as well."""
+"""The share of the best score from which another dialect counts as equally good."""
 _NAMED: Final = 5
-"""Dialects that a message names at most."""
+"""The most dialects that a message names."""
 _TELLS: Final = re.compile(r"[<\[{(]")
-"""What there is in each output that can show a dialect."""
+"""The parts of an output that can show a dialect."""
 
 
 def files_detected(reading: Reading, files: Iterable[str]) -> Reading:
-    """How rows of files are read, those too that name no dialect: by the first rows of a few
-    of the files.
+    """Complete the reading of files with the dialects of rows that name none, from the first rows of some files.
 
     Raises:
-        UnknownDialect: none of these names a dialect, and their outputs leave it open.
-        InputError: a file is not what its ending says.
+        UnknownDialect: none of these rows names a dialect, and their outputs do not show one.
+        InputError: a file does not have the format of its ending.
     """
     if reading.dialect != AUTO:
         return reading
@@ -48,10 +47,10 @@ def files_detected(reading: Reading, files: Iterable[str]) -> Reading:
 
 
 def first_detected(reading: Reading, blocks: Iterable[Block]) -> tuple[Reading, Iterator[Block]]:
-    """How rows of a stream are read, by its first ones, and all of its blocks.
+    """Complete the reading of a stream from its first rows. Returns it with all blocks of the stream.
 
     Raises:
-        UnknownDialect: none of the first rows names a dialect, and their outputs leave it open.
+        UnknownDialect: none of the first rows names a dialect, and their outputs do not show one.
     """
     stream = iter(blocks)
     if reading.dialect != AUTO:
@@ -87,7 +86,7 @@ def _detected(reading: Reading, beginning: Iterable[Block]) -> Reading:
 
 
 def _rows(block: Block, columns: Columns) -> Iterator[Mapping[str, Any]]:
-    """The values of a block's rows that are needed."""
+    """The values of a block's rows that detection needs."""
     used = [c for c in dict.fromkeys(columns) if c and c != columns.tools]
     if isinstance(block.rows, pa.RecordBatch):
         yield from block.rows.select([c for c in used if c in block.rows.schema.names]).to_pylist()
@@ -100,7 +99,7 @@ def _rows(block: Block, columns: Columns) -> Iterator[Mapping[str, Any]]:
 
 
 def _decide(model: str, outputs: list[str]) -> Detected:
-    """What outputs of a model show."""
+    """What the outputs of a model show."""
     telling = [text for text in dict.fromkeys(outputs) if _TELLS.search(text)]
     read = telling[:: max(1, -(-len(telling) // OUTPUTS))]
     whose = f"the outputs of {model!r}" if model else "the outputs"
@@ -130,7 +129,7 @@ def _decide(model: str, outputs: list[str]) -> Detected:
 
 
 def _leaves_markers(readings: list[_Reading]) -> bool:
-    """Whether reasoning or content has markers in it, which a better reading would have taken."""
+    """Whether reasoning or content contains markers, which a better dialect would have read as such."""
     return any(MARKERS.search(thought) or MARKERS.search(content) for thought, content, _ in readings)
 
 

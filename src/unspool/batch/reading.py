@@ -38,7 +38,7 @@ WRITTEN: Final = (
 """The columns that are written before those of the input."""
 AUTO: Final = "auto"
 _LETTERS: Final = bytes(((string.ascii_letters + string.digits) * 5)[:256], "ascii")
-"""A letter for each byte."""
+"""A letter or digit for each byte."""
 _KEPT_TOOLS: Final = 256
 
 
@@ -46,8 +46,8 @@ _OURS: Final = frozenset(WRITTEN)
 
 
 def carried_names(columns: Iterable[str]) -> dict[str, str]:
-    """The names under which columns of the input are carried: before one that is written too is ``input_``, as
-    often as it takes not to be another's, as where the input is the output of an earlier run."""
+    """The names under which columns of the input are carried. A name that the output uses gets the prefix ``input_``,
+    as often as needed to be unique, for example if the input is the output of an earlier run."""
     names = {column: column for column in columns}
     if _OURS.isdisjoint(names):
         return names
@@ -64,19 +64,19 @@ class RowError(ValueError):
 
 
 class Columns(NamedTuple):
-    """The names of the columns that are read; ``None``: none is. Only a text or ids must be there.
+    """The names of the columns that are read; ``None`` if a column is not used. Only a text or ids are required.
 
     Attributes:
-        text: what the model wrote.
-        token_ids: the same as token ids; it comes first where there is a tokenizer.
+        text: the model's output.
+        token_ids: the output as token ids; with a tokenizer, it takes precedence.
         tools: OpenAI tool dicts, or their JSON text.
-        finish_reason: the engine's.
+        finish_reason: the engine's finish reason.
         prompt: the rendered prompt, or its ids.
-        stage: how the output begins.
-        model: a model's name, for the dialect ``auto``.
-        response_template: what transformers reads its answers by, for the same where the name says nothing.
-        chat_template: its chat template, for the same.
-        dialect: a dialect's name, for the same; it comes first.
+        stage: the stage at which the output begins.
+        model: the model's name, for the dialect ``auto``.
+        response_template: the model's ``response_template``, for ``auto`` if the name decides nothing.
+        chat_template: the model's chat template, for the same.
+        dialect: a dialect's name, for ``auto``; it takes precedence.
     """
 
     text: str = "output"
@@ -92,15 +92,15 @@ class Columns(NamedTuple):
 
 
 RECORDED: Final = Columns(prompt="prompt", stage="stage", dialect="dialect")
-"""The columns that recordings are made into."""
+"""The columns of recordings, once they are read as rows."""
 
 
 class Detected(msgspec.Struct, frozen=True):
-    """What outputs show of their dialect.
+    """The dialect that outputs show.
 
     Attributes:
-        dialect: its name; ``None`` where they leave it open.
-        reason: what speaks for it, or which ones are left.
+        dialect: its name; ``None`` if the outputs do not decide.
+        reason: the evidence for it, or the candidates that are left.
     """
 
     dialect: str | None
@@ -108,18 +108,18 @@ class Detected(msgspec.Struct, frozen=True):
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """How rows are read; plain data, so that other processes and machines can have it.
+    """How rows are read. It is plain data that can be sent to other processes and machines.
 
     Attributes:
-        dialect: a name, the path of a ``.toml`` file, a `Dialect`, or ``auto``: by each row's model or templates, else
-            by what a sample of the outputs shows.
+        dialect: a name, the path of a ``.toml`` file, a `Dialect`, or ``auto``. With ``auto`` each row's model or
+            templates decide, or else a sample of the outputs.
         columns: the names of the columns.
-        tools, tool_choice, prompt, stage, finish_reason: of rows that have none of their own.
-        policy: how outputs are read.
-        tokenizer: a ``tokenizers.Tokenizer``, or the path of its file or folder; needed for ids.
+        tools, tool_choice, prompt, stage, finish_reason: the values for rows that have none of their own.
+        policy: the policy of the parser.
+        tokenizer: a ``tokenizers.Tokenizer``, or the path of its file or folder; required for ids.
         model: the model of rows that name none, for ``auto``.
-        detected: for ``auto``, what the outputs show by model, of models that no dialect is known for; ``""`` is
-            for rows without one. Every run finds it anew.
+        detected: for ``auto``, the dialects that outputs show, by model, for models without a known dialect; ``""`` is
+            the key for rows without a model. Every run detects them anew.
     """
 
     dialect: str | Dialect
@@ -136,22 +136,22 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reasons(self) -> list[str]:
-        """What the outputs showed, in words."""
+        """What the outputs showed, as sentences."""
         return [one.reason for one in self.detected.values()]
 
 
 class _Tools(NamedTuple):
-    """Declared tools, read once for many rows, and what checks arguments against their schemas."""
+    """Declared tools, read once for many rows, with the validators of their schemas."""
 
     tools: Toolset
     validators: Validators
 
 
 class Reader:
-    """Reads rows; one for each worker.
+    """Reads rows. Each worker has its own.
 
     Args:
-        reading: how.
+        reading: how to read them.
 
     Raises:
         UnknownDialect, DialectError: there is no such dialect.
@@ -170,16 +170,15 @@ class Reader:
             Parser(self._dialect, tools=reading.tools, stage=reading.stage, policy=reading.policy)
 
     def read(self, row: Mapping[str, Any], number: int, columns: Columns | None = None) -> dict[str, Any]:
-        """The written values of a row, without the columns of the input.
+        """The values to write for a row, without the columns of the input.
 
         Args:
             row: values by column; ``None`` counts as missing.
-            number: its index among all rows, from which missing ids of calls are made, so that they are always the
-                same.
-            columns: other ones than those of the reading.
+            number: its index among all rows. Missing ids of calls are derived from it, so they are reproducible.
+            columns: columns to use instead of the reading's.
 
         Raises:
-            RowError: it cannot be read.
+            RowError: the row cannot be read.
         """
         reading = self.reading
         columns = columns or reading.columns
@@ -208,7 +207,7 @@ class Reader:
             if ids is None:
                 message = parse(text, dialect, finish_reason=reason, **asked)
             else:
-                from ..kinds import counts_of  # NumPy is needed for ids alone
+                from ..kinds import counts_of  # only ids need NumPy
 
                 parser = Parser(dialect, **asked)
                 events = parser.feed_tokens(ids) + parser.close(reason)
@@ -216,7 +215,7 @@ class Reader:
                 message = parser.message
         except (ValueError, TypeError) as error:
             raise RowError(_named(str(error), columns)) from None
-        except Exception as error:  # whatever one row does to the tokenizer or the parser, the others go on
+        except Exception as error:  # one row's failure in tokenizer or parser must not stop the others
             raise RowError(f"{type(error).__name__}: {error}") from error
         return _record(message, counts, tools.validators)
 
@@ -243,7 +242,7 @@ class Reader:
 
         Raises:
             RowError: its response template cannot be read.
-            UnknownDialect: it names one that is not there.
+            UnknownDialect: it names an unknown dialect.
         """
         name = row.get(columns.dialect) if columns.dialect else None
         template, answers = row.get(columns.chat_template), row.get(columns.response_template)
@@ -268,7 +267,7 @@ class Reader:
             return text if isinstance(text, str) else None
         try:
             decoded: str = self._tokenizer.decode(ids, skip_special_tokens=False)
-        except Exception:  # tokenizers raises nothing more particular; the row is reported as a bad one when it is read
+        except Exception:  # tokenizers raises nothing more specific; reading the row reports it as bad
             return None
         return decoded
 
@@ -286,9 +285,9 @@ class Reader:
 
 
 def _named_by(model: str | None, answers: str | None, template: str | None, columns: Columns) -> Dialect | None:
-    """The dialect of a model, by its name, else by its response template, else by its chat template."""
+    """The dialect of a model: by its name, else by its response template, else by its chat template."""
     if answers is not None and not (model and detect_dialect(model=model)):
-        from ..infer.exchange import from_response_template  # slow to import, and seldom needed
+        from ..infer.exchange import from_response_template  # slow to import, and rarely needed
 
         try:
             return from_response_template(json.loads(answers)).dialect
@@ -301,17 +300,17 @@ def _named_by(model: str | None, answers: str | None, template: str | None, colu
 
 
 def _id(dialect: Dialect, name: str, index: int, row: int) -> str:
-    """An id in a dialect's form, its letters made of the row's number."""
+    """An id in the dialect's form, with letters derived from the row's number."""
     form = fill_id(dialect.id, name, str(index))
     size = form.count("?")
     if not size:
         return form
-    letters = blake2b(f"{row}:{index}".encode()).digest().translate(_LETTERS).decode()  # 64 of them
+    letters = blake2b(f"{row}:{index}".encode()).digest().translate(_LETTERS).decode()  # 64 letters
     return fill_letters(form, letters.ljust(size, "0"))
 
 
 def _named(text: str, columns: Columns) -> str:
-    """An error of the parser, about a column."""
+    """A parser's error, rewritten to name the column."""
     argument, colon, rest = text.partition(":")
     column = {"text": columns.text, "ids": columns.token_ids}.get(argument) or getattr(columns, argument, None)
     return f"{column}{colon}{rest}" if column else text
@@ -351,7 +350,7 @@ def _dialect(name: str | Dialect) -> Dialect:
 
 
 def tokenizer_file(given: str) -> Path:
-    """The file of a tokenizer, which may be given as its folder."""
+    """The path of a tokenizer's file, given the file or its folder."""
     return Path(given) / "tokenizer.json" if Path(given).is_dir() else Path(given)
 
 
@@ -364,12 +363,12 @@ def _tokenizer(given: Any) -> Any:
     text = path.read_text(encoding="utf-8")
     try:
         return Tokenizer.from_str(text)
-    except Exception as error:  # tokenizers raises nothing more particular
+    except Exception as error:  # tokenizers raises nothing more specific
         raise ValueError(f"tokenizer: {path}: {error}") from None
 
 
 def _pruned(value: Any) -> Any:
-    """A value without what Arrow put into it: keys of other rows, without a value."""
+    """A value without the empty keys that Arrow adds from other rows."""
     if isinstance(value, Mapping):
         return {k: _pruned(v) for k, v in value.items() if v is not None}
     return [_pruned(v) for v in value] if isinstance(value, list) else value

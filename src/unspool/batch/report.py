@@ -25,7 +25,7 @@ _STYLE: Final = (
 
 
 def write_report(path: str, summary: Summary, seconds: float) -> None:
-    """Write the page; it needs nothing else.
+    """Write the report as one self-contained page.
 
     Raises:
         OSError: the file cannot be written.

@@ -1,8 +1,8 @@
 """A run: gives blocks to workers, writes parts to disk, and resumes after a kill.
 
-Each block becomes one part. A part is written under another name, and renamed when it is whole. What was counted and
-what went wrong in it is on disk before that, with the part's size. So whatever is there after a kill is right, and what
-is not there, or shorter since the power failed, is made again.
+Each block becomes one part. A part is written under a temporary name, and renamed once it is complete. Its counts, its
+bad rows and its size are written before that. So every part that exists after a kill is right; a part that is missing,
+or too short because the power failed, is made again.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ __all__ = ["BlockWorker", "Job", "Progress"]
 
 _STATE: Final = ".unspool"
 _Join = Callable[[int], None]
-"""Puts a part, by its number, into the one file once all parts before it are there."""
+"""Appends a part, by its number, to the single file once all earlier parts are there."""
 
 
 class Progress(NamedTuple):
@@ -41,8 +41,8 @@ class Progress(NamedTuple):
 
     Attributes:
         summary: the counts.
-        seconds: since it began.
-        part: the share of the input that is done, up to 1; ``None`` if it is unknown, as for standard input.
+        seconds: the seconds since its start.
+        part: the share of the input that is done, from 0 to 1; ``None`` if unknown, as for standard input.
     """
 
     summary: Summary
@@ -51,12 +51,12 @@ class Progress(NamedTuple):
 
 
 class _State(msgspec.Struct):
-    """The state of a part, on disk beside it.
+    """The state of a part, in a file next to it.
 
     Attributes:
         mark: the checksum of its block.
-        rows: of the block.
-        size: of the part, in bytes.
+        rows: the number of rows in the block.
+        size: the part's size in bytes.
         summary, bad: see `Done`.
     """
 
@@ -74,18 +74,19 @@ class Job:
         inputs: files, folders, patterns, or ``-``.
         output: a ``.parquet`` or ``.jsonl`` file, or a folder for parts of parquet.
         reading: how rows are read.
-        workers: processes; threads where the interpreter has no global lock. One works in this process.
+        workers: the number of processes, or of threads if the interpreter has no global lock. A single worker works in
+            this process.
         ray: whether to run on Ray, which cuts blocks differently.
         resume: whether to continue an earlier run with the same inputs and settings.
-        rows: of a part at most.
-        start: multiprocessing's way to start workers.
+        rows: the most rows of a part.
+        start: multiprocessing's start method for workers.
 
     Attributes:
         errors: the file of rows that cannot be read.
-        finished: whether nothing is left to do: the single file exists, and no parts do.
+        finished: whether nothing is left to do, because the single file exists and no parts do.
 
     Raises:
-        InputError: an input is missing or unfit, or the output does not belong to the same run.
+        InputError: an input is missing or unsuitable, or the output belongs to another run.
         OSError: a file cannot be read or written.
     """
 
@@ -116,12 +117,12 @@ class Job:
         self._state = self._parts / _STATE
         self.errors = Path(f"{output}.errors.jsonl")
         self._ending = ".jsonl" if self._form == ".jsonl" else ".parquet"
-        Reader(reading)  # refuses wrong settings
+        Reader(reading)  # raises if settings are wrong
         self.finished = False
         self._begin(resume)
 
     def _refuse_own_inputs(self) -> None:
-        """What is read must not be replaced, or removed with the parts of an earlier run."""
+        """Refuse inputs that the run would replace, or remove with the parts of an earlier run."""
         output, parts = self._output.resolve(), self._parts.resolve()
         for file in self._files:
             path = Path(file).resolve()
@@ -147,12 +148,12 @@ class Job:
             raise InputError(f"{self._output}: is a folder that contains something else")
         self._state.mkdir(parents=True, exist_ok=True)
         for cut in (*self._parts.glob(".*.tmp"), *self._state.glob(".*.tmp")):
-            cut.unlink(missing_ok=True)  # what a killed run was writing
+            cut.unlink(missing_ok=True)  # a file that a killed run was writing
         if not manifest.is_file():
             _write(manifest, identity.encode())
 
     def _identity(self) -> list[Any]:
-        """The values that must be equal for a run to be resumed."""
+        """The values that must be unchanged if a run is resumed."""
         files = [(f, 0, 0) if f == "-" else (f, *_stat(f)) for f in self._files]
         reading = {f: getattr(self._reading, f) for f in self._reading.__struct_fields__}
         reading["tokenizer"] = reading["tokenizer"] if isinstance(reading["tokenizer"], str) else None
@@ -165,11 +166,11 @@ class Job:
     def run_on_ray(
         self, show: Callable[[Progress], None] = lambda progress: None, *, address: str | None = None
     ) -> Summary:
-        """The same as `run` on a cluster, all of whose machines see the inputs and the output by their paths.
+        """The same as `run`, on a cluster. All its machines must see the inputs and the output under the same paths.
 
         Args:
             show: see `run`.
-            address: of the cluster; ``None`` starts one on this machine.
+            address: the cluster's address; ``None`` starts one on this machine.
         """
         from .cluster import connected
 
@@ -210,10 +211,10 @@ class Job:
         return summary
 
     def run(self, show: Callable[[Progress], None] = lambda progress: None) -> Summary:
-        """Work on all blocks that are not done, and put the parts together.
+        """Work on all blocks that are not done, and join the parts.
 
         Args:
-            show: is called after each part with how far the run is.
+            show: called with the progress after each part.
         """
         began = time.monotonic()
         stream = blocks(self._files, self._rows)
@@ -224,7 +225,7 @@ class Job:
         summary = Summary(detected=reading.reasons)
         count = 0
         share = _Share(self._files)
-        given: deque[tuple[int, float | None]] = deque()  # the blocks that are worked on
+        given: deque[tuple[int, float | None]] = deque()  # the blocks in progress
 
         def undone(every: Iterator[Block], join: _Join) -> Iterator[Block]:
             nonlocal count
@@ -265,10 +266,10 @@ class Job:
             state = msgspec.json.decode(path.read_bytes(), type=_State)
             return state if part.stat().st_size == state.size else None
         except (FileNotFoundError, msgspec.DecodeError):
-            return None  # where the power failed, a file may be shorter than it was written
+            return None  # after a power failure, a file may be shorter than what was written
 
     def _schema(self, stream: Iterator[Block], mapped: Mapped) -> tuple[pa.Schema | None, Iterator[Block]]:
-        """The columns of tables: of all files, so that all parts have the same."""
+        """The columns of the output tables: those of all files, so that all parts have the same columns."""
         if self._ending == ".jsonl":
             return None, stream
         carried: dict[str, str] = {}
@@ -304,7 +305,7 @@ class Job:
 
     @contextlib.contextmanager
     def _joined(self, schema: pa.Schema | None) -> Iterator[_Join]:
-        """The single output file, if one is wanted: parts are appended in order while workers make the next ones."""
+        """The single output file, if requested. Parts are appended in order while workers make the next ones."""
         if not self._form:
             yield lambda number: None
             return
@@ -323,14 +324,14 @@ class Job:
             yield join
 
     def _clear(self) -> None:
-        """Remove what only a resumed run needs."""
+        """Remove the files that only a resumed run needs."""
         if self._form:
             shutil.rmtree(self._parts)
 
 
 @contextlib.contextmanager
 def _appended(stream: Any, schema: pa.Schema | None) -> Iterator[Callable[[Path], None]]:
-    """What puts parts into a file, one after the other."""
+    """A function that appends parts to a file."""
     if schema is None:
         yield partial(_copied, stream)
         return
@@ -349,7 +350,7 @@ def _copied_table(writer: pq.ParquetWriter, part: Path) -> None:
 
 
 class _Share:
-    """How much of all files is done with a block, by their sizes."""
+    """The share of all files, by size, that is done after a block."""
 
     def __init__(self, files: list[str]) -> None:
         sizes = [0 if f == "-" else _stat(f)[0] for f in files]
@@ -364,7 +365,7 @@ class _Share:
 
 
 class _PartWriter:
-    """Works on a block and writes its part; what workers are given."""
+    """Works on a block and writes its part. This is the task of workers."""
 
     def __init__(self, reading: Reading, folder: Path, ending: str) -> None:
         self._reader = Reader(reading)
@@ -376,7 +377,7 @@ class _PartWriter:
         return _PartWriter, self._made  # each process makes its own reader
 
     def write(self, block: Block, schema: pa.Schema | None) -> Summary:
-        """Write the part of a block, as a table if there is a schema, with the files beside it."""
+        """Write the part of a block, as a table if there is a schema, and the file of its state."""
         done = Worker(self._reader, schema).work(block)
         part, state = _names(self._folder, block.number, self._ending)
         with _whole(part) as stream:
@@ -394,7 +395,7 @@ def _columns(task: Any, block: Block) -> dict[str, str]:
 
 
 def _names(folder: Path, number: int, ending: str) -> tuple[Path, Path]:
-    """The paths of a part, and of the files beside it."""
+    """The paths of a part and of its state."""
     return folder / f"part-{number:08d}{ending}", folder / _STATE / f"{number:08d}.json"
 
 
@@ -405,12 +406,12 @@ def _stat(file: str | Path) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def _whole(path: Path, *, kept: bool = False, folder: Path | None = None) -> Iterator[Any]:
-    """A file that is there when it is whole, or not at all; one that is kept is so though the power fails.
+    """Write a file so that it exists only once it is complete.
 
     Args:
-        path: of the file.
-        kept: whether it is.
-        folder: where it is written, on the same file system; its own by default.
+        path: the file's path.
+        kept: whether it must also survive a power failure.
+        folder: the folder for the temporary file, on the same file system; by default the file's own.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     writing = (folder or path.parent) / f".{path.name}.{os.getpid()}.tmp"
@@ -431,7 +432,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 class BlockWorker:
-    """Works on a block, and returns the result."""
+    """Works on a block and returns the result."""
 
     def __init__(self, reading: Reading, schema: pa.Schema | None) -> None:
         self._worker = Worker(Reader(reading), schema)

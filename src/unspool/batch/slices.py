@@ -1,4 +1,4 @@
-"""Blocks that are described by their place in a file, and read by the worker that processes them."""
+"""Blocks described by their position in a file. The worker that processes a block also reads it."""
 
 import io
 from collections.abc import Iterable, Iterator
@@ -13,14 +13,14 @@ __all__ = ["Slice", "load", "slices"]
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """Where a block is.
+    """The position of a block.
 
     Attributes:
-        number: its place among all.
-        file: the path.
-        first: the place of its first row among all rows.
-        start, stop: bytes of a file of lines; of parquet, ``start`` is the row group.
-        rows: how many.
+        number: its index among all blocks.
+        file: the path of its file.
+        first: the index of its first row among all rows.
+        start, stop: the range of bytes in a file of lines; in parquet, ``start`` is the row group.
+        rows: the number of rows.
     """
 
     number: int
@@ -35,8 +35,8 @@ def slices(files: Iterable[str], rows: int) -> Iterator[Slice]:
     """The blocks of files: some lines, some recordings, whole row groups.
 
     Raises:
-        InputError: a file is not what its ending says, or cannot be read by others.
-        OSError: it cannot be read.
+        InputError: a file does not have the format of its ending, or is standard input.
+        OSError: a file cannot be read.
     """
     number = first = 0
     for file in files:
@@ -88,11 +88,11 @@ def _ranges(file: str, rows: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _recordings(stream: io.BufferedReader, rows: int) -> Iterator[tuple[int, int, int]]:
-    """Whole recordings: each ends where the next one begins."""
+    """Ranges of whole recordings. Each recording ends where the next one begins."""
     start = at = count = 0
     whole = True
     while line := stream.readline(LINE):
-        # What follows in a line that is too long begins nothing, whatever it looks like.
+        # The rest of a line that is too long begins no recording, whatever it looks like.
         begins, whole = whole and begins_recording(line), line.endswith(b"\n")
         if begins and (whole or len(line) < LINE):
             if count >= rows or at - start >= BYTES:

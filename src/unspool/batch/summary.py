@@ -1,4 +1,4 @@
-"""Counts what a run's rows contain, for the summary at its end and for programs."""
+"""Counts what a run's rows contain, for the final summary and for programs."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,18 +10,18 @@ __all__ = ["Summary"]
 
 
 class Summary(msgspec.Struct):
-    """Counts.
+    """Counts over the rows of a run.
 
     Attributes:
-        rows: those that were read.
-        errors: those that were not.
-        characters, tokens: of the outputs; tokens where they came as ids.
-        reasoning: rows with reasoning.
-        valid, invalid: the rows with calls that all match their schemas, and those with others.
-        calls: per tool: how many, and of each status, ``unknown`` and ``known`` ones.
-        notices: per kind.
-        finish: rows per finish reason.
-        detected: of rows that name no dialect, which one their outputs show, and why.
+        rows: the number of rows that were read.
+        errors: the number of rows that could not be read.
+        characters, tokens: the length of the outputs; tokens only of those that came as ids.
+        reasoning: the number of rows with reasoning.
+        valid, invalid: the number of rows whose calls all match their schemas, and of those with other calls.
+        calls: for each tool, the number of calls, of each status, and of ``unknown`` and ``known`` ones.
+        notices: the number of notices of each kind.
+        finish: the number of rows for each finish reason.
+        detected: the dialects that the outputs of rows without one show, each with the reason.
     """
 
     rows: int = 0
@@ -40,7 +40,7 @@ class Summary(msgspec.Struct):
         """Count a row.
 
         Args:
-            record: what is written of it.
+            record: its written values.
             text: its output.
         """
         self.rows += 1
@@ -61,11 +61,11 @@ class Summary(msgspec.Struct):
                 _count(counts, "unknown")
 
     def add_errors(self, count: int) -> None:
-        """Count rows that were not read."""
+        """Count rows that could not be read."""
         self.errors += count
 
     def merge(self, other: "Summary") -> None:
-        """Count what another has counted."""
+        """Add the counts of another summary."""
         for field in ("rows", "errors", "characters", "tokens", "reasoning", "valid", "invalid"):
             setattr(self, field, getattr(self, field) + getattr(other, field))
         for name, counts in other.calls.items():
@@ -76,7 +76,7 @@ class Summary(msgspec.Struct):
                 _count(mine, name, count)
 
     def text(self, seconds: float) -> str:
-        """A table for people."""
+        """The counts as a readable table."""
         rate = f", {self.rows / seconds:,.0f} rows/s" if seconds > 0 and self.rows else ""
         amount = f"{self.tokens:,} tokens" if self.tokens else f"{self.characters:,} characters"
         lines = [f"{self.rows:,} rows, {amount}, {self.errors:,} errors in {seconds:,.1f} s{rate}"]
@@ -101,12 +101,12 @@ class Summary(msgspec.Struct):
 
 STATUSES = ("ok", "repaired", "invalid", "incomplete", "unknown")
 UNDECLARED = "(undeclared)"
-"""Calls of tools that are not declared count together: models may make up any number of names."""
+"""Calls of undeclared tools are counted together, since models may make up any number of names."""
 
 
 OTHERS = "(others)"
 _NAMES = 1_000
-"""Names that are counted apart: of tools that nobody declared, and of finish reasons, there may be any number."""
+"""The most names that are counted separately, since there may be any number of tools and finish reasons."""
 
 
 def _kept(counted: Mapping[str, Any], name: str) -> str:

@@ -1,4 +1,4 @@
-"""The work on a block: read its rows, carry its columns, count."""
+"""The work on a block: reads its rows, carries its columns, and counts."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -66,9 +66,9 @@ _FITTING: Final = {
     pa.float64(): ("float", "int"),
     pa.string(): ("text",),
 }
-"""By Arrow's type, the kinds of values that a column takes; one of texts takes all others as their JSON."""
+"""The kinds of values that a column takes, by its Arrow type. A text column takes all others as JSON."""
 _INPUT: Final = b"input"
-_EXACT: Final = 15  # digits that a float keeps
+_EXACT: Final = 15  # the digits that a float keeps
 _raw = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _any = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder().encode
@@ -76,7 +76,7 @@ _encode_into = msgspec.json.Encoder().encode_into
 
 
 class BadRow(NamedTuple):
-    """A row that could not be read: its place among all rows, its file, and why."""
+    """A row that could not be read: its index among all rows, its file, and the reason."""
 
     row: int
     file: str
@@ -95,9 +95,9 @@ class Done(NamedTuple):
 
     Attributes:
         block: its number.
-        rows: those that were read: a table, or their lines as JSON.
-        bad: those that were not.
-        summary: the counts of what they contain.
+        rows: the rows that were read, as a table or as JSON lines.
+        bad: the rows that could not be read.
+        summary: counts over the rows that were read.
     """
 
     block: int
@@ -115,14 +115,14 @@ def arrow_columns(schema: pa.Schema) -> pa.Schema:
 
 
 def line_columns(block: Block) -> _Carried:
-    """The columns of a block's lines, and what each contains in all of them."""
+    """The columns of a block's lines, each with the kind of its values in all lines."""
     assert isinstance(block.rows, list)
     found: _Carried = {}
     for line in block.rows:
         try:
             row = _recorded(line) if block.recorded else _decoded(line)
         except RowError:
-            continue  # it is reported as a bad row when it is read
+            continue  # reading it reports it as a bad row
         for name, raw in row.items():
             found[name] = _merged(found.get(name, "null"), _kind(bytes(raw)))
     return found
@@ -168,7 +168,7 @@ def schema_of(carried: pa.Schema) -> pa.Schema:
     """The columns of the output.
 
     Raises:
-        InputError: two columns have one name.
+        InputError: two columns have the same name.
     """
     twice = next((n for n in carried.names if carried.names.count(n) > 1), None)
     if twice is not None:
@@ -178,7 +178,7 @@ def schema_of(carried: pa.Schema) -> pa.Schema:
 
 
 def _renamed(field: pa.Field, name: str) -> pa.Field:
-    """A column by the name under which it is carried, which has its own."""
+    """A column under the name with which it is carried; its metadata keeps the name in the input."""
     return field if field.name == name else field.with_name(name).with_metadata({_INPUT: field.name})
 
 
@@ -192,18 +192,18 @@ def _own(field: pa.Field) -> str:
 
 
 class Worker:
-    """Works on blocks, one after the other.
+    """Works on one block after another.
 
     Args:
         reader: reads rows.
-        schema: the columns of the output, to make tables; ``None`` makes JSON lines.
+        schema: the columns of the output tables; with ``None``, the output is JSON lines.
     """
 
     def __init__(self, reader: Reader, schema: pa.Schema | None) -> None:
         self._reader = reader
         self._schema = schema
         self._fields = {_own(f): _Cell(f.name, _FITTING.get(f.type, ())) for f in list(schema or ())[len(WRITTEN) :]}
-        """The carried columns by their names in the input."""
+        """The carried columns, by their names in the input."""
 
     def work(self, block: Block) -> Done:
         """Read a block's rows."""
@@ -223,7 +223,7 @@ class Worker:
     def _read_lines(
         self, block: Block, lines: Sequence[bytes | None], bad: list[BadRow], summary: Summary
     ) -> Iterator[tuple[_Row, dict[str, Any]]]:
-        """The written values of each row, and the columns that it carries."""
+        """For each row, the values to write and the columns that it carries."""
         columns = RECORDED if block.recorded else self._reader.reading.columns
         used = [c for c in dict.fromkeys(columns) if c and c != columns.tools]
         for i, line in enumerate(lines):
@@ -292,10 +292,10 @@ def _written(records: list[_Row]) -> list[pa.Array]:
 def line_values(
     line: bytes | None, recorded: bool, names: Iterable[str]
 ) -> tuple[dict[str, msgspec.Raw], dict[str, Any]]:
-    """A line's values as they are written, and those of some names.
+    """A line's raw values, and the decoded values of some columns.
 
     Raises:
-        RowError: it is not a row.
+        RowError: the line is not a row.
     """
     values = _recorded(line) if recorded else _decoded(line)
     return values, {name: _value(name, values[name]) for name in names if name in values}
@@ -305,14 +305,14 @@ def _decoded(line: bytes | None) -> dict[str, msgspec.Raw]:
     if line is None:
         raise RowError("row: is too long")
     try:
-        line.decode()  # values are decoded one by one, and not all of them
+        line.decode()  # checks all of it, since only some values are decoded later
         return _raw.decode(line)
     except UnicodeDecodeError as error:
         raise RowError(f"row: not UTF-8: {error.reason}") from None
     except (msgspec.DecodeError, RecursionError) as error:
         if rb"\ud" not in line.lower():
             raise RowError(f"row: no JSON object: {error}") from None
-    try:  # halves of surrogate pairs, as of a character that was cut, are no reason to lose a row
+    try:  # a lone surrogate, as of a character that was cut, is no reason to lose a row
         return _raw.decode(_encode(without_surrogates(json.loads(line))))
     except (ValueError, RecursionError) as error:
         raise RowError(f"row: no JSON object: {error}") from None
@@ -348,7 +348,7 @@ def _text(raw: msgspec.Raw) -> str:
 
 
 def _tools(name: str, raw: msgspec.Raw) -> Any:
-    """Tools of a row; a list as its text, by which they are known again."""
+    """The tools of a row. A list stays JSON text, which is the key for caching the tools."""
     data = bytes(raw)
     return data.decode() if data.startswith(b"[") else _value(name, raw)
 
@@ -364,12 +364,12 @@ def _cells(row: Mapping[str, msgspec.Raw], values: Mapping[str, Any], cells: Map
     """The values that a row carries in the columns of a table.
 
     Args:
-        row: its values as they are written.
-        values: those that were read already.
-        cells: the carried columns by their names in the input.
+        row: its raw values.
+        values: the values that are decoded already.
+        cells: the carried columns, by their names in the input.
 
     Raises:
-        RowError: a value fits no column: other rows decided on it.
+        RowError: a value does not fit its column, whose type earlier rows decided.
     """
     found: dict[str, Any] = {}
     for name, raw in row.items():
@@ -396,7 +396,7 @@ def _as_json(row: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
 
 
 def _lines(read: Iterable[tuple[_Row, dict[str, Any]]]) -> bytes:
-    """Write lines of JSON; each row is dropped as soon as it is written."""
+    """Write lines of JSON. Each row is dropped once it is written."""
     lines = bytearray()
     for record, carried in read:
         _encode_into(record | carried, lines, -1)

@@ -1,6 +1,6 @@
 """Runs the work on blocks in this process, in other processes, or in threads if Python has no global lock.
 
-Workers receive bytes, the lines as they were read, and return bytes, the results.
+Workers receive bytes (raw lines) and return bytes (results).
 """
 
 import contextlib
@@ -22,24 +22,24 @@ from .blocks import Block
 __all__ = ["Mapped", "crew"]
 
 _AHEAD: Final = 2
-"""Blocks for each worker: one that it works on, and one that waits, so that it never waits for one."""
+"""Blocks per worker: one to work on, and one in reserve, so that the worker never waits."""
 
 Step = Callable[[Any, Block], Any]
-"""The work on a block, by a worker's own task; can be sent to other processes."""
+"""The work on a block, given the worker's own task. It can be sent to other processes."""
 Mapped = Callable[[Step, Iterable[Block]], Iterator[Any]]
-"""The results of a step for blocks, in their order; at most a few for each worker are held."""
+"""The results of a step for blocks, in order. Only a few per worker are in memory."""
 
 _mine = threading.local()
 
 
 @contextlib.contextmanager
 def crew(task: Any, workers: int, start: str = "spawn") -> Iterator[Mapped]:
-    """Workers, for one pass over blocks or several. They are started where there is a second block.
+    """Workers for one or several passes over blocks. They start only if there is a second block.
 
     Args:
-        task: what each worker has of its own; can be sent to other processes, and copied.
-        workers: how many; 1 works in this process.
-        start: multiprocessing's way to start processes. Forking this one would copy the locks of Arrow's threads.
+        task: the state of which each worker gets its own copy; it can be copied, and sent to other processes.
+        workers: the number of workers; 1 works in this process.
+        start: multiprocessing's start method. Forking this process would copy the locks of Arrow's threads.
     """
     with contextlib.ExitStack() as stack:
         pool: Executor | None = None
@@ -78,14 +78,14 @@ def _pool(task: Any, workers: int, start: str) -> Executor:
 
 
 def _give_copy(task: Any) -> None:
-    _mine.task = copy.copy(task)  # what a reader remembers is not made for several threads
+    _mine.task = copy.copy(task)  # a reader's caches are not thread-safe
 
 
 def _give(task: Any) -> None:
     _mine.task = task
     parent = multiprocessing.parent_process()
     if parent is not None:
-        # A worker would wait for blocks for ever if their sender is killed.
+        # Otherwise a worker would wait for blocks forever if the parent is killed.
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
 
 

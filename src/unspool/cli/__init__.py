@@ -1,8 +1,8 @@
 """The command line: ``unspool parse | batch | serve | show | generate | constrain | dialects | new | check | infer …``.
 
-Exit codes: 0; 1 if ``--strict`` met a failed call or row, an engine failed, or ``infer`` or ``prove`` proved nothing; 2
-for misuse, with one line on standard error that names the argument. A reader that closes the pipe early ends the
-command quietly.
+Exit codes: 0 for success; 1 if ``--strict`` met a failed call or row, an engine failed, or ``infer`` or ``prove``
+proved nothing; 2 for misuse, with one line on standard error that names the argument. If a reader closes the pipe
+early, the command ends quietly.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code.
 
     Args:
-        argv: the arguments without the program's name; ``None`` takes the process's own.
+        argv: the arguments without the program's name; by default those of the process.
     """
     words = sys.argv[1:] if argv is None else list(argv)
     command = ""
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parsers() -> tuple[Arguments, dict[str, argparse.ArgumentParser]]:
-    """The whole parser, and those of the commands."""
+    """The main parser, and the parsers of the commands by name."""
     whole = Arguments(prog="unspool", description="Unspool a model's output into reasoning, content and tool calls.")
     whole.add_argument("--version", action="version", version=f"unspool {__version__}")
     commands = whole.add_subparsers(metavar="COMMAND", required=True, title="commands")

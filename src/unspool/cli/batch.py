@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ..batch import Progress
 
 _EVERY = 0.2  # seconds between two drawings of the progress bar
-_WIDTH = 24  # of the bar, in characters
-_LARGE = 1 << 20  # bytes of input that are worth several workers
+_WIDTH = 24  # the bar's width in characters
+_LARGE = 1 << 20  # bytes of input from which several workers pay off
 
 
 def batch_arguments(p: argparse.ArgumentParser) -> None:
@@ -125,10 +125,10 @@ def run_batch(options: argparse.Namespace) -> int:
 
 
 def _workers_start(inputs: list[str]) -> str:
-    """Multiprocessing's way to start workers.
+    """Multiprocessing's start method for workers.
 
-    On Linux they are forked from a process that has imported what they need. It begins with that at once, while this
-    process does the same, so that nobody waits for imports; both have only threads of libraries that allow forking.
+    On Linux they are forked from a server process that has imported what they need. It imports at once, in parallel
+    with this process. Both have only threads of libraries that allow forking.
     """
     if sys.platform != "linux" or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return "spawn"
@@ -172,7 +172,7 @@ def _count(value: str) -> int:
 
 
 class _Bar:
-    """A bar on a terminal: how far a run is, how fast, and how many errors there were."""
+    """A progress bar on a terminal, with the speed and the number of errors."""
 
     def __init__(self) -> None:
         self._drawn = 0.0
@@ -190,6 +190,6 @@ class _Bar:
         print(line, end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Erase the line."""
         if self._terminal and self._drawn:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -20,10 +20,10 @@ def chat_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run_chat(options: argparse.Namespace) -> int:
-    """Talk until the input ends; the exit code is 1 where input that is not a terminal ended with an error."""
+    """Talk until the input ends. The exit code is 1 if the input is not a terminal and a turn failed."""
     if options.url is not None and options.engine is not None:
         raise Misuse("--engine: cannot be combined with URL")
-    import asyncio  # slow to import, as is what needs it
+    import asyncio  # slow to import, as are the modules that use it
 
     from .chat_partners import EnginePartner, Partner, ServerPartner
     from .chat_tools import Toolbox

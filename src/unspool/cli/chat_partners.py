@@ -1,4 +1,4 @@
-"""The partners of ``chat``, which answer: a model's engine in this process, or a server over HTTP."""
+"""The partners of ``chat``: a model's engine in this process, or a server over HTTP."""
 
 import asyncio
 import http.client
@@ -16,9 +16,9 @@ from .generate import Answer
 from .model import Model
 
 Raw = list[tuple[str, tuple[int, ...]]]
-_TIMEOUT = 600.0  # seconds between two pieces; a large prompt takes its time
+_TIMEOUT = 600.0  # seconds between two pieces, since a large prompt takes long
 _LONGEST = 16 * 1024 * 1024
-"""Bytes of a line, or of an error, that are read from a server."""
+"""The most bytes of a line, or of an error, that are read from a server."""
 
 
 class PartnerError(Exception):
@@ -26,25 +26,25 @@ class PartnerError(Exception):
 
 
 class Partner(Protocol):
-    """Who answers.
+    """The other side of the conversation.
 
     Attributes:
-        name: its name, for people.
-        raw: the last output: its pieces, with their token ids if they are known.
+        name: its display name.
+        raw: the pieces of the last output, with their token ids if known.
     """
 
     name: str
     raw: Raw
 
     async def ask(self, body: dict[str, Any], show: Callable[[list[Event]], None]) -> dict[str, Any]:
-        """The answer to a request of chat completions, as a message.
+        """The answer to a chat completions request, as a message.
 
         Args:
             body: the request.
-            show: takes the events as they come.
+            show: called with the events as they arrive.
 
         Raises:
-            PartnerError: there is none.
+            PartnerError: there is no answer.
         """
 
     def close(self, runner: asyncio.Runner) -> None:
@@ -80,15 +80,15 @@ class EnginePartner:
 
 
 class ServerPartner:
-    """A server of chat completions. What it sends is shown as it comes; `raw` are its server-sent events.
+    """A server of chat completions. Its answer is shown as it arrives; `raw` contains its server-sent events.
 
     Args:
-        url: its base, with or without ``/v1``.
+        url: its base URL, with or without ``/v1``.
         key: a bearer token.
-        model: the name to ask for; the first one that the server lists by default.
+        model: the model's name; by default the first one that the server lists.
 
     Raises:
-        Misuse: the URL is not one.
+        Misuse: the URL is malformed.
     """
 
     def __init__(self, url: str, key: str | None, model: str | None) -> None:
@@ -110,7 +110,7 @@ class ServerPartner:
         self.raw: Raw = []
 
     async def ask(self, body: dict[str, Any], show: Callable[[list[Event]], None]) -> dict[str, Any]:
-        """See `Partner`. The connection is closed where this is cancelled, so that the server ends too."""
+        """See `Partner`. Cancelling it closes the connection, so that the server stops too."""
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         connection = kind(self._host, self._port, timeout=_TIMEOUT)
         loop = asyncio.get_running_loop()
@@ -130,7 +130,7 @@ class ServerPartner:
                 fault = error
             loop.call_soon_threadsafe(_settle, ended, fault)
 
-        # A daemon: a server that hangs must not keep the command from ending.
+        # A daemon thread, since a server that hangs must not keep the command from ending.
         threading.Thread(target=work, daemon=True).start()
         try:
             await ended
@@ -203,10 +203,10 @@ class _Reading:
         self._reason = ""
 
     def add(self, data: bytes) -> None:
-        """The next chunk.
+        """Read the next chunk.
 
         Raises:
-            PartnerError: it is not one, or an error.
+            PartnerError: the data is not a chunk, or is an error.
         """
         self.raw.append((data.decode("utf-8", "replace"), ()))
         chunk = _decoded(data)
@@ -265,10 +265,10 @@ class _Reading:
             self._open = None
 
     def end(self) -> None:
-        """The stream is over.
+        """Read the end of the stream.
 
         Raises:
-            PartnerError: it ended early.
+            PartnerError: the stream ended early.
         """
         self._close_call()
         if not self._reason:

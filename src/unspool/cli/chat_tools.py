@@ -11,15 +11,15 @@ from .common import Misuse, missing
 
 
 class Toolbox:
-    """The tools of MCP servers; without a configuration there are none.
+    """The tools of MCP servers. Without a configuration there are none.
 
     Args:
-        runner: runs what is asynchronous.
+        runner: runs coroutines.
         config: the file that lists the servers.
-        ask: whether a call may run, by its tool and its arguments; ``None``: each may.
+        ask: decides from a call's tool and arguments whether it may run; with ``None``, every call may.
 
     Attributes:
-        definitions: the tools, as chat completions declare them.
+        definitions: the tools, in the form of chat completions.
 
     Raises:
         Misuse: the configuration cannot be used, or a server cannot be reached.
@@ -53,7 +53,7 @@ class Toolbox:
         self._session = self._tools.session()
 
     def call(self, name: str, arguments: str) -> str | None:
-        """The result of a call; ``None``: the tool is not one of these."""
+        """The result of a call; ``None`` if the tool is not one of these."""
         tool = self._known.get(name)
         if tool is None:
             return None

@@ -28,7 +28,7 @@ _CHUNK = 65_536  # bytes per read
 
 
 class Misuse(Exception):
-    """The command was called wrongly; the text names the argument."""
+    """The command was called wrongly; the message names the argument."""
 
 
 class Arguments(argparse.ArgumentParser):
@@ -39,16 +39,16 @@ class Arguments(argparse.ArgumentParser):
 
 
 class OneOf:
-    """A type of arguments: one of these words."""
+    """An argument type that accepts only certain words."""
 
     def __init__(self, allowed: Sequence[str]) -> None:
         self.allowed = tuple(allowed)
 
     def __call__(self, value: str) -> str:
-        """The word.
+        """Return the word.
 
         Raises:
-            ArgumentTypeError: it is none of them.
+            ArgumentTypeError: the word is not allowed.
         """
         if value not in self.allowed:
             near_by = near(value, self.allowed)
@@ -57,7 +57,7 @@ class OneOf:
 
 
 def one_of(allowed: Sequence[str]) -> OneOf:
-    """A type of arguments: one of these words."""
+    """An argument type that accepts only these words."""
     return OneOf(allowed)
 
 
@@ -71,11 +71,11 @@ def dialect_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def named_dialect(argument: str, name: str, load: Callable[[str], Dialect] = load_dialect) -> Dialect:
-    """A dialect by its name, or by its file."""
+    """A dialect, by its name or its file."""
     try:
         return load(name) if name.endswith(".toml") else get_dialect(name)
     except UnknownDialect as error:
-        # A subcommand for what a program would call.
+        # Suggest a subcommand, where a program would call a function.
         text = str(error).replace("list_dialects()", "`unspool dialects`")
         raise Misuse(
             f"{argument}: {text.replace(f'detect_dialect(model={name!r})', f'`unspool detect {name}`')}"
@@ -85,7 +85,7 @@ def named_dialect(argument: str, name: str, load: Callable[[str], Dialect] = loa
 
 
 def chosen_dialect(options: argparse.Namespace, default: Dialect | None = None) -> Dialect:
-    """The dialect that the arguments of `dialect_arguments` name; without them the default, if there is one."""
+    """The dialect that the arguments of `dialect_arguments` name, or else the default, if there is one."""
     if options.dialect is not None:
         dialect = named_dialect("--dialect", options.dialect)
     elif options.model is not None:
@@ -105,7 +105,7 @@ def chosen_dialect(options: argparse.Namespace, default: Dialect | None = None) 
 def candidates(
     model: str | None, chat_template: str | None, argument: str = "--model", outputs: list[str] | None = None
 ) -> list[Candidate]:
-    """The dialects of a model; ``argument`` is what named it."""
+    """The dialects of a model; ``argument`` is the argument that named it."""
     found = detect_dialect(model=model, chat_template=chat_template, output=outputs)
     if not found:
         argument = "--output" if outputs else "--chat-template" if model is None else argument
@@ -114,7 +114,7 @@ def candidates(
 
 
 def read_tools(path: str | None) -> list[Any] | None:
-    """The tools in a file, as parsers take them."""
+    """The tools in a file, in the form that parsers accept."""
     if path is None:
         return None
     tools = read_json("--tools", path)
@@ -126,7 +126,7 @@ def read_tools(path: str | None) -> list[Any] | None:
 
 
 def read_tool_choice(choice: str, tools: list[Any] | None) -> Any:
-    """A choice: one of `CHOICES`, or the name of a function."""
+    """A tool choice: one of `CHOICES`, or the name of a function."""
     found: Any = choice if choice in CHOICES else choice_of(choice)
     try:
         return read_toolset(tools, found).choice
@@ -149,11 +149,11 @@ def read_policy(settings: Sequence[str]) -> Policy:
 
 
 def read_pieces(argument: str, path: str) -> Iterator[str]:
-    """Read a file, or standard input for ``-``, in pieces, each as soon as it arrives."""
+    """Read a file, or standard input for ``-``, in pieces as they arrive."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else Path(path).open("rb") as file:
-            while data := cast(io.BufferedIOBase, file).read1(_CHUNK):  # what is there, without waiting for more
+            while data := cast(io.BufferedIOBase, file).read1(_CHUNK):  # returns what is there, without waiting
                 yield decoder.decode(data)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
@@ -172,13 +172,13 @@ def read_given(argument: str, value: str | None) -> str | None:
 
 
 def read_key(argument: str, value: str | None) -> str | None:
-    """A key, given or in a file, where white space around it does not count."""
+    """A key, given directly or in a file, without white space around it."""
     key = read_given(argument, value)
     return key if key is value else (key or "").strip()
 
 
 def missing(error: ImportError, extra: str) -> Misuse:
-    """The error where a package of an extra is not installed."""
+    """The error if a package of an extra is not installed."""
     return Misuse(f"COMMAND: needs {error.name}; in a clone of unspool: pip install '.[{extra}]'")
 
 
@@ -200,7 +200,7 @@ def write_json(value: Any) -> None:
 
 
 def forget_output() -> None:
-    """Keep the interpreter from complaining, at its end, about what a closed pipe did not take."""
+    """Keep the interpreter from complaining at exit about output that a closed pipe did not accept."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)

@@ -15,10 +15,10 @@ class _Option(NamedTuple):
     """An argument of a command.
 
     Attributes:
-        flags: how it is written.
-        help: what it means.
+        flags: its spellings.
+        help: its help text.
         takes: whether a value follows.
-        words: the values that are known.
+        words: the known values.
         files: whether the value may be a file.
     """
 
@@ -33,7 +33,7 @@ class _Command(NamedTuple):
     name: str
     help: str
     options: tuple[_Option, ...]
-    words: tuple[str, ...]  # of what is given without a flag
+    words: tuple[str, ...]  # the known values of positional arguments
     files: bool
 
 
@@ -49,7 +49,7 @@ def run_completion(options: argparse.Namespace) -> int:
 
 def _commands(parsers: Mapping[str, argparse.ArgumentParser]) -> Iterator[_Command]:
     for name, parser in parsers.items():
-        actions = parser._actions  # argparse has no other way to ask
+        actions = parser._actions  # argparse has no public way to list them
         options = tuple(_option(action) for action in actions if action.option_strings)
         given = [_option(action) for action in actions if not action.option_strings]
         words = tuple(word for option in given for word in option.words)

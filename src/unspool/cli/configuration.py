@@ -1,7 +1,7 @@
 """The configuration file of ``serve``: TOML with the command line's options as keys, and a table for each model.
 
-A key is the name of an argument without its dashes. What the command line gives goes before what the file gives, and a
-model's table before the top level. Which keys there are, and what they take, is asked of the command line's own parser.
+A key is the name of an argument without its dashes. The command line takes precedence over the file, and a model's
+table over the top level. The keys and their types come from the command line's own parser.
 """
 
 import argparse
@@ -19,19 +19,19 @@ _MODELS: Final = "models"
 _LEFT_OUT: Final = frozenset({"help", "config"})
 _LIMITS: Final = "limits"
 _LIMIT: Final = "max-"
-"""``[limits]`` holds the arguments that begin with this, without it."""
+"""The table ``[limits]`` contains the arguments with this prefix, without the prefix."""
 _KINDS: Final[dict[Any, str]] = {int: "an integer", float: "a number"}
 MOST: Final = 1024 * 1024
-"""Bytes of a file."""
+"""The most bytes of a file."""
 
 
 class Key(NamedTuple):
     """A key of the file.
 
     Attributes:
-        name: as the file writes it.
+        name: its name in the file.
         action: the argument.
-        model: whether a model's table may have it.
+        model: whether a model's table may contain it.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Key(NamedTuple):
 
     @property
     def takes(self) -> str:
-        """The kind of value that it takes, for a person."""
+        """The kind of value that it takes, in words."""
         if self.action.nargs == 0:
             return "true or false"
         kind = _KINDS.get(self.action.type, "a string")
@@ -50,31 +50,31 @@ class Key(NamedTuple):
 
 
 def keys(server: Add, model: Add) -> dict[str, Key]:
-    """The keys that there are, by name.
+    """All keys, by name.
 
     Args:
         server: adds the arguments of the command.
-        model: adds those that each model has.
+        model: adds the arguments that each model has.
     """
     whole, own = _Silent(), _Silent()
     server(whole)
     model(own)
     of_model = {_name(action) for action in own._actions if action.option_strings}
-    of_model.discard("model")  # a table's name is the model's
+    of_model.discard("model")  # the table's name is the model's name
     found = [action for action in whole._actions if action.option_strings and _name(action) not in _LEFT_OUT]
     return {_name(action): Key(_name(action), action, _name(action) in of_model) for action in found}
 
 
 def configured(words: Sequence[str], path: str, server: Add, model: Add) -> dict[str, argparse.Namespace]:
-    """The arguments of each model of a file; of one without models, under the name ``""``.
+    """The arguments of each model in a file, by its name. Without models, the name is ``""``.
 
     Args:
-        words: the command line, which goes before the file.
-        path: of the file.
+        words: the command line, which takes precedence over the file.
+        path: the file's path.
         server, model: see `keys`.
 
     Raises:
-        Misuse: the file cannot be read, or a key or value of it is wrong; names it.
+        Misuse: the file cannot be read, or one of its keys or values is wrong; the message names it.
     """
     data = _read(path)
     known = keys(server, model)
@@ -98,7 +98,7 @@ def configured(words: Sequence[str], path: str, server: Add, model: Add) -> dict
 
 
 class _Silent(argparse.ArgumentParser):
-    """A parser that is asked, and never prints."""
+    """A parser that never prints."""
 
     def __init__(self) -> None:
         super().__init__(add_help=False, allow_abbrev=False)
@@ -129,7 +129,7 @@ def _repeatable(action: argparse.Action) -> bool:
 
 
 def _is_table(action: argparse.Action) -> bool:
-    """Whether the values are fields and their values, which the file may write as a table."""
+    """Whether the values are pairs of a field and its value, which the file may write as a table."""
     return str(action.metavar).startswith("FIELD=")
 
 
@@ -145,7 +145,7 @@ def _given(words: Sequence[str], server: Add) -> dict[str, Any]:
 
 
 def _options(server: Add, values: Mapping[str, Any]) -> argparse.Namespace:
-    """The arguments as the command line would give them."""
+    """The arguments in the form of a parsed command line."""
     parser = _Silent()
     server(parser)
     dests = {_name(action): action.dest for action in parser._actions if action.option_strings}
@@ -178,7 +178,7 @@ def _pair(
 
 
 def _value(action: argparse.Action, value: Any) -> Any:
-    """The argument as the command line would have it.
+    """The value in the form of a parsed command line.
 
     Raises:
         ValueError, ArgumentTypeError: the argument does not take the value.

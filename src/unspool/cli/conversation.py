@@ -15,10 +15,10 @@ from .common import Misuse, colors, write
 from .parse import shower
 
 _ROUNDS: Final = 32
-"""How often the model may call tools before the user must answer again."""
+"""How many rounds of calls the model may make before the user must answer."""
 _PROMPT: Final = "> "
 _SHOWING: Final = frozenset({"/raw", "/tools", "/messages", "/help"})
-"""Commands that change nothing, which may also be entered instead of a result."""
+"""Commands that change nothing; they may also be entered instead of a result."""
 _CONTROLS: Final = {c: f"\\x{c:02x}" for c in (*range(9), *range(11, 32), *range(127, 160))}
 _HELP: Final = """\
 /raw       the last output as its tokens, special ones included
@@ -37,7 +37,7 @@ class Conversation:
     """A conversation.
 
     Attributes:
-        messages: what was said, as chat completions have it.
+        messages: the messages so far, in the form of chat completions.
     """
 
     def __init__(self, runner: asyncio.Runner, partner: Partner, toolbox: Toolbox, body: dict[str, Any]) -> None:
@@ -81,7 +81,7 @@ class Conversation:
         return 1 if self._failed and not terminal else 0
 
     def _turn(self, text: str) -> None:
-        """One turn: the person's message, the answer, and the calls in between. A turn that fails is forgotten."""
+        """One turn: the user's message, the calls, and the answer. A turn that fails is forgotten."""
         before = len(self.messages)
         self.messages.append({"role": "user", "content": text})
         try:
@@ -107,7 +107,7 @@ class Conversation:
         del self.messages[before:]
 
     def _result(self, call: dict[str, Any]) -> dict[str, Any]:
-        """The message with a call's result: of an MCP server's tool, or typed by the person."""
+        """The message with a call's result, which comes from an MCP server's tool or from the user."""
         name = call["function"]["name"]
         result = self._toolbox.call(name, call["function"]["arguments"])
         if result is None:
@@ -139,7 +139,7 @@ class Conversation:
 
 
 def _line() -> str | None:
-    """The person's next message; ``None``: there is no more."""
+    """The user's next message; ``None`` at the end of the input."""
     lines = []
     try:
         lines.append(_asked(_PROMPT))
@@ -152,20 +152,20 @@ def _line() -> str | None:
 
 
 def _asked(prompt: str) -> str:
-    """A line of input; the prompt is for a terminal alone."""
+    """A line of input. The prompt is shown only on a terminal."""
     return input(prompt if sys.stdin.isatty() else "")
 
 
 def allowed(name: str, arguments: str) -> bool:
-    """Whether the user allows a call; without a terminal, the answer is no."""
+    """Whether the user allows a call. Without a terminal, the answer is no."""
     return sys.stdin.isatty() and _asked(f"run {name}({_plain(arguments)})? [y/N] ").strip().lower() in ("y", "yes")
 
 
 def shown_raw(pieces: list[tuple[str, tuple[int, ...]]], *, color: bool) -> str:
-    """Raw output, each piece apart from the next: by its background, or by a bar. Line breaks are spelled and kept.
+    """Raw output with visible pieces, separated by background colour or by a bar. Line breaks are spelled and kept.
 
     Args:
-        pieces: the text of each, and its token ids where they are known.
+        pieces: the text of each piece, and its token ids if known.
         color: whether to write ANSI colours.
     """
     if not pieces:
@@ -180,7 +180,7 @@ def shown_raw(pieces: list[tuple[str, tuple[int, ...]]], *, color: bool) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text that does not steer the terminal."""
+    """The text without characters that control the terminal."""
     return text.translate(_CONTROLS).encode("utf-8", "replace").decode()
 
 

@@ -65,7 +65,7 @@ def run_convert(options: argparse.Namespace) -> int:
 
 
 def _read(path: str) -> dict[str, Any]:
-    """A ``response_template`` from where it is."""
+    """The ``response_template`` of a checkpoint, or from its own file."""
     file = Path(path) / "tokenizer_config.json" if Path(path).is_dir() else Path(path)
     value = read_json("PATH", str(file))
     template = value.get(FORMAT, value) if isinstance(value, dict) else value

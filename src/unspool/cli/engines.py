@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..engines import Engine, Recording
 
 GROUP = "unspool.engines"
-"""Entry points that make an engine from the text after ``NAME:``, empty where there is none."""
+"""The group of entry points. Each makes an engine from the text after ``NAME:``, which may be empty."""
 
 
 class Opening(NamedTuple):
@@ -25,11 +25,11 @@ class Opening(NamedTuple):
 
     Attributes:
         options: the command line.
-        argument: what follows the engine's name and a colon; else empty.
-        urls: the engine's URLs, where it is a server.
-        folder: the model's folder, where there is one.
+        argument: the text after the engine's name and a colon, or an empty string.
+        urls: the engine's URLs, if it is a server.
+        folder: the model's folder, if there is one.
         dialect: the dialect of the outputs.
-        recordings: those to play.
+        recordings: the recordings to replay.
     """
 
     options: argparse.Namespace
@@ -45,12 +45,12 @@ class EngineKind:
     """A kind of engine.
 
     Attributes:
-        form: how it is written on the command line.
-        make: makes one.
+        form: its form on the command line.
+        make: makes an engine.
         extra: the extra of unspool that it needs.
-        folder: the model's folder by the argument, where ``--tokenizer`` does not name one.
-        local: whether it computes in this process, where grammars are at hand.
-        needs_template: whether it takes prompts alone, so that there must be a chat template.
+        folder: finds the model's folder from the argument, unless ``--tokenizer`` names it.
+        local: whether it runs in this process, so that grammars can be applied.
+        needs_template: whether it accepts only rendered prompts, so that a chat template is required.
     """
 
     form: str
@@ -124,7 +124,7 @@ TRANSFORMERS = EngineKind(
 )
 UPSTREAM = EngineKind("URL", _upstream, needs_template=True)
 KINDS = (BUILTIN, REPLAY, TRANSFORMERS)
-"""Engines that have a name."""
+"""The built-in kinds of engines."""
 ENGINES = ", ".join(kind.form for kind in KINDS) + ", the URL of a server, or the name of an engine that is installed"
 
 
@@ -156,7 +156,7 @@ def find_engine(engines: Sequence[str]) -> tuple[EngineKind, str]:
 
 
 def _installed(entry: "metadata.EntryPoint") -> EngineKind:
-    """The kind of an entry point."""
+    """The kind of engine that an entry point makes."""
 
     def make(opening: Opening) -> "Engine":
         try:

@@ -1,4 +1,4 @@
-"""The command ``generate``: one answer of any engine, shown as it is generated."""
+"""The command ``generate``: one answer from any engine, shown as it is generated."""
 
 import argparse
 import sys
@@ -26,7 +26,7 @@ def generate_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def request_arguments(p: argparse.ArgumentParser) -> None:
-    """A request without its prompt."""
+    """Add the arguments of a request, except its prompt."""
     p.add_argument("--system", metavar="TEXT", help="the system message")
     p.add_argument("--messages", metavar="FILE", help="earlier messages, a JSON list in OpenAI's format")
     p.add_argument("--tools", metavar="FILE", help="the tools, a JSON list in OpenAI's format")
@@ -46,7 +46,7 @@ def request_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run_generate(options: argparse.Namespace) -> int:
-    """Generate; the exit code is 1 where the engine fails."""
+    """Generate. The exit code is 1 if the engine fails."""
     body = _body(options)
     model = open_model(options)
     import asyncio
@@ -62,7 +62,7 @@ def run_generate(options: argparse.Namespace) -> int:
 
 
 def _body(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments as a request of chat completions, which is read and checked as by the server."""
+    """The arguments as a chat completions request, which is then checked as in the server."""
     body = request_body(options)
     body["messages"].append({"role": "user", "content": _prompt(options)})
     if options.response_format is not None:
@@ -71,7 +71,7 @@ def _body(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def request_body(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `request_arguments` as a request of chat completions; its messages may be empty."""
+    """The arguments of `request_arguments` as a chat completions request; its messages may be empty."""
     messages = [] if options.system is None else [{"role": "system", "content": options.system}]
     if options.messages is not None:
         before = read_json("--messages", options.messages)
@@ -124,8 +124,8 @@ class Answer:
     """One answer of a model's engine, without a server.
 
     Args:
-        model: what answers.
-        body: a request of chat completions.
+        model: the model that answers.
+        body: a chat completions request.
 
     Raises:
         Misuse: the request cannot be read.
@@ -153,7 +153,7 @@ class Answer:
         self._request = prepared.for_engine(settings, "generate", 0)
 
     async def pieces(self) -> "AsyncGenerator[tuple[Delta, list[Event]], None]":
-        """The engine's pieces, each with its events; at the end, an empty one with the last events."""
+        """The engine's pieces, each with its events, and at the end an empty piece with the last events."""
         from ..engines import Delta
 
         stream = self._engine.generate(self._request)

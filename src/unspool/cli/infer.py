@@ -54,7 +54,7 @@ def as_json(found: Inference) -> dict[str, Any]:
 
 
 def _name(path: Path) -> str:
-    """A dialect's name from that of a folder or file."""
+    """A dialect's name, from the name of a folder or file."""
     named = path.resolve()
     if named.name.startswith(("tokenizer", "chat_template")) and not named.is_dir():
         named = named.parent

@@ -33,7 +33,7 @@ class Model:
         engine: generates the outputs.
         prompts: its chat template, if there is one.
         strict_level: see `unspool.grammar.constrain`.
-        tools, tool_choice: those of recordings, for requests that declare none; see `Settings`.
+        tools, tool_choice: the recordings' own, for requests that declare none; see `Settings`.
     """
 
     name: str
@@ -46,10 +46,10 @@ class Model:
     tool_choice: Any = "auto"
 
     def settings(self, **others: Any) -> "Settings":
-        """How it is served.
+        """The settings for serving the model.
 
         Args:
-            others: what of `Settings` is not the model's.
+            others: the fields of `Settings` that do not belong to the model.
         """
         from ..request.settings import Settings
 
@@ -149,13 +149,13 @@ def open_model(options: argparse.Namespace) -> Model:
     if options.capture is not None:
         engine = _captured(options, engine, dialect, policy)
     name = options.model or (kind.name if kind is BUILTIN else dialect.name)
-    # Where the grammar is at hand, calls keep to the schemas by default.
+    # A local engine has the grammar at hand, so calls follow their schemas by default.
     level = ToolStrictLevel[(options.strict_level or ("parameter" if kind.local else "off")).upper()]
     return Model(name, dialect, policy, engine, prompts, level, tools, choice)
 
 
 def _folder(kind: EngineKind, argument: str) -> str | Path | None:
-    """The model's folder by the engine."""
+    """The model's folder, according to the engine."""
     try:
         return kind.folder(argument)
     except ImportError as error:
@@ -187,7 +187,7 @@ def _template(folder: str | Path) -> "Tokenizer":
 
 
 def _prompts(options: argparse.Namespace, folder: str | Path, template: "Tokenizer", dialect: Dialect) -> "Prompts":
-    """The chat template, checked."""
+    """The chat template, after its self-check."""
     from ..errors import TemplateError
     from ..request.prompts import Prompts
 

@@ -49,6 +49,6 @@ def _refuse_known(name: str) -> None:
 
 
 def file_to_start_from(name: str) -> str:
-    """The text of a dialect file of this name, commented, with examples that pass."""
+    """The text of a commented dialect file of this name, with examples that pass."""
     text = (resources.files("unspool.dialect") / "new.toml").read_text(encoding="utf-8")
     return text.replace("NAME", name)

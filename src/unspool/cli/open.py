@@ -1,4 +1,4 @@
-"""The command ``show``: opens recordings in the page, without an engine."""
+"""The command ``show``: opens recordings in the explain page, without an engine."""
 
 import argparse
 import json
@@ -55,7 +55,7 @@ def run_show(options: argparse.Namespace) -> int:
 
 
 def _lines(path: str, dialect: Dialect | None) -> str:
-    """The recordings as they are, but with the text of a dialect's file: the page cannot read it."""
+    """The recordings, with the path of a dialect file replaced by its text, since the page cannot read files."""
     root = Path(path)
     files = sorted(root.glob("*.jsonl")) if root.is_dir() else [root]
     lines = [line for file in files for line in file.read_text(encoding="utf-8").split("\n") if line.strip()]

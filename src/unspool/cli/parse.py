@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 FORMATS = ("message", "openai", "events", "pretty")
 CONSTRAINTS = ("structural_tag", "lark", "gbnf", "json_schema")
 FAILED_NOTICES = ("bad_arguments", "call_without_name", "undeclared_tool")
-"""Notices of failed calls, which `parse --strict` counts whatever a policy made of the calls."""
+"""Notices of failed calls. `parse --strict` counts them, whatever the policy makes of the calls."""
 
 
 def parse_arguments(p: argparse.ArgumentParser) -> None:
@@ -61,7 +61,7 @@ def parse_arguments(p: argparse.ArgumentParser) -> None:
 def run_parse(options: argparse.Namespace) -> int:
     form = options.format or ("pretty" if sys.stdout.isatty() else "message")
     tools = read_tools(options.tools)
-    if tools is not None:  # report errors in them before waiting for input
+    if tools is not None:  # report their errors before waiting for input
         read_tool_choice(options.tool_choice or "auto", tools)
     recordings, given = None, None
     if options.file != "-":
@@ -92,7 +92,7 @@ def run_parse(options: argparse.Namespace) -> int:
 
 
 def _fed(parser: Parser, given: str | None, options: argparse.Namespace) -> Iterator[list[Event]]:
-    """The events of an output, which may have been read already."""
+    """The events of an output, which may have been read before."""
     chunks: Iterable[str] = read_pieces("FILE", options.file) if given is None else [given]
     for chunk in chunks if options.follow else ["".join(chunks)]:
         yield parser.feed(chunk)
@@ -120,7 +120,7 @@ def _recorded_parser(recording: "Recording", options: argparse.Namespace) -> Par
 
 
 def _show(parser: Parser, steps: Iterable[list[Event]], form: str, options: argparse.Namespace) -> list[str]:
-    """Show one output; what `--strict` does not let pass."""
+    """Show one output. Returns the failures that `--strict` reports."""
     show = shower(form)
     for events in steps:
         show(events)
@@ -133,7 +133,7 @@ def _show(parser: Parser, steps: Iterable[list[Event]], form: str, options: argp
 
 
 def shower(form: str) -> Callable[[list[Event]], None]:
-    """A function that shows events as they come."""
+    """A function that shows events as they arrive."""
     if form == "events":
         return lambda events: write("".join(msgspec.json.encode(e).decode() + "\n" for e in events))
     if form == "pretty":
@@ -148,7 +148,7 @@ def shower(form: str) -> Callable[[list[Event]], None]:
 
 
 def _failures(message: Message) -> list[str]:
-    """The failures that `--strict` reports, one a line."""
+    """The failures that `--strict` reports, one per line."""
     found = [f"call {c.index} ({c.name}): {c.status}" for c in message.tool_calls if c.status != "ok"]
     found += [f"call {c.index} ({c.name}): is not declared" for c in message.tool_calls if c.known is False]
     return found or [f"{n.kind}: {n.detail}" for n in message.notices if n.kind in FAILED_NOTICES]
@@ -175,7 +175,7 @@ def run_render(options: argparse.Namespace) -> int:
 
 
 def _message(data: dict[str, Any]) -> Message | dict[str, Any]:
-    """The output of `parse --format message` as a `Message`; anything else is left for `render` to understand."""
+    """The output of `parse --format message` as a `Message`. Anything else is returned as it is, for `render`."""
     return msgspec.convert(data, Message) if "segments" in data else data
 
 

@@ -40,7 +40,7 @@ def run_prove(options: argparse.Namespace) -> int:
         raise Misuse(f"--template: {options.template}: {error}") from None
     except ImportError as error:
         raise missing(error, "server") from None
-    except ValueError as error:  # none proves
+    except ValueError as error:  # no dialect is proven
         print(f"unspool prove: {error}", file=sys.stderr)
         return 1
     if options.json:
@@ -52,11 +52,11 @@ def run_prove(options: argparse.Namespace) -> int:
 
 
 AUTO = "auto"
-"""In place of a dialect's name: the one that the chat template proves."""
+"""Instead of a dialect's name: the dialect that the chat template proves."""
 
 
 def read_template(argument: str, path: str, named: str, name: str | None) -> tuple[Checkpoint, str]:
-    """A checkpoint, and its template of a name."""
+    """A checkpoint, and its template of this name."""
     try:
         checkpoint = read_checkpoint(path)
         return checkpoint, checkpoint.template(name)
@@ -67,7 +67,7 @@ def read_template(argument: str, path: str, named: str, name: str | None) -> tup
 
 
 def read_tokenizer_file(argument: str, checkpoint: Checkpoint) -> Any:
-    """The checkpoint's tokenizer; ``None`` if it has none, or the package that reads it is not installed."""
+    """The checkpoint's tokenizer; ``None`` if it has none, or if the package ``tokenizers`` is not installed."""
     if checkpoint.tokenizer is None:
         return None
     try:
@@ -77,7 +77,7 @@ def read_tokenizer_file(argument: str, checkpoint: Checkpoint) -> Any:
         return None
     try:
         return Tokenizer.from_file(str(checkpoint.tokenizer))
-    except Exception as error:  # what the package raises for a wrong file
+    except Exception as error:  # the package raises nothing more specific for a malformed file
         raise Misuse(f"{argument}: {checkpoint.tokenizer}: {error}") from None
 
 
@@ -87,7 +87,7 @@ def proof_json(proof: list[Case]) -> list[dict[str, str]]:
 
 
 def proof_table(proof: list[Case]) -> str:
-    """A proof for a person."""
+    """A proof as a readable table."""
     wide = max((len(c.case) for c in proof), default=0)
     return "\n".join(f"{c.case:{wide}}  {c.result:11}  {c.reason}".rstrip() for c in proof)
 
@@ -95,14 +95,14 @@ def proof_table(proof: list[Case]) -> str:
 # --- what serve does --------------------------------------------------------------------------------------------------
 
 _LIMITS = Limits(total=30.0)
-"""A server is to start soon: a template that takes longer is proven by ``unspool prove``."""
+"""Limits that let a server start soon; ``unspool prove`` proves a template that takes longer."""
 
 
 def choose(argument: str, template: str, special: dict[str, str], model: str | None, given: Any) -> Choice:
     """The dialect that the chat template proves, for a server.
 
     Raises:
-        Misuse: none does; names ``argument``, the candidates, and what failed.
+        Misuse: no dialect is proven; the message names ``argument``, the candidates, and what failed.
     """
     try:
         return choose_dialect(template, model=model, response_template=given, special_tokens=special, limits=_LIMITS)
@@ -113,7 +113,7 @@ def choose(argument: str, template: str, special: dict[str, str], model: str | N
 
 
 def prove(dialect: Dialect, template: str, special: dict[str, str]) -> list[Case]:
-    """The proof of a dialect that was named, for a server; empty where the template cannot be run within limits."""
+    """The proof of a named dialect, for a server; empty if the template cannot be run within the limits."""
     try:
         return prove_dialect(dialect, template, special_tokens=special, limits=_LIMITS)
     except TemplateError as error:
@@ -122,7 +122,7 @@ def prove(dialect: Dialect, template: str, special: dict[str, str]) -> list[Case
 
 
 def tell(dialect: Dialect, proof: list[Case], *, table: bool, origin: str = "") -> None:
-    """Report on standard error, in one line, what was proven; with ``table``, case by case."""
+    """Report on standard error what was proven: in one line, or with ``table`` case by case."""
     if table and proof:
         print(proof_table(proof), file=sys.stderr)
     if proof:

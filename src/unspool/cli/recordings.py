@@ -14,14 +14,14 @@ from .common import Misuse
 if TYPE_CHECKING:
     from ..engines import Recording
 
-_HEAD = 256  # so many characters show whether a line is JSON
+_HEAD = 256  # characters that show whether a line is JSON
 _BEGINS = re.compile(r"\s*\{")
 _MOST = 64 * 1024 * 1024
-"""Characters of the first line of a recording, at most: a prompt is in it."""
+"""The most characters of a recording's first line, which contains the prompt."""
 
 
 def find_recordings(argument: str, path: str) -> "list[Recording] | None":
-    """The recordings of a file or a folder; ``None`` where the file contains something else, an output."""
+    """The recordings of a file or a folder; ``None`` if the file contains an output instead."""
     file = Path(path)
     try:
         if file.is_dir():
@@ -37,7 +37,7 @@ def find_recordings(argument: str, path: str) -> "list[Recording] | None":
 
 
 def _first_line(stream: IO[str]) -> str:
-    """The first line that is not empty; only its head where that shows that it is not a recording."""
+    """The first line that is not empty; only its head, if that shows that it begins no recording."""
     while line := stream.readline(_HEAD):
         if line.strip():
             more = _BEGINS.match(line) is not None and not line.endswith("\n")
@@ -57,7 +57,7 @@ def begins_recording(line: str) -> bool:
 
 
 def recordings_in(argument: str, text: str) -> "list[Recording] | None":
-    """The recordings in a text; ``None`` where it is something else, an output."""
+    """The recordings in a text; ``None`` if it is an output instead."""
     if not begins_recording(text.lstrip()[:_MOST].partition("\n")[0]):
         return None
     from ..engines.capture import read_lines  # what engines need is slow to import
@@ -89,13 +89,13 @@ def recorded_dialect(argument: str, recording: "Recording") -> Dialect | None:
 
 
 class Reading(NamedTuple):
-    """The dialect and the policy that recordings share, for a server that plays them.
+    """The settings that recordings share, for a server that replays them.
 
     Attributes:
-        dialect: which they name; ``None`` where they name none.
-        policy: the policy under which they were read.
-        tools: all that they declare; ``None`` where one does not know its tools.
-        tool_choice: theirs; ``auto`` where they differ.
+        dialect: the dialect that they name, or ``None``.
+        policy: the policy with which they were read.
+        tools: all tools that they declare; ``None`` if one of them does not record its tools.
+        tool_choice: their tool choice; ``auto`` if they differ.
     """
 
     dialect: Dialect | None
@@ -105,15 +105,15 @@ class Reading(NamedTuple):
 
 
 def read_in_common(argument: str, recordings: "Sequence[Recording]", dialect: Dialect | None) -> Reading:
-    """How recordings are to be read.
+    """The settings with which all of the recordings can be read.
 
     Args:
-        argument: for errors.
-        recordings: at least one.
-        dialect: the one that was asked for; then theirs do not matter.
+        argument: the argument that errors name.
+        recordings: at least one recording.
+        dialect: a dialect that overrides theirs.
 
     Raises:
-        Misuse: they were made in several dialects, or with several policies.
+        Misuse: the recordings have several dialects or several policies.
     """
     first = recordings[0].asked
     if dialect is None:

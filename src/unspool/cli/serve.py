@@ -76,7 +76,7 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def _operating_arguments(p: argparse.ArgumentParser) -> None:
-    """How the process is run."""
+    """Add the arguments that say how the process is run."""
     p.add_argument(
         "--workers", type=int, metavar="N", default=1, help="number of processes that answer on the port; default: 1"
     )
@@ -104,12 +104,12 @@ def run_serve(options: argparse.Namespace) -> int:
     operation = _operation(options)
     worker = operation.worker
     if worker is None:
-        listen(options).close()  # before a model is loaded in vain
+        listen(options).close()  # fails before a model is loaded in vain
     settings |= _admitted(options)
     if options.workers > 1 and worker is None:
         return _supervise(words, options, operation)
     if worker is not None and not settings["approval_key"]:
-        settings["approval_key"] = worker.secret.encode()  # any worker may be asked whether an approval holds
+        settings["approval_key"] = worker.secret.encode()  # any worker may have to verify an approval
     tools = open_tools(options)
     first, *others = [_served(name, of_model, settings) for name, of_model in of_models.items()]
     with listen(options) if worker is None else worker.listening() as listener:
@@ -128,7 +128,7 @@ def run_serve(options: argparse.Namespace) -> int:
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    """The fields of `Settings` that all models share, but those of `_admitted`.
+    """The fields of `Settings` that all models share, except those of `_admitted`.
 
     Raises:
         Misuse: an argument is wrong.
@@ -180,10 +180,10 @@ def _limits(options: argparse.Namespace) -> Limits:
 
 
 def _admitted(options: argparse.Namespace) -> dict[str, Any]:
-    """Who may use the server, as fields of `Settings`: websites, and names of the server.
+    """The fields of `Settings` that say who may use the server: origins of websites, and names of the server.
 
     Raises:
-        Misuse: one is not an origin, or not a name.
+        Misuse: an origin or a name is malformed.
     """
     from ..server.cors import check_origin
     from ..server.guards import check_host
@@ -233,7 +233,7 @@ def _operation(options: argparse.Namespace) -> "Operation":
 
 
 def _supervise(words: list[str], options: argparse.Namespace, operation: "Operation") -> int:
-    """Start workers with the same command line, and see to them until the end."""
+    """Start workers with the same command line, and supervise them until the end."""
     if os.name != "posix":
         raise Misuse("--workers: several need POSIX")
     from ..server.logs import set_up_logs
@@ -245,10 +245,10 @@ def _supervise(words: list[str], options: argparse.Namespace, operation: "Operat
 
 
 def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -> "Served":
-    """One of the models.
+    """One of the models, with its settings.
 
     Args:
-        name: of its table in the configuration; empty where there is none.
+        name: the name of its table in the configuration, or an empty string.
         options: its arguments.
         common: the settings that all models share.
     """
@@ -263,7 +263,7 @@ def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -
 
 
 def _seal(options: argparse.Namespace) -> Seal | None:
-    """The seal of reasoning, by the argument or the environment; ``None`` where neither has a key."""
+    """The seal of reasoning, from the argument or the environment; ``None`` if neither has a key."""
     where, text = "--reasoning-key", read_given("--reasoning-key", options.reasoning_key)
     if text is None:
         where, text = "$UNSPOOL_REASONING_KEY", os.environ.get("UNSPOOL_REASONING_KEY") or None

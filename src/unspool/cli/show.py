@@ -16,7 +16,7 @@ from ..pretty import Pretty
 from .common import Misuse, candidates, colors, named_dialect, read_text, write
 
 _DEMO_PIECE = 4  # characters per chunk, about a token
-_DEMO_DELAY = 0.008  # seconds between them, on a terminal
+_DEMO_DELAY = 0.008  # seconds between chunks, on a terminal
 
 
 def dialects_arguments(p: argparse.ArgumentParser) -> None:
@@ -29,13 +29,13 @@ def run_dialects(options: argparse.Namespace) -> int:
         return 0
     header = ("NAME", "ALIASES", "START MARKER", "ARGUMENTS", "PARALLEL")
     rows = [dialect_row(d) for d in list_dialects()]
-    # Aliases come last, as they can be many; a terminal may cut them off.
+    # Aliases come last, because there may be many and a terminal may cut them off.
     write(_table([(r[0], *r[2:], r[1]) for r in (header, *rows)]))
     return 0
 
 
 def dialect_row(dialect: Dialect) -> tuple[str, str, str, str, str]:
-    """A dialect in the tables: name, aliases, start marker, format of arguments, whether calls can be parallel."""
+    """A row of the tables: name, aliases, start marker, format of arguments, whether calls can be parallel."""
     marker = start_marker(dialect).replace("\n", "\\n")
     parallel = "yes" if dialect.parallel else "-"
     return dialect.name, ", ".join(dialect.aliases), marker, dialect.argument_format, parallel
@@ -65,7 +65,7 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def describe(dialect: Dialect) -> str:
-    """A dialect for a person: its names, its templates, its examples."""
+    """A dialect as readable text: its names, its templates, its examples."""
     about = {
         "name": dialect.name,
         "aliases": ", ".join(dialect.aliases),
@@ -110,7 +110,7 @@ def _quoted(example: Example) -> list[str]:
 
 
 def _example_events(dialect: Dialect, example: Example, size: int, delay: float = 0) -> Iterator[Event]:
-    """An example's events as its first raw text streams by, ``size`` characters at a time."""
+    """The events of an example whose first raw text arrives ``size`` characters at a time."""
     parser = Parser(dialect, tools=example_tools(dialect), stage=example.stage)
     raw = example.raw[0]
     for at in range(0, len(raw), max(size, 1)):
@@ -185,7 +185,7 @@ def run_demo(options: argparse.Namespace) -> int:
 
 
 def _showcase() -> list[tuple[Dialect, Example]]:
-    """The richest example of each way to write a turn, one dialect for each."""
+    """The richest example of each way to write a turn, each from a different dialect."""
     best: dict[tuple[str, bool], tuple[int, Dialect, Example]] = {}
     for dialect in list_dialects():
         for example in dialect.examples:

@@ -38,7 +38,7 @@ def tools_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def open_tools(options: argparse.Namespace) -> "Tools | None":
-    """The tools that the arguments name; ``None``: they name none. Nothing is connected to yet.
+    """The tools that the arguments name; ``None`` if they name none. No server is connected to yet.
 
     Raises:
         Misuse: an argument is wrong.

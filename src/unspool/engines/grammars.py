@@ -28,13 +28,13 @@ __all__ = ["Grammars"]
 log = logging.getLogger("unspool.engines")
 
 MAX_TEXT: Final = 4 * 1024 * 1024
-"""How many characters a grammar may have."""
+"""The most characters of a grammar."""
 SECONDS: Final = (0.5, 2.0)
-"""Processor time that a compilation may take: in the lane for all, and in the one for those that take longer."""
+"""Limits of processor time for one compilation, in seconds: in the lane for all, and in the lane for slow ones."""
 MEMORY: Final = 512 * 1024 * 1024
-"""Bytes that a compilation may take."""
+"""The most bytes of memory of a compilation."""
 _OF_SCHEMA: Final = "failed to compile JSON schema: "
-"""After this, llguidance's messages speak of the schema alone."""
+"""The prefix after which llguidance's messages are only about the schema."""
 _KEPT: Final = 256
 _KEPT_BYTES: Final = 128 * 1024 * 1024
 
@@ -43,8 +43,8 @@ class _Found(msgspec.Struct, frozen=True):
     """The result of compiling a grammar.
 
     Attributes:
-        prototype: a matcher at the beginning of an output; ``None`` where there is none.
-        error: why there is none, for the client.
+        prototype: a matcher at the beginning of an output, or ``None``.
+        error: why there is no matcher, for the client.
     """
 
     prototype: Any
@@ -52,16 +52,16 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 class Grammars:
-    """Matchers for constraints.
+    """Makes and caches matchers for constraints.
 
     Args:
-        library: compiles.
+        library: compiles the grammars.
     """
 
     def __init__(self, library: Llguidance) -> None:
         self._library = library
         self._found: Kept[_Found] = Kept(_KEPT, _KEPT_BYTES)
-        # Where no process can be forked, the bounds on schemas are all that there is.
+        # If no process can be forked, only the bounds on schemas protect the server.
         self._lanes = [
             (Threads(1, f"grammar-{i}"), _Judge(library) if hasattr(os, "fork") else None, seconds)
             for i, seconds in enumerate(SECONDS)
@@ -71,7 +71,7 @@ class Grammars:
         """A matcher at the beginning of an output. Cancelling this ends the compilation.
 
         Raises:
-            EngineError: 400; the grammar cannot be compiled, or not within the limits.
+            EngineError: the grammar cannot be compiled within the limits; its status is 400.
             ConstraintError: see `Constraint.lark`.
         """
         for threads, trial, seconds in self._lanes:
@@ -92,7 +92,7 @@ class Grammars:
                 trial.close()
 
     def _find(self, constraint: Constraint, trial: "_Judge | None", seconds: float, awaited: Awaited) -> _Found | None:
-        """The result for a grammar; ``None`` if it takes longer but may still compile."""
+        """The result for a grammar; ``None`` if it takes longer than ``seconds``, but may still compile."""
         with bounds.awaited(awaited.check):
             text = constraint.lark
         if len(text) > MAX_TEXT:
@@ -111,7 +111,7 @@ class Grammars:
         elif verdict.get("error"):
             why = str(verdict["error"]).splitlines()[0]
             log.warning("a grammar cannot be compiled: %.300s", why)
-            _, of_schema, detail = why.partition(_OF_SCHEMA)  # any other error would be about the grammar
+            _, of_schema, detail = why.partition(_OF_SCHEMA)  # other errors are about the grammar, not the schema
             detail = f": {detail[:200]}" if of_schema else ""
             found = _Found(None, f"tools: the grammar engine does not support these schemas{detail}")
         else:
@@ -122,24 +122,24 @@ class Grammars:
 
 
 class _Judge:
-    """The process of `unspool.engines.judge`; one thread uses it. It starts with its first grammar."""
+    """The process of `unspool.engines.judge`, used by one thread. It starts with its first grammar."""
 
     def __init__(self, library: Llguidance) -> None:
         self._library = library
         self._process: subprocess.Popen[bytes] | None = None
         self._stop: weakref.finalize[..., Any] | None = None
         self._cancel = -1
-        self._lock = threading.Lock()  # of what other threads write to
+        self._lock = threading.Lock()  # for the attributes that other threads write
         self._closed = False
 
     def judge(self, text: str, seconds: float, awaited: Awaited) -> dict[str, Any]:
-        """The verdict on a grammar: ``error`` and ``memory``, or what it is ``over``.
+        """The verdict on a grammar: ``error`` and ``memory``, or the limit that it is ``over``.
 
         Raises:
-            Abandoned: nobody waits for it any more.
+            Abandoned: nobody waits for the verdict any more.
             EngineError: the process cannot be started.
         """
-        for _ in range(3):  # it may have died, and a cancellation may have been meant for the job before
+        for _ in range(3):  # the process may have died, or been ended by the cancellation of the previous job
             try:
                 verdict = self._ask(text, seconds, awaited)
             except (OSError, ValueError) as error:
@@ -179,7 +179,7 @@ class _Judge:
         cancelled, self._cancel = os.pipe()
         try:
             self._process = subprocess.Popen(
-                # Without its folder on the path: names there are not meant for everybody.
+                # The script's folder is not on the path, since its modules would shadow others.
                 [sys.executable, "-P", judge.__file__],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -187,7 +187,7 @@ class _Judge:
             )
         finally:
             os.close(cancelled)
-        self._stop = weakref.finalize(self, _stop, self._process)  # also where an engine is never closed
+        self._stop = weakref.finalize(self, _stop, self._process)  # also ends it if the engine is never closed
         described = self._library.described.encode()
         begin = {**self._library.options, "tokenizer": len(described), "cancel": cancelled}
         assert self._process.stdin is not None
@@ -195,7 +195,7 @@ class _Judge:
         return self._process
 
     def close(self) -> None:
-        """End the process; the one at hand, if any, fails."""
+        """End the process. A running judgement fails."""
         self._closed = True
         self._end()
 
@@ -213,16 +213,16 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
     process.kill()
     process.wait()
     for pipe in (process.stdin, process.stdout):
-        with contextlib.suppress(OSError):  # what was not written goes nowhere
+        with contextlib.suppress(OSError):  # buffered input is lost
             if pipe is not None:
                 pipe.close()
 
 
 def _answer(pipe: int, deadline: float) -> dict[str, Any]:
-    """The next line.
+    """Read the next line.
 
     Raises:
-        ValueError: there is none in time.
+        ValueError: no line arrived in time.
     """
     data = b""
     while not data.endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""`Admission`: how many outputs are generated at once, how many wait, and which are refused."""
+"""`Admission`: limits how many outputs are generated at once and how many wait, and refuses the others."""
 
 import asyncio
 import math
@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 _TRIES: Final = 5
-_PAUSE: Final = 0.1  # seconds between two tries to enter a full queue
+_PAUSE: Final = 0.1  # seconds between two attempts to enter a full queue
 
 
 class Overloaded(Exception):
-    """There is no room to wait.
+    """The queue is full.
 
     Attributes:
         retry_after: seconds after which a client may try again.
@@ -24,31 +24,31 @@ class Overloaded(Exception):
 
 
 class Admission:
-    """A number of places and a queue before them, served in order.
+    """A number of places for running outputs, with a queue that is served in order.
 
     Args:
-        places: how many outputs are generated at once.
-        queue: how many may wait.
+        places: the most outputs that are generated at once.
+        queue: the most outputs that may wait.
 
     Attributes:
-        running, waiting: how many outputs do.
+        running, waiting: the number of outputs that are generated, and that wait.
     """
 
     def __init__(self, places: int, queue: int) -> None:
         self._places = places
         self._queue = queue
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._takes = 1.0  # seconds an output takes, a moving average
+        self._takes = 1.0  # seconds for one output, as a moving average
         self.running = 0
         self.waiting = 0
 
     @asynccontextmanager
     async def places(self, n: int, *, begun: bool = False) -> AsyncIterator[None]:
-        """Occupy ``n`` places while the block lasts; waits until they are free.
+        """Wait for ``n`` places, and occupy them for the duration of the context.
 
         Args:
-            n: how many.
-            begun: whether the answer has begun, and is not refused any more.
+            n: the number of places.
+            begun: whether the answer has begun, so that it can no longer be refused.
 
         Raises:
             Overloaded: the queue is full.
@@ -70,14 +70,14 @@ class Admission:
         for _ in range(_TRIES):
             if begun or self.waiting + n <= self._queue:
                 break
-            await asyncio.sleep(_PAUSE)  # clients that left together may not all have been noticed yet
+            await asyncio.sleep(_PAUSE)  # if many clients left at once, some may not have been noticed yet
         else:
             raise Overloaded(self._retry_after())
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry = n, turn
         self._waiting.append(entry)
         self.waiting += n
-        self._admit()  # there may be room by now
+        self._admit()  # places may be free now
         try:
             await turn
         except asyncio.CancelledError:
@@ -85,12 +85,12 @@ class Admission:
                 self._waiting.remove(entry)
                 self.waiting -= n
             elif not turn.cancelled():
-                self.running -= n  # its turn came as it was cancelled
+                self.running -= n  # it was admitted and cancelled at the same time
             self._admit()
             raise
 
     def _admit(self) -> None:
-        """Start whose turn it is. Cancelled tasks that have not run since are still in the queue."""
+        """Admit outputs in order. Cancelled tasks that have not run since then are still in the queue."""
         while self._waiting:
             n, turn = self._waiting[0]
             if not turn.cancelled() and self.running + n > self._places:
@@ -102,5 +102,5 @@ class Admission:
                 turn.set_result(None)
 
     def _retry_after(self) -> int:
-        """About as many seconds as the queue takes."""
+        """The approximate number of seconds until the queue is done."""
         return min(max(math.ceil(self._takes * (1 + self.waiting / self._places)), 1), 60)

@@ -33,7 +33,7 @@ class Times:
         self._last = self._clock()
 
     def arrived(self, tokens: int) -> None:
-        """Note that so many tokens arrived at once."""
+        """Note that this many tokens arrived at once."""
         if not tokens:
             return
         now = self._clock()
@@ -45,7 +45,7 @@ class Times:
         self._between += [round(passed / tokens, 3)] * tokens if tokens else []
 
     def added_to(self, usage: Usage) -> Usage:
-        """The counts with the times, unless the engine sent its own."""
+        """The counts with these times, unless the engine sent its own."""
         if usage.prefill_time is not None or usage.decode_time_arr is not None or self._first is None:
             return usage
         return msgspec.structs.replace(usage, prefill_time=self._first, decode_time_arr=self._between)
@@ -54,7 +54,7 @@ class Times:
 class Choice:
     """Reads one output of a request.
 
-    Token ids are parsed where the engine sends them and their tokenizer is known: then a marker that is only spelled
+    If the engine sends token ids and their tokenizer is known, the ids are parsed. Then a marker that is only spelled
     is text, and the tokens of the reasoning are counted.
 
     Args:
@@ -62,9 +62,9 @@ class Choice:
         stop: strings at which the content ends.
         one_call: whether the output ends after its first call.
         coalescer: joins deltas.
-        keep: whether `kept` has the events.
+        keep: whether `kept` contains the events.
         by_ids: whether the parser knows the engine's tokenizer.
-        timed: whether `usage` has times.
+        timed: whether `usage` contains times.
 
     Attributes:
         logprobs: the engine's entries for the tokens so far.
@@ -90,7 +90,7 @@ class Choice:
         self._filtered = self._stops or keep or coalescer
         self._reason: str | None = None
         self._usage: Usage | None = None
-        self._since = 0  # tokens since the engine's last counts
+        self._since = 0  # the tokens since the engine's last counts
         self._times: Times | None = Times(self._clock) if timed else None
         self.logprobs: list[Any] = []
         self._raw: list[str] = []
@@ -105,23 +105,23 @@ class Choice:
 
     @property
     def over(self) -> bool:
-        """Whether it ended before its engine did."""
+        """Whether the output ended before its engine did."""
         return self._stops is not None and self._stops.over
 
     @property
     def stop(self) -> str | None:
-        """The stop string that ended it, if one did."""
+        """The stop string that ended the output, if any."""
         return None if self._stops is None else self._stops.matched
 
     @property
     def due(self) -> float | None:
-        """When to call `tick`, by the loop's clock; ``None`` while nothing is held back."""
+        """The time to call `tick`, by the loop's clock; ``None`` while nothing is held back."""
         return None if self._coalescer is None else self._coalescer.due
 
     @property
     def usage(self) -> Usage | None:
-        """The engine's counts. Two are added here: the tokens since its last counts where the output was cut off, and
-        the tokens of the reasoning where they are known."""
+        """The engine's counts. Two are added here: the tokens since its last counts if the output was cut off, and
+        the tokens of the reasoning if known."""
         usage = self._usage
         if self.over:
             known = usage or Usage()
@@ -135,7 +135,7 @@ class Choice:
 
     @property
     def tokens(self) -> int:
-        """How many tokens were generated, as far as the engine reports."""
+        """The number of generated tokens, as far as the engine reports it."""
         return self._since + (0 if self._usage is None else self._usage.completion_tokens)
 
     def begin(self) -> None:
@@ -144,7 +144,7 @@ class Choice:
             self._times.begin()
 
     def counted(self, prompt: int) -> None:
-        """Set the number of the prompt's tokens, see `uncounted`."""
+        """Set the number of the prompt's tokens; see `uncounted`."""
         self._usage = msgspec.structs.replace(self._usage or Usage(), prompt_tokens=prompt)
 
     @property
@@ -153,14 +153,14 @@ class Choice:
         return self.over and (self._usage is None or not self._usage.prompt_tokens)
 
     def feed(self, delta: Delta) -> list[Event]:
-        """The events of the engine's next delta."""
+        """Parse the engine's next delta, and return its events."""
         if delta.finish_reason is not None:
             self._reason = delta.finish_reason
         tokens = len(delta.token_ids) or (1 if delta.text else 0)
         self._raw.append(delta.text)
         if delta.token_ids and self._ids is not None:
             self._ids += delta.token_ids
-        elif delta.text:  # ids of a part are of no use
+        elif delta.text:  # the ids of only some tokens are of no use
             self._ids = None
         if delta.usage is not None:
             self._usage, self._since = delta.usage, 0
@@ -202,7 +202,7 @@ class Choice:
 
     @property
     def kept(self) -> Sequence[Event]:
-        """The events so far, where they are kept."""
+        """The events so far, if they are kept."""
         return self._kept or ()
 
     def message(self) -> Message:

@@ -1,10 +1,10 @@
-"""`Loop`: an output in rounds, where the server runs the calls of its own tools and asks the model again.
+"""`Loop`: an output in rounds, between which the server runs calls of its own tools and asks the model again.
 
-A round is one generation. Its calls of the server's tools are run side by side, and their results go after what the
-model wrote. The next prompt begins with the last one and the output, token by token where the engine sends tokens, so
-that what the engine has read stays read. A call of the client's ends the answer, once the server's beside it are run.
+A round is one generation. Its calls of the server's tools run concurrently, and their results follow the output. The
+next prompt begins with the last prompt and the output, token by token if the engine sends tokens, so that the engine's
+prefix cache applies. A call of a client's tool ends the answer, once the server's calls of the same round are run.
 
-What happens becomes one list of events, which the wires write; see `unspool.wire.server_tools`.
+The events of all rounds form one list, which the wires write; see `unspool.wire.server_tools`.
 """
 
 import asyncio
@@ -38,10 +38,10 @@ _N = TypeVar("_N", int, float)
 
 
 class Host(Protocol):
-    """What runs a round and takes its events: a `Run`."""
+    """Runs a round and takes its events: a `Run`, for one of its choices."""
 
     async def generate_round(self, prepared: Prepared) -> Written:
-        """Generate one output; its events come to `Loop.translate`."""
+        """Generate one output. Its events go through `Loop.translate`."""
 
     async def send(self, events: Sequence[AnyEvent]) -> None:
         """Pass events on to the client."""
@@ -51,15 +51,15 @@ class Loop:
     """The rounds of one choice.
 
     Args:
-        name: the response's, for the log.
+        name: the response's name in the log.
         service: what all requests share.
         prepared: the first round.
         session: opens the session of the tools.
         sent_back: see `WireProtocol.sent_back`.
-        keep: whether `kept` has the events.
+        keep: whether `kept` contains the events.
 
     Attributes:
-        kept: the events so far, where they are kept.
+        kept: the events so far, if they are kept.
     """
 
     def __init__(
@@ -86,16 +86,16 @@ class Loop:
         self._characters_left = _lower(limits.results, bounds.results)
         self._seconds_left = _lower(limits.tooltime, bounds.tooltime)
         self._tokens = 0
-        self._count = 0  # calls so far, over all rounds
-        self._indexes: dict[int, int] = {}  # of this round's calls, over all rounds
-        self._ids: dict[int, str] = {}  # as the client gets them, by these indexes
+        self._count = 0  # the calls of all rounds so far
+        self._indexes: dict[int, int] = {}  # the indexes of this round's calls among those of all rounds
+        self._ids: dict[int, str] = {}  # the client's ids of calls, by these indexes
         self._known: set[str] = set()
         self._written: list[dict[str, Any]] = []  # the messages of all rounds so far, with these ids
 
     # -- events ------------------------------------------------------------------------------------------------------
 
     def translate(self, events: Sequence[Event]) -> list[AnyEvent]:
-        """What a round's events are among those of all rounds. Whether it is the last, only `run` knows."""
+        """Turn a round's events into events of the whole answer. Only `run` knows whether the round is the last."""
         found: list[AnyEvent] = []
         for event in events:
             if isinstance(event, ToolCallStart):
@@ -120,13 +120,13 @@ class Loop:
         return ServerCallStart(index, id, served.tool.original, served.tool.server, served.form, asks, called=called)
 
     def _unique(self, id: str, index: int) -> str:
-        """Make the id of a call unique: models that number their calls start again in each round."""
+        """Make the id of a call unique, since models that number their calls start again in each round."""
         id = self._ids[index] = id if id not in self._known else f"{id}-{index}"
         self._known.add(id)
         return id
 
     def message(self) -> Message:
-        """The answer as seen by a client that knows nothing of the server's tools; needs `kept`."""
+        """The answer for a client that knows nothing of the server's tools; needs `kept`."""
         return fold(Clients().take(self.kept or ()))
 
     # -- rounds ------------------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ class Loop:
         """Run the calls of a round.
 
         Returns:
-            The finish reason where the answer is over, else the results by the calls' places in the message.
+            The finish reason if the answer is over, else the results by the calls' indexes in the message.
         """
         ours = [call for call in message.tool_calls if self._tools.answers(call.name)]
         whole = message.finish_reason not in ("length", "content_filter")
@@ -196,7 +196,7 @@ class Loop:
         return results
 
     def _note(self, message: Message, results: dict[int, ToolResult]) -> None:
-        """Note a round as messages."""
+        """Record a round as messages."""
         answer = message.to_openai()
         for call, sent in zip(message.tool_calls, answer.get("tool_calls", ()), strict=True):
             sent["id"] = self._ids[self._indexes[call.index]]
@@ -206,7 +206,7 @@ class Loop:
                 self._written.append(result_of(sent["id"], call.name, results[call.index].text))
 
     def _remember(self, begun: Continued | None, last: Continued | None, written: Written) -> None:
-        """Remember the last round, and all of them where there were several or a result."""
+        """Remember the last round, and the whole answer if it has several rounds or a result."""
         turns = self._service.turns
         if turns is None or begun is None or last is None:
             return
@@ -221,7 +221,7 @@ class Loop:
     async def _results(
         self, host: Host, session: Session, calls: Sequence[ToolCall], whole: bool
     ) -> dict[int, ToolResult]:
-        """The results of calls that run side by side, each sent as it comes."""
+        """The results of calls, which run concurrently. Each is sent once it is there."""
         found: dict[int, ToolResult] = {}
 
         async def answer(call: ToolCall) -> None:
@@ -237,7 +237,7 @@ class Loop:
         return found
 
     def _refusal(self, call: ToolCall, whole: bool) -> str | None:
-        """Why a call is not run; ``None``: it is. A call that is run counts."""
+        """Why a call is not run; ``None`` if it may run, which counts it."""
         if not whole:
             return "The answer ended before the call could be run."
         if call.name not in self._tools.tools:
@@ -250,7 +250,7 @@ class Loop:
         return None
 
     async def _call(self, session: Session, served: Served, arguments: str) -> ToolResult:
-        """Run one call; whatever goes wrong is its result."""
+        """Run one call. Any failure becomes its result."""
         if self._seconds_left <= 0:
             return ToolResult(text="The time for tools in this answer is used up.", error=True)
         try:
@@ -271,7 +271,7 @@ class Loop:
         return result
 
     async def _side_by_side(self, work: Sequence[Coroutine[Any, Any, None]]) -> None:
-        """Run calls, and count the time that they take; what ends one with an error ends the others."""
+        """Run calls concurrently, and count their time. An error of one ends the others."""
         clock = asyncio.get_running_loop().time
         began = clock()
         tasks = [asyncio.ensure_future(one) for one in work]
@@ -287,10 +287,10 @@ class Loop:
         urls = tuple(source.url for source in result.sources)
         await host.send([ServerCallResult(index, result.text, result.error, urls)])
 
-    # -- calls that were decided on ----------------------------------------------------------------------------------
+    # -- calls that were approved or refused -------------------------------------------------------------------------
 
     async def _decided(self, host: Host, session: Session, prepared: Prepared) -> Prepared:
-        """Run the calls that were allowed, send the refusals of the others, and ask the model with the results."""
+        """Run approved calls, send the refusals of the others, and ask the model with the results."""
         found: dict[str, str] = {}
 
         async def answer(pending: Pending) -> None:
@@ -320,7 +320,7 @@ class Loop:
     async def _next(
         self, prepared: Prepared, written: Written, results: dict[int, ToolResult], most: int | None
     ) -> Prepared:
-        """Prepare the next round: the prompt, what the model wrote, and the results."""
+        """Prepare the next round: its prompt consists of the last prompt, the output, and the results."""
         request, message = prepared.request, written.message
         answer = {k: v for k, v in message.to_openai().items() if v is not None or k == "content"}
         round_results = [result_of(call.id, call.name, results[call.index].text) for call in message.tool_calls]
@@ -344,7 +344,7 @@ class Loop:
         return await self._prepare(following, extended)
 
     async def _prepare(self, request: ChatRequest, extended: Callable[[], Continued | None] = lambda: None) -> Prepared:
-        """A round ready for the engine; its prompt is rendered where `extended` makes none."""
+        """A round ready for the engine. Its prompt is rendered if `extended` returns none."""
         service = self._service
 
         def make(awaited: Awaited) -> Prepared:
@@ -363,6 +363,6 @@ def _lower(limit: _N, bound: _N | None) -> _N:
 
 
 def _filled(message: dict[str, Any], results: dict[str, str]) -> dict[str, Any]:
-    """A message of a tool with its result, if it waited for one."""
+    """A tool's message, with its result if it waited for one."""
     id = message.get("tool_call_id")
     return {**message, "content": results[id]} if message["role"] == "tool" and id in results else message

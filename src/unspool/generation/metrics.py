@@ -18,10 +18,10 @@ class Metrics:
     """Counts since the server started.
 
     Args:
-        dialect, model: the values of the labels of these names; there is no label of the model where it is empty.
+        dialect, model: the values of the labels with these names. If the model is empty, it has no label.
 
     Attributes:
-        labels: those of all counts.
+        labels: the labels of all counts.
     """
 
     def __init__(self, dialect: str, model: str = "") -> None:
@@ -38,7 +38,7 @@ class Metrics:
         self._responses[path, str(status)] += 1
 
     def first_event(self, seconds: float) -> None:
-        """Count a response whose first events came so many seconds after its request."""
+        """Count a response whose first events came this many seconds after its request."""
         self._first[bisect_left(_BUCKETS, seconds)] += 1
         self._first_sum += seconds
 
@@ -58,7 +58,7 @@ class Metrics:
         """All counts.
 
         Args:
-            gauges: the current values: help and value, by name.
+            gauges: the help and the current value of each gauge, by name.
         """
         lines: list[str] = []
         d = self.labels
@@ -83,8 +83,8 @@ class Metrics:
 
 
 def added(texts: Iterable[str]) -> str:
-    """One text of several: values of the same name and labels are added up, which holds for all of `Metrics.text`."""
-    values: dict[str, dict[str, float]] = {}  # by metric: by its name with labels
+    """Merge several texts into one by adding up values with the same name and labels, as is right for all metrics."""
+    values: dict[str, dict[str, float]] = {}  # by metric, then by its name with labels
     heads: dict[str, list[str]] = {}
     for text in texts:
         metric = ""

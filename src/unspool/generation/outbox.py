@@ -1,4 +1,4 @@
-"""A bounded queue between an engine and a client, so that a slow client slows its own engine and no other."""
+"""A bounded queue between an engine and a client. A slow client slows down only its own generation."""
 
 import asyncio
 import types
@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Generator
 from typing import Any, Final, Protocol
 
 MOST_BYTES: Final = 512 * 1024
-"""How many bytes of a response may wait for a client before its engine waits too."""
+"""The most bytes of a response that may wait for a client before its engine waits too."""
 
 
 class Sink(Protocol):
     """Takes the bytes of a stream, such as a connection."""
 
     def write(self, data: bytes) -> Awaitable[None]:
-        """Take some bytes; waits while the client does not read."""
+        """Take some bytes. It waits while the client does not read."""
 
     def end(self) -> Awaitable[None]:
         """End the stream."""
@@ -22,20 +22,20 @@ class Sink(Protocol):
 class Outbox:
     """The bytes of one streamed response, on their way from its producers to the client.
 
-    Bytes go to the sink at once, without a task or a turn of the loop, as long as it takes them. What is put at the
-    same time of the loop's clock, as engines often have several pieces at once, waits for the end of the loop's turn.
-    What is put while the client does not read waits until it does. Both are then sent in one piece.
+    As long as the sink takes bytes, they go there at once, without a task or an iteration of the event loop. Engines
+    often have several pieces at once: further bytes of the same time, by the loop's clock, wait for the end of the
+    iteration. Bytes that are put while the client does not read wait until it does. Both are then sent in one piece.
 
     Args:
         sink: takes the bytes.
-        limit: how many events may wait before `full`; bytes may be `MOST_BYTES`.
+        limit: the most events that may wait before `full`; for bytes it is `MOST_BYTES`.
 
     Attributes:
         begun: whether anything was put.
         over: whether the last bytes were put.
-        events: how many events wait, those that are being sent included.
-        stalled_since: since when, by the loop's clock, the sink has taken nothing.
-        sent_at: when, by the loop's clock, something was last sent.
+        events: the number of waiting events, including those that are being sent.
+        stalled_since: the time, by the loop's clock, since which the sink has taken nothing.
+        sent_at: the time, by the loop's clock, of the last write.
     """
 
     def __init__(self, sink: Sink, limit: int) -> None:
@@ -46,7 +46,7 @@ class Outbox:
         self._waiting: list[bytes] = []
         self._sender: asyncio.Future[None] | None = None
         self._room = asyncio.Event()
-        self._bytes = 0  # that wait
+        self._bytes = 0  # the number of waiting bytes
         self.events = 0
         self.begun = self.over = False
         self.stalled_since: float | None = None
@@ -65,7 +65,7 @@ class Outbox:
         """
         self.begun = True
         if self._sender is not None and self._sender.done():
-            self._sender.result()  # raises what ended it
+            self._sender.result()  # raises the error that ended it
         if self._sender is None and not self._waiting:
             now = self._clock()
             if now != self.sent_at:
@@ -78,7 +78,7 @@ class Outbox:
         self._bytes += len(data)
 
     async def room(self) -> None:
-        """Wait until less waits than the limits allow.
+        """Wait until fewer events and bytes wait than the limits allow.
 
         Raises:
             OSError: the connection is lost.
@@ -90,7 +90,7 @@ class Outbox:
                 self._sender.result()
 
     async def end(self, data: bytes) -> None:
-        """Send the last bytes; returns when the sink has taken everything."""
+        """Send the last bytes. Returns when the sink has taken everything."""
         self.over = True
         self.put(data, 0)
         self._flush()
@@ -101,14 +101,14 @@ class Outbox:
             await self._sender
 
     async def close(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         self._waiting = []
         if self._sender is not None:
             self._sender.cancel()
             await asyncio.gather(self._sender, return_exceptions=True)
 
     def _begin(self, writing: Generator[Any, Any, None]) -> None:
-        """Run until the sink waits; only then is a task needed."""
+        """Run until the sink waits. Only then is a task needed."""
         try:
             waits_for = next(writing)
         except StopIteration:
@@ -117,7 +117,7 @@ class Outbox:
         self._sender = asyncio.ensure_future(self._continue(_rest(writing, waits_for)))
 
     def _flush(self) -> None:
-        """Send what was put at one time."""
+        """Send the bytes that were put at one time."""
         if self._sender is None and self._waiting:
             self.sent_at = self._clock()
             try:
@@ -135,7 +135,7 @@ class Outbox:
             self._room.set()
 
     async def _drain(self) -> None:
-        """Send all that waits, and what is put meanwhile."""
+        """Send all waiting bytes, and those that are put meanwhile."""
         while self._waiting:
             data, events, size = b"".join(self._waiting), self.events, self._bytes
             self._waiting = []
@@ -149,7 +149,7 @@ class Outbox:
 
 @types.coroutine
 def _rest(started: Generator[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
-    """The rest of an awaitable that was started outside of a task and waits for a future."""
+    """The rest of an awaitable that was started outside a task and now waits for a future."""
     try:
         while True:
             try:

@@ -1,6 +1,6 @@
 """`Run`: answers one request, from the engine's outputs, through parsers, to the bytes of the answer.
 
-Where the server runs tools for the request, each output is made in rounds; see `unspool.generation.loop`.
+If the server runs tools for the request, each output is generated in rounds; see `unspool.generation.loop`.
 """
 
 import asyncio
@@ -40,10 +40,10 @@ class Run:
 
     Args:
         service: what all requests share.
-        protocol: the client's.
+        protocol: the client's protocol.
         prepared: the request.
-        client_id: the client's own id of the request, for the log and the engine; empty where it has none.
-        tools: the tool servers of the request, where it may use any.
+        client_id: the client's own id for the request, for the log and the engine; empty if there is none.
+        tools: the tool servers of the request, if it may use any.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Run:
 
     @property
     def queued(self) -> int:
-        """How many events wait for the client."""
+        """The number of events that wait for the client."""
         return 0 if self._outbox is None else self._outbox.events
 
     def abort(self, failure: Failure) -> None:
@@ -94,22 +94,22 @@ class Run:
             self._work.cancel()
 
     def look(self, now: float) -> None:
-        """Send a keep-alive where a stream has been silent for too long."""
+        """Send a keep-alive if a stream has been silent for too long."""
         outbox = self._outbox
         if outbox is None or not outbox.begun or outbox.over or outbox.stalled_since is not None:
             return
         if now - outbox.sent_at > self._service.settings.limits.silence:
-            with contextlib.suppress(OSError):  # of a lost connection: the next `put` raises it again
+            with contextlib.suppress(OSError):  # the connection is lost; the next `put` raises it again
                 outbox.put(self._writer.KEEP_ALIVE, 0)
 
     async def generate(self, sink: Sink | None = None) -> Failure | None:
-        """Generate the answer. Where the task that runs this is cancelled, the engine stops.
+        """Generate the answer. Cancelling the task stops the engine.
 
         Args:
-            sink: takes the bytes of a stream; ``None``: the answer is not streamed, and `whole` has it afterwards.
+            sink: takes the bytes of a stream. With ``None`` the answer is not streamed, and `whole` returns it.
 
         Returns:
-            What the engine failed with. A stream that has begun ends with it.
+            The engine's failure, or ``None``. A stream that has begun ends with it.
         """
         self._work = asyncio.current_task()
         try:
@@ -121,7 +121,7 @@ class Run:
             raise
 
     def whole(self) -> bytes:
-        """The answer that is not streamed."""
+        """The whole answer, if it is not streamed."""
         choices, protocol = self._choices, self._protocol
         logprobs = [c.logprobs for c in choices] if self._request.sampling.logprobs is not None else []
         events: list[Sequence[AnyEvent]] = [c.kept for c in choices] if protocol.keeps_events else []
@@ -153,7 +153,7 @@ class Run:
         """Run the engine, and return its error if it fails."""
         self._producing = True
         try:
-            if self._loops:  # each round has its own place
+            if self._loops:  # each round takes its own place
                 await self._all([loop.run(_Seat(self, i)) for i, loop in enumerate(self._loops)])
                 return None
             async with self._service.admission.places(len(self._choices)):
@@ -175,7 +175,7 @@ class Run:
                 raise
             self._work.uncancel()
             return self._abort
-        except Exception:  # any engine may fail in any way: the client gets an end, and the log everything
+        except Exception:  # an engine may fail in any way; the client gets an error, and the log the details
             log.exception("%s: the engine failed", self._name)
             return Failure("the engine failed", 500)
         finally:
@@ -252,7 +252,7 @@ class Run:
             await stream.aclose()
 
     def _deliver(self, index: int, events: list[Event], delta: Delta | None = None) -> None:
-        """Pass on what came of a piece of the output, or of its end."""
+        """Pass on the events of a piece of the output, or of its end."""
         if self._tracer is not None:
             self._trace_step(events, delta)
         elif delta is None:
@@ -262,7 +262,7 @@ class Run:
             self._emit(index, events, delta.logprobs)
 
     def _wake(self, index: int) -> None:
-        """Set a timer for what the choice holds back, in case the engine sends nothing more until then."""
+        """Set a timer for the events that the choice holds back, in case the engine sends nothing until then."""
         due = self._choices[index].due
         if due is not None and index not in self._timers:
             self._timers[index] = asyncio.get_running_loop().call_at(due, self._tick, index)
@@ -298,7 +298,7 @@ class Run:
             outbox.put(start + data, len(events))
 
     def _trace_step(self, events: list[Event], delta: Delta | None = None) -> None:
-        """Write a piece of the output, or its end, with all that came of it."""
+        """Write a piece of the output, or its end, with its events."""
         outbox, tracer = self._outbox, self._tracer
         assert outbox is not None
         assert tracer is not None
@@ -312,7 +312,7 @@ class Run:
         outbox.put(data, max(len(events), 1))
 
     def _request_line(self, asked: Request) -> dict[str, Any]:
-        """The first line of a trace: that of a recording, and what else the page explains."""
+        """The first line of a trace: that of a recording, with further details for the explain page."""
         service = self._service
         settings = service.settings
         line = asked_of(asked, *named(settings.dialect), policy=settings.policy)
@@ -331,7 +331,7 @@ class Run:
             log.warning("%s: %s at %d: %s", self._name, notice.kind, notice.start, notice.detail)
 
     def _count(self, prompt: str, awaited: Awaited) -> int:
-        """How many tokens the prompt has, by the engine's tokenizer."""
+        """The number of the prompt's tokens, by the engine's tokenizer."""
         return counted(self._service.engine.tokenizer, prompt, awaited.check)
 
     def _choice(self, parser: Parser) -> Choice:
@@ -348,7 +348,7 @@ class Run:
 
 
 class _Seat:
-    """A choice of a run, as its loop knows it: a `Host`."""
+    """The `Host` of a loop: one choice of a run."""
 
     def __init__(self, run: Run, index: int) -> None:
         self._run = run
@@ -362,7 +362,7 @@ class _Seat:
 
 
 def added(usages: Sequence[Usage | None]) -> Usage | None:
-    """The counts of the rounds of one choice together: each read its prompt. That of a single one is not changed."""
+    """The sum of the counts of one choice's rounds, each with its own prompt. A single round's counts are unchanged."""
     known = [u for u in usages if u is not None]
     if len(known) < 2:
         return known[0] if known else None
@@ -380,7 +380,7 @@ def added(usages: Sequence[Usage | None]) -> Usage | None:
 
 
 def total(usages: Sequence[Usage | None]) -> Usage | None:
-    """The counts of all choices together, which share one prompt. Those of a single choice are not changed."""
+    """The sum of the counts of all choices, which share one prompt. A single choice's counts are unchanged."""
     known = [u for u in usages if u is not None]
     if len(known) < 2:
         return known[0] if known else None

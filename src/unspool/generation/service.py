@@ -20,20 +20,20 @@ from .metrics import Metrics, added
 
 log = logging.getLogger("unspool.server")
 _T = TypeVar("_T")
-_PATROL: Final = 1.0  # seconds between two looks at the running answers
+_PATROL: Final = 1.0  # seconds between two checks of the running answers
 _LONG: Final = 256 * 1024
-"""Bytes from which a request is read in a thread of its own, so that it delays no short one."""
+"""The size in bytes from which a request gets its own thread, so that it does not delay short ones."""
 
 
 class Answer(Protocol):
-    """A running answer, as `Service` knows it."""
+    """The interface of a running answer."""
 
     @property
     def queued(self) -> int:
-        """How many events wait for the client."""
+        """The number of events that wait for the client."""
 
     def look(self, now: float) -> None:
-        """Do what is due at this time of the loop's clock."""
+        """Do what is due at this time, by the loop's clock."""
 
     def abort(self, failure: Failure) -> None:
         """End with an error."""
@@ -43,18 +43,18 @@ class Service:
     """Shared by all requests of a server.
 
     Args:
-        settings: the server's.
+        settings: the server's settings.
         engine: generates the outputs.
-        prompts: the model's chat template; without it the engine gets the messages alone.
-        tools: what the server runs itself.
+        prompts: the model's chat template; without it, the engine gets messages instead of a prompt.
+        tools: the tools that the server runs.
 
     Attributes:
-        approval_key: the secret that approvals of calls are made with.
-        turns: those that prompts may go on from; ``None`` without a chat template.
-        runs: the answers that are running.
+        approval_key: the secret for approvals of calls.
+        turns: the turns that prompts may continue; ``None`` without a chat template.
+        runs: the running answers.
         held: bytes of the requests that are being read and answered.
         draining: whether the server is shutting down.
-        models: the services of all models of the server, this one among them, the default first.
+        models: the services of all models of the server, including this one, with the default first.
     """
 
     def __init__(
@@ -77,21 +77,22 @@ class Service:
         self._asides = Threads(1, "texts"), Threads(1, "long-texts")
 
     async def in_thread(self, size: int, work: Callable[[Awaited], _T]) -> _T:
-        """Do what takes a while in a thread; see `Threads.run`.
+        """Do slow work in a thread; see `Threads.run`.
 
         Args:
-            size: bytes of the request; long ones have a thread of their own.
-            work: what to do.
+            size: the request's size in bytes; large ones get their own thread.
+            work: the work.
         """
         return await self._threads[size >= _LONG].run(work)
 
     async def aside(self, size: int, work: Callable[[Awaited], _T]) -> _T:
-        """The same in other threads: what nothing is generated for, and what delays no answer."""
+        """The same in other threads, for requests that generate nothing, so that they delay no answer."""
         return await self._asides[size >= _LONG].run(work)
 
     @contextmanager
     def holding(self) -> Iterator[Callable[[int], None]]:
-        """Count the bytes of one request while the block lasts; call what it gives with the size of each part.
+        """Count the bytes of one request for the duration of the context. Call the function that it returns with the
+        size of each part.
 
         Raises:
             Overloaded: all requests together are too large.
@@ -112,7 +113,7 @@ class Service:
 
     @contextmanager
     def running(self, run: Answer) -> Iterator[None]:
-        """Count an answer among the running ones while the block lasts."""
+        """Count an answer as running for the duration of the context."""
         self.runs.add(run)
         try:
             yield
@@ -139,7 +140,7 @@ class Service:
         return added(one.metrics.text(one.gauges()) for one in self.models)
 
     async def patrol(self) -> None:
-        """Look at the running answers from time to time; runs until it is cancelled."""
+        """Check the running answers from time to time, until cancelled."""
         while True:
             await asyncio.sleep(_PATROL)
             now = asyncio.get_running_loop().time()

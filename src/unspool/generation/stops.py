@@ -10,7 +10,7 @@ from ..events import ContentDelta, Event, Finish, Markup, Notice, ToolCallEnd
 class Stops:
     """Cuts the events of one choice before a stop string in its content, or after its first call.
 
-    Text that may begin a stop string is held back. A stop string does not reach across anything else, such as a call.
+    Text that may begin a stop string is held back. A stop string cannot span anything but content, such as a call.
 
     Args:
         stops: the stop strings.
@@ -31,7 +31,7 @@ class Stops:
         self.matched: str | None = None
 
     def feed(self, events: Sequence[Event]) -> list[Event]:
-        """The events up to the cut, where a `Finish` follows; later events are dropped."""
+        """The events up to the cut, followed there by a `Finish`. Later events are dropped."""
         out: list[Event] = []
         for event in events:
             if self.over:
@@ -66,7 +66,7 @@ class Stops:
             self._release(len(text) - self._beginning(text), out)
 
     def _beginning(self, text: str) -> int:
-        """How many characters at the text's end may begin a stop string."""
+        """The number of characters at the text's end that may begin a stop string."""
         for n in range(min(self._longest - 1, len(text)), 0, -1):
             tail = text[-n:]
             if any(len(stop) > n and stop.startswith(tail) for stop in self._stops):
@@ -74,7 +74,7 @@ class Stops:
         return 0
 
     def _release(self, size: int, out: list[Event]) -> None:
-        """Pass on the first characters of what is held back."""
+        """Pass on the first ``size`` characters of the held text."""
         while size > 0:
             event = self._held[0]
             if len(event.text) <= size:

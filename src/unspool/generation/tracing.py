@@ -1,4 +1,4 @@
-"""`Trace`: reports how each piece of an output was read, for people who want to know why."""
+"""`Trace`: reports how each piece of an output was read, for the explain page."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ class Trace:
     """Follows a parser.
 
     Args:
-        parser: a new one; it is only looked at.
+        parser: a new parser; the trace only observes it.
     """
 
     def __init__(self, parser: Parser) -> None:
@@ -27,10 +27,10 @@ class Trace:
         self._tail = ""
 
     def step(self, text: str, events: Sequence[Event]) -> dict[str, Any]:
-        """What is reported of a piece.
+        """Report how a piece was read.
 
         Args:
-            text: the piece, which the parser was fed.
+            text: the piece that the parser was fed.
             events: the events that it returned.
         """
         self._fed += len(text)
@@ -47,7 +47,7 @@ class Trace:
 def named(dialect: Dialect) -> tuple[str, str | None, str]:
     """The dialect of a recording: its name, the name of the dialect with its reasoning, and the text of its file.
 
-    The last two are empty if they are not needed, because the reasoning is its own, and the file is shipped.
+    The last two are empty if they are not needed: if the reasoning is its own, and if its file is shipped.
     """
     try:
         known = get_dialect(dialect.name)

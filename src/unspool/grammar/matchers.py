@@ -1,4 +1,4 @@
-"""Grammar engines behind one small interface: which tokens may come next, and which token came."""
+"""A small common interface to grammar engines: which tokens may come next, and which token came."""
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 __all__ = ["Llguidance", "Matcher", "Xgrammar"]
 
 
-# Tokens that most text may contain anywhere: llguidance handles them together. They exclude the characters with which
-# strings and markers of some dialect begin or end, so these sets serve the masks of all dialects.
+# Tokens that most text may contain anywhere, which llguidance handles together. They exclude the characters with which
+# strings and markers of any dialect begin or end, so these sets serve the masks of all dialects.
 _WORDS: Final = r"[^<\[{(`\]\"'\\\x00-\x1F\x7F]"
 
 LIMITS: Final[dict[str, Any]] = {"max_lexer_states": 50_000, "step_lexer_fuel": 1_000_000, "verbose_errors": False}
@@ -28,22 +28,22 @@ class Matcher(Protocol):
     """The state of one output under a constraint."""
 
     def mask(self) -> "NDArray[np.bool_]":
-        """For each token id of the vocabulary, including the end of the sequence: whether it may come next."""
+        """Whether each token id of the vocabulary, including the end of the sequence, may come next."""
 
     def accept(self, token: int) -> bool:
-        """Take the next token; false if it is not allowed, after which the matcher must not be used."""
+        """Take the next token. Returns false if it is not allowed; then the matcher must no longer be used."""
 
     def is_done(self) -> bool:
         """Whether the output has ended, or only its end may come."""
 
 
 class Llguidance:
-    """Makes matchers with llguidance (the extra ``constrain``), from a constraint's Lark grammar.
+    """Makes matchers from a constraint's Lark grammar with llguidance (the extra ``constrain``).
 
     Args:
-        tokenizer: a `tokenizers.Tokenizer`, or a fast tokenizer of transformers; read once, which takes up to a second.
-        eos: the ids that end a sequence; default: what llguidance finds in the tokenizer.
-        vocab_size: the width of the model's logits, where it is not the tokenizer's.
+        tokenizer: a `tokenizers.Tokenizer`, or a fast tokenizer of transformers. Reading it takes up to a second.
+        eos: the ids that end a sequence; by default those that llguidance finds in the tokenizer.
+        vocab_size: the width of the model's logits, if it differs from the tokenizer's.
     """
 
     def __init__(self, tokenizer: Any, *, eos: "int | list[int] | None" = None, vocab_size: int | None = None) -> None:
@@ -65,15 +65,15 @@ class Llguidance:
         """A matcher at the beginning of an output.
 
         Raises:
-            ConstraintError: llguidance cannot keep a schema; the message is its own.
+            ConstraintError: llguidance cannot enforce a schema; the message is llguidance's.
         """
         return _LlguidanceMatcher(self.compile(constraint.lark), self.vocab_size)
 
     def compile(self, text: str) -> Any:
-        """A prototype of matchers, for `copy`.
+        """Make a prototype of matchers, for `copy`.
 
         Args:
-            text: of a Lark grammar.
+            text: the text of a Lark grammar.
 
         Raises:
             ConstraintError: see `matcher`.
@@ -84,15 +84,15 @@ class Llguidance:
         return prototype
 
     def copy(self, prototype: Any) -> "Matcher":
-        """A matcher at the beginning of an output, from its prototype."""
+        """Make a matcher at the beginning of an output from its prototype."""
         return _LlguidanceMatcher(prototype.deep_copy(), self.vocab_size)
 
 
 def from_lark(tokenizer: Any, lark: str) -> Any:
-    """A matcher of llguidance; ``is_error`` shows its errors.
+    """A matcher of llguidance. Its ``is_error`` says whether it failed.
 
-    Text that may contain unmarked calls anywhere (a union of formats) takes more work at one step than the library
-    allows by default. What it builds there serves all later steps.
+    Text that may contain unmarked calls anywhere (a union of formats) takes more work in one step than the library
+    allows by default. All later steps use the result of that work.
     """
     import llguidance
 
@@ -125,12 +125,12 @@ class _LlguidanceMatcher:
 
 
 class Xgrammar:
-    """Matchers of xgrammar (not an extra: it needs torch), from the constraint's structural tag.
+    """Makes matchers from a constraint's structural tag with xgrammar, which is not an extra because it needs torch.
 
     Args:
         tokenizer: a fast tokenizer of transformers.
-        eos: the ids that end a sequence; default: the tokenizer's own.
-        vocab_size: the width of the model's logits, where it is not the tokenizer's.
+        eos: the ids that end a sequence; by default the tokenizer's own.
+        vocab_size: the width of the model's logits, if it differs from the tokenizer's.
     """
 
     def __init__(self, tokenizer: Any, *, eos: "int | list[int] | None" = None, vocab_size: int | None = None) -> None:
@@ -146,7 +146,7 @@ class Xgrammar:
         """A matcher at the beginning of an output.
 
         Raises:
-            ConstraintError: xgrammar cannot keep a schema; the message is its own.
+            ConstraintError: xgrammar cannot enforce a schema; the message is xgrammar's.
         """
         try:
             compiled = self._compiler.compile_structural_tag(constraint.structural_tag)

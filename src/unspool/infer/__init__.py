@@ -1,8 +1,8 @@
 """Infers a dialect from a chat template, and proves it: what the template renders, the dialect reads back.
 
-`histories` has the conversations to render, `rendering` and `child` render them in a separate process,
-`asking` finds out what history the template takes, `cutting` finds its turns, `draft` takes them apart into the keys of
-a dialect file, `proof` reads back what the template writes. `choosing` proves given dialects, and chooses among them.
+`histories` contains the conversations to render; `rendering` and `child` render them in a separate process. `asking`
+finds out which form of history the template accepts, `cutting` finds its turns, `draft` derives the keys of a dialect
+file from them, and `proof` reads back what the template writes. `choosing` proves given dialects and chooses one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,14 +28,14 @@ __all__ = ["Case", "Inference", "Limits", "TemplateError", "infer_dialect"]
 NO_CALL = "the template writes no call"
 NO_DIALECT = "no dialect fits what the template writes around the parts of a call"
 _MOST = 2
-"""How many candidates of each style of history are proven in full."""
+"""The most candidates per style of history that are proven in full."""
 
 
 class Inference(msgspec.Struct, frozen=True):
     """A dialect from a chat template.
 
     Attributes:
-        dialect: it, or ``None`` unless it is proven.
+        dialect: the proven dialect, or ``None``.
         draft: the best candidate; ``None`` if there is none.
         proof: the cases that were rendered and read back.
         toml: the text of the candidate's file; empty if there is none.
@@ -48,7 +48,7 @@ class Inference(msgspec.Struct, frozen=True):
 
 
 class _Tried(msgspec.Struct, frozen=True):
-    """A candidate, with the results so far."""
+    """A candidate and its results so far."""
 
     dialect: Dialect
     text: str
@@ -56,7 +56,7 @@ class _Tried(msgspec.Struct, frozen=True):
     cases: list[Case]
 
     def rank(self) -> tuple[int, int, int]:
-        """Less is better: failures, cases that do not pass, cases that are written differently."""
+        """The rank; less is better. It counts failures, cases that do not pass, and cases written differently."""
         return (
             sum(c.result == "fail" for c in self.cases),
             -sum(c.result == "pass" for c in self.cases),
@@ -75,16 +75,16 @@ def infer_dialect(
     """Infer the dialect that a chat template writes, and prove it.
 
     Args:
-        template: the text of a chat template, which runs in a separate process, within limits.
-        tokenizer: the model's, if any: the template's text is then also read by token ids.
-        name: the dialect's.
+        template: the text of a chat template. It runs in a separate process, within limits.
+        tokenizer: the model's tokenizer, if any. With it, the template's text is also read by token ids.
+        name: the dialect's name.
         special_tokens: the values of the template's ``bos_token``, ``eos_token`` and so on.
-        limits: what the template may take.
+        limits: the template's limits.
 
     Raises:
-        TemplateError: the template is not one, met a limit, or tried what the sandbox refuses.
+        TemplateError: the text is not a template, met a limit, or tried what the sandbox refuses.
         ImportError: jinja2 is not installed (extra ``server``).
-        TypeError: an argument is of another type; the message names it.
+        TypeError: an argument has the wrong type; the message names it.
     """
     check("template", template, str, "the text of a chat template")
     check("name", name, str, "a dialect's name")
@@ -115,7 +115,7 @@ def infer_views(asked: Iterable[Views], renderer: Renderer, template: str, token
 
 
 def proven(proof: list[Case]) -> bool:
-    """Whether a proof passes: nothing fails, and what every dialect needs passes."""
+    """Whether a proof passes: no case fails, and the cases that every dialect needs pass."""
     results = {c.case: c.result for c in proof}
     return "fail" not in results.values() and all(results.get(n) == "pass" for n in NEEDED)
 
@@ -133,11 +133,11 @@ def _candidates(views: Views, renderer: Renderer, template: str, tokenizer: Any,
 
 
 def _load(keys: Keys, name: str) -> tuple[Dialect, str] | None:
-    """A candidate's dialect and file; ``None`` where its keys make none."""
+    """A candidate's dialect and file; ``None`` if its keys make no valid dialect."""
     ends = [e for e in keys.get("end", ()) if e != EOS]
     table = {"name": name, **{k: v for k, v in keys.items() if k != "end"}, **({"end": ends} if ends else {})}
     try:
         text = file_text(table, "Inferred from a chat template; `unspool infer` shows what is proven.")
         return parse_dialect(text, f"{name}.toml", find_base), text
-    except DialectError:  # a cut that makes no template
+    except DialectError:  # the cut yields no template
         return None

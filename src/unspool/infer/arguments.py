@@ -1,4 +1,4 @@
-"""Finds out how a template writes the arguments of a call: as an object, as Python, or argument by argument."""
+"""Finds out how a template writes the arguments of a call: as an object, as Python, or one by one."""
 
 import json
 import re
@@ -23,13 +23,13 @@ _DECODER: Final = json.JSONDecoder()
 _CONSTANT: Final = r"""(?:"\w+"\s*:\s*(?:"[\w-]*"|true|false|null|\d+))"""
 _NESTED: Final = re.compile(r"""['"]\s*:\s*\{\s*['"]""")
 _SKIPPED: Final = re.compile(rf"(?<=\{{)\s*{_CONSTANT}\s*,\s*|\s*,\s*{_CONSTANT}(?=\s*[,}}])")
-"""A member of an object that contains nothing of a call; the first, or a later one."""
+"""A member of an object, the first or a later one, that contains no part of a call."""
 
 
 def as_template(text: str) -> str:
-    """A text with sentinels as a template: members of an object that contain nothing of a call are left out.
+    """Turn a text with sentinels into a template, without an object's members that contain no part of a call.
 
-    Not so where that object is another's member: what is around it is read as text.
+    If the object is nested in another one, its members stay, since the text around it is read literally.
     """
     for sentinel, field in FIELDS.items():
         text = text.replace(sentinel, field)
@@ -40,7 +40,7 @@ def as_template(text: str) -> str:
 
 
 class Hide:
-    """Replaces the arguments of each call by a sentinel of their own."""
+    """Replaces the arguments of each call by one sentinel."""
 
     def __init__(self, find: "re.Pattern[str] | None", unit: str = "", separator: str = "") -> None:
         self.find = find
@@ -54,7 +54,7 @@ class Hide:
 
 
 def arguments(one: str, pair: str, turns: Mapping[str, str]) -> tuple[Keys, Hide] | None:
-    """How arguments are written: the keys of the file, and what hides them in a text."""
+    """How arguments are written: the keys of the dialect file, and a `Hide` for them."""
     at = one.find(t.KEY[0])
     if at < 0:
         return None
@@ -98,7 +98,7 @@ def _tagged(pair: str, turns: Mapping[str, str]) -> tuple[Keys, Hide] | None:
 
 
 def _typed(unit: str, number: str) -> str:
-    """An argument's text with the field for its type, where the one of a number says another."""
+    """An argument's text, with the field for its type if a number's text shows another type."""
     opening, value, rest = unit.partition(t.VALUE[0])
     if opening.replace(t.KEY[0], "zqint") in number:
         return unit
@@ -114,7 +114,7 @@ def _typed(unit: str, number: str) -> str:
 
 
 def _plain(unit: str, turn: str) -> str:
-    """The other form of an argument: what a template writes around a value that is not text."""
+    """The second form of an argument, for a value that is not a string."""
     before, _, rest = unit.partition(t.KEY[0])
     between, _, closing = rest.partition(t.VALUE[0])
     value = str(h.TYPED["zqint"][0])
@@ -131,7 +131,7 @@ def _plain(unit: str, turn: str) -> str:
 
 
 def _wrapped(unit: str, turn: str) -> str:
-    """The other form of an argument: what a template writes around a text that its markup would not survive."""
+    """The second form of an argument, for a string that would break the markup of the first."""
     opening, _, closing = unit.partition(t.VALUE[0])
     if not (opening and closing):
         return ""
@@ -145,7 +145,7 @@ def _wrapped(unit: str, turn: str) -> str:
 
 
 def _item(unit: str, turn: str) -> str:
-    """How an element of a list is written, where it has markup of its own."""
+    """How an element of a list is written, if it has its own markup."""
     opening, _, closing = (part.replace(t.KEY[0], "zqlist") for part in unit.partition(t.VALUE[0]))
     if not (opening and closing):
         return ""
@@ -160,7 +160,7 @@ def _item(unit: str, turn: str) -> str:
 
 
 def _object_at(text: str, at: int) -> tuple[int, int] | None:
-    """The JSON object, or the string that contains one, whose first key is at a place."""
+    """The JSON object, or the string that contains one, whose first key is at ``at``."""
     start = text.rfind("{", 0, at)
     for begin in (start - 1, start):
         if begin < 0 or (begin < start and text[begin] != '"'):
@@ -176,7 +176,7 @@ def _object_at(text: str, at: int) -> tuple[int, int] | None:
 
 
 def _hide_objects(text: str) -> str:
-    """JSON arguments replaced, those of one call after the other."""
+    """The text with the JSON arguments of each call replaced."""
     out: list[str] = []
     done = 0
     number = iter(t.ARGUMENTS)

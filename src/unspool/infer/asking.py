@@ -1,4 +1,4 @@
-"""Renders the turns that inference needs, in the styles of history that a template accepts."""
+"""Renders the turns that inference needs, in the styles of history that the template accepts."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from .rendering import Rendered, Renderer
 from .tokens import marks, prefix, suffix
 
 _MOST: Final = 3
-"""How many styles are tried for every turn."""
+"""The most styles in which every turn is rendered."""
 _PRINTED: Final = re.compile(r"""['"]type['"]\s*:""")
 """Parts of content that a template prints as they are."""
 _STYLES: Final = tuple(
@@ -24,7 +24,7 @@ _STYLES: Final = tuple(
 
 
 def ask(renderer: Renderer) -> Iterator[Views]:
-    """Render with the template, and return the renderings of the likeliest style first.
+    """Render with the template, and yield the renderings of each style, the likeliest first.
 
     Raises:
         TemplateError: the template cannot be run.
@@ -42,13 +42,13 @@ def ask(renderer: Renderer) -> Iterator[Views]:
 
 
 def _otherwise(views: Views) -> bool:
-    """Whether the last turn of a conversation is written differently from one that a user message follows."""
+    """Whether the last turn of a conversation is written differently from a turn before a user message."""
     whole = behind_user(views.whole["content"])
     return h.CONTENT in whole and h.CONTENT in views.followed and not behind_user(views.followed).startswith(whole)
 
 
 def _styles(renderer: Renderer) -> list[h.Style]:
-    """The styles in which calls come out, the likeliest first; where none does, one for reasoning and content."""
+    """The styles in which calls are written, the likeliest first; without any, one for reasoning and content."""
     one, thought = h.TURNS["one call"], h.TURNS["reasoning and content"]
     parts = h.Style(thoughts="parts")
     requests = [h.request(h.answered(one, s), generate=False) for s in _STYLES]
@@ -64,8 +64,7 @@ def _styles(renderer: Renderer) -> list[h.Style]:
     ranked = sorted(
         (_rank(shown, style), i) for i, (shown, style) in enumerate(zip(calls, _STYLES, strict=True)) if _called(shown)
     )
-    # A template that takes objects may also accept text, and then write something else: only the likeliest kind
-    # counts.
+    # A template for objects may also accept text, and then write something else. So only the likeliest kind counts.
     ranked = [r for r in ranked if r[0][:3] == ranked[0][0][:3]]
     chosen = [_STYLES[i]._replace(thoughts=thoughts) for _, i in ranked]
     seen: dict[str, h.Style] = {}
@@ -84,7 +83,7 @@ def _rank(shown: Rendered, style: h.Style) -> tuple[int, bool, bool, int]:
     text = behind_user(shown.text)
     before = text[: text.index(h.KEYS[0])]
     wrong = 2 if before.endswith('\\"') else 1 if before.endswith(("{'", "'{\"")) else 0
-    # A name that is in the id alone is not written; one that is in both is given by itself.
+    # A name that appears only in the id is not written by itself.
     return wrong, style.ids == "telling", style.arguments == "text", len(text)
 
 
@@ -122,21 +121,21 @@ def _views(renderer: Renderer, style: h.Style) -> Views:
 
 
 def _trailing(asked: str, answered: str, followed: str) -> str:
-    """The text that a template writes after every conversation: what asks for an answer unasked, or a last
-    instruction."""
+    """The text that the template writes after every conversation: a generation prompt that was not requested, or a
+    last instruction."""
     own = marks(behind_user(answered).partition(h.CONTENT)[2])
     behind = marks(behind_user(followed).partition(h.CONTENT)[2])
     always, shared = len(own) - suffix(marks(behind_user(asked)), own), prefix(own, behind)
     if not behind or not "".join(own[shared:]).strip():
         return ""
-    # The user's turn may end in what ends the assistant's: one mark of that is the turn's.
+    # The user's turn may end like the assistant's; one such mark belongs to the turn.
     ended = next((i + 1 for i in range(always, shared) if not own[i].isspace()), always)
     text = "".join(own[ended:])
     return text if text.strip() else ""
 
 
 def _behind(asked: str, followed: Iterable[str]) -> str:
-    """The text that a template writes before a user's message, whatever turn precedes it."""
+    """The text that the template writes before a user message, whatever turn precedes it."""
     ours = marks(asked.partition(h.USER[0])[0])
     heads = [marks(text.rpartition(h.USER[1])[0]) for text in followed if h.USER[1] in text]
     shared = "".join(ours[len(ours) - min((suffix(ours, head) for head in heads), default=0) :])

@@ -1,9 +1,9 @@
 """Renders a chat template in a child process. It runs as a script that loads two files instead of importing unspool.
 
-Standard input's first line is a JSON object (``template``, ``special``, and the limits ``seconds``, ``memory``,
-``output``); standard output gets one JSON line of what the template asks for and whether it is accepted. Each further
-line is a list of requests, the variables of a rendering each, and gets one line for each request. A line with ``error``
-says why there is no text; with ``limit`` a limit or the sandbox refused it.
+The first line of standard input is a JSON object: ``template``, ``special``, and the limits ``seconds``, ``memory`` and
+``output``. The answer is one JSON line with the variables that the template requires, or an ``error``. Each further
+line is a list of requests, each the variables of one rendering, and gets one line per request. A line with ``error``
+says why there is no text; it has ``limit`` if a limit or the sandbox stopped the template.
 """
 
 import datetime
@@ -21,16 +21,16 @@ import jinja2.meta
 import jinja2.sandbox
 
 DATE = datetime.datetime(2026, 1, 2, 3, 4, 5)
-"""What ``strftime_now`` returns: two renderings differ by nothing but their messages."""
+"""What ``strftime_now`` returns. It is constant, so that renderings differ only by their messages."""
 
 
 class Limit(BaseException):
-    """A limit was met. No `Exception`, so that nothing in between swallows it."""
+    """A limit was met. It is not an `Exception`, so that no ``except Exception`` on the way swallows it."""
 
 
 def _environment() -> jinja2.Environment:
     shared = runpy.run_path(str(Path(__file__).parents[1] / "chat_templates.py"))
-    # Not the immutable one: real templates append to lists, and each request is a fresh copy.
+    # The immutable sandbox will not do: real templates append to lists. Each request is a fresh copy.
     env: jinja2.Environment = shared["environment"](jinja2.sandbox.SandboxedEnvironment, DATE.strftime)
     env.filters["tojson"] = functools.partial(shared["tojson"], default=list)
     return env
@@ -59,7 +59,7 @@ def _answer(template: jinja2.Template, variables: dict[str, Any], job: dict[str,
         return {"error": "the template recurses without end"}
     except jinja2.exceptions.SecurityError as error:
         return {"error": f"the sandbox refuses the template: {error}", "limit": True}
-    except Exception as error:  # a template is an untrusted program, which may fail in any way
+    except Exception as error:  # a template is an untrusted program and may fail in any way
         return {"error": f"{type(error).__name__}: {error}"[:500]}
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)

@@ -1,4 +1,4 @@
-"""Chooses the dialect that a chat template proves: a shipped one, the checkpoint's own, or an inferred one."""
+"""Chooses a dialect that the chat template proves: a shipped one, the checkpoint's own, or an inferred one."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
@@ -17,7 +17,7 @@ from .proof import NEEDED, Case, Prover
 from .rendering import Limits, Renderer
 
 MOST: Final = 6
-"""Shipped dialects that are tried."""
+"""The most shipped dialects that are tried."""
 
 Origin = Literal["shipped", "response_template", "inferred"]
 
@@ -26,8 +26,8 @@ class Choice(msgspec.Struct, frozen=True):
     """A dialect that a chat template proves.
 
     Attributes:
-        dialect: it.
-        origin: where it is from: shipped with unspool (or loaded by an entry point), converted from the checkpoint's
+        dialect: the dialect.
+        origin: its origin: shipped with unspool (or loaded from an entry point), converted from the checkpoint's
             ``response_template``, or inferred from the template.
         proof: what was rendered and read back, case by case.
     """
@@ -50,23 +50,23 @@ def choose_dialect(
     special_tokens: Mapping[str, str] | None = None,
     limits: Limits | None = None,
 ) -> Choice:
-    """Choose the dialect that a chat template proves; none is taken that it does not.
+    """Choose the first dialect that the chat template proves.
 
-    The first that proves: a shipped dialect, in the order of `unspool.detect_dialect`; the ``response_template``; the
-    one that `unspool.infer_dialect` finds. Where the template writes no call, a dialect that reads its content and
-    reasoning is proven as far as the template goes.
+    The candidates are, in this order: the shipped dialects as `unspool.detect_dialect` sorts them, the
+    ``response_template``, and the dialect that `unspool.infer_dialect` finds. If the template writes no call, reading
+    its content and reasoning is proof enough.
 
     Args:
-        template: the text of a chat template; it runs in a process of its own, within limits.
-        model: the model's name; of the dialects that prove, its own comes first.
-        response_template: how the checkpoint itself says that answers are read; see `unspool.infer.exchange`.
-        tokenizer: the model's: what the template writes is then read by token ids as well.
-        special_tokens: what the template's ``bos_token``, ``eos_token`` and the like stand for.
-        limits: what the template may take.
+        template: the text of a chat template. It runs in a separate process, within limits.
+        model: the model's name; its own dialect is tried first.
+        response_template: the checkpoint's description of how to read answers; see `unspool.infer.exchange`.
+        tokenizer: the model's tokenizer. With it, the template's text is also read by token ids.
+        special_tokens: the values of the template's ``bos_token``, ``eos_token`` and so on.
+        limits: the template's limits.
 
     Raises:
-        UnknownDialect: none proves; names the best candidates and what failed.
-        TemplateError: the template is not one, met a limit, or tried what the sandbox refuses.
+        UnknownDialect: no dialect is proven; the message names the best candidates and what failed.
+        TemplateError: the text is not a template, met a limit, or tried what the sandbox refuses.
         ImportError: jinja2 is not installed (extra ``server``).
     """
     failed: list[str] = []
@@ -92,17 +92,17 @@ def prove_dialect(
     special_tokens: Mapping[str, str] | None = None,
     limits: Limits | None = None,
 ) -> list[Case]:
-    """Prove a dialect by a chat template: what the template renders is read back, case by case.
+    """Prove a dialect against a chat template: read back what the template renders, case by case.
 
     Args:
-        dialect: the one to prove.
+        dialect: the dialect to prove.
         template, tokenizer, special_tokens, limits: see `unspool.infer_dialect`.
 
     Returns:
-        The proof; `holds` says whether nothing fails.
+        The proof; `holds` says whether it passes.
 
     Raises:
-        TemplateError: the template is not one, met a limit, or tried what the sandbox refuses.
+        TemplateError: the text is not a template, met a limit, or tried what the sandbox refuses.
         ImportError: jinja2 is not installed (extra ``server``).
     """
     with template_renderer(template, special_tokens, limits) as renderer:
@@ -110,7 +110,7 @@ def prove_dialect(
 
 
 def holds(proof: list[Case], views: list[Views] | None = None) -> bool:
-    """Whether a proof passes, as far as the template goes: one that writes no call proves content alone."""
+    """Whether a proof passes. If the template writes no call, content and reasoning are enough."""
     if proven(proof):
         return True
     results = {c.case: c.result for c in proof}
@@ -119,7 +119,7 @@ def holds(proof: list[Case], views: list[Views] | None = None) -> bool:
 
 
 def first_failure(proof: list[Case]) -> str:
-    """The case that speaks most against a proof, and why."""
+    """The failed case that matters most, and its reason."""
     needed = [c for c in proof if c.case in NEEDED and c.result != "pass"]
     failed = [c for c in proof if c.result == "fail"]
     case = next(iter([c for c in needed if c.result == "fail"] or failed or needed), None)
@@ -142,7 +142,7 @@ def summary(proof: list[Case]) -> str:
 def template_renderer(
     template: str, special: Mapping[str, str] | None = None, limits: Limits | None = None
 ) -> Renderer:
-    """A renderer of a template; its named special tokens stand for themselves unless ``special`` says more."""
+    """A renderer of a template. Without ``special``, ``bos_token`` is empty and ``eos_token`` is `EOS`."""
     return Renderer(template, {"bos_token": "", "eos_token": EOS, **(special or {})}, limits or Limits())
 
 
@@ -168,7 +168,7 @@ def _calls(views: Views) -> bool:
 
 
 def prove_views(dialect: Dialect, views: list[Views], renderer: Renderer, tokenizer: Any = None) -> list[Case]:
-    """The best of the proofs by each style of history; see `prove_dialect`."""
+    """The best of the proofs in each style of history; see `prove_dialect`."""
     best: list[Case] = [Case(n, "not written", NO_CALL) for n in NEEDED]
     fewest: tuple[int, int] | None = None
     for view in views:

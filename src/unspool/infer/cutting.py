@@ -10,7 +10,7 @@ from . import histories as h
 from . import tokens as t
 
 _LONGEST: Final = 20_000
-"""Characters of a turn that are looked at."""
+"""The most characters of a turn that are examined."""
 _WORDS: Final = {
     h.CONTENT: t.CONTENT,
     h.THOUGHT: t.THOUGHT,
@@ -30,16 +30,16 @@ class Views(msgspec.Struct, frozen=True):
     Attributes:
         style: the style of the histories.
         asked: the prompt after the user's words, without the text that asks for an answer.
-        prompted: the same with it.
-        whole: each turn's whole rendering.
-        followed: the one with content and with another user's words after it.
-        resulted: the one with a call, and a tool's result after it.
-        resumed: the same as a prompt.
-        switched: the prompts, after the user's words, under each setting of a thinking switch.
-        errors: why a turn was refused.
+        prompted: the same prompt with that text.
+        whole: the whole rendering of each turn.
+        followed: the rendering of content with another user message after it.
+        resulted: the rendering of a call with a tool's result after it.
+        resumed: the same, as a prompt.
+        switched: the prompts after the user's words, for each setting of a thinking switch.
+        errors: why turns were refused.
         behind: the text between a turn and another user message; empty if the style has none.
-        trailing: the text after every conversation, which belongs to no turn; mostly empty.
-        source: the template's text; looked at only for what closes a reasoning that no turn holds.
+        trailing: the text after every conversation, which belongs to no turn; usually empty.
+        source: the template's text. It is searched only for the closing of reasoning that appears in no turn.
     """
 
     style: h.Style
@@ -66,10 +66,10 @@ class Cut(msgspec.Struct, frozen=True):
     """The turns of a template.
 
     Attributes:
-        start: what opens a turn.
-        given: what the prompt writes after it: a reasoning's opening, mostly.
+        start: the opening of a turn.
+        given: what the prompt writes after it, usually the opening of reasoning.
         turns: each turn after its opening, with sentinels as characters.
-        at: where the turns begin after the user's words, where no opening is written for them; else -1.
+        at: where turns without an opening begin after the user's words; else -1.
     """
 
     start: str
@@ -78,7 +78,7 @@ class Cut(msgspec.Struct, frozen=True):
     at: int = -1
 
     def split(self, whole: str) -> tuple[str, str]:
-        """A whole rendering: the prompt up to the turn's opening, and the turn."""
+        """Split a whole rendering into the prompt, up to the turn's opening, and the turn."""
         tail = behind_user(whole)
         at = tail.index(self.start) + len(self.start) if self.at < 0 else self.at
         at += len(whole) - len(tail)
@@ -91,33 +91,33 @@ def behind_user(text: str) -> str:
 
 
 def spelled(text: str) -> str:
-    """A text with sentinels as characters."""
+    """A text with its sentinels as characters."""
     text = _TELLING_ID.sub(lambda m: f"functions.{m[1]}:\0", text[:_LONGEST])
     return _ANY_WORD.sub(lambda m: _WORDS[m.group()], text)
 
 
 def paired(opening: str, closing: str) -> bool:
-    """Whether two tags name one thing."""
+    """Whether two tags are a pair."""
     names = [re.sub(r"[^a-z]|start|begin|end", "", tag.lower()) for tag in (opening, closing)]
     return bool(names[0]) and names[0] == names[1] and opening != closing
 
 
 def closing_for(opening: str, source: str) -> str:
-    """The closing of the tag ``opening`` as a template's own text spells it; empty where it has none.
+    """The closing of the tag ``opening`` as the template's own text spells it; empty if there is none.
 
-    A template that keeps no reasoning of histories at least takes it off an answer, by its closing.
+    A template that drops the reasoning of histories still names its closing, to split the reasoning from an answer.
     """
     slashed = f"{opening[:1]}/{opening[1:]}"
     if slashed in source:
         return slashed
     if "end" in opening.lower() or opening[1:2] == "/":
-        return ""  # itself a closing, as that of a header is
+        return ""  # it is itself a closing, such as a header's
     quoted = (m[2].strip() for m in _QUOTED.finditer(source))
     return next((text for text in quoted if "end" in text.lower() and is_tag(text) and paired(opening, text)), "")
 
 
 def first_tag(text: str) -> str:
-    """The beginning of a text, white space aside: a tag, or all up to the next tag or white space."""
+    """The first tag of a text, ignoring white space; without one, everything up to the next tag or white space."""
     text = text.lstrip()
     first = t.marks(text[:300])[:1]
     if first and is_tag(first[0]):
@@ -132,7 +132,7 @@ def is_tag(mark: str) -> bool:
 
 
 def cut(views: Views) -> Cut | None:
-    """Cut the renderings of a style; ``None`` where the turns cannot be found."""
+    """Cut the renderings of a style; ``None`` if the turns cannot be found."""
     tails = {name: spelled(behind_user(text)) for name, text in views.whole.items()}
     tails = {name: tail for name, tail in tails.items() if tail}
     if not tails:
@@ -148,12 +148,12 @@ def cut(views: Views) -> Cut | None:
             if start.strip() and all(start in text for text in written):
                 turns = {name: tail[tail.index(start) + len(start) :] for name, tail in tails.items()}
                 return Cut(start, prompted[len("".join(t.marks(prompted)[:common])) + len(whole) :], turns)
-    # The user's turn ends in what opens the assistant's.
+    # The user's turn ends with what opens the assistant's.
     lists = [t.marks(asked), *map(t.marks, tails.values())]
     shared = min(t.prefix(lists[0], other) for other in lists[1:])
     at = len("".join(lists[0][:shared]))
     start, alone = asked[:at].strip(), asked.strip()
-    # White space in front of it may depend on its place.
+    # White space before it may depend on its place.
     if not start and alone and all(alone in text for text in written):
         turns = {name: tail[tail.index(alone) + len(alone) :] for name, tail in tails.items()}
         return Cut(alone, "", turns)
@@ -162,11 +162,11 @@ def cut(views: Views) -> Cut | None:
 
 
 def _thought(own: list[str], tails: Mapping[str, str], source: str) -> int:
-    """How many marks at the end of what asks for an answer open a reasoning that all turns have."""
+    """The number of marks at the end of the generation prompt that open reasoning, if all turns have it."""
     tail = tails.get("reasoning and content") or tails.get("reasoning and call") or ""
     if t.THOUGHT in tail:
         closings = [first_tag(tail[tail.rindex(t.THOUGHT) + 1 :])]
-    else:  # no history keeps reasoning, but what closes it may be left
+    else:  # no history keeps reasoning, but its closing may remain
         closings = [m for text in tails.values() for m in t.marks(text) if m[1:2] == "/"]
         closings += [c for c in (closing_for(m, source) for m in own[1:] if is_tag(m)) if c]
     # The first one opens the turn.

@@ -32,8 +32,8 @@ class Described(msgspec.Struct, frozen=True):
     """A ``response_template`` of a dialect.
 
     Attributes:
-        template: it.
-        lossy: what is lost, with a sentence for each item.
+        template: the ``response_template``.
+        lossy: what is lost, one sentence per item.
     """
 
     template: dict[str, Any]
@@ -44,7 +44,7 @@ def to_response_template(dialect: Dialect) -> Described:
     """Describe a dialect as a ``response_template``.
 
     Raises:
-        DialectError: the dialect has a part that no such template can say; names the key.
+        DialectError: the dialect has a part that no such template can express; the message names the key.
     """
     if not dialect.start:
         raise DialectError("start: a response_template needs what opens a turn, and the dialect has none")
@@ -75,7 +75,7 @@ def to_response_template(dialect: Dialect) -> Described:
 
 
 def _literal(text: str) -> str:
-    """A pattern for a text: white space in it may be of any amount."""
+    """A pattern for a text, in which white space may have any length."""
     words = [re.escape(word) for word in text.split()]
     return r"\s*".join(words)
 
@@ -123,19 +123,19 @@ def _calls(dialect: Dialect, lossy: list[str]) -> dict[str, Any]:
 
 
 def _around(block: str, separator: str) -> str:
-    """The text that may come before a call: its block's opening, or what separates it from the one before."""
+    """The text that may precede a call: the block's opening, or the separator after the previous call."""
     choices = [rf"{_literal(t)}\s*" for t in (block, separator.strip()) if t]
     return f"(?:{'|'.join(choices)})?" if choices else ""
 
 
 def _behind(dialect: Dialect, closing: str, block: str, opening: str) -> str:
-    """The closing of a call, with white space, the separator and the block's closing, so that none becomes content."""
+    """The closing of a call with white space, separator and block's closing, lest any of them be read as content."""
     rest = "".join(rf"(?:{_literal(t)}\s*)?" for t in (dialect.separator.calls.strip(), block) if t)
     if closing.strip():
         return rf"{_literal(closing)}\s*{rest}"
     if block:
         return rf"{_literal(block)}\s*"
-    # Nothing closes a call: the next one does, or the turn's end.
+    # A call without a closing ends at the next call, or at the turn's end.
     following = [rf"(?={_literal(opening)})"] if opening.strip() else []
     return "|".join((*following, _ending(dialect)))
 
@@ -217,7 +217,7 @@ _TOOLS: Final[list[dict[str, Any]]] = [
 ]
 _WEATHER: Final = ("get_weather", {"city": "Paris"})
 _SECONDS: Final = 30
-"""Seconds of processor time for transformers' parser, its import included."""
+"""Seconds of processor time for transformers' parser, including its import."""
 _MEMORY: Final = 8 << 30
 _NEEDED: Final = ("content", "one call", "two arguments")
 """The turns that both must read."""
@@ -237,11 +237,11 @@ _SAID: Final[dict[str, tuple[str, str, _Calls]]] = {
 
 
 def agree(dialect: Dialect, template: Mapping[str, Any]) -> list[Case]:
-    """Read the same texts with the dialect and, by transformers' own parser, with the ``response_template``.
+    """Read the same texts with the dialect, and with the ``response_template`` through transformers' own parser.
 
     Returns:
-        A case for each text: ``pass`` where both read what was written, ``fail``, ``limit`` where transformers alone
-        does not, or ``not written`` where the dialect has no such text.
+        A case for each text: ``pass`` if both read what was written, ``limit`` if only transformers does not, ``not
+        written`` if the dialect has no such text, and else ``fail``.
 
     Raises:
         ImportError: transformers 5.15 or later is not installed.
@@ -288,7 +288,7 @@ def _answers(template: Mapping[str, Any], texts: list[tuple[str, str]]) -> list[
 
 
 def agreed(cases: list[Case], dialect: Dialect) -> bool:
-    """Whether nothing fails, and content and calls are read by both."""
+    """Whether no case fails, and both parsers read content and calls."""
     results = {c.case: c.result for c in cases}
     needed = _NEEDED if dialect.call else _NEEDED[:1]
     return "fail" not in results.values() and all(results[n] == "pass" for n in needed)

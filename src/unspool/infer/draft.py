@@ -16,7 +16,7 @@ _LATE_ID: Final = re.compile(r""",\s*"\w+"\s*:\s*"?\{id\}"?""")
 
 
 class Reasoning(msgspec.Struct, frozen=True):
-    """How a template writes reasoning; ``stage``: where the prompt leaves the output."""
+    """How a template writes reasoning; ``stage`` is the stage after the prompt."""
 
     opening: str = ""
     closing: str = ""
@@ -31,7 +31,7 @@ def drafts(views: Views, source: str) -> list[Keys]:
 
     Args:
         views: what the template writes.
-        source: the template's text, which is only searched if it writes no reasoning of a history.
+        source: the template's text. It is searched only if the template drops the reasoning of histories.
     """
     found = cut(views)
     if found is None:
@@ -40,7 +40,7 @@ def drafts(views: Views, source: str) -> list[Keys]:
 
 
 class _Drafter:
-    """Takes the turns of one style apart."""
+    """Derives keys from the turns of one style."""
 
     def __init__(self, views: Views, found: Cut, source: str) -> None:
         self.views = views
@@ -82,7 +82,7 @@ class _Drafter:
         return found
 
     def recurring(self) -> str:
-        """The end of what opens a turn, where each further part of the turn begins with it; empty where none does."""
+        """The end of the turn's opening, if each further part of the turn begins with it; else empty."""
         rest = self.turns.get("text and call", "").partition(t.CONTENT)[2].lstrip()
         call = self.turns.get("one call", "")
         own = t.marks(self.start)
@@ -110,7 +110,7 @@ class _Drafter:
         if not own and plain.strip() and not self.turns["content"].startswith(t.CONTENT):
             own = t.marks(plain.strip())[-1]
         tag = first_tag(own if own else plain)
-        found.append(own if tag and tag in self.start else tag)  # one of several words may be a start's too
+        found.append(own if tag and tag in self.start else tag)  # its first word may also begin a turn
         if not found[-1]:
             _, _, after = spelled(behind_user(self.views.followed)).partition(t.CONTENT)
             found.append(first_tag(after))
@@ -126,7 +126,7 @@ class _Drafter:
     # -- reasoning -------------------------------------------------------------------------------------------------
 
     def thinking(self) -> str:
-        """A turn that thinks."""
+        """A turn with reasoning."""
         for name in ("reasoning and content", "reasoning, text and call", "reasoning and call"):
             turn = self.turns.get(name, "")
             if turn.count(t.THOUGHT) == 1:
@@ -134,7 +134,7 @@ class _Drafter:
         return ""
 
     def closing_tag(self) -> str:
-        """The end of reasoning, by which empty ones are found."""
+        """The closing of reasoning, which also shows where reasoning is empty."""
         turn = self.thinking()
         if turn:
             return first_tag(turn.partition(t.THOUGHT)[2])
@@ -142,7 +142,7 @@ class _Drafter:
         return first_tag(prompted.closing) if prompted is not None else ""
 
     def body(self, turn: str, closing: str, ends: list[str]) -> str:
-        """A turn without an empty reasoning at its beginning, and without its end."""
+        """A turn without empty reasoning at its beginning, and without its end."""
         ended = "x"
         while ended:
             stripped = turn.rstrip()
@@ -183,7 +183,7 @@ class _Drafter:
         return Reasoning(opening, closing) if opening.strip() else None
 
     def made_opening(self, closing: str) -> str:
-        """The opening that is in prompts, or else one as the closing spells it."""
+        """The opening in prompts, or else one that matches the closing."""
         tag = first_tag(closing)
         if self.given.strip() and closing.strip() not in self.given:
             return self.given
@@ -193,7 +193,7 @@ class _Drafter:
         return ""
 
     def prompted_reasoning(self) -> Reasoning | None:
-        """Reasoning that no history keeps, but that prompts open."""
+        """Reasoning that prompts open, though histories drop it."""
         for given in (self.given, *self.switched()):
             opening = first_tag(given)
             closing = closing_for(opening, self.source) if is_tag(opening) else ""
@@ -220,7 +220,7 @@ class _Drafter:
             return "", ""
         before, _, after = body.partition(t.CONTENT)
         if not before.strip():
-            if not after.strip() and before + after:  # margins, no frame
+            if not after.strip() and before + after:  # margins instead of a frame
                 keys["content"] = f"{before}{{content}}{after}"
             return "", ""
         after, margin = after.rstrip(), after[len(after.rstrip()) :] if after.strip() else ""
@@ -235,7 +235,7 @@ class _Drafter:
         return before, after
 
     def empty_preamble(self, bodies: dict[str, str]) -> str:
-        """The tags around content in front of calls, as they are where there is none; mostly they do not."""
+        """The tags around empty content before calls; usually none."""
         before, _, rest = bodies.get("text and call", "").partition(t.CONTENT)
         closing = first_tag(rest)
         empty = before + closing
@@ -245,7 +245,7 @@ class _Drafter:
     def preamble(self, bodies: dict[str, str], content: tuple[str, str], calls: Keys) -> Keys:
         """The margin of calls after content, and the frame of content that calls follow."""
         body = bodies.get("text and call", "")
-        if body.replace(t.CONTENT, t.THOUGHT) == bodies.get("reasoning and call"):  # written as reasoning
+        if body.replace(t.CONTENT, t.THOUGHT) == bodies.get("reasoning and call"):  # content is written as reasoning
             body = ""
         key = "calls" if "calls" in calls else "call"
         first = calls[key] if isinstance(calls[key], str) else calls[key][0]
@@ -255,7 +255,7 @@ class _Drafter:
         if t.CONTENT not in body or t.NAME[0] not in body or body.index(t.CONTENT) > body.index(t.NAME[0]):
             if (
                 unmarked and not content[0] and isinstance(calls.get("calls", ""), str)
-            ):  # such calls are distinguished from text by their line
+            ):  # only their own line distinguishes such calls from text
                 return {"calls": "\n" + calls.get("calls", "{calls}").lstrip()}
             return {}
         before, _, rest = body.partition(t.CONTENT)
@@ -285,7 +285,7 @@ class _Drafter:
     # -- calls -----------------------------------------------------------------------------------------------------
 
     def calls(self, bodies: dict[str, str]) -> list[Keys]:
-        """The keys of calls, in the order in which they are tried."""
+        """Candidates for the keys of calls, in the order in which they are tried."""
         one = bodies.get("one call", "")
         if t.NAME[0] not in one:
             return []
@@ -310,7 +310,7 @@ class _Drafter:
         return bool(self.start.strip()) and (self.framed or self.start in body)
 
     def _blocks(self, keys: Keys, rep: t.Repeated, single: str) -> list[Keys]:
-        """The text that is repeated as a call in a block: the block around all, or around each."""
+        """Try the repeated text as a call, with a block around all calls or around each."""
         call = as_template(rep.unit)
         before, after, separator = as_template(rep.before), as_template(rep.after), rep.separator
         ending = next((e for e in self.ended if separator.startswith(e)), "")
@@ -353,15 +353,15 @@ class _Drafter:
 
 
 def _without_late_id(call: str) -> str | list[str]:
-    """Handle a call whose id comes after the arguments, too late for a stream: write it without, and read it with the
-    id."""
+    """Handle a call whose id follows the arguments, too late for a stream: write it without the id, read it with or
+    without."""
     head, found, rest = call.partition("{arguments}")
     bare = _LATE_ID.sub("", rest, count=1)
     return [head + found + bare, call] if found and bare != rest else call
 
 
 def _counted(two: str, one: str) -> tuple[str, str]:
-    """Texts with two calls and with one, in which numbers that count the calls are as sentinels."""
+    """Texts with two calls and with one, in which sentinels replace the numbers that count the calls."""
     for first, second, sentinel in (("0", "1", t.INDEX), ("1", "2", t.NUMBER)):
         plain, single = "".join(t.same(two)), "".join(t.same(one))
         for m in re.finditer(rf"(?<!\d){first}(?!\d)", plain):
@@ -376,14 +376,14 @@ def _counted(two: str, one: str) -> tuple[str, str]:
 
 
 def _alone(text: str) -> t.Repeated:
-    """One call as a unit: all that is written."""
+    """A single call, taken as the whole text."""
     plain = "".join(t.same(t.marks(text)))
     body = plain.strip()
     return t.Repeated(plain[: len(plain) - len(plain.lstrip())], body, "", "")
 
 
 def _each(call: str) -> tuple[str, str] | None:
-    """A call whose outermost tags are a block of its own, taken apart."""
+    """Split a call whose outermost tags form a block: the block, and the call inside."""
     marks = t.marks(call)
     first, last = marks[0], marks[-1]
     inner = marks[1:-1]
@@ -403,5 +403,5 @@ def _each(call: str) -> tuple[str, str] | None:
 
 
 def _bare(text: str) -> str:
-    """A text without its white space."""
+    """The text without white space."""
     return "".join(text.split())

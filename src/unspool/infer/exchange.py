@@ -1,8 +1,8 @@
 """Converts dialects from and to the ``response_template`` of transformers (5.15 and later).
 
-Such a template is JSON in ``tokenizer_config.json``: fields of the message, each with what opens and closes it
-(literals or regular expressions) and how its content is read. Format: `transformers.utils.chat_parsing`. Patterns are
-read as texts with fields (`patterns`); nothing of them is run.
+Such a template is JSON in ``tokenizer_config.json``. It lists the fields of the message, each with its opening and its
+closing (literals or regular expressions) and how its content is read. Format: `transformers.utils.chat_parsing`.
+Patterns are converted to texts with fields (`patterns`) and never run.
 """
 
 import re
@@ -27,9 +27,9 @@ class Converted(msgspec.Struct, frozen=True):
     """A dialect from a ``response_template``.
 
     Attributes:
-        dialect: it.
+        dialect: the dialect.
         toml: the text of its file.
-        lossy: what the dialect does not keep, a sentence each.
+        lossy: what the dialect does not keep, one sentence per item.
     """
 
     dialect: Dialect
@@ -41,7 +41,7 @@ def from_response_template(template: Mapping[str, Any], name: str = "converted")
     """The dialect that a ``response_template`` describes.
 
     Raises:
-        DialectError: it contains what no dialect can say; names the field.
+        DialectError: it contains something that no dialect can express; the message names the field.
     """
     if not isinstance(template, Mapping) or not isinstance(template.get("fields"), Mapping):
         raise DialectError("response_template: must be an object with fields")
@@ -67,7 +67,7 @@ class _Reader:
         self.keys_found: dict[str, Any] = {}
 
     def keys(self) -> tuple[dict[str, Any], list[str]]:
-        """The keys of a dialect file, and what they do not keep."""
+        """The keys of the dialect file, and what they do not keep."""
         starts, opened = self.anchors()
         keys: dict[str, Any] = {"start": starts} if starts else {}
         content = self.fields.get("content", {})
@@ -90,7 +90,7 @@ class _Reader:
         return {k: v for k, v in {**keys, **calls}.items() if v}, self.lossy
 
     def delimiter(self, name: str, field: Mapping[str, Any], side: str) -> tuple[tuple[Part, ...], ...]:
-        """The openings or closings of a field: alternatives."""
+        """The alternative openings or closings of a field."""
         where = f"fields.{name}.{side}"
         literal, pattern = field.get(side), field.get(f"{side}_pattern")
         if literal is not None:
@@ -175,7 +175,7 @@ class _Reader:
         return keys
 
     def ended(self, keys: dict[str, Any], lead: str) -> None:
-        """Separate what ends a turn behind its calls from what closes a call."""
+        """Separate the end of the turn after its calls from the closing of a call."""
         written = keys["call"]
         end = re.search(r"<\|[^<>]*\|>\s*$", written) if isinstance(written, str) else None
         if end is not None and written[: end.start()].endswith("}"):
@@ -225,20 +225,20 @@ class _Reader:
         inner = [t for t in _OPENED.findall(opening) if f"</{t}>" not in closing]
         if not inner:
             return {"argument": tag, "call": call}
-        # What the calls contain besides arguments does not matter to it: the tags that it does not ask for are closed.
+        # transformers ignores everything in a call but its arguments; other tags must only be closed.
         closed = "".join(f"</{t}>" for t in reversed(inner))
         return {"argument": tag, "call": [f"{opening}{{arguments}}{closed}{closing}", call]}
 
 
 def _each(sequence: Sequence[Part]) -> list[str]:
-    """The texts of a sequence: one for each choice of a group that it begins with."""
+    """The texts of a sequence: one for each alternative of the group at its beginning."""
     if sequence and isinstance(sequence[0], Either) and not sequence[0].optional:
         return [_plain(choice) + _plain(sequence[1:]) for choice in sequence[0].choices]
     return [_plain(sequence)]
 
 
 def _plain(sequence: "Sequence[Part] | Any") -> str:
-    """A sequence as a template: options are left out."""
+    """A sequence as a template, without its optional parts."""
     out = []
     for part in sequence:
         if isinstance(part, Text) and not part.optional:

@@ -1,4 +1,4 @@
-"""The conversations that templates render, in which every text is a word that no template contains."""
+"""The conversations that templates render. Every text in them is a word that no template contains."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,12 +22,12 @@ ODD_KEYS: Final = (
 )  # fmt: skip
 """Keys as schemas may have them."""
 SIGNS: Final = 9
-"""The place of the first of those that formats may not hold: they are empty, or of what formats are made of."""
+"""The index of the first key that a format may be unable to write, because it is empty or contains syntax."""
 ODD_TOOL: Final = "zqtoolg"
-"""The name of the tool that takes them."""
+"""The name of the tool that takes the odd keys."""
 VALUES: Final = ("zqvala", "zqvalb")
 IDS: Final = ("zqcallid1", "zqcallid2", "zqcallid3")
-"""Nine letters and digits: some templates insist."""
+"""Nine letters and digits, which some templates require."""
 CONTENT: Final = "Zqtext."
 THOUGHT: Final = "Zqthought."
 USER: Final = ("Zqusera?", "Zquserb?")
@@ -35,17 +35,17 @@ LIVELY: Final = (
     ' It\'s the <b>first</b> & "last" line of [several](zq), {as} people write them: long, with Capitals and 1,024 '
     "signs; no terminal shows it in one row.\n\n* An iPhone\n  at 50 %\n* <i>Zq</i>\nEnd."
 )
-"""Goes on with a text: what a template may change in a text is in it."""
+"""A second half of a text, with everything that a template may change in a text."""
 LONG: Final = " ".join(f"zqword{i}" for i in range(1500))
-"""Some 15,000 characters: what a template may cut off."""
+"""Some 15,000 characters, which a template may truncate."""
 RESULT: Final = "Zqresult."
 SEPARATOR: Final = "\u2028"
-"""Ends a line for Python, and so for templates that indent what they write, but for nobody else."""
+"""A line separator for Python, and so for templates that indent text, but for nothing else."""
 EOS: Final = "<zq|eos|>"
 """The default value of ``eos_token``, for which engines return no text."""
 
 _MORE: Final = {"additionalProperties": {"type": "string"}}
-"""Some templates insist."""
+"""Some templates require this."""
 _OBJECT: Final = {
     "type": "object",
     **_MORE,
@@ -112,15 +112,15 @@ SWITCHES: Final = ("enable_thinking", "thinking", "thinking_mode", "think", "rea
 
 
 class Style(NamedTuple):
-    """How a template wants its history.
+    """The form in which a template accepts a history.
 
     Attributes:
         arguments: ``object`` or ``text``.
-        nothing: the value for missing content beside calls.
+        nothing: the value for missing content next to calls.
         thoughts: ``keys`` of the message, or ``parts`` of its content.
-        ids: ``plain``, or ``telling``: they hold the tool's name and the call's place.
-        followed: whether another user's words come after the turn: some templates write the last one as an answer to
-            be continued.
+        ids: ``plain``, or ``telling`` if they contain the tool's name and the call's index.
+        followed: whether another user message comes after the turn, since some templates write the last turn as an
+            answer to be continued.
     """
 
     arguments: str = "object"
@@ -241,12 +241,12 @@ def request(messages: Sequence[Message], *, generate: bool, **variables: Any) ->
 
 
 def answered(turn: Turn, style: Style) -> list[Message]:
-    """A conversation that ends with the turn, but for what the style has after it."""
+    """A conversation that ends with the turn and, if the style wants one, another user message."""
     return [*ASKED, turn.message(style), *again(style)]
 
 
 def again(style: Style) -> list[Message]:
-    """The text after a turn."""
+    """The message after a turn."""
     return [{"role": "user", "content": USER[1]}] if style.followed else []
 
 

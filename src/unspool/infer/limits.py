@@ -8,12 +8,12 @@ def limit(**most: int) -> None:
     """Limit this process.
 
     Args:
-        most: by the name of a limit of `resource`, such as ``RLIMIT_AS``.
+        most: limits by their name in `resource`, such as ``RLIMIT_AS``.
     """
-    if sys.platform != "win32":  # which has the parent's limit of time alone
+    if sys.platform != "win32":  # on Windows only the parent's time limit applies
         import resource
 
         for name, value in most.items():
-            # A stricter existing limit stays, also on systems that refuse one of these.
+            # A stricter existing limit stays, even on systems that refuse one of these.
             with contextlib.suppress(ValueError, OSError):
                 resource.setrlimit(getattr(resource, name), (value, value))

@@ -10,7 +10,7 @@ _SPACE: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v"}
 
 
 class Text(NamedTuple):
-    """A literal text; ``optional`` where the pattern does without it."""
+    """A literal text; ``optional`` if it may be missing."""
 
     text: str
     optional: bool = False
@@ -30,7 +30,7 @@ class Either(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """Text that must follow, and is not taken."""
+    """A look-ahead: text that must follow, and is not consumed."""
 
     text: str
 
@@ -39,13 +39,13 @@ Part = Text | Captured | Either | Ahead
 
 
 def read_pattern(pattern: str, where: str) -> tuple[tuple[Part, ...], ...]:
-    """The alternatives of a pattern, each a sequence; ``$`` is an empty one.
+    """The alternatives of a pattern, each a sequence. ``$`` is an empty sequence.
 
-    Understood are literals, white space of any amount, named groups, alternatives, options, and a look-ahead for a
-    literal at any distance. Optional white space is a text that is optional.
+    A pattern may contain literals, white space of any length, named groups, alternatives, options, and a look-ahead
+    for a literal at any distance. Optional white space becomes an optional text.
 
     Raises:
-        DialectError: it contains anything else; names ``where``.
+        DialectError: it contains anything else; the message names ``where``.
     """
     if len(pattern) > _MOST:
         raise DialectError(f"{where}: a pattern of more than {_MOST:,} characters")

@@ -1,4 +1,4 @@
-"""Proves a dialect: reads back what a template writes, case by case, however it is cut."""
+"""Proves a dialect: reads back what a template writes, case by case, in chunks of any size."""
 
 import json
 import random
@@ -33,7 +33,7 @@ _TYPES: Final = (
 _SEVERAL: Final = ("a tool called twice", "many calls", "texts like other values")
 _ROUNDS: Final = 3
 _LONG: Final = 5000
-"""Characters from which on a text is not read by character."""
+"""The length from which a text is no longer read character by character."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -41,9 +41,9 @@ class Case(msgspec.Struct, frozen=True):
 
     Attributes:
         case: the name of what was rendered and read back.
-        result: ``pass``, ``fail``, ``not written`` (the template has no such text), or ``limit`` (a raw value that
+        result: ``pass``, ``fail``, ``not written`` (the template writes no such text), or ``limit`` (a raw value that
             contains its own closing).
-        reason: the reason of the result; empty if there is nothing to say.
+        reason: the reason for the result, or an empty string.
     """
 
     case: str
@@ -52,14 +52,14 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Prover:
-    """Proves dialects by one style of a template.
+    """Proves dialects against one style of a template.
 
     Args:
         views, cut: what the template writes, and where its turns begin.
         renderer: renders further conversations.
-        tokenizer: reads by token ids as well; see `unspool.Parser`.
-        exact: whether white space around reasoning and content counts. It does for a dialect that is made from the
-            template; a dialect that serves several templates may leave it with the text.
+        tokenizer: for reading by token ids as well; see `unspool.Parser`.
+        exact: whether white space around reasoning and content must be read exactly. For a dialect made from the
+            template it must; a dialect that serves several templates may leave it with the text.
     """
 
     def __init__(self, views: Views, cut: Cut, renderer: Renderer, tokenizer: Any, *, exact: bool = True) -> None:
@@ -70,7 +70,7 @@ class Prover:
         self.exact = exact
 
     def turns(self, dialect: Dialect) -> list[Case]:
-        """The cases of the turns alone, each read whole: quick, to choose among candidates."""
+        """The cases of the turns only, each read whole: a quick way to choose among candidates."""
         return [self._turn(dialect, name, quick=True) for name in h.TURNS]
 
     def all(self, dialect: Dialect) -> list[Case]:
@@ -124,14 +124,14 @@ class Prover:
         return Case(name, "pass", "" if self._same(dialect, turn, raw) else "written with other white space or markers")
 
     def _fewer(self, name: str) -> str:
-        """What happens to some of several calls, where as many of other tools or values are all written."""
+        """The fault if the template writes three different calls, but not all of this turn's calls."""
         if {"three calls", name} & set(self.views.errors):
             return ""
         _, raw = self.cut.split(self.views.whole["three calls"])
         return "" if _missing(h.TURNS["three calls"], raw) else "leaves out or merges some of the calls"
 
     def _as_reasoning(self, turn: h.Turn) -> str:
-        """The error where content is written as reasoning would be."""
+        """The fault if the template writes content as it writes reasoning."""
         if turn.reasoning or not (turn.content and turn.calls):
             return ""
         thought, text = (self.views.whole.get(n, "") for n in ("reasoning and call", "text and call"))
@@ -149,7 +149,7 @@ class Prover:
         return any(q in v and f"{q}{v}{q}" in raw for v in values for q in quotes)
 
     def _joined(self, dialect: Dialect, turn: h.Turn) -> tuple[str, str] | None:
-        """Content and calls of their own turns after each other, where the template drops one beside the other."""
+        """Content and calls, each as written in its own turn, if the template drops one next to the other."""
         calls = "one call" if len(turn.calls) == 1 else "two calls"
         if turn.reasoning or turn.calls != h.TURNS[calls].calls or {"content", calls} & set(self.views.errors):
             return None
@@ -177,10 +177,10 @@ class Prover:
         quick: bool = False,
         tools: list[dict[str, Any]] = h.TOOLS,
     ) -> str:
-        """Why a turn is not read as what it says; empty where it is.
+        """Why a turn is read wrongly; empty if it is read well.
 
-        It is read whole, by character unless it is long, at random cuts, and with ``ids`` by token ids, where there are
-        any; ``quick`` only whole.
+        The turn is read whole, character by character unless it is long, in random chunks, and with ``ids`` by token
+        ids if there is a tokenizer; with ``quick`` only whole.
         """
         for chunks, cut in [([raw], "whole")] if quick else _chunkings(raw):
             message = _parse(dialect, chunks, prompt, tools)
@@ -205,7 +205,7 @@ class Prover:
         return self.views.style if any("{id}" in text for text in before) and h.IDS[0] in raw else None
 
     def _as_text(self, dialect: Dialect, turn: h.Turn, prompt: str, raw: str) -> bool:
-        """Whether a value that is not a string is there as a text, or as Python prints it."""
+        """Whether a value that is not a string is written as text, or as Python prints it."""
         ((key, value),) = turn.calls[0][1].items()
         printed, proper = str(value), json.dumps(value)
         if printed != proper and printed in raw and proper not in raw:
@@ -237,7 +237,7 @@ class Prover:
             yield self._prompt(dialect, name, prompt)
 
     def _prompt(self, dialect: Dialect, name: str, prompt: str) -> Case:
-        """What follows a prompt is thought where it ends after an opening, else content."""
+        """After a prompt that ends with an opening comes reasoning, after any other one content."""
         starts = [s for s in (*dialect.start, self.cut.start) if s.strip() and s in prompt]
         given = prompt.rpartition(starts[0])[2] if starts else ""
         opening, closing = _reasoning(dialect)
@@ -293,7 +293,7 @@ class Prover:
     # -- keys and values -------------------------------------------------------------------------------------------
 
     def _odd_keys(self, dialect: Dialect) -> Iterator[Case]:
-        """Keys that are not plain words; those that contain what a format is made of may be beyond it."""
+        """Keys that are not plain words. A format may be unable to write those that contain its own syntax."""
         if not dialect.call or "one call" in self.views.errors:
             return
         turns = {k: h.Turn(calls=((h.ODD_TOOL, {h.KEYS[0]: "zq value", k: "zq more"}),)) for k in h.ODD_KEYS}
@@ -330,7 +330,7 @@ class Prover:
             prompt, raw = self.cut.split(self.views.alone(rendered.text))
             if _missing(turn, raw):
                 continue
-            # A tokenizer makes a special token of such a text; a model that quotes it does not.
+            # A tokenizer turns such a text into a special token; a model that quotes the text does not.
             why = self._read(dialect, turn, prompt, raw, ids=False)
             if why:
                 closed = any(c in text or text[2:-2] in c for c in own) or self._unescaped(dialect, turn, raw)
@@ -341,7 +341,7 @@ class Prover:
 
 
 def _kept(dialect: Dialect) -> Iterator[Case]:
-    """The promises of every dialect: what is written is read back, and the grammar has it."""
+    """The promises of every dialect: what it writes is read back, and its grammar accepts it."""
     promised = {
         "the grammar's closed loop": promises.calls_of_any_values_are_written_and_read,
         "strings that hold markers": promises.markers_inside_strings_are_data,
@@ -357,7 +357,7 @@ def _kept(dialect: Dialect) -> Iterator[Case]:
 
 
 def _examples(dialect: Dialect) -> Iterator[Case]:
-    """The examples of a file that was made: each is what the dialect writes, and all of it."""
+    """The examples of an inferred file: each is exactly what the dialect writes."""
     why = ""
     try:
         for case in promises.cases([dialect]):
@@ -399,7 +399,7 @@ def _parse(dialect: Dialect, chunks: Sequence[str], prompt: str, tools: list[dic
 
 
 def _missing(turn: h.Turn, raw: str) -> str:
-    """The part of a turn that a template does not write."""
+    """The part of a turn that the template does not write."""
     if turn.reasoning and h.THOUGHT not in raw:
         return "reasoning"
     if turn.content and h.CONTENT not in raw:
@@ -415,9 +415,9 @@ def _missing(turn: h.Turn, raw: str) -> str:
 
 
 def _changed(turn: h.Turn, raw: str) -> str:
-    """What a template does to a call that it writes in part; one that is left out as a whole is not changed.
+    """How the template changes a call that it writes only in part. A call that it omits altogether is not changed.
 
-    Whoever leaves out an argument that is null means the same.
+    Omitting an argument that is null is no change either.
     """
     places = [raw.find(name) for name in dict.fromkeys(name for name, _ in turn.calls)]
     if -1 not in places and places != sorted(places):

@@ -29,9 +29,9 @@ class Limits(msgspec.Struct, frozen=True):
 
     Attributes:
         seconds: of processor time for one rendering.
-        total: the time for all renderings of one call, in seconds, whatever the load of the machine.
-        memory: bytes of the process.
-        output: characters of one rendering.
+        total: seconds of wall-clock time for all renderings of one call.
+        memory: the most bytes of memory of the process.
+        output: the most characters of one rendering.
     """
 
     seconds: float = 2.0
@@ -41,7 +41,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Rendered(msgspec.Struct, frozen=True):
-    """One rendering; ``error`` where the template refused."""
+    """One rendering, or the ``error`` if the template refused."""
 
     text: str = ""
     error: str = ""
@@ -50,17 +50,17 @@ class Rendered(msgspec.Struct, frozen=True):
 class Renderer:
     """Renders one chat template, in a child process.
 
-    As a context manager it keeps one process until the end; otherwise each call of `render` starts one of its own.
+    As a context manager it keeps one process until the end; otherwise each call of `render` starts a new one.
 
     Args:
-        template: its text.
+        template: the template's text.
         special: named special tokens, such as ``bos_token``.
-        limits: its limits.
+        limits: the template's limits.
 
     Attributes:
         asked: the variables that the template requires, known after the first call.
-        given: variables that it does not do without, and that every rendering gets; see `settle`.
-        parts: whether contents are lists of parts, as templates of models that see want them.
+        given: further variables that it requires, which every rendering gets; see `settle`.
+        parts: whether contents are lists of parts, as templates of vision models want them.
     """
 
     def __init__(self, template: str, special: Mapping[str, str], limits: Limits) -> None:
@@ -87,17 +87,17 @@ class Renderer:
             self._child = None
 
     def settle(self, request: Mapping[str, Any], needed: Sequence[str]) -> bool:
-        """Find out in which form a template accepts a request that it refuses as it is.
+        """Find out in which form the template accepts a request that it refuses as it is.
 
-        A template may ask for variables of its own, such as the tools as a text. Those that it refuses to do without
-        are given as a text, or else as the list of the tools. It may also want contents as parts.
+        A template may require variables of its own, such as the tools as a text. Each of them is given as a text, or
+        else as the list of the tools. A template may also want contents as parts.
 
         Args:
             request: the variables of a rendering.
-            needed: texts that must be in it.
+            needed: texts that must appear in it.
 
         Returns:
-            Whether there is a way; without one, nothing is changed.
+            Whether such a form was found; if not, nothing is changed.
 
         Raises:
             TemplateError: see `render`.
@@ -126,7 +126,7 @@ class Renderer:
         """Render with each of these variables.
 
         Raises:
-            TemplateError: it is not a template, met a limit, or tried what the sandbox refuses.
+            TemplateError: the text is not a template, met a limit, or tried what the sandbox refuses.
         """
         try:
             if self._child is None:
@@ -142,7 +142,7 @@ class Renderer:
         return [Rendered(_clean(a.get("text", "")), a.get("error", "")) for a in answers]
 
     def _shaped(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A request with contents as parts, where the template wants them."""
+        """The request, with contents as parts if the template wants them."""
         if not self.parts:
             return request
         messages = [
@@ -183,15 +183,15 @@ class _Child:
         self.asked = frozenset(head["asked"])
 
     def answers(self, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What the template makes of each of these variables.
+        """Render with each of these variables.
 
         Raises:
-            TemplateError: it met a limit, or tried what the sandbox refuses.
+            TemplateError: the template met a limit, or tried what the sandbox refuses.
         """
         return self._exchange(requests, len(requests), self._limits.output * _ESCAPED + 1000)
 
     def _exchange(self, message: Any, count: int, most: int) -> list[dict[str, Any]]:
-        """One line to the child, and so many lines from it; it reads the whole of ours before it answers."""
+        """Send one line to the child and read ``count`` lines. The child reads our whole line before it answers."""
         late = threading.Event()
 
         def end() -> None:
@@ -234,14 +234,14 @@ class _Child:
         return stdin, stdout
 
     def end(self) -> None:
-        """End the process; it may be called again."""
+        """End the process. Further calls do nothing."""
         self._process.kill()
         for pipe in self._pipes():
-            with contextlib.suppress(BrokenPipeError):  # what was not written yet
+            with contextlib.suppress(BrokenPipeError):  # some input may still be buffered
                 pipe.close()
         self._process.wait()
 
 
 def _clean(text: str) -> str:
-    """Without lone surrogates, which no tokenizer takes."""
+    """The text without lone surrogates, which no tokenizer accepts."""
     return text.encode(errors="replace").decode()

@@ -12,17 +12,17 @@ from ..errors import TemplateError
 _SPECIAL: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 _DEFAULT: Final = "default"
 _MOST: Final = 16 << 20
-"""Bytes of a file of text that are read."""
+"""The most bytes of a text file that are read."""
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """A checkpoint's description of its prompts.
+    """What a checkpoint says about its prompts.
 
     Attributes:
-        templates: its chat templates by name; the only one is ``default``.
+        templates: its chat templates by name; a single one is called ``default``.
         special_tokens: named special tokens, such as ``bos_token``.
         tokenizer: the path of its ``tokenizer.json``, or ``None``.
-        response_template: its own description of how answers are read, in transformers' form, or ``None``.
+        response_template: its description of how to read answers, in transformers' form, or ``None``.
     """
 
     templates: dict[str, str]
@@ -31,10 +31,10 @@ class Checkpoint(msgspec.Struct, frozen=True):
     response_template: dict[str, Any] | None = None
 
     def template(self, name: str | None = None) -> str:
-        """The template of a name; without one, the one for tools, or else the default.
+        """The template of this name; without a name, the one for tools, or else the default.
 
         Raises:
-            TemplateError: there is none of the name.
+            TemplateError: there is no template of this name.
         """
         for key in (name,) if name is not None else ("tool_use", _DEFAULT, *self.templates):
             if key in self.templates:
@@ -47,7 +47,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
 
     Raises:
         OSError: a file cannot be read.
-        TemplateError: there is no template, or a file is not what it should be.
+        TemplateError: there is no template, or a file is malformed.
     """
     path = Path(path)
     if path.is_dir():
@@ -160,7 +160,7 @@ def _gguf_string(file: BinaryIO) -> str:
 
 
 def _skip(file: BinaryIO, kind: int) -> None:
-    """Read over a value."""
+    """Skip a value."""
     if kind in _SIZES:
         file.seek(_SIZES[kind], 1)
     elif kind == _STRING:

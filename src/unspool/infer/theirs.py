@@ -1,9 +1,9 @@
-"""Parses texts with transformers' own parser, in a child process, since a template's patterns may take any time.
+"""Parses texts with transformers' own parser in a child process, since a template's patterns may take any time.
 
-Run as a script: it imports nothing of unspool. Standard input contains one JSON object: ``template``, ``tools``,
-``texts``
-(pairs of a prompt and an output), and the limits ``seconds`` (of processor time) and ``memory`` (bytes). Standard
-output gets one JSON line for each text, with its ``message`` or the ``error``. Exit code 3: there is no such parser.
+It runs as a script and imports nothing from unspool. Standard input contains one JSON object: ``template``, ``tools``,
+``texts`` (pairs of a prompt and an output), and the limits ``seconds`` (of processor time) and ``memory`` (bytes).
+Standard output gets one JSON line for each text, with its ``message`` or the ``error``. Exit code 3 means that the
+parser is not installed.
 """
 
 import json
@@ -28,7 +28,7 @@ def main() -> None:
         answer: dict[str, Any]
         try:
             answer = {"message": parse_response(text, job["template"], prefix=prompt, tools=job["tools"])}
-        except Exception as error:  # what their parser raises for a text that it cannot read
+        except Exception as error:  # their parser raises any of these for a text that it cannot read
             answer = {"error": f"{type(error).__name__}: {error}"}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()

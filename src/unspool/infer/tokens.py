@@ -1,6 +1,6 @@
 """Splits a rendering into tokens: whole tags, whole words, and single characters of everything else.
 
-Sentinels are as single characters of the private use area; where two renderings part, they part between marks.
+A sentinel appears as one character of the private use area. Two renderings always diverge between two marks.
 """
 
 import re
@@ -29,7 +29,7 @@ def marks(text: str) -> list[str]:
 
 
 def same(parts: Iterable[str]) -> list[str]:
-    """Marks with the sentinels of each kind made one."""
+    """Marks with all sentinels of one kind replaced by the same one."""
     return [p.translate(_SAME) for p in parts]
 
 
@@ -64,7 +64,7 @@ class Repeated(NamedTuple):
 
 
 def repeated(parts: Sequence[str], first: str, second: str) -> Repeated | None:
-    """Find the unit that two groups of sentinels are in.
+    """Find the repeated unit that contains each of two groups of sentinels.
 
     Args:
         parts: marks.

@@ -21,7 +21,7 @@ _EXAMPLES: Final[tuple[tuple[str, str, tuple[tuple[str, dict[str, Any]], ...]], 
     ("", "Sure.", (("search", {"query": 'what is "x"?\nor y'}),)),
     ("plan", "", (_NOW,)),
 )
-"""Reasoning, content and calls of the examples that are written."""
+"""Reasoning, content and calls of the examples in the file."""
 
 
 def file_text(keys: Mapping[str, Any], about: str) -> str:
@@ -29,10 +29,10 @@ def file_text(keys: Mapping[str, Any], about: str) -> str:
 
     Args:
         keys: the keys of the file.
-        about: the comment that it begins with.
+        about: the comment at its beginning.
 
     Raises:
-        DialectError: the keys make no dialect.
+        DialectError: the keys make no valid dialect.
     """
     head = _head(keys, about)
     draft = '\n[[examples]]\nraw = "x"\ncontent = "x"\n'
@@ -46,7 +46,7 @@ def string(text: str) -> str:
         return f"'{text}'"
     lines = text.split("\n")
     if len(lines) > 1 and "'" not in text and all(map(str.isprintable, lines)) and ('"' in text or "\\" in text):
-        return f"'''\n{text}'''"  # a line break after the opening is none of the text
+        return f"'''\n{text}'''"  # TOML drops a line break after the opening
     return '"' + "".join(_ESCAPES.get(c, c if c.isprintable() else f"\\U{ord(c):08x}") for c in text) + '"'
 
 
@@ -64,7 +64,7 @@ def _value(value: Any) -> str:
 
 
 def _head(keys: Mapping[str, Any], about: str) -> str:
-    """The keys in the order in which the guide has them."""
+    """The keys, in the order of the guide."""
     lines = [f"# {line}\n" for line in about.splitlines()]
     group = ""
     for key in KEYS:
@@ -89,7 +89,7 @@ def _examples(dialect: Dialect) -> list[str]:
         ids = [_id(dialect.id, n, i) for i, (n, _) in enumerate(calls)]
         tool_calls = [{"id": i, "function": {"name": n, "arguments": a}} for i, (n, a) in zip(ids, calls, strict=True)]
         message = {"role": "assistant", "reasoning_content": reasoning, "content": content, "tool_calls": tool_calls}
-        # Where prompts end in reasoning, an output with some begins there.
+        # If prompts end in reasoning, an output with reasoning begins there.
         stage = "content" if dialect.stage != "content" and not reasoning else None
         try:
             raw = render(message, dialect, stage=stage)
@@ -112,6 +112,6 @@ def _examples(dialect: Dialect) -> list[str]:
 
 
 def _id(template: str, name: str, index: int) -> str:
-    """An id that fits the dialect's, always the same one."""
+    """A constant id in the form of the dialect's ids."""
     text = fill_id(template, name, str(index))
     return fill_letters(text, str(index).zfill(text.count("?")))

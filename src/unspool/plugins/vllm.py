@@ -1,14 +1,14 @@
 """vLLM: parsers of calls and of reasoning that share one parser per request.
 
-With unspool installed beside vLLM, `register` is called through the entry point group ``vllm.general_plugins``;
-``--tool-call-parser unspool_<dialect>`` and ``--reasoning-parser unspool_<dialect>`` then name them.
+If unspool is installed next to vLLM, the entry point group ``vllm.general_plugins`` calls `register`. The parsers are
+then called ``--tool-call-parser unspool_<dialect>`` and ``--reasoning-parser unspool_<dialect>``.
 
-vLLM composes each request's parser of two halves, and passes text from the first to the second. If both are ours, the
-reasoning half passes everything on, and the tool half reads all of it, so framing that belongs to both stays in one
-piece. The halves are made one after the other, in one thread with one tokenizer, which is how they find each other.
+vLLM composes each request's parser from two halves, and passes text from the first to the second. If both are ours, the
+reasoning half passes everything on and the tool half reads all of it, so that markup of both stays in one piece. The
+halves find each other because vLLM makes one after the other, in one thread with one tokenizer.
 
-The text is read, and ids identify its special tokens, in pieces and in whole outputs; see `pairing`. vLLM's composed
-parser does not pass on the ids of a whole output, so the class that it composes of our halves is changed to do so.
+The halves read text, whether in pieces or whole, and ids identify its special tokens; see `pairing`. vLLM's composed
+parser does not pass on the ids of a whole output, so the class that vLLM composes from our halves is changed to do so.
 Ids also decide where reasoning ends (`following`), and count tokens.
 """
 
@@ -54,9 +54,9 @@ class ReasoningHalf:
     """vLLM's reasoning parser.
 
     Args:
-        tokenizer: the host's.
-        kwargs: ``chat_template_kwargs`` say whether thinking is on if there is no prompt; ``model_config`` names the
-            model, for `AUTO`.
+        tokenizer: the host's tokenizer.
+        kwargs: the host's further arguments. ``chat_template_kwargs`` say whether thinking is on if there is no
+            prompt; ``model_config`` names the model, for `AUTO`.
     """
 
     dialect_name: ClassVar[str] = AUTO
@@ -80,9 +80,9 @@ class ReasoningHalf:
 
     @property
     def beginning(self) -> dict[str, Any]:
-        """Where the output begins, as arguments of `Parser`: by the prompt; without one, by whether thinking is off.
+        """Where the output begins, as arguments of `Parser`. The prompt decides, or else whether thinking is off.
 
-        With thinking on or unknown, whether the prompt opened the thought cannot be known: the output itself decides.
+        If thinking is on or unknown, the prompt may or may not have opened the reasoning, so the output decides.
         """
         if self._prompt is not None:
             return {"prompt": prompt_text(self.dialect, self._prompt, self.tokenizer)}
@@ -111,9 +111,9 @@ class ReasoningHalf:
         return (*closings(self.dialect), ("", ""))[0][1] or None
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
-        """Whether reasoning has ended after these ids, of a prompt or of a prompt and its output.
+        """Whether reasoning has ended after these ids of a prompt, or of a prompt and its output.
 
-        If it neither began nor ended, it is still to come, unless thinking is off.
+        If it neither began nor ended, it may still come, unless thinking is off.
         """
         return not self._may_reason or self._follow().over(input_ids)
 
@@ -131,7 +131,7 @@ class ReasoningHalf:
         return self._following
 
     def has_engine_confirmed_reasoning_end(self) -> bool:
-        """Whether what follows goes to the half of calls: if that is ours at once, else after the reasoning."""
+        """Whether further text goes to the tool half: at once if that half is ours, else after the reasoning."""
         return self._ended
 
     def extract_content_ids(self, input_ids: list[int]) -> list[int]:
@@ -141,14 +141,14 @@ class ReasoningHalf:
         return content_ids(self.dialect, input_ids, self.tokenizer, {**self.beginning, "policy": ids_policy()})
 
     def count_reasoning_tokens(self, token_ids: Sequence[int]) -> int:
-        """How many of an output's ids are reasoning, without markers."""
+        """The number of an output's ids that are reasoning, without markers."""
         parser = Parser(self.dialect, **self.beginning, policy=ids_policy(), tokenizer=self.tokenizer)
         parser.feed_tokens(token_ids)
         parser.close()
         return parser.message.reasoning_tokens or 0
 
     def adjust_request(self, request: Any) -> Any:
-        """Have special tokens written out, since markers may be special tokens."""
+        """Keep special tokens in the text, since markers may be special tokens."""
         request.skip_special_tokens = False
         return request
 
@@ -177,9 +177,9 @@ class ReasoningHalf:
             self._ended = True
             return type(self).delta_type(content=delta_text)
         if self._reader is None:
-            self._reader = self._read(Ids(lag=True))  # there is no request that tells of stop strings
+            self._reader = self._read(Ids(lag=True))  # without a request, stop strings are unknown
         delta = self._reader.feed(delta_text, delta_token_ids)
-        # Not before content has come: white space after the closing marker may belong to it.
+        # Wait for content, since white space after the closing marker may belong to the marker.
         self._ended = bool(delta.content) and self._reader.parser.stage is not Stage.REASONING
         return self._delta(delta)
 
@@ -199,12 +199,12 @@ class ReasoningHalf:
 class ToolHalf:
     """vLLM's tool parser.
 
-    Without a reasoning half of ours, reasoning in the text stays in the content as it was written.
+    If the reasoning half is not ours, reasoning in the text stays in the content as the model wrote it.
 
     Args:
-        tokenizer: the host's.
-        tools: the request's tools; tools that a method gets with its request have precedence. Without a request and
-            tools, any tool may be called.
+        tokenizer: the host's tokenizer.
+        tools: the request's tools; the tools of a method's own request take precedence. Without any, every tool may be
+            called.
     """
 
     dialect_name: ClassVar[str] = AUTO
@@ -231,7 +231,7 @@ class ToolHalf:
         if half is not None and half.tokenizer is tokenizer and half.mate is None:
             self.mate, half.mate = half, weakref.proxy(self)
         if self.mate is not None and self.dialect_name == AUTO:
-            self.dialect = self.mate.dialect  # it got the model's name
+            self.dialect = self.mate.dialect  # only the reasoning half got the model's name
         else:
             self.dialect = dialect_for(self.dialect_name, tokenizer)
         if not self.dialect.call:
@@ -239,10 +239,10 @@ class ToolHalf:
         if self.mate is not None and self.mate.dialect is not self.dialect and self.mate.dialect.reasoning:
             self.dialect = get_dialect(self.dialect.name, reasoning=self.mate.dialect.name)
         self._reader: Reader | None = None
-        self._whole: Delta | None = None  # a whole output that the reasoning half has had read
+        self._whole: Delta | None = None  # a whole output that the reasoning half passed on
 
     def adjust_request(self, request: Any) -> Any:
-        """Refuse invalid tools before anything is generated, and have markers of calls written out.
+        """Refuse invalid tools before anything is generated, and keep the markers of calls in the text.
 
         Raises:
             ToolsError: the tools or the choice are wrong.
@@ -254,15 +254,15 @@ class ToolHalf:
         return request
 
     def get_structural_tag(self, request: Any, *, reasoning: bool = False, strict_level: int = 0) -> Any:
-        """The structural tag of a request, or ``None`` where nothing is constrained.
+        """The structural tag of a request, or ``None`` if nothing is constrained.
 
         Args:
-            request: for its tools, choice and whether there may be several calls.
+            request: the request with its tools, its choice, and whether several calls are allowed.
             reasoning: whether reasoning may come first; otherwise the tag begins after it.
-            strict_level: vLLM's, which counts as unspool's does.
+            strict_level: vLLM's strict level, which means the same as unspool's.
 
         Raises:
-            ConstraintError: a schema asks for what cannot be kept.
+            ConstraintError: a schema cannot be enforced.
         """
         parallel = getattr(request, "parallel_tool_calls", None) is not False
         made = constrain(
@@ -271,7 +271,7 @@ class ToolHalf:
             tool_choice_of(request.tool_choice),
             parallel,
             stage=None if reasoning else Stage.CONTENT,
-            strict_level=ToolStrictLevel(max(int(strict_level), int(not parallel))),  # a grammar alone limits calls
+            strict_level=ToolStrictLevel(max(int(strict_level), int(not parallel))),  # only a grammar limits calls
         )
         return None if made is None else type(self).tag_type(made.structural_tag)
 
@@ -297,7 +297,7 @@ class ToolHalf:
         delta_token_ids: Sequence[int],
         request: Any,
     ) -> Any:
-        """Calls and content of the next piece; with a reasoning half of ours, reasoning too."""
+        """Calls and content of the next piece, and reasoning if the reasoning half is ours."""
         reader = self._reader
         if reader is None:
             reader = self._reader = self._read(request)
@@ -328,7 +328,7 @@ class ToolHalf:
 
 
 def _ids(request: Any) -> Ids:
-    """How ids come with the text of an answer."""
+    """How ids accompany the text of an answer."""
     stops = bool(getattr(request, "stop", None)) and not getattr(request, "include_stop_str_in_output", False)
     tag = getattr(getattr(request, "structured_outputs", None), "structural_tag", None)
     forced = getattr(request, "tool_choice", None) not in (None, "auto", "none")
@@ -336,7 +336,7 @@ def _ids(request: Any) -> Ids:
 
 
 def hand_on_ids(parser: Any) -> None:
-    """Have a class of vLLM's parsers hand the ids of a whole output to the first of its halves, which is ours."""
+    """Make a class of vLLM's parsers pass the ids of a whole output to its first half, which is ours."""
     parse = parser.parse
 
     @wraps(parse)
@@ -352,7 +352,7 @@ def hand_on_ids(parser: Any) -> None:
 
 
 class Composed(type):
-    """The class of our halves: Python tells it into which class of parsers vLLM puts them."""
+    """The metaclass of our halves. Through it, Python reports the parser class that vLLM puts them into."""
 
     def __set_name__(cls, owner: Any, name: str) -> None:
         first = "tool_parser_cls" if getattr(owner, "reasoning_parser_cls", None) is None else "reasoning_parser_cls"
@@ -361,7 +361,7 @@ class Composed(type):
 
 
 def _switch(options: Any) -> bool | None:
-    """Whether ``chat_template_kwargs`` switch thinking on or off; ``None``: they do not say."""
+    """Whether ``chat_template_kwargs`` switch thinking on or off; ``None`` if they do neither."""
     for name in ("enable_thinking", "thinking"):
         value = (options or {}).get(name)
         if value is not None:
@@ -370,11 +370,11 @@ def _switch(options: Any) -> bool | None:
 
 
 def unchecked(kind: Any, **example: Any) -> Callable[..., Any]:
-    """Makes objects of a pydantic class without validation, which costs more than parsing.
+    """A function that makes objects of a pydantic class without validation, which costs more than parsing.
 
     Args:
-        kind: the class; itself where an object that is made so is not what it makes of the example.
-        example: fields as all objects have them.
+        kind: the class. It is returned itself if its object of the example differs from the one made this way.
+        example: example values of the fields that all objects have.
     """
     model = kind(**example)
     blank = {name: getattr(model, name) for name in kind.model_fields}
@@ -399,7 +399,7 @@ def unchecked(kind: Any, **example: Any) -> Callable[..., Any]:
 
 
 def register() -> None:
-    """Register every dialect with vLLM; what its plug-in loader calls. May be called again."""
+    """Register every dialect with vLLM. vLLM's plug-in loader calls this, possibly several times."""
     registered("vllm", WRITTEN_FOR, _register)
 
 
@@ -413,7 +413,7 @@ def _register() -> None:
     from xgrammar import StructuralTag
 
     def make_delta(delta: Delta) -> Any:
-        # Only what is there: the host leaves fields out that were not set, and validation costs more than parsing.
+        # Set only existing fields, since the host omits fields that were not set. Validation costs more than parsing.
         fields: dict[str, Any] = {}
         if delta.reasoning:
             fields["reasoning"] = delta.reasoning

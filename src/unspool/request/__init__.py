@@ -1,16 +1,16 @@
-"""Reads requests: from the JSON of any protocol to a rendered prompt and the grammar of the output, without HTTP.
+"""Turns requests in the JSON of any protocol into a rendered prompt and the grammar of the output, without HTTP.
 
-The steps, each a module that imports only those before it::
+The modules, each of which imports only those before it::
 
     fields          the JSON of a body, read field by field
     reasoning       sealed reasoning, summaries, budgets, which turns are kept
     settings        the settings of a server and its limits
-    chat_request    a request in the one form that every protocol is read into
+    chat_request    the common form of requests in all protocols
     common          fields that several protocols share
-    protocols       one reader for each protocol, beside the writer of its answers
+    protocols       one reader for each protocol, which also makes the writer of its answers
     special_tokens  special tokens that a request's text spells
     prompts         the model's chat template
-    continuation    turns of the model that are in prompts as it wrote them
+    continuation    prompts that repeat the model's turns exactly
     prepared        the request with its prompt and its grammar, ready for an engine
 
 `unspool.generation` runs the result, and `unspool.wire` writes the answers.

@@ -61,5 +61,5 @@ class Approvals:
         return self._digest(nonce, *call)[:_MAC]
 
     def _digest(self, *parts: str) -> str:
-        # No nonce is as short as the word of marks, so that no mark is part of a MAC.
+        # The word for marks is shorter than any nonce, so a mark never equals a MAC.
         return hmac.new(self._key, json.dumps([self._caller, *parts]).encode(), hashlib.sha256).hexdigest()

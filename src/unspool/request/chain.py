@@ -1,9 +1,8 @@
-"""`Chain`: a digest of a conversation up to a message, equal for all forms in which clients may send it back.
+"""`Chain`: a digest of a conversation up to a message. It is the same for all forms in which clients send it back.
 
-Protocols divide an answer into messages differently: one gives each call its own message, another puts all calls into
-one, with the text before them. So all text between two user messages counts as one text, and calls and results count
-regardless of their order and messages. Reasoning does not count, because clients leave it out; ids only connect
-results with calls.
+Protocols divide an answer into messages differently: one gives each call its own message, another puts the text and
+all calls into one. So all text between two user messages counts as one text, and calls and results count regardless of
+their order and messages. Reasoning does not count, because clients omit it. Ids only connect results with calls.
 """
 
 import hmac
@@ -22,8 +21,8 @@ class _Text(NamedTuple):
     """A text in pieces, without the white space around it.
 
     Attributes:
-        whole: the hash of all of it; ``None`` before its first word. It is never changed, since other texts continue
-            from it.
+        whole: the hash of the whole text; ``None`` before its first word. It is never changed in place, since other
+            texts continue from it.
         digest: the digest up to its last word.
     """
 
@@ -105,8 +104,8 @@ class Chain(NamedTuple):
 
 
 def called(call: Mapping[str, Any]) -> bytes:
-    """A call in canonical form: clients may write arguments again with other white space and other forms of whole
-    numbers."""
+    """A call in canonical form, since clients may rewrite arguments with other white space and other spellings of
+    integers."""
     function = call.get("function") or {}
     name, arguments = function.get("name"), function.get("arguments")
     if isinstance(arguments, str):
@@ -133,7 +132,7 @@ def _utf8(text: str) -> bytes:
 
 
 def _text(content: Any) -> str:
-    if isinstance(content, list):  # only the text of parts, since clients sometimes mark parts for a cache
+    if isinstance(content, list):  # only the parts' text counts, since clients may add cache markers to parts
         content = "".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
     return content if isinstance(content, str) else json.dumps(content) if content else ""
 

@@ -19,7 +19,7 @@ from .settings import Limits
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request, in the terms of chat completions.
+    """A request, in terms of chat completions.
 
     Attributes:
         messages: the conversation.
@@ -29,7 +29,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         stop: strings at which the content ends.
         max_tokens: the largest number of tokens of each choice.
         sampling: how tokens are chosen.
-        response_format: as chat completions have it.
+        response_format: the field in the form of chat completions.
         thinking: whether the model should think; ``None`` if the request does not say.
         template: variables of the chat template, by name.
         kinds: the kinds of tools other than functions, by name.
@@ -40,7 +40,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         body: the request's own JSON, for answers that repeat some of it.
         server_tools: the declared tools that the server runs; ``None`` if there are none.
         edits: edits to make to the messages before the model reads them.
-        applied: the edits that were made, as the answer lists them; ``None`` if none were requested.
+        applied: the edits that were made, in the form for the answer; ``None`` if none were requested.
         caller: the client's API key, to which remembered turns belong; empty if it sent none.
     """
 

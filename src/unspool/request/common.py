@@ -52,7 +52,7 @@ def toolset(
         choice: the value of ``tool_choice``, in the form of chat completions or Responses.
         limits: the limits on the number of tools and the depth of their schemas.
         options: the object with ``tool_choice``, if it is another one.
-        server_tools: the server's tools beside them.
+        server_tools: the server's tools that are offered as well.
 
     Raises:
         BadRequest: a tool or the choice is wrong.
@@ -96,10 +96,10 @@ def check_served(fields: Fields, *own: str) -> None:
 
     Args:
         fields: the request.
-        own: those fields that the protocol reads itself.
+        own: the fields that the protocol reads itself.
 
     Raises:
-        BadRequest: names the field, and what to use instead.
+        BadRequest: such a field is set; the message names it, and what to use instead.
     """
     for name in (fields.raw.keys() & UNSERVED.keys()).difference(own):
         value = fields.raw[name]
@@ -216,7 +216,7 @@ def sampling(fields: Fields, logprobs: int | None = None) -> Sampling:
 
 
 def reasoning_of(message: Mapping[str, Any]) -> str:
-    """The reasoning of a message of the history, in whichever field it is."""
+    """The reasoning of a message of the history, from whichever field contains it."""
     for field in ("reasoning_content", "reasoning"):
         if isinstance(message.get(field), str):
             return str(message[field])

@@ -1,16 +1,16 @@
 """Exact continuation: prompts repeat the model's turns exactly as it wrote them, token by token.
 
-A chat template writes earlier answers in its own way, most often without their reasoning, so an engine's prefix cache
+A chat template writes earlier answers in its own way, usually without their reasoning, so an engine's prefix cache
 does not help from there on. The server therefore remembers recent turns with their prompts. If a request's history
-continues one of them, its prompt consists of the remembered prompt, the turn as it was written, and a bridge from the
-template; see `unspool.bridge`.
+continues one of them, its prompt consists of the remembered prompt, the turn as the model wrote it, and a bridge from
+the template; see `unspool.bridge`.
 
-A turn is found by a digest of everything in its prompt and of what the client received, so another API key, another
-tool or one changed word finds nothing. Then the template writes the prompt as usual, and reasoning that the client
-left out is restored if a call's id identifies the turn.
+The key of a turn is a digest of its whole prompt and of what the client received. With another API key, another tool or
+one changed word, no turn is found. Then the template writes the prompt as usual, and reasoning that the client omitted
+is restored if a call's id identifies the turn.
 
-An answer in several rounds, between which the server ran tools, comes back in the form of its protocol. It is
-remembered by these forms too, and split into its rounds again.
+If the server ran tools between the rounds of an answer, the client sends the answer back in the form of its protocol.
+Such an answer is also remembered by these forms, and is split into its rounds again.
 """
 
 import logging
@@ -39,7 +39,7 @@ log = logging.getLogger("unspool.server")
 _COUNT: Final = 100_000
 _OVERHEAD: Final = 512
 _RANDOM: Final = 8
-"""The number of random characters from which on a call's id identifies one turn."""
+"""The number of random characters from which a call's id identifies one turn."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Written(msgspec.Struct, frozen=True):
         text: the raw text.
         ids: its tokens; ``None`` if the engine does not report them, or if the answer was cut.
         message: the message that was parsed from it.
-        tokens: how many were generated, as far as the engine reports.
+        tokens: the number of generated tokens, as far as the engine reports it.
         cut: whether the output was cut off before the engine was done.
     """
 
@@ -61,8 +61,8 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class _Turn(NamedTuple):
-    """A remembered turn: its prompt and the text after it, with their tokens if they are known. The thoughts are the
-    reasoning of all answers up to this one, as it is there."""
+    """A remembered turn: its prompt and the text after it, with their tokens if known. The thoughts are the reasoning
+    of all answers up to this one, as the prompt contains it."""
 
     prompt: str
     prompt_ids: "array[int] | None"
@@ -78,8 +78,8 @@ class _Thought(NamedTuple):
 
 
 class _Rounds(NamedTuple):
-    """A remembered answer of several rounds: what it answers, its messages, and the reasoning of each round and of
-    all."""
+    """A remembered answer of several rounds: the chain that it answers, its messages, and the reasoning of each round
+    and of all rounds."""
 
     before: bytes
     messages: tuple[dict[str, Any], ...]
@@ -88,11 +88,11 @@ class _Rounds(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What a prompt was made from.
+    """The origin of a prompt.
 
     Attributes:
         chain: the chain of all messages.
-        thoughts: digests of the reasoning of each answer, as it is in the prompt.
+        thoughts: digests of each answer's reasoning, as the prompt contains it.
         caller: the client's API key.
     """
 
@@ -101,7 +101,7 @@ class Past(NamedTuple):
     caller: bytes
 
     def take(self, message: Mapping[str, Any]) -> "Past":
-        """Return the parts with one more message."""
+        """Return the origin with one more message."""
         own = (thought(message),) if message["role"] == "assistant" else ()
         return Past(self.chain.take(message), self.thoughts + own, self.caller)
 
@@ -112,7 +112,7 @@ class Continued(NamedTuple):
     Attributes:
         prompt: the text.
         ids: its tokens, if they continue remembered ones; else ``None``.
-        past: what it was made from; ``None`` if nothing should be remembered.
+        past: the prompt's origin; ``None`` if nothing should be remembered.
     """
 
     prompt: str
@@ -124,9 +124,9 @@ class Turns:
     """Remembers turns, within the settings' ``turn_memory``. It is thread-safe.
 
     Args:
-        settings: the server's.
+        settings: the server's settings.
         prompts: the model's chat template.
-        tokenizer: the engine's, if its ids are known.
+        tokenizer: the engine's tokenizer, if its ids are known.
     """
 
     def __init__(self, settings: Settings, prompts: Prompts, tokenizer: Any = None) -> None:
@@ -169,11 +169,11 @@ class Turns:
         return Continued(self._prompts.render(request), None, past)
 
     def count(self, request: ChatRequest, check: Callable[[], None]) -> int:
-        """Count the tokens of a prompt as the template writes it; without a tokenizer, four characters are one.
+        """Count the tokens of a prompt as the template writes it. Without a tokenizer, four characters count as one.
 
         Args:
             request: the request of the prompt.
-            check: called from time to time; may raise.
+            check: called from time to time; it may raise to stop the count.
 
         Raises:
             BadRequest: the template refuses the request.
@@ -196,11 +196,11 @@ class Turns:
             request: the request that the turn answers.
             prompt: the prompt of the turn.
             written: the turn.
-            answer: the same as a message.
-            results: messages of tools.
+            answer: the turn as a message.
+            results: the tools' messages.
 
         Raises:
-            NoBridge: the prompt must be rendered again; says why.
+            NoBridge: the prompt must be rendered again; the message says why.
         """
         if written.cut:
             raise NoBridge("the output was cut off")
@@ -213,7 +213,7 @@ class Turns:
     def _joined(
         self, prompt: Continued, text: str, written: Sequence[int] | None, bridge: Bridge, past: Past | None
     ) -> Continued:
-        """Join a prompt, the turn as it was written, and the bridge; as tokens too, if they are known."""
+        """Join a prompt, the turn as the model wrote it, and the bridge: as text, and as tokens if known."""
         text = clean(text)
         more = bridge.missing(text, self._prompts.ends(self._settings.dialect.end)) + bridge.text
         ids = None
@@ -223,7 +223,7 @@ class Turns:
         return Continued(prompt.prompt + text + more, ids, past)
 
     def _encode(self, text: str, behind: str) -> list[int]:
-        """Encode text after a special token: some tokenizers encode the beginning of a text differently."""
+        """Encode text after a special token, since some tokenizers encode the beginning of a text differently."""
         if behind:
             found = encoded(self._tokenizer, behind + text)
             if found and self._literals.get(found[0]) == behind:
@@ -268,8 +268,8 @@ class Turns:
 
         Args:
             prompt: the prompt of the first round.
-            messages: the messages of the answer, as they were written.
-            forms: the same in the forms in which clients send it back.
+            messages: the messages of the answer, as the model wrote them.
+            forms: the same messages in the forms in which clients send them back.
         """
         if prompt.past is None:
             return
@@ -281,14 +281,14 @@ class Turns:
         self._put(digests, rounds, 2 * len(json_bytes(messages)))
 
     def _put(self, keys: Collection[bytes], thing: "_Turn | _Thought | _Rounds", size: int) -> None:
-        """Keep an entry under several keys. Its size counts for each, since any key may be the last to go."""
+        """Keep an entry under several keys. Its size counts for each, since any key may be the last one evicted."""
         for key in keys:
             if size + _OVERHEAD <= self._settings.turn_memory:
                 self._kept.put(key, thing, size + _OVERHEAD, anew=True)
 
     def _as_written(self, request: ChatRequest, *, across: bool) -> tuple[ChatRequest, list[Chain]]:
-        """The request with its answers split into rounds again, and the chains before the first and after each
-        message."""
+        """The request with its answers split into rounds again, and the chains before the first message and after
+        each."""
         tools = [] if request.toolset.kind == "none" else request.tools
         begun = json_bytes([request.caller.hex(), tools, request.template])
         messages: list[dict[str, Any]] = []
@@ -336,7 +336,7 @@ def _all_thoughts(messages: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def _renamed(sent_back: Sequence[Mapping[str, Any]], written: Sequence[Mapping[str, Any]]) -> dict[Any, Any]:
-    """Maps the client's ids of calls to the original ids, if they differ."""
+    """The original ids of calls by the client's ids, if they differ."""
     ids: dict[bytes, list[Any]] = {}
     for message in written:
         for call in message.get("tool_calls") or ():

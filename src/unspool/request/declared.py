@@ -1,8 +1,8 @@
-"""The tools of chat completions, functions and custom tools; those of Responses, which has namespaces and the search
-for tools besides; and those that run at OpenAI.
+"""Reads the tools that requests declare. Chat completions have functions and custom tools; Responses also have
+namespaces, the search for tools, and tools that run at OpenAI.
 
-A model knows functions alone, so all become functions with one flat name; `Declared.kinds` says what each is for the
-client. Tools that only their provider can run are left out, and that is logged.
+A model knows only functions, so every tool becomes a function with a flat name; `Declared.kinds` records what it is
+for the client. Tools that only their provider can run are left out and logged.
 """
 
 import json
@@ -51,7 +51,7 @@ _HOSTED: Final = (
     "apply_patch",
     "programmatic_tool_calling",
 )
-"""Tools that OpenAI runs, or that its own models know without a declaration."""
+"""Tools that OpenAI runs, or that only its own models know."""
 _KINDS: Final = ("function", "custom", "namespace", SEARCH)
 
 
@@ -59,12 +59,12 @@ class Declared(msgspec.Struct):
     """The declarations of a request.
 
     Attributes:
-        tools: as chat completions have them, with flat names.
-        kinds: by flat name, what is more than a function.
-        grammars: of the texts of custom tools, by flat name.
+        tools: the tools in the form of chat completions, with flat names.
+        kinds: the kinds of tools other than functions, by flat name.
+        grammars: the grammars of custom tools' texts, by flat name.
         dropped: the types of tools that are left out.
-        names: the flat names of those that are not.
-        search: whether the client searches for tools, so that some are not declared before they are found.
+        names: the flat names of all other tools.
+        search: whether the client searches for tools, so that some are declared only once they are found.
     """
 
     tools: list[dict[str, Any]] = []
@@ -76,18 +76,18 @@ class Declared(msgspec.Struct):
 
 
 def flat(namespace: str | None, name: str) -> str:
-    """The one name of a tool in a namespace."""
+    """The flat name of a tool in a namespace."""
     if not namespace:
         return name
     return namespace + name if namespace.endswith(("_", ".", "-", "/")) else f"{namespace}.{name}"
 
 
 def read_nested(fields: Fields, *, custom: bool = True) -> Declared:
-    """The tools of chat completions, each in a field that its type names.
+    """Read the tools of chat completions, each in a field with the name of its type.
 
     Args:
         fields: the request.
-        custom: whether there may be custom tools; else only functions.
+        custom: whether custom tools are allowed besides functions.
 
     Raises:
         BadRequest: a tool is wrong.
@@ -124,7 +124,7 @@ def _take_nested(one: Fields, found: Declared, custom: bool) -> None:
 
 
 def read_declared(fields: Fields) -> Declared:
-    """The tools of Responses: those that a request declares, and those that items of its input add or have found.
+    """Read the tools of Responses: those that a request declares, and those that items of its input add or found.
 
     Raises:
         BadRequest: a tool is wrong.
@@ -165,7 +165,7 @@ def _take(one: Fields, found: Declared, namespace: str, *, loaded: bool) -> None
         return
     name = flat(namespace, one.text("name"))
     if loaded and name in found.names:
-        return  # it was found before
+        return  # it was found earlier
     found.names.add(name)
     if kind == "custom":
         form = one.object("format")
@@ -179,7 +179,7 @@ def _take(one: Fields, found: Declared, namespace: str, *, loaded: bool) -> None
 
 
 def _search(one: Fields, found: Declared) -> None:
-    """The search for tools: the client's is a function; the server has none, and so all tools are declared at once."""
+    """Read the search for tools. The client's search is a function. The server has none, so it declares all tools."""
     if not found.search:
         found.dropped.add(SEARCH)
         return
@@ -188,14 +188,14 @@ def _search(one: Fields, found: Declared) -> None:
 
 
 def _custom(one: Fields, name: str, form: Fields, grammar: Fields, found: Declared) -> dict[str, Any]:
-    """A custom tool as a function with one argument, a text.
+    """Turn a custom tool into a function with one argument, a text.
 
     Args:
         one: the tool.
         name: its flat name.
         form: its format.
-        grammar: the object with the grammar, where the format has one.
-        found: takes what is found besides.
+        grammar: the object with the grammar, if the format has one.
+        found: gets the tool's kind and grammar.
     """
     described = one.text("description", "")
     text: dict[str, Any] = {"type": "string"}
@@ -216,7 +216,7 @@ def _custom(one: Fields, name: str, form: Fields, grammar: Fields, found: Declar
 
 
 def _pattern(form: Fields, definition: str) -> str:
-    """A pattern of JSON Schema that all of a text must match."""
+    """The definition as a JSON Schema pattern that must match the whole text."""
     try:
         regular.parse(definition)
     except ValueError as error:
@@ -231,7 +231,7 @@ def _pattern(form: Fields, definition: str) -> str:
 
 
 def read_choice(fields: Fields, found: Declared) -> Any:
-    """``tool_choice`` with flat names; of allowed tools, those that are left out are left out here too."""
+    """Read ``tool_choice`` with flat names, without the tools that are left out."""
     choice = fields.raw.get("tool_choice")
     if not isinstance(choice, Mapping):
         return choice
@@ -265,7 +265,7 @@ def _chosen(one: Any, spaces: Mapping[str | None, list[str]]) -> list[Any]:
 
 
 def read_nested_choice(fields: Fields, found: Declared) -> Any:
-    """``tool_choice`` of chat completions, where a custom tool is a function too.
+    """Read ``tool_choice`` of chat completions, with custom tools as functions.
 
     Raises:
         BadRequest: it names a custom tool that is not declared.
@@ -293,19 +293,19 @@ def _as_function(one: Fields, found: Declared) -> dict[str, Any]:
 
 
 def custom_call(id: str | None, name: str, text: str) -> dict[str, Any]:
-    """A call of a custom tool as that of a function.
+    """Turn the call of a custom tool into a call of a function.
 
     Args:
-        id: the call's; ``None``: it has none.
+        id: the call's id; ``None`` if it has none.
         name: the tool's flat name.
-        text: what it was called with.
+        text: the text that it was called with.
     """
     function = {"name": name, "arguments": json.dumps({INPUT: text}, ensure_ascii=False)}
     return {**({} if id is None else {"id": id}), "type": "function", "function": function}
 
 
 def history_call(item: Fields) -> dict[str, Any]:
-    """A call of the history as chat completions have it."""
+    """A call of the history in the form of chat completions."""
     kind = item.raw["type"]
     if kind == "custom_tool_call":
         name = flat(item.text("namespace", None), item.text("name"))
@@ -320,7 +320,7 @@ def history_call(item: Fields) -> dict[str, Any]:
 
 
 def found_tools(item: Fields) -> str:
-    """The result of a search for tools, for the model."""
+    """The result of a search for tools, as text for the model."""
     names = []
     for one in item.objects("tools", ()):
         inner = list(one.objects("tools", ())) if one.raw.get("type") == "namespace" else [one]

@@ -1,6 +1,6 @@
 """``context_management`` of Messages: clears parts of a long history before the model reads it.
 
-The client keeps sending its whole history; the edits are made again in each request, and the answer lists them. See
+The client keeps sending its whole history. Each request makes the edits again, and the answer lists them. See
 https://docs.claude.com/en/docs/build-with-claude/context-editing.
 """
 
@@ -47,7 +47,7 @@ class ClearThinking(msgspec.Struct, frozen=True):
     """Clears the thinking of early turns.
 
     Attributes:
-        keep: how many of the last turns keep theirs; ``None``: all.
+        keep: how many of the last turns keep theirs; ``None`` means all.
     """
 
     keep: int | None = 1
@@ -121,10 +121,10 @@ def _names(fields: Fields, field: str) -> list[str]:
 def edited(
     messages: Messages, edits: Sequence[Edit], tokens: Callable[[Messages], int]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Make edits, and return the messages and the edits that changed something, as the answer lists them.
+    """Make edits. Returns the new messages, and the edits that changed something in the form for the answer.
 
     Args:
-        messages: the messages in the form of chat completions, which are not changed.
+        messages: the messages in the form of chat completions; they are not changed in place.
         edits: the edits to make, in order.
         tokens: counts the tokens of a prompt with these messages.
     """
@@ -149,7 +149,7 @@ def edited(
 
 def _without_thinking(messages: Messages, edit: ClearThinking) -> tuple[list[dict[str, Any]], int]:
     """Remove the thinking of early turns, and count these turns. Everything between two user messages is one turn,
-    results of tools included."""
+    including results of tools."""
     turn = 0
     turns: list[int] = []
     for message in messages:

@@ -11,16 +11,16 @@ from ..arguments import json_kind, json_shown
 REQUIRED: Any = object()
 """As a default, it means that the field is required."""
 _MANY = 1_000_000
-"""How many objects, lists and strings a request may have."""
+"""The most objects, lists and strings of a request."""
 
 
 class BadRequest(Exception):
     """A request is wrong.
 
     Args:
-        param: the wrong field; ``None``: the request as a whole.
+        param: the wrong field; ``None`` means the request as a whole.
         message: what is wrong with it, and what is allowed.
-        status: the HTTP status; ``None``: the protocol's own for a wrong field.
+        status: the HTTP status; ``None`` means the protocol's own status for a wrong field.
     """
 
     def __init__(self, param: str | None, message: str, status: int | None = None) -> None:
@@ -33,7 +33,7 @@ class Fields:
     """An object of a request. Unknown fields are ignored; ``null`` counts as missing.
 
     Args:
-        value: the value at that place of the request.
+        value: the value from the request.
         where: the path of the object, for messages; empty for the request itself.
 
     Raises:

@@ -57,10 +57,10 @@ class Prepared(msgspec.Struct, frozen=True):
         """The engine's request for one choice.
 
         Args:
-            settings: the server's.
-            id: the response's.
-            choice: its index.
-            client_id: the client's own id of its request.
+            settings: the server's settings.
+            id: the response's id.
+            choice: the choice's index.
+            client_id: the client's own id for its request.
             explain: see `engines.Request`.
         """
         request = self.request
@@ -99,17 +99,17 @@ def prepare(
     """Render the prompt, derive the grammar and make the parsers.
 
     Args:
-        request: what is asked for.
-        settings: the server's.
+        request: the request.
+        settings: the server's settings.
         turns: the model's chat template, and the turns that prompts may continue.
-        tokenizer: the engine's.
+        tokenizer: the engine's tokenizer.
         constraints: derives and caches grammars.
-        awaited: whether anybody waits for the result.
-        prompt: the prompt, if it continues what the model wrote; otherwise it is rendered.
+        awaited: whether anybody still waits for the result.
+        prompt: the prompt, if it continues the model's own output; otherwise it is rendered.
 
     Raises:
-        BadRequest: the template refuses the request, or nothing can satisfy it.
-        Abandoned: nobody waits any more.
+        BadRequest: the template refuses the request, or no output can satisfy it.
+        Abandoned: nobody waits for the result any more.
     """
     awaited = awaited or Awaited()
     constraints = constraints or Constraints(settings)
@@ -140,11 +140,11 @@ def prepare(
 
 
 def with_edits(request: ChatRequest, turns: Turns | None, awaited: Awaited) -> ChatRequest:
-    """Make the request's edits. Tokens are counted in the prompt; without a tokenizer, four characters are one.
+    """Make the request's edits. Tokens are counted in the prompt; without a tokenizer, four characters count as one.
 
     Raises:
-        BadRequest: the template refuses.
-        Abandoned: nobody waits any more.
+        BadRequest: the template refuses the request.
+        Abandoned: nobody waits for the result any more.
     """
     if not request.edits:
         return request
@@ -177,7 +177,7 @@ def _thinking(request: ChatRequest, dialect: Dialect, begins: Stage) -> engines.
 def _parser(
     request: ChatRequest, settings: Settings, stage: Stage | None, prompt: str | None, tokenizer: Any
 ) -> Parser:
-    """Make the parser of one output; requests without tools are parsed with those of the settings."""
+    """Make the parser of one output. A request without tools uses the tools of the settings."""
     own = bool(request.tools) or request.toolset.kind == "none"
     return Parser(
         settings.dialect,
@@ -194,7 +194,7 @@ class Constraints:
     """Derives the grammars of requests, and caches them for requests with the same tools.
 
     Args:
-        settings: the server's.
+        settings: the server's settings.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -218,16 +218,16 @@ class Constraints:
         """Derive the grammar of a request, if it needs one.
 
         Args:
-            request: what is asked for.
-            stage: where the output must begin; ``None``: where the prompt says.
+            request: the request.
+            stage: where the output must begin; with ``None``, the prompt decides.
             prompt: the rendered prompt.
-            begins: where the output begins, with or without a prompt; part of the key.
-            tokenizer: the engine's, for its special tokens.
-            awaited: whether anybody waits for the result.
+            begins: where the output begins, with or without a prompt; part of the cache key.
+            tokenizer: the engine's tokenizer, for its special tokens.
+            awaited: whether anybody still waits for the result.
 
         Raises:
-            ConstraintError: nothing can satisfy the request.
-            Abandoned: nobody waits any more.
+            ConstraintError: no output can satisfy the request.
+            Abandoned: nobody waits for the result any more.
         """
         settings, tools = self._settings, request.toolset
         if not self.needed(request):
@@ -245,7 +245,7 @@ class Constraints:
                 except ConstraintError as error:
                     if settings.strict_level is ToolStrictLevel.OFF:
                         raise
-                    # The request's own constraints must be enforced; the server's level, only as far as possible.
+                    # The request's own constraints must be enforced, the server's level only as far as possible.
                     found = self._derive(request, stage, prompt, tokenizer, ToolStrictLevel.OFF)
                     log.warning("calls are not constrained: %s", error)
             if found is not None and key is not None:

@@ -2,7 +2,7 @@
 
 A request may set the variables that the template uses, and the thinking switches. A zero-width space breaks up
 special tokens in the text of users and tools, in the declarations of tools and in the arguments of calls, so that
-they stay text. System prompts and the assistant's answers belong to the application, and are not changed.
+they stay text. System prompts and the assistant's answers belong to the application and are not changed.
 """
 
 import datetime
@@ -36,7 +36,7 @@ _TRUSTED: Final = {"system", "developer", "assistant"}
 _SPECIAL: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 _OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *_SPECIAL}
 _BUILT_IN_TOOLS: Final = "builtin_tools"
-"""The variable that names the tools that the model was trained on, and that templates describe themselves."""
+"""The variable with the names of tools that the model was trained on; the template itself describes them."""
 _BUILT_IN: Final = {*_OURS, "raise_exception", "strftime_now", "range", "namespace", "dict", "lipsum", "cycler"}
 
 _TOOLS_AS_TEXT: Final = "functions"
@@ -56,9 +56,9 @@ class Tokenizer(msgspec.Struct, frozen=True):
     Attributes:
         template: its chat template, and the one for requests with tools if that is different.
         special: named special tokens, such as ``bos_token``.
-        added: every special token, and every other added token that the template writes: only these can be mistaken
+        added: every special token, and every other added token that the template writes. Only these can be mistaken
             for the structure of a prompt.
-        response_template: its own description of how answers are read; see `unspool.infer.choosing`.
+        response_template: its description of how to read answers; see `unspool.infer.choosing`.
     """
 
     template: str
@@ -73,7 +73,7 @@ def read_tokenizer(path: str | Path) -> Tokenizer:
 
     Raises:
         OSError: a file cannot be read.
-        TemplateError: there is no template, or a file is wrong.
+        TemplateError: there is no template, or a file is malformed.
     """
     folder = Path(path)
     config = _json(folder / "tokenizer_config.json")
@@ -122,7 +122,7 @@ class Prompts:
     """Renders prompts.
 
     Args:
-        tokenizer: the model's.
+        tokenizer: the model's prompt settings.
 
     Raises:
         TemplateError: a template is not valid Jinja.
@@ -173,7 +173,7 @@ class Prompts:
             prompt = self._render(messages, self._tools(request), generate=not continuing, variables=variables)
         except BadRequest:
             raise
-        except Exception as error:  # a template is a foreign program, which may fail in any way
+        except Exception as error:  # a template is a foreign program and may fail in any way
             raise BadRequest("messages", f"the chat template rejected the request: {error}") from None
         return clean(_before_sentinel(prompt) if continuing else prompt)
 
@@ -184,17 +184,16 @@ class Prompts:
         results: Sequence[Mapping[str, Any]],
         ends: Sequence[str],
     ) -> Bridge:
-        """Return the text that follows an answer that was just written, so that the model can answer the results of
-        its calls.
+        """Return the text between an answer that was just written and the next answer, with the results of its calls.
 
         Args:
             request: the request that was answered.
             answer: a message with calls, all of which have results.
-            results: messages of tools.
+            results: the tools' messages.
             ends: strings that end an answer.
 
         Raises:
-            NoBridge: the template would write earlier text differently, or does not write calls as they are.
+            NoBridge: the template would write earlier text differently, or changes calls.
         """
         going_on = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
         found = self._found(going_on, len(request.messages), ends)
@@ -208,11 +207,11 @@ class Prompts:
 
         Args:
             request: the request.
-            at: the index of that answer among the messages; it is not the last.
-            ends: texts that end answers.
+            at: the index of that answer among the messages; it is not the last message.
+            ends: strings that end answers.
 
         Raises:
-            NoBridge: the template does not write the answer's last text, or what follows, as it is.
+            NoBridge: the template changes the answer's last text, or what follows it.
             BadRequest: the template refuses the request.
         """
         found = self._found(request, at, ends).bridge
@@ -221,9 +220,9 @@ class Prompts:
         return found
 
     def _found(self, request: ChatRequest, at: int, ends: Sequence[str]) -> "_Found":
-        """Find the bridge after an answer among the messages, with a word in place of its text.
+        """Find the bridge after an answer among the messages, with a word in place of the answer's text.
 
-        This is checked with a second word in its place, since the template is not trusted.
+        A second rendering with another word checks the result, since the template is not trusted.
         """
         variables, tools = self._variables_of(request), self._tools(request)
         word, other = (f"Zq{os.urandom(8).hex()}" for _ in range(2))  # random, so that no text contains them
@@ -243,7 +242,7 @@ class Prompts:
                 tail, self.ends(ends), tail.find(other), lambda: behind(word, written(stand_in, generate=False))
             )
             asked = written(), written(generate=False)
-        except Exception as error:  # a template is a foreign program, which may fail in any way
+        except Exception as error:  # a template is a foreign program and may fail in any way
             raise NoBridge(f"the chat template: {error}"[:500]) from None
         if other not in found.text:
             raise NoBridge("the chat template does not write what follows an answer as it is")
@@ -253,7 +252,7 @@ class Prompts:
         return _Found(Bridge(tuple(map(clean, found.closings)), clean(after[start:])), (probe, whole), asked)
 
     def ends(self, ends: Sequence[str]) -> tuple[str, ...]:
-        """The strings that end an answer: these, and the template's own; longer ones first."""
+        """The strings that end an answer: these and the template's own, the longest first."""
         eos = self._tokenizer.special.get("eos_token", "")
         return tuple(sorted({e for e in (*ends, eos) if e.strip()}, key=len, reverse=True))
 
@@ -271,8 +270,8 @@ class Prompts:
         return found
 
     def _built_in(self, request: ChatRequest) -> set[str]:
-        """The server's tools that the template describes itself: the model was trained on them, and the template has
-        a variable for such tools, which the request does not set."""
+        """The server's tools that the template describes itself. The model was trained on them, and the template has
+        a variable for them, which the request does not set."""
         served, dialect = request.server_tools, self._dialect
         unset = _BUILT_IN_TOOLS in self._variables and _BUILT_IN_TOOLS not in request.template
         if served is None or dialect is None or not unset or request.toolset.kind == "none":
@@ -297,7 +296,7 @@ class Prompts:
         )
 
     def _older(self, tools: Sequence[Any]) -> dict[str, Any]:
-        """The variables of templates from before transformers passed tools."""
+        """The variables of templates that are older than transformers' support for tools."""
         if self._takes_tools or _TOOLS_AS_TEXT not in self._variables:
             return {}
         return {_TOOLS_AS_TEXT: tojson(list(tools), indent=2), _TIME: f"{datetime.datetime.now():%Y-%m-%d %H:%M:%S}"}
@@ -306,7 +305,7 @@ class Prompts:
 
     def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """A message in the form that templates expect: the content as one string, since few templates handle parts or
-        no content, and the reasoning under both names that templates use."""
+        missing content, and the reasoning under both names that templates use."""
         made = {**message, "content": _in_one_piece(message.get("content")) or ""}
         if made["role"] not in _TRUSTED:
             return {key: value if key == "role" else self._special.break_up(value) for key, value in made.items()}
@@ -333,15 +332,15 @@ class Prompts:
     def check(self, dialect: Dialect) -> bool:
         """Check that the dialect reads the calls that the template writes.
 
-        It also records the tools that the dialect knows, and finds out whether the template expects arguments as
-        objects or as text, and what it expects as missing content beside calls: many templates print ``None`` or fail
-        on it, and some depend on it.
+        It also records the tools that the dialect knows. And it finds out whether the template expects arguments as
+        objects or as text, and what it expects for missing content next to calls: many templates print ``None`` or
+        fail on it, and some depend on it.
 
         Returns:
             ``False`` if the template writes no calls at all.
 
         Raises:
-            TemplateError: the dialect does not read them; names the dialects that would.
+            TemplateError: the dialect does not read them; the message names the dialects that do.
         """
         self._dialect = dialect
         written = [w for form in _FORMS for nothing in ("", None) for w in self._written(form, nothing)]
@@ -376,8 +375,8 @@ class Prompts:
 
 
 class _Found(NamedTuple):
-    """A bridge, with the texts in which it was found, and what the template writes before the answer, with and
-    without the opening of an answer."""
+    """A bridge with the renderings in which it was found: whole ones, and those up to the answer with and without its
+    opening."""
 
     bridge: Bridge
     wholes: tuple[str, str]
@@ -447,7 +446,7 @@ def _append_sentinel(messages: Sequence[dict[str, Any]]) -> None:
     """Append the sentinel to the last message's text.
 
     Raises:
-        BadRequest: it is not the assistant's, or has more than text.
+        BadRequest: the message is not the assistant's, or contains more than text.
     """
     last = messages[-1] if messages else {"role": "", "content": None}
     if last["role"] != "assistant" or not isinstance(last["content"], str):
@@ -459,7 +458,7 @@ def _before_sentinel(prompt: str) -> str:
     """Cut a prompt where the model continues the last message.
 
     Raises:
-        BadRequest: the sentinel is not in it.
+        BadRequest: the prompt does not contain the sentinel.
     """
     before, found, after = prompt.rpartition(_SENTINEL)
     if not found:

@@ -1,4 +1,4 @@
-"""Reads a request's settings of reasoning: sealed texts, summaries, the budget, how long it is kept."""
+"""Reads a request's settings of reasoning: sealed texts, summaries, the budget, and how long it is kept."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal
@@ -32,9 +32,9 @@ class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
     """A request's settings of reasoning.
 
     Attributes:
-        sealed: whether the answer has sealed reasoning.
-        summary: how detailed its summary is; ``None`` if there is none.
-        omit: whether its text is left out.
+        sealed: whether the answer contains sealed reasoning.
+        summary: how detailed the summary of the reasoning is; ``None`` if there is none.
+        omit: whether the text of the reasoning is left out.
         budget: the largest number of tokens; ``None`` means any number.
         context: see `Context`; ``None`` means the server's setting.
     """
@@ -50,10 +50,10 @@ def opened(seal: Seal | None, fields: Fields, name: str, text: str | None) -> st
     """The reasoning of an item of the history: its sealed text if it has one, else its plain text.
 
     Args:
-        seal: the server's.
+        seal: the server's seal.
         fields: the item.
         name: the field with the sealed text.
-        text: the plain text; ``None``: the item has none.
+        text: the plain text; ``None`` if the item has none.
 
     Raises:
         BadRequest: the sealed text is not this server's, or there is nothing that can be read.
@@ -72,7 +72,7 @@ def opened(seal: Seal | None, fields: Fields, name: str, text: str | None) -> st
 
 
 def read_include(fields: Fields) -> bool:
-    """Whether ``include`` demands sealed reasoning; its other values are about tools that the server lacks."""
+    """Whether ``include`` demands sealed reasoning. Its other values are about tools that the server lacks."""
     listed = fields.array("include", [])
     for i, word in enumerate(listed):
         if not isinstance(word, str):
@@ -98,12 +98,12 @@ def read_context(fields: Fields) -> Context | None:
 
 
 BUDGETS: Final = ("thinking_budget", "thinking_token_budget", "thinking_budget_tokens", "reasoning_max_tokens")
-"""The names of the budget in chat completions of other servers, all of which are read."""
+"""The names of the budget in the chat completions of other servers. All are read."""
 
 
 def read_budget(fields: Fields, efforts: Mapping[str, int]) -> int | None:
-    """The budget of reasoning in tokens, under any of its names, at the top level or in ``chat_template_kwargs``;
-    else the server's budget for the request's effort.
+    """Read the budget of reasoning in tokens, under any of its names, at the top level or in ``chat_template_kwargs``.
+    Without one, it is the server's budget for the request's effort.
 
     Args:
         fields: the request, or the object with its options.

@@ -1,6 +1,6 @@
-"""Reads what a history contains of the server's tools: calls with results, and approvals with their answers.
+"""Reads the parts of a history about the server's tools: calls with results, and approvals with their answers.
 
-Each protocol has its own form for these. The model sees what it wrote: calls, and messages with their results.
+Each protocol has its own form for these. The model sees its own form: calls, and messages with their results.
 """
 
 import json
@@ -48,8 +48,8 @@ def with_results(fields: Fields, message: dict[str, Any], offer: Offer) -> list[
 
     Args:
         fields: the message of the request.
-        message: the same, read.
-        offer: what the server has of tools.
+        message: the same message after reading.
+        offer: the server's tools.
 
     Raises:
         BadRequest: a result is wrong.
@@ -72,8 +72,8 @@ class ServerItems:
     """Reads the items of an input about the server's tools.
 
     Args:
-        messages: the messages so far; those of the items are appended.
-        offer: what the server has of tools.
+        messages: the messages so far, to which those of the items are appended.
+        offer: the server's tools.
 
     Attributes:
         listed: labels of servers whose lists the client already has.
@@ -83,12 +83,12 @@ class ServerItems:
         self._messages = messages
         self._offer = offer
         self._asked: dict[str, tuple[str, str, str]] = {}  # server, tool and arguments by id
-        self._answers: dict[str, tuple[Pending, dict[str, Any]]] = {}  # what was approved, with its empty result
+        self._answers: dict[str, tuple[Pending, dict[str, Any]]] = {}  # approved calls with their empty results
         self.listed: set[str] = set()
 
     @property
     def pending(self) -> tuple[Pending, ...]:
-        """The calls to run first."""
+        """The calls to run before anything else."""
         return tuple(pending for pending, _ in self._answers.values())
 
     def take(self, item: Fields) -> bool:
@@ -116,7 +116,7 @@ class ServerItems:
         return True  # a search has no results here, so there is nothing to add
 
     def _pass(self) -> None:
-        """The model went on: approved calls before this were run, or never will be."""
+        """Drop pending calls, since the model went on: earlier approved calls were run, or never will be."""
         for _, result in self._answers.values():
             result["content"] = _LOST
         self._answers = {}
@@ -200,8 +200,8 @@ def rounds(blocks: Sequence[Fields]) -> Iterator[tuple[list[Fields], list[Fields
 def resumed(
     fields: Fields, messages: list[dict[str, Any]], tools: ServerTools | None
 ) -> tuple[list[dict[str, Any]], tuple[Pending, ...]]:
-    """The messages with the answers to interrupts, and the calls of these interrupts, for which the client has no
-    results, not even if it refused them.
+    """The messages with the answers to interrupts, and the calls of these interrupts. The client has no results for
+    them, even if it refused them.
 
     Raises:
         BadRequest: an entry of ``resume`` answers no call of the messages.
@@ -234,7 +234,7 @@ def resumed(
 
 class _Marked:
     """Calls by the marks of their approvals, so that all answers find their calls in one pass. The client knows tools
-    by their own names, which tools of several servers may share."""
+    by their own names, which may be the same on several servers."""
 
     def __init__(self, calls: Sequence[dict[str, Any]], tools: ServerTools) -> None:
         self._approvals = tools.approvals
@@ -249,7 +249,7 @@ class _Marked:
                 self._calls.setdefault(mark, deque()).append((call, tool))
 
     def take(self, id: str, done: Collection[str]) -> tuple[dict[str, Any], ServerTool] | None:
-        """The call of an approval, and its tool; calls that already have a result are skipped."""
+        """The call of an approval, and its tool. Calls that already have a result are skipped."""
         waiting = self._calls.get(self._approvals.mark_of(id), deque())
         while waiting:
             call, tool = waiting.popleft()
@@ -260,7 +260,7 @@ class _Marked:
 
 
 def _with(messages: list[dict[str, Any]], results: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Insert results after those of the same answer."""
+    """Insert results after the other results of the same answer."""
     found: list[dict[str, Any]] = []
     waiting: list[dict[str, Any]] = []
     for message in messages:

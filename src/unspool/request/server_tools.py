@@ -1,4 +1,4 @@
-"""Decides which of the server's tools a request may use, from the ways in which protocols name them."""
+"""Decides which of the server's tools a request may use, from the forms in which protocols name them."""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from .fields import BadRequest, Fields
 log = logging.getLogger("unspool.server")
 _MOST: Final = 2**31 - 1
 FORMS: Final[dict[str, Form]] = {"mcp": "mcp", "python": "code_interpreter", "browser": "web_search"}
-"""The form in which each kind of tool is shown, if a client has its own name for it."""
+"""The form of each kind of tool that clients have their own name for."""
 WORDS: Final[dict[str, tuple[str, Form]]] = {
     "code_interpreter": ("python", "code_interpreter"),
     "web_search": ("browser", "web_search"),
@@ -49,7 +49,7 @@ class Offer(msgspec.Struct, frozen=True):
     Attributes:
         listing: the tools of the operator's servers.
         own: the tools of the servers that the request itself names.
-        servers: the labels of all of the operator's servers, whether they could be listed or not.
+        servers: the labels of all of the operator's servers, including those that are down.
         approvals: makes and checks the ids of approvals.
         betas: the betas of Anthropic's protocol that the client named.
         caller: the client's API key; empty if it sent none.
@@ -63,8 +63,8 @@ class Offer(msgspec.Struct, frozen=True):
     caller: bytes = b""
 
     def name_of(self, server: str, original: str) -> str:
-        """The model's name for a tool (after `beside_client`, beside the client's tools); a tool that no longer
-        exists keeps its own."""
+        """The model's name for a tool (after `beside_client`, one that differs from the client's tools). A tool that
+        no longer exists keeps its own name."""
         tools = (*self.listing.tools, *self.own.tools)
         return next((t.name for t in tools if t.server == server and t.original == original), original)
 
@@ -100,7 +100,7 @@ class Pending(msgspec.Struct, frozen=True):
     """A call of the history that was approved or refused, whose result is sent before anything is generated.
 
     Attributes:
-        id: the call's; the message with its result, which is empty, has it too.
+        id: the call's id, which the message with its empty result has too.
         name: the model's name for the tool.
         arguments: JSON text.
         approval: the id of the approval request.
@@ -118,10 +118,10 @@ class Bounds(msgspec.Struct, frozen=True):
     """A request's limits on the server's tools in one answer; ``None`` means the server's limit.
 
     Attributes:
-        rounds: how often the model is asked again.
-        calls: the number of calls.
-        results: the characters of all results.
-        tooltime: the time for tools, in seconds.
+        rounds: the most times that the model is asked again.
+        calls: the most calls.
+        results: the most characters of all results together.
+        tooltime: the most seconds that tools may take.
     """
 
     rounds: int | None = None
@@ -139,7 +139,7 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
         clients: whether the client has tools of its own.
         listed: the events that list servers' tools to the client.
         bounds: the request's limits.
-        pending: the calls that were decided on, which come first.
+        pending: the calls that were approved or refused, which come first.
     """
 
     tools: dict[str, Served]
@@ -155,7 +155,7 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
         return [served.tool.definition for served in self.tools.values()]
 
     def answers(self, name: str) -> bool:
-        """Whether the server answers a call; it answers every call if the client has no tools."""
+        """Whether the server answers a call. If the client has no tools, the server answers every call."""
         return name in self.tools or not self.clients
 
     def form_of(self, name: str) -> Form:
@@ -169,7 +169,7 @@ def names_of(tools: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def read_bounds(fields: Fields) -> Bounds:
-    """``max_tool_calls``, and the extension ``tool_limits``: lower limits than the server's.
+    """Read ``max_tool_calls``, and the extension ``tool_limits``, which may lower the server's limits.
 
     Raises:
         BadRequest: a limit is not a number, or is unknown.
@@ -188,13 +188,13 @@ def read_bounds(fields: Fields) -> Bounds:
 
 
 def offered(fields: Fields, offer: Offer, taken: Collection[str], *, approvals: bool = False) -> ServerTools | None:
-    """The server's tools for a protocol without a field for them: all, or those that ``server_tools`` names.
+    """The server's tools in a protocol without a field for them: all, or those that ``server_tools`` names.
 
     Args:
         fields: the object with ``server_tools``: true, false, or a list of names of tools and labels of servers.
-        offer: what the server has.
-        taken: names of the client's tools.
-        approvals: whether the protocol can ask for approval; else tools that need it are left out.
+        offer: the server's tools.
+        taken: the names of the client's tools.
+        approvals: whether the protocol can ask for approval; if not, tools that need it are left out.
 
     Raises:
         BadRequest: ``server_tools`` is something else, or lists a tool or server that does not exist.
@@ -221,8 +221,8 @@ class Named:
     """Collects the server's tools that a request names one by one.
 
     Args:
-        offer: what the server has.
-        taken: names of the client's tools.
+        offer: the server's tools.
+        taken: the names of the client's tools.
     """
 
     def __init__(self, offer: Offer, taken: Collection[str]) -> None:
@@ -233,7 +233,7 @@ class Named:
         self._listed: list[ToolsListed] = []
 
     def word(self, kind: str) -> bool:
-        """Take a kind of tool that clients name, such as an interpreter, and return whether the server has it."""
+        """Take a kind of tool that clients name, such as an interpreter. Returns whether the server has it."""
         of_kind, form = WORDS.get(kind, ("", "mcp"))
         tools = [tool for tool in self._tools if tool.kind == of_kind and not tool.approval]
         self._found |= {tool.name: Served(tool, form) for tool in tools}
@@ -248,13 +248,13 @@ class Named:
         approvals: bool = True,
         tell: bool = False,
     ) -> bool:
-        """Take the tools of one server, and return whether there is such a server, even if it is down.
+        """Take the tools of one server. Returns whether there is such a server, even if it is down.
 
         Args:
-            label: the server's.
-            approval: the request's rule for approvals; the operator's rule applies in any case.
-            allowed: the tools' own names; ``None``: all.
-            approvals: whether the protocol can ask for approval; else tools that need it are left out.
+            label: the server's label.
+            approval: the request's rule for approvals; the operator's rule applies as well.
+            allowed: the tools' own names; ``None`` means all.
+            approvals: whether the protocol can ask for approval; if not, tools that need it are left out.
             tell: whether the client gets the server's list.
         """
         names = None if allowed is None else frozenset(allowed)

@@ -1,4 +1,4 @@
-"""`Settings`, the configuration of a server, and `Limits`, how much it accepts."""
+"""`Settings`, the configuration of a server, and `Limits`, the limits on what it accepts."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -40,7 +40,7 @@ LIMITS = {
     "silence": "seconds without output, after which a stream sends a keep-alive",
     "drain": "seconds for running responses to end after SIGTERM",
 }
-"""The fields of `Limits`, and what they limit."""
+"""The fields of `Limits`, each with what it limits."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,34 +84,35 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The configuration of a server, which is the same for every request.
 
     Attributes:
-        model: the served name. Requests may name any.
+        model: the served name. Requests may use any name.
         dialect: the format of the model's output; its policy is the default.
         policy: fields that override the dialect's.
-        profile: whose chat completions are written: OpenAI's or those of another server.
+        profile: the form of chat completions: OpenAI's, or another server's.
         reasoning_field: the field of chat completions for the reasoning.
         full_text, timing: see `unspool.wire.MindieWriter`.
         content_chunks: see `unspool.wire.CandleWriter`.
         coalesce_reasoning, coalesce_arguments: whether streams join reasoning by sentence, arguments at boundaries of
             JSON.
-        coalesce_delay: the longest time in seconds for which a delta is held back; without the other two, every delta
-            is.
+        coalesce_delay: the longest time in seconds for which a delta is held back. Without the other two settings, all
+            deltas of this time are joined.
         named_reason: the finish reason of an answer to a named ``tool_choice``: OpenAI's ``stop``, or ``tool_calls``.
         strict_level: constrains calls under ``auto`` if no tool is strict, as far as a grammar can express them.
-        tools, tool_choice: the tools for requests that declare none, such as those of recordings; ``None``: the tools
-            are unknown, and marked calls are parsed.
-        api_key: the key that clients must send; ``None``: none is needed.
-        approval_key: the secret for approvals of calls; empty: a random one for this process.
+        tools, tool_choice: the tools for requests that declare none, such as those of recordings. With ``None`` the
+            tools are unknown, and marked calls are parsed.
+        api_key: the key that clients must send; ``None`` if none is needed.
+        approval_key: the secret for approvals of calls; if empty, a random one for this process.
         own_servers: whether requests may name tool servers of their own.
         seal: seals and opens reasoning; ``None`` if reasoning is not sealed.
         context: which of the model's turns prompts repeat exactly, if the request does not say.
-        turn_memory: bytes for remembering turns; 0: none are remembered.
+        turn_memory: bytes of memory for turns; with 0, none are remembered.
         efforts: budgets of reasoning in tokens, by effort, for requests that set none.
         engine: a description of the engine, for the log.
-        cors: origins of websites that may use the server, besides those on the loopback; ``*``: any.
-        hosts: names under which the server may be reached, besides those of the loopback and any address; ``*``: any.
+        cors: origins of websites that may use the server, besides those on the loopback; ``*`` means any.
+        hosts: names under which clients may reach the server, besides the loopback's and all addresses; ``*`` means
+            any.
         ui: whether there is a page at ``/``.
         shown: recordings that the page opens with, as JSON lines.
-        limits: how much is accepted.
+        limits: the limits on what the server accepts.
     """
 
     model: str

@@ -40,19 +40,19 @@ class SpecialTokens:
 
 
 def _beginnings(words: Iterable[str]) -> re.Pattern[str]:
-    """Matches the first character of each occurrence of a word, also where they overlap.
+    """A pattern that matches the first character of each occurrence of a word, even if they overlap.
 
-    The pattern is a tree of the words, so that even a text made of their beginnings takes linear time.
+    The pattern is a prefix tree of the words, so that even a text made of their beginnings takes linear time.
 
     Args:
-        words: sorted.
+        words: the words, sorted.
     """
     heads = groupby(words, lambda word: word[0])
     return re.compile("|".join(f"{re.escape(c)}(?={_tree([w[1:] for w in group])})" for c, group in heads))
 
 
 def _tree(words: Iterable[str]) -> str:
-    """A pattern that matches where any of the sorted words begins."""
+    """A pattern that matches any of the sorted words."""
     parts = []
     for _, group in groupby(words, lambda word: word[:1]):
         alike = list(group)

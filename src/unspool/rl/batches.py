@@ -43,9 +43,9 @@ def collate(
     Args:
         sequences: conversations, or samples.
         pad: the id of the padding.
-        kinds: what to learn; see `Conversation.mask`.
-        side: where the padding goes.
-        length: how many tokens a row has; ``None``: as many as the longest.
+        kinds: the kinds of tokens to learn; see `Conversation.mask`.
+        side: the side of the padding.
+        length: the number of tokens in a row; by default that of the longest sequence.
 
     Raises:
         ValueError: a sequence is longer than ``length``, or an argument has a value that is not allowed.

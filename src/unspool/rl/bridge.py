@@ -41,12 +41,12 @@ _TOOL: Final = {
 
 
 class Style(NamedTuple):
-    """How a template wants answers.
+    """The form in which a template accepts answers.
 
     Attributes:
-        objects: whether arguments are objects, else JSON text.
-        nothing: the value for missing content beside calls.
-        parts: whether reasoning is a part of the content, else a key of the message.
+        objects: whether arguments are objects instead of JSON text.
+        nothing: the value for missing content next to calls.
+        parts: whether reasoning is a part of the content instead of a key of the message.
     """
 
     objects: bool = True
@@ -55,20 +55,20 @@ class Style(NamedTuple):
 
 
 class Format:
-    """A template, a dialect and a tokenizer that belong together; examined once, for any number of conversations.
+    """A template, a dialect and a tokenizer that belong together, examined once for any number of conversations.
 
     Args:
-        dialect: what reads the answers.
-        template: what renders the conversations.
-        encoder: what encodes them.
-        eos: the texts that end answers besides those of the dialect.
+        dialect: reads the answers.
+        template: renders the conversations.
+        encoder: encodes them.
+        eos: the texts that end answers, besides those of the dialect.
 
     Attributes:
-        style: how the template wants answers.
-        refused: for ``user`` and ``tool``, why no such message can follow an answer; without those that can.
+        style: the form in which the template accepts answers.
+        refused: the roles among ``user`` and ``tool`` whose messages cannot follow an answer, each with the reason.
 
     Raises:
-        TemplateError: neither can.
+        TemplateError: neither a user's nor a tool's message can follow an answer.
     """
 
     def __init__(self, dialect: Dialect, template: ChatTemplate, encoder: Encoder, eos: Sequence[str]) -> None:
@@ -92,14 +92,14 @@ class Format:
     # -- messages --------------------------------------------------------------------------------------------------
 
     def shaped(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """A message as the template takes it; only the arguments of calls are changed."""
+        """A message in the form that the template accepts. Only the arguments of calls are changed."""
         shaped = dict(message)
         if shaped.get("role") == "assistant" and shaped.get("tool_calls"):
             shaped["tool_calls"] = [self._call(call) for call in shaped["tool_calls"]]
         return shaped
 
     def answer(self, message: Message) -> dict[str, Any]:
-        """An answer as a message of the history, as the template takes it."""
+        """An answer as a message of the history, in the form that the template accepts."""
         return self.shaped(self._answer(message.reasoning, message.content, message.to_openai().get("tool_calls", [])))
 
     def _answer(self, reasoning: str, content: str, calls: Sequence[Any]) -> dict[str, Any]:
@@ -131,12 +131,12 @@ class Format:
         """The text between the history's last message, an answer, and the next one.
 
         Args:
-            history: messages as the template takes them.
-            new: what follows them.
-            tools: declared ones.
+            history: messages in the form that the template accepts.
+            new: the messages that follow them.
+            tools: the declared tools.
 
         Raises:
-            TemplateError: the template refuses them, or does not write the answer's last text as it is.
+            TemplateError: the template refuses the messages, or changes the answer's last text.
         """
         word = _WORD
         while any(word in str(message.get("content")) for message in new):
@@ -154,12 +154,12 @@ class Format:
         return between(tail, self.ends, self._limit(tail, new, after), closed)
 
     def _limit(self, tail: str, new: Sequence[Mapping[str, Any]], after: Callable[..., str]) -> int:
-        """Where in the tail the content of the first new message begins; -1 where that is unknown.
+        """The position in the tail at which the content of the first new message begins; -1 if unknown.
 
         Args:
-            tail: what comes after the answer.
+            tail: the text after the answer.
             new: the messages in it.
-            after: what would come after the answer with other ones.
+            after: renders the text after the answer with other messages.
         """
         if not new:
             return -1
@@ -167,7 +167,7 @@ class Format:
         at = tail.find(first) if first else -1
         if at >= 0 and tail.find(first, at + 1) < 0:
             return at
-        # A short content may be in what closes the answer too: a word tells.
+        # A short content may also occur in the answer's closing, so a unique word takes its place.
         try:
             other = after({**new[0], "content": _OTHER}, *new[1:])
         except TemplateError:
@@ -176,7 +176,7 @@ class Format:
         return known if known >= 0 and other[:known] == tail[:known] else at
 
     def _stand_in(self, answer: Mapping[str, Any], word: str) -> dict[str, Any]:
-        """An answer with the same calls, of which the last text is the word."""
+        """An answer with the same calls, and with the word as its last text."""
         calls = list(answer.get("tool_calls") or ())
         if not calls:
             return self._answer("", word, ())
@@ -190,11 +190,11 @@ class Format:
     def written(
         self, asked: Sequence[Mapping[str, Any]], answer: Mapping[str, Any], tools: Sequence[Any] | None
     ) -> tuple[str, str]:
-        """The prompt of an answer, and the answer as it would have been generated, its end included.
+        """The prompt of an answer, and the answer as it would have been generated, including its end.
 
         Raises:
-            TemplateError: the template refuses them.
-            DialectError: the template does not write the answer after its prompt, and the dialect cannot either.
+            TemplateError: the template refuses the messages.
+            DialectError: neither the template nor the dialect can write the answer after its prompt.
         """
         prompt = self.template.render(asked, tools, generate=True)
         whole = self.template.render([*asked, answer], tools, generate=False)
@@ -204,20 +204,20 @@ class Format:
         return prompt, self.to_end(whole[len(prompt) :])
 
     def closed(self, history: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None) -> str | None:
-        """A conversation that ends with an answer; ``None`` where the template refuses that."""
+        """A conversation that ends with an answer; ``None`` if the template refuses it."""
         try:
             return self.template.render(history, tools, generate=False)
         except TemplateError:
             return None
 
     def to_end(self, text: str) -> str:
-        """A text up to the end of its last turn."""
+        """The text up to the end of its last turn."""
         return text[: max((at + len(end) for end in self.ends if (at := text.rfind(end)) >= 0), default=len(text))]
 
     # -- the template, examined --------------------------------------------------------------------------------------
 
     def _find_style(self) -> Style:
-        """The style in which the template writes a call that the dialect reads, and the reasoning if it does so."""
+        """The style in which the template writes a call that the dialect reads, and reasoning if it writes any."""
         asked = [{"role": "user", "content": "?"}]
         fitting: list[tuple[int, Style, str]] = []
         for id in _PROBES:
@@ -232,7 +232,7 @@ class Format:
                     continue
                 if self._reads(prompt, whole):
                     fitting.append((len(whole), self.style, id))
-        # Objects are what transformers gives; a template that does not expect its content to be nothing writes more.
+        # transformers passes objects. A template that does not expect missing content writes more.
         best = min(fitting, key=lambda f: (not f[1].objects, f[0]), default=(0, Style(), _PROBES[0]))
         _, style, self._id = best
         return style._replace(parts=self._in_parts(asked, style))
@@ -264,7 +264,7 @@ class Format:
         """Bridge a dummy conversation.
 
         Raises:
-            TemplateError: the template refuses it, or the new message or the next answer's opening is not in it.
+            TemplateError: the template refuses it, or omits the new message or the next answer's opening.
         """
         calls = [self._probed_call()] if role == "tool" else []
         answer = self.shaped(self._answer("", "" if calls else _WORD, calls))
@@ -277,7 +277,7 @@ class Format:
 
 
 def _openai(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer as `unspool.render` takes it."""
+    """An answer in the form that `unspool.render` accepts."""
     thought = next((answer[key] for key in _KEYS if answer.get(key)), None)
     message: dict[str, Any] = {
         "role": "assistant",
@@ -295,7 +295,7 @@ def _openai(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_object(arguments: str) -> Any:
-    """Arguments as an object; anything else becomes text under one key."""
+    """Arguments as an object. Anything else becomes text under a single key."""
     try:
         value = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
@@ -313,14 +313,15 @@ def _read(text: str, dialect: Dialect, prompt: str, tools: Any, policy: Policy |
 def reads_the_same(
     text: str, answer: Message, dialect: Dialect, prompt: str, by: str, tools: Any, policy: Policy | None
 ) -> bool:
-    """Whether a text that a template wrote for an answer contains all of it.
+    """Whether a text that a template wrote for an answer contains the whole answer.
 
     Args:
-        text: the template's.
-        answer: what the model's own text was read as. Calls that are not ``ok`` cannot be compared.
-        prompt: what comes before the text.
-        by: the character that breaks special tokens up.
-        tools, policy: by which the answer was read; schemas say of which type a value is that is written as text.
+        text: the template's text.
+        answer: the message parsed from the model's own text. Calls that are not ``ok`` cannot be compared.
+        prompt: the text before it.
+        by: the character that breaks up special tokens.
+        tools, policy: the tools and the policy with which the answer was read. Schemas decide the type of a value that
+            is written as text.
     """
     read = _read(text, dialect, prompt, tools, policy)
     texts = ((read.reasoning, answer.reasoning), (read.content, answer.content))

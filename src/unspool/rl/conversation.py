@@ -31,12 +31,12 @@ _log: Final = logging.getLogger(__name__)
 _ASKING: Final = ("user", "system", "developer")
 _ROLES: Final = (*_ASKING, "tool", "function", "ipython")
 _WHAT: Final = {"earlier": "earlier turns", "answer": "the answer", "behind": "what follows the answer"}
-_ENDING: Final = 64  # how many last tokens are searched for an answer's end
+_ENDING: Final = 64  # the number of last tokens that are searched for an answer's end
 _KEPT_FORMATS: Final = 16
 
 
 class CallSpan(msgspec.Struct, frozen=True):
-    """One call, and its place.
+    """One call, and its position.
 
     Attributes:
         turn: the index of its answer in the conversation, from 0.
@@ -44,9 +44,9 @@ class CallSpan(msgspec.Struct, frozen=True):
         name: the tool's name.
         status: the status, as in `unspool.ToolCall`.
         known: whether the tool is declared; ``None`` if the tools are unknown.
-        attempt: 1, or one more than that of the previous call of the same tool, if that one failed (its status was
-            neither ``ok`` nor ``repaired``).
-        start, end: its tokens, a half-open range of the sample's ids.
+        attempt: 1, or, if the previous call of the same tool failed (its status was neither ``ok`` nor ``repaired``),
+            one more than the attempt of that call.
+        start, end: the half-open range of its tokens in the sample's ids.
     """
 
     turn: int
@@ -64,7 +64,7 @@ class Rewrite(NamedTuple):
 
     Attributes:
         turn: the answer after which the difference was found.
-        what: where it differs: in ``earlier`` text, in the ``answer``, or in what comes after it (``behind``).
+        what: the part that differs: the ``earlier`` text, the ``answer``, or the text after it (``behind``).
         forked: whether a new sample began.
     """
 
@@ -94,7 +94,7 @@ class Sample(NamedTuple):
         return names_of(self.codes)
 
     def mask(self, kinds: Iterable[str] = SAMPLED) -> NDArray[np.bool_]:
-        """Which tokens the model wrote, and are of one of these kinds.
+        """A mask of the tokens that the model wrote and that have one of these kinds.
 
         Raises:
             ValueError: a kind is not one of `unspool.rl.SAMPLED`.
@@ -110,7 +110,7 @@ class Transcript(NamedTuple):
 
 
 class Conversation:
-    """A conversation with exactly the tokens that the model read and wrote, however its template would write them.
+    """A conversation with exactly the tokens that the model read and wrote, even if its template would change them.
 
     ::
 
@@ -127,7 +127,7 @@ class Conversation:
         messages: the messages before the first answer. Text that spells special tokens stays text, here and later.
         tools: OpenAI tool dicts; ``None`` if there are none.
         on_rewrite: what to do if the template would write earlier turns differently once more messages follow:
-            ``keep`` continues after the tokens as they are, ``fork`` begins a new sample as the template writes it.
+            ``keep`` continues after the existing tokens, ``fork`` begins a new sample as the template writes it.
         variables: further variables of the template, such as ``{"enable_thinking": True}``.
         special: named special tokens, such as ``eos_token``, if the tokenizer does not have them.
         policy: the policy for parsing answers.
@@ -167,7 +167,7 @@ class Conversation:
         self._fork = on_rewrite == "fork"
         self._tools = list(tools) if tools is not None else None
         self._policy = policy
-        Parser(self._format.dialect, tools=tools, policy=policy)  # refuses what is wrong with them
+        Parser(self._format.dialect, tools=tools, policy=policy)  # raises if they are wrong
         self._reset(_checked(messages, "messages"))
 
     def _reset(self, messages: Sequence[Mapping[str, Any]]) -> None:
@@ -176,7 +176,7 @@ class Conversation:
         self._history: list[dict[str, Any]] = []  # the same messages in the template's form
         self._by = ""
         self._written = ""  # what the template wrote for the last prompt, with special tokens in messages broken up
-        self._opening = ""  # its end, which shows how the answer begins
+        self._opening = ""  # the end of that text, which shows how the answer begins
         self._asked = False
         self.samples: list[Sample] = []
         self.rewrites: list[Rewrite] = []
@@ -199,7 +199,7 @@ class Conversation:
 
     @property
     def ids(self) -> Ids:
-        """The tokens so far, which only ever grow."""
+        """The tokens so far. Turns only append to them."""
         return self.sample.ids
 
     @property
@@ -213,7 +213,7 @@ class Conversation:
         return self.sample.logprobs
 
     def mask(self, kinds: Iterable[str] = SAMPLED) -> NDArray[np.bool_]:
-        """Which tokens the model wrote, and are of one of these kinds; never those of prompts and results.
+        """A mask of the tokens that the model wrote and that have one of these kinds, never prompts or results.
 
         Raises:
             ValueError: a kind is not one of `unspool.rl.SAMPLED`.
@@ -227,7 +227,7 @@ class Conversation:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The conversation in OpenAI's form, answers included."""
+        """The conversation in OpenAI's form, including answers."""
         return copy.deepcopy(self._messages)
 
     # -- turns -----------------------------------------------------------------------------------------------------
@@ -246,13 +246,13 @@ class Conversation:
     def extend(
         self, ids: Sequence[int] | Ids, logprobs: Sequence[float] | None = None, finish_reason: str = "stop"
     ) -> Message:
-        """Take the answer that the model wrote.
+        """Append the answer that the model wrote.
 
         Args:
-            ids: its tokens, including the one that ended it if the engine returns it. Pass an answer that was
-                generated in several parts as a whole.
+            ids: its tokens, including the one that ended it if the engine returns it. If it was generated in several
+                parts, pass them as one.
             logprobs: the log-probability of each token.
-            finish_reason: the engine's.
+            finish_reason: the engine's finish reason.
 
         Raises:
             ValueError: there is nothing to answer, an id is negative, or the numbers of log-probabilities and ids
@@ -394,11 +394,11 @@ class Conversation:
     def _rewritten(
         self, answered: str | None, written: str, bridge: str, by: str
     ) -> Literal["earlier", "answer", "behind"] | None:
-        """Where the template now writes the conversation differently; ``None`` if it does not.
+        """The place where the template now writes the conversation differently; ``None`` if there is none.
 
         Args:
-            answered: what the template writes for the conversation up to the last answer, if it accepts that.
-            written: what it writes now.
+            answered: the rendering of the conversation up to the last answer, if the template accepts it.
+            written: the rendering now.
             bridge: the text to put after the answer.
             by: the character that breaks up special tokens in both.
         """
@@ -427,11 +427,11 @@ class Conversation:
         """Return the ids of a written conversation, and which of them to learn.
 
         The ids are those of the template's rendering. If the template writes an earlier answer differently from how
-        it would have been generated, ``keep`` gives the ids of a conversation in which each answer was generated;
-        with ``fork``, such an answer is not learnt.
+        the model would have generated it, ``keep`` returns the ids of a conversation in which each answer was
+        generated; with ``fork``, such an answer is not learnt.
 
         Args:
-            messages: the whole conversation, answers included. The messages of this object are not used.
+            messages: the whole conversation, including answers. The messages of this object are not used.
             kinds: the kinds of tokens to learn.
 
         Raises:
@@ -469,7 +469,7 @@ def transcribe(conversation: Conversation, messages: Sequence[Mapping[str, Any]]
 def _regenerated(
     conversation: Conversation, messages: Sequence[Mapping[str, Any]], answers: Sequence[int], written: Sequence[Ids]
 ) -> tuple[Ids, Codes]:
-    """The sequence in which each answer follows what came before it when it was generated."""
+    """The sequence in which each answer follows the text after which it was generated."""
     again = copy.copy(conversation)
     again._reset(messages[: answers[0]])
     for k, (at, ids) in enumerate(zip(answers, written, strict=True)):
@@ -501,7 +501,7 @@ def _listed(ids: Ids) -> list[int]:
 
 
 def _place(text: str, length: int, by: str) -> int:
-    """The place after this many characters of a text, without those that break up special tokens."""
+    """The offset after ``length`` characters of a text, not counting those that break up special tokens."""
     if not by or by not in text:
         return length
     at = 0
@@ -552,7 +552,7 @@ def _format(
     variables: Mapping[str, Any],
     special: Mapping[str, str],
 ) -> Format:
-    """The format of a conversation, from the cache if possible; the objects of its key are kept alive."""
+    """The format of a conversation, from the cache if possible. The cache keeps the objects of its key alive."""
     loaded = load_tokenizer(tokenizer)
     if template is None:
         named = ("tool_use", "default") if tools else ("default",)

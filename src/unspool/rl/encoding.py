@@ -20,15 +20,15 @@ Ids = NDArray[np.int64]
 
 _NAMED: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 _BREAKS: Final = range(0x13000, 0x13400)
-"""Letters of a script that is not written any more; printable, so that no way of writing text escapes them."""
+"""Letters of a script that is no longer in use. They are printable, so that no encoding of text escapes them."""
 
 
 class Loaded:
-    """A tokenizer, and what its files say of prompts.
+    """A tokenizer, with the prompt settings from its files.
 
     Attributes:
         tokenizer: the ``tokenizers.Tokenizer``.
-        templates: chat templates by name; the only one is ``default``.
+        templates: chat templates by name; a single one is called ``default``.
         special: named special tokens, such as ``eos_token``.
     """
 
@@ -39,12 +39,12 @@ class Loaded:
 
 
 def load_tokenizer(tokenizer: Any) -> Loaded:
-    """Take a ``tokenizers.Tokenizer``, a fast tokenizer of transformers, or the folder of either.
+    """Load a tokenizer from a ``tokenizers.Tokenizer``, a fast tokenizer of transformers, or the folder of either.
 
     Raises:
-        TypeError: it is none of them.
+        TypeError: the argument is none of these.
         OSError: a file cannot be read.
-        TemplateError: a file is not what it should be.
+        TemplateError: a file is malformed.
     """
     if isinstance(tokenizer, str | os.PathLike):
         path = Path(tokenizer).resolve()
@@ -101,12 +101,12 @@ def _content(token: Any) -> str:
 class Encoder:
     """Encodes rendered text.
 
-    Text of messages that spells a special token is to be encoded as the text that it is: `broken` puts a character
-    into each spelling that no text of the conversation contains, and `encode` encodes what is on its sides apart.
+    A message's text that spells a special token must be encoded as plain text. `broken` inserts a character that no
+    text of the conversation contains into each such spelling, and `encode` encodes the text on both sides separately.
 
     Args:
         tokenizer: a ``tokenizers.Tokenizer``.
-        structure: texts that structure prompts; added tokens that are in them count as special ones do.
+        structure: texts that structure prompts; added tokens in them count as special tokens.
     """
 
     def __init__(self, tokenizer: Any, structure: Iterable[str]) -> None:
@@ -117,21 +117,21 @@ class Encoder:
         written = "\n".join(structure)
         marks = (t for t in self.added if (t in marked or t in written) and len(t) > 1 and not t.isspace())
         self._marks = sorted(t for t in marks if not t.isalnum())
-        # A token after which text is encoded the way it is in the middle of a conversation.
+        # After this token, text is encoded as in the middle of a conversation.
         self._anchor = next((t for t in self._marks if self._alone(t)), "")
 
     def _alone(self, token: str) -> bool:
-        """Whether a special token leaves the space after it alone."""
+        """Whether a special token leaves the space after it unchanged."""
         ids = self.tokenizer.encode(token + " ", add_special_tokens=False).ids
         return len(ids) > 1 and ids[0] == self.added[token]
 
     def unused(self, values: Any) -> str:
-        """A character for `broken` that none of these texts contains."""
+        """A character for `broken` that occurs in none of these texts."""
         text = json.dumps(values, ensure_ascii=False, default=str)
         return next(chr(c) for c in _BREAKS if chr(c) not in text)
 
     def broken(self, value: Any, by: str) -> Any:
-        """A value without special tokens in its strings and keys: each is broken up behind its first character."""
+        """A value without special tokens in its strings and keys. Each is broken up after its first character."""
         if isinstance(value, str):
             for mark in self._marks:
                 while mark in value:
@@ -147,19 +147,19 @@ class Encoder:
         Args:
             text: rendered text.
             by: the character of `broken`.
-            behind: the special token that comes before the text; ``""`` where it begins a conversation.
+            behind: the special token before the text; ``""`` if the text begins a conversation.
         """
         return self.encode_spans(text, by, behind)[0]
 
     def encode_spans(self, text: str, by: str = "", behind: str = "") -> tuple[Ids, NDArray[np.int64]]:
-        """The ids of a text, and for each the place in it where the token begins."""
+        """The ids of a text, and the offset at which each token begins."""
         ids: list[Ids] = []
         starts: list[NDArray[np.int64]] = []
         at = 0
         for piece in text.split(by) if by else [text]:
             encoding = self.tokenizer.encode(behind + piece, add_special_tokens=False)
             if behind and encoding.ids[:1] != [self.added.get(behind)]:
-                behind = ""  # the tokenizer does not take it for a token here
+                behind = ""  # the tokenizer does not recognise the token here
                 encoding = self.tokenizer.encode(piece, add_special_tokens=False)
             skip = 1 if behind else 0
             ids.append(np.array(encoding.ids[skip:], np.int64))

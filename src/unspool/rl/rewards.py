@@ -30,8 +30,8 @@ def format_score(message: Message, *, mild: float = 0.5) -> float:
 def calls_match(
     message: Message, expected: Sequence[Mapping[str, Any]], *, ordered: bool = True, partial: bool = False
 ) -> float:
-    """Whether the answer's calls are the expected ones. Arguments are compared as JSON values, regardless of spelling
-    and the order of keys; ``1`` and ``1.0`` are equal, ``1`` and ``true`` are not.
+    """Score whether the answer's calls are the expected ones. Arguments are compared as JSON values, regardless of
+    spelling and the order of keys; ``1`` and ``1.0`` are equal, ``1`` and ``true`` are not.
 
     Args:
         message: the answer.
@@ -107,7 +107,7 @@ def _canonical(value: Any) -> str:
 
 
 def _numbers(value: Any) -> Any:
-    """A value whose whole numbers are integers."""
+    """A value in which whole floats are integers."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):

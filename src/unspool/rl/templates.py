@@ -17,14 +17,14 @@ __all__ = ["ChatTemplate"]
 
 
 class ChatTemplate:
-    """Renders conversations. One rendering differs from another by nothing but its messages: the date stands still.
+    """Renders conversations. Renderings differ only by their messages, because the date is fixed at construction.
 
     Args:
-        text: the template.
-        variables: what it is given besides messages and tools: named special tokens, switches.
+        text: the template's text.
+        variables: its variables besides messages and tools, such as named special tokens and switches.
 
     Raises:
-        TemplateError: it is not Jinja.
+        TemplateError: the text is not valid Jinja.
     """
 
     def __init__(self, text: str, variables: Mapping[str, Any]) -> None:
@@ -32,7 +32,7 @@ class ChatTemplate:
         self._variables = dict(variables)
         now = datetime.datetime.now()
         try:
-            # Some real templates append to lists, which the stricter sandbox refuses: they get copies to change.
+            # Some real templates append to lists, which the stricter sandbox refuses. They get copies to change.
             self._template = environment(jinja2.sandbox.ImmutableSandboxedEnvironment, now.strftime).from_string(text)
             self._changing = environment(jinja2.sandbox.SandboxedEnvironment, now.strftime).from_string(text)
         except jinja2.TemplateSyntaxError as error:
@@ -52,7 +52,7 @@ class ChatTemplate:
                 except jinja2.exceptions.SecurityError:
                     self._changes = True
             return self._render(self._changing, copy.deepcopy(list(messages)), copy.deepcopy(tools), generate)
-        except Exception as error:  # a template is a program of somebody else's: it may fail in any way
+        except Exception as error:  # a template is a foreign program and may fail in any way
             raise TemplateError(f"template: {type(error).__name__}: {error}"[:500]) from None
 
     def _render(self, template: jinja2.Template, messages: Any, tools: Any, generate: bool) -> str:

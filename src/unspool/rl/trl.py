@@ -3,7 +3,7 @@
 ::
 
     def get_weather(city: str) -> str:
-        '''Tell the weather.
+        '''Get the weather.
 
         Args:
             city: The city.
@@ -14,9 +14,8 @@
 
     trainer = GRPOTrainer(model, reward, rollout_func=rollout_func("hermes", tools=[get_weather]), ...)
 
-TRL's own loop reads calls by the tokenizer's response template, and replaces templates that do not keep their prefix by
-ones for training. Here the template is the one that is served, the tokens are those that were sampled, and any dialect
-will do.
+TRL's own loop reads calls with the tokenizer's response template, and replaces templates that rewrite earlier text with
+special ones for training. This one uses the template that is served, the tokens as sampled, and any dialect.
 """
 
 import asyncio
@@ -48,16 +47,16 @@ class Generate(Protocol):
     def __call__(
         self, prompts: list[list[int]], trainer: Any, /
     ) -> tuple[Sequence[Sequence[int]], Sequence[Sequence[float]] | None]:
-        """The ids of the answers, ends included, and their log-probabilities if known."""
+        """Return the ids of the answers, including their ends, and their log-probabilities if known."""
 
 
 class _Rollout(NamedTuple):
-    """A conversation that is going on.
+    """A running conversation.
 
     Attributes:
         tools: its functions by name.
-        environment: what they are methods of, if anything.
-        prompt: how many ids the first prompt has.
+        environment: the object whose methods they are, if any.
+        prompt: the number of ids of the first prompt.
     """
 
     conversation: Conversation
@@ -78,27 +77,27 @@ def rollout_func(
     most_calls: int = 32,
     generate: Generate | None = None,
 ) -> Callable[[list[Any], Any], dict[str, Any]]:
-    """A ``rollout_func`` for ``GRPOTrainer``.
+    """Make a ``rollout_func`` for ``GRPOTrainer``.
 
-    Each answer's calls are run, and the model answers again, until it calls nothing, or the trainer's
-    ``max_completion_length`` or ``max_tool_calling_iterations`` is reached. What a tool raises goes to the model, and
-    so are calls that are broken or of no such tool. Results that would not fit any more are left out.
+    The calls of each answer are run, and the model answers again, until an answer has no calls or the trainer's
+    ``max_completion_length`` or ``max_tool_calling_iterations`` is reached. The model reads a tool's exception as the
+    result, and likewise an error for a call that is broken or names no tool. Results that no longer fit are left out.
 
-    Reward functions get, besides what TRL gives them, ``conversation``: the `Conversation` of each rollout, with its
-    turns, calls and kinds; and ``environment`` where there is one.
+    Besides TRL's own arguments, reward functions get ``conversation``, the `Conversation` of each rollout with its
+    turns, calls and kinds, and ``environment`` if there is one.
 
     Args:
         dialect, template, variables, policy: see `Conversation`.
-        tools: functions with type hints and a docstring, as TRL takes them; coroutine functions too.
-        environment: makes an object for each rollout. Its methods are tools, but for ``reset`` (called at first; a text
-            that it returns is put after the last message), ``get_reward``, and those with a leading ``_``.
-        kinds: what to learn; see `Conversation.mask`. Results and prompts never are.
-        most_calls: how many calls of one answer are run; the results of others say that they were not.
-        generate: samples answers; by default the trainer does, with whatever it is set to use.
+        tools: functions with type hints and a docstring, as TRL expects them; they may be coroutine functions.
+        environment: makes an object for each rollout. Its methods are tools, except ``get_reward``, methods with a
+            leading ``_``, and ``reset``, which is called first and may return a text to append to the last message.
+        kinds: the kinds of tokens to learn; see `Conversation.mask`. Results and prompts are never learnt.
+        most_calls: the most calls of one answer that are run; the results of further calls say that they were not.
+        generate: samples answers; by default the trainer does.
 
     Raises:
         ValueError: a kind is not one of `unspool.rl.SAMPLED`.
-        TypeError: the trainer's prompts are not messages. Raised by the function that is returned.
+        TypeError: the trainer's prompts are not messages. The returned function raises this.
     """
     learnt = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     mask_of(np.empty(0, np.uint8), learnt)
@@ -132,11 +131,11 @@ def _begun(
     tools: Sequence[Callable[..., Any]],
     environment: Callable[[], Any] | None,
 ) -> _Rollout:
-    """The beginning of a rollout.
+    """Begin a rollout.
 
     Args:
         messages: the prompt.
-        start: makes a conversation of messages and tools.
+        start: makes a conversation from messages and tools.
         tools, environment: see `rollout_func`.
     """
     if isinstance(messages, str):
@@ -151,13 +150,13 @@ def _begun(
 
 
 def _by_trainer(prompts: list[list[int]], trainer: Any) -> tuple[Any, Any]:
-    """Sample as the trainer's own loop does: with transformers, with vLLM, whatever it is set to use."""
+    """Sample as the trainer's own loop does, with transformers or vLLM, as configured."""
     found: tuple[Any, Any] = trainer._generate_single_turn(prompts, None, {}, num_generations=1)
     return found
 
 
 def _played(rollouts: list[_Rollout], trainer: Any, generate: Generate, most_calls: int) -> tuple[list[_Rollout], bool]:
-    """Answer and call until nothing goes on; whether log-probabilities are known."""
+    """Answer and run calls until every rollout ends. Returns the rollouts, and whether log-probabilities are known."""
     rollouts = list(rollouts)
     most = trainer.max_completion_length
     ends = frozenset(getattr(trainer, "eos_token_ids", ()))
@@ -205,7 +204,7 @@ def _schema(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _results(rollouts: Sequence[_Rollout], most: int) -> list[list[dict[str, Any]]]:
-    """The messages that answer the calls of the last turns; coroutines of all of them run at once."""
+    """The messages that answer the calls of the last turns. Coroutines of all rollouts run concurrently."""
     answers: list[list[dict[str, Any]]] = []
     pending: list[tuple[dict[str, Any], Coroutine[Any, Any, Any]]] = []
     for rollout in rollouts:
@@ -224,7 +223,7 @@ def _results(rollouts: Sequence[_Rollout], most: int) -> list[list[dict[str, Any
         async def gathered() -> list[Any]:
             return await asyncio.gather(*(work for _, work in pending), return_exceptions=True)
 
-        with ThreadPoolExecutor(1) as apart:  # a notebook runs a loop in this thread
+        with ThreadPoolExecutor(1) as apart:  # in a notebook, this thread has a running loop
             found = apart.submit(asyncio.run, gathered()).result()
         for (message, _), result in zip(pending, found, strict=True):
             message["content"] = _text(_failed(result) if isinstance(result, BaseException) else result)
@@ -232,12 +231,12 @@ def _results(rollouts: Sequence[_Rollout], most: int) -> list[list[dict[str, Any
 
 
 def _called(call: ToolCall, tools: Mapping[str, Callable[..., Any]]) -> Any:
-    """The result of a call, a coroutine perhaps."""
+    """The result of a call, or a coroutine that returns it."""
     if call.name not in tools:
         return _failed(f"there is no tool {call.name}; there are {', '.join(tools) or 'none'}")
     try:
         return tools[call.name](**call.arguments_dict())
-    except Exception as error:  # whatever a tool or a model's arguments do, the model reads of it
+    except Exception as error:  # whatever goes wrong in a tool, the model reads it as the result
         return _failed(error)
 
 
@@ -250,6 +249,6 @@ def _text(result: Any) -> str:
 
 
 def _scores(logprobs: NDArray[np.float64]) -> list[float]:
-    """Log-probabilities, with 0 where nothing was sampled, as TRL has them."""
+    """Log-probabilities as TRL expects them, with 0 for tokens that were not sampled."""
     found: list[float] = np.nan_to_num(logprobs, nan=0.0).tolist()
     return found

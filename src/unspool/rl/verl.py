@@ -1,14 +1,14 @@
-"""An agent loop for verl: any dialect, any template, and the tokens as they were sampled. Needs verl 0.9 or newer.
+"""An agent loop for verl, for any dialect and any template, with the tokens as sampled. Needs verl 0.9 or newer.
 
-verl finds it by a file that ``actor_rollout_ref.rollout.agent.agent_loop_config_path`` names::
+verl finds it through the file that ``actor_rollout_ref.rollout.agent.agent_loop_config_path`` names::
 
     - name: unspool
       _target_: unspool.rl.verl.AgentLoop
       dialect: hermes
 
-and ``actor_rollout_ref.rollout.agent.default_agent_loop=unspool``, or a column ``agent_name``. Everything else is that
-of verl's own ``tool_agent``: its tools, its limits, its servers. What it replaces are the builder of tokens, which
-knows families of models, and the tool parser, a pattern for each format.
+together with ``actor_rollout_ref.rollout.agent.default_agent_loop=unspool``, or a column ``agent_name``. It replaces
+two parts of verl's own ``tool_agent``: the token builder, which is specific to model families, and the tool parser,
+which has one pattern per format. Everything else is verl's: tools, limits, servers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,16 +29,16 @@ __all__ = ["AgentLoop", "TokenBuilder"]
 
 
 class TokenBuilder(ContinuousTokenBuilder):  # type: ignore[misc]  # verl has no types
-    """Keeps one trajectory's `Conversation`, by the interface of verl's builders.
+    """Keeps one trajectory's `Conversation`, with the interface of verl's builders.
 
     Args:
-        tokenizer: verl's.
+        tokenizer: verl's tokenizer.
         dialect, template: see `Conversation`.
-        kinds: what to learn of answers; see `Conversation.mask`.
-        chat_template_kwargs: what the template is given besides.
+        kinds: the kinds of tokens to learn; see `Conversation.mask`.
+        chat_template_kwargs: further variables of the template.
 
     Attributes:
-        conversation: ``None`` before the first prompt.
+        conversation: the conversation; ``None`` before the first prompt.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class TokenBuilder(ContinuousTokenBuilder):  # type: ignore[misc]  # verl has no
         self._dialect = dialect
         self._template = template
         self._kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
-        mask_of(np.empty(0, np.uint8), self._kinds)  # refuses unknown kinds
+        mask_of(np.empty(0, np.uint8), self._kinds)  # raises if a kind is unknown
 
     @property
     def begun(self) -> Conversation:
@@ -83,7 +83,7 @@ class TokenBuilder(ContinuousTokenBuilder):  # type: ignore[misc]  # verl has no
         return self.conversation.prompt()
 
     def merge_assistant_tokens(self, runtime_token_ids: list[int], assistant_token_ids: list[int]) -> MergeResult:
-        """Put an answer after the ids."""
+        """Append an answer to the ids."""
         self.begun.extend(assistant_token_ids)
         ids = [*runtime_token_ids, *assistant_token_ids]
         return MergeResult(token_ids=ids, appended_token_count=len(assistant_token_ids), kind="assistant")
@@ -96,7 +96,7 @@ class TokenBuilder(ContinuousTokenBuilder):  # type: ignore[misc]  # verl has no
         *,
         tools: Sequence[Any] | None = None,
     ) -> MergeResult:
-        """Put what tools or users said after the ids, and the next answer's opening."""
+        """Append messages of tools or users to the ids, and the next answer's opening."""
         self._assert_append_only(list(previous_messages), list(updated_messages))
         added = self.begun.add(list(updated_messages[len(previous_messages) :]))
         ids = [*runtime_token_ids, *added]
@@ -110,7 +110,7 @@ class TokenBuilder(ContinuousTokenBuilder):  # type: ignore[misc]  # verl has no
         *,
         assistant_logprobs: list[float] | None = None,
     ) -> tuple[list[int], list[float] | None]:
-        """The mask and log-probabilities for longer ids; of an answer those of the kinds to learn are 1."""
+        """The mask and the log-probabilities of the ids. The mask is 1 for an answer's tokens of the kinds to learn."""
         mask, logprobs = super().align_response_metadata(
             merge_result, response_mask, response_logprobs, assistant_logprobs=assistant_logprobs
         )
@@ -121,7 +121,7 @@ class TokenBuilder(ContinuousTokenBuilder):  # type: ignore[misc]  # verl has no
 
 
 class _Parser(ToolParser):  # type: ignore[misc]
-    """The calls that the conversation has found in its last answer."""
+    """Returns the calls that the conversation found in its last answer."""
 
     def __init__(self, builder: TokenBuilder) -> None:
         super().__init__(builder.tokenizer)
@@ -135,16 +135,16 @@ class _Parser(ToolParser):  # type: ignore[misc]
 
 @register("unspool")
 class AgentLoop(ToolAgentLoop):  # type: ignore[misc]
-    """verl's tool agent with a `Conversation` inside.
+    """verl's tool agent, based on a `Conversation`.
 
-    The output's ``extra_fields``, which verl hands to rewards as ``tool_extra_fields`` and keeps in the batch, have
-    ``calls`` (``turn``, ``name``, ``status``, ``known`` and ``attempt`` of each) and ``format_scores`` (one for each
-    turn, see `unspool.rl.rewards.format_score`).
+    The output's ``extra_fields`` contain ``calls`` (``turn``, ``name``, ``status``, ``known`` and ``attempt`` of each)
+    and ``format_scores`` (one for each turn, see `unspool.rl.rewards.format_score`). verl passes them to rewards as
+    ``tool_extra_fields``, and keeps them in the batch.
 
     Args:
         dialect, template: see `Conversation`.
-        kinds: what to learn of answers.
-        args, kwargs: what verl gives an agent loop.
+        kinds: the kinds of tokens to learn.
+        args, kwargs: the arguments that verl passes to agent loops.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class AgentLoop(ToolAgentLoop):  # type: ignore[misc]
         kinds: Iterable[str] = SAMPLED,
         **kwargs: Any,
     ) -> None:
-        # Without the model's type verl makes its plainest builder, which is not used.
+        # Without the model's type, verl makes its simplest builder, which is then replaced.
         super().__init__(*args, **{**kwargs, "hf_model_type": None})
         self.continuous_token_builder = TokenBuilder(
             self.tokenizer,
@@ -167,7 +167,7 @@ class AgentLoop(ToolAgentLoop):  # type: ignore[misc]
         self.tool_parser = _Parser(self.continuous_token_builder)
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
-        """Answer and call until nothing is called any more, or a limit of verl's is reached."""
+        """Answer and run calls until an answer has no calls, or one of verl's limits is reached."""
         output = await super().run(sampling_params, **kwargs)
         conversation = self.continuous_token_builder.begun
         fields = ("turn", "name", "status", "known", "attempt")

@@ -10,9 +10,9 @@ __all__ = ["Refused", "is_public", "resolve"]
 
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _UNICAST: Final = ipaddress.IPv6Network("2000::/3")
-"""All of IPv6 that is assigned to the internet; others lead to other places, in ways of their own."""
+"""The IPv6 range that is assigned to the public internet."""
 _MAPPINGS: Final = 3
-"""How many IPv4 addresses are looked for inside one another."""
+"""How deep IPv4 addresses inside IPv6 addresses are looked for."""
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -22,7 +22,7 @@ class Refused(Exception):
 
 
 def is_public(address: str) -> bool:
-    """Whether an address belongs to the public internet; one that contains an IPv4 address is judged by that too."""
+    """Whether an address belongs to the public internet. If it contains an IPv4 address, that must be public too."""
     try:
         found: Address = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -40,7 +40,7 @@ def is_public(address: str) -> bool:
 
 
 def _inner(address: Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that an IPv6 address leads to."""
+    """The IPv4 address inside an IPv6 address."""
     if isinstance(address, ipaddress.IPv4Address):
         return None
     if address in _NAT64:
@@ -53,11 +53,11 @@ async def resolve(host: str, port: int, *, private: bool = False) -> list[str]:
 
     Args:
         host: a name or an address, without brackets.
-        port: to be connected to.
-        private: whether addresses that are not public may be connected to.
+        port: the port to connect to.
+        private: whether addresses that are not public are allowed.
 
     Raises:
-        Refused: there is no such host, or one of its addresses is not public: a name that leads to both is an attack.
+        Refused: there is no such host, or one of its addresses is not public. A name with both kinds is an attack.
     """
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)

@@ -1,6 +1,6 @@
 """The interface of tool servers: they list tools, and a session calls them.
 
-A *server* lasts as long as the process, a *session* as long as one response. Nothing here imports what an extra brings.
+A *server* lasts as long as the process, a *session* as long as one response. This module needs no extra.
 """
 
 import logging
@@ -36,14 +36,14 @@ class ToolServerError(Exception):
 
 
 class ServerTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that the server runs, as the model sees it.
+    """A tool that the server runs.
 
     Attributes:
-        name: as the model sees it: the server's own, behind its label and ``__`` where names clash.
+        name: the name that the model sees: the server's own, with the label and ``__`` before it if names clash.
         server: the label of its tool server.
         original: the name that its server gave it.
-        kind: what a protocol shows its calls as.
-        definition: an OpenAI tool, ``{"type": "function", "function": {…}}``, under `name`.
+        kind: the form in which a protocol shows its calls.
+        definition: an OpenAI tool, ``{"type": "function", "function": {…}}``, with `name` as its name.
         approval: whether a person must allow each call.
     """
 
@@ -64,7 +64,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     """A page that a browser showed: what a citation ``【cursor†L3-L5】`` refers to.
 
     Attributes:
-        cursor: the number that the model knows the page by, within one session.
+        cursor: the number of the page for the model, within one session.
         url, title: of the page.
     """
 
@@ -79,9 +79,10 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         text: the text for the model, of at most `ToolLimits.output` characters.
         error: whether the call was refused, timed out or failed; the text says why.
-        content: the parts as the tool gave them (of MCP: ``{"type": "text", …}``), as JSON values; () if text is all.
-        structured: the structured value that the tool gave beside its text, as a JSON value.
-        sources: the pages that the text is taken from.
+        content: the parts as the tool returned them (MCP: ``{"type": "text", …}``), as JSON values; () if there is
+            only text.
+        structured: the structured value that the tool returned with its text, as a JSON value.
+        sources: the pages that the text comes from.
     """
 
     text: str
@@ -97,13 +98,13 @@ class ToolLimits(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         time: seconds for one call.
         listing: seconds for connecting to a server and listing its tools.
-        output: characters of one result.
-        tools: how many tools a server may list.
-        schema: characters of one tool's definition as JSON.
+        output: the most characters of one result.
+        tools: the most tools that a server may list.
+        schema: the most characters of one tool's definition as JSON.
         cache: seconds for which a listing is kept, unless its server says otherwise.
-        memory: bytes that a sandbox may use.
-        message: bytes of one message of a tool server, or of one page.
-        sandboxes: how many interpreters run at once.
+        memory: the most bytes of memory that a sandbox may use.
+        message: the most bytes of one message of a tool server, or of one page.
+        sandboxes: the most interpreters that run at once.
     """
 
     time: float = 30.0
@@ -126,8 +127,8 @@ class Approval(msgspec.Struct, frozen=True):
     """Which calls a person must allow.
 
     Attributes:
-        default: whether tools that are not listed need it.
-        always, never: names of tools that do, and that do not.
+        default: whether tools in neither list need approval.
+        always, never: names of the tools that always need it, and of those that never do.
     """
 
     default: bool = False
@@ -135,7 +136,7 @@ class Approval(msgspec.Struct, frozen=True):
     never: frozenset[str] = frozenset()
 
     def needed(self, *names: str) -> bool:
-        """Whether a call of a tool needs approval; the names are the tool's own, and the one after its server's
+        """Whether a call of a tool needs approval. A tool may have two names: its own, and the one with its server's
         label."""
         if not self.always.isdisjoint(names):
             return True
@@ -143,14 +144,14 @@ class Approval(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, value: object) -> "Approval":
-        """The rule in the form of Responses' ``require_approval``.
+        """Read the rule from the form of ``require_approval`` in Responses.
 
         Args:
-            value: ``"always"``, ``"never"``, or ``{"always": {"tool_names": […]}, "never": {"tool_names": […]}}``; what
-                neither lists needs approval where ``never`` is given.
+            value: ``"always"``, ``"never"``, or ``{"always": {"tool_names": […]}, "never": {"tool_names": […]}}``. With
+                ``never``, tools in neither list need approval.
 
         Raises:
-            ValueError: says what is wrong and what is allowed.
+            ValueError: the value is wrong; the message says why, and what is allowed.
         """
         if value in ("always", "never"):
             return cls(value == "always")
@@ -168,45 +169,45 @@ class Approval(msgspec.Struct, frozen=True):
 
 
 class Session(Protocol):
-    """The state for one response: that of python, the cursors of a browser."""
+    """The state for one response, such as Python's variables or a browser's cursors."""
 
     async def call(self, tool: ServerTool, arguments: str) -> ToolResult:
-        """Run a call to its end. Calls may run side by side.
+        """Run a call to its end. Calls may run concurrently.
 
         A fault of the tool is a result, not an exception. Cancelling the call ends the work.
 
         Args:
-            tool: one that the session's server lists.
-            arguments: the JSON text of an object; anything else is refused in the result.
+            tool: a tool that the session's server lists.
+            arguments: the JSON text of an object; for anything else the result is an error.
         """
 
     async def aclose(self) -> None:
-        """End what the session holds; more than once does nothing more."""
+        """End what the session holds. Further calls do nothing."""
 
 
 class ToolServer(Protocol):
-    """Tools that are run somewhere: over MCP, in a sandbox, by a browser."""
+    """Runs tools: over MCP, in a sandbox, or in a browser."""
 
     @property
     def label(self) -> str:
         """The server's name, for the model and for clients."""
 
     async def list_tools(self) -> Sequence[ServerTool]:
-        """The tools under their own names, from a cache while that holds.
+        """The tools under their own names, from a cache while it is fresh.
 
         Raises:
-            ToolServerError: the server cannot be reached or does not keep to its protocol.
+            ToolServerError: the server cannot be reached or violates its protocol.
         """
 
     def session(self) -> Session:
-        """A session for one response; nothing is started before its first call."""
+        """A session for one response. It starts nothing before its first call."""
 
     async def aclose(self) -> None:
         """End the server's connections and children."""
 
 
 def shortened(text: str, limit: int) -> str:
-    """A text of at most ``limit`` characters (at least the note's), which says what was left out."""
+    """Shorten a text to ``limit`` characters (at least the note's), with a note that says what was left out."""
     if len(text) <= limit:
         return text
     note = f"\n[… {len(text):,} characters, cut at {limit:,} …]"

@@ -1,6 +1,6 @@
 """A browser for models: ``search``, ``open`` and ``find``, in the form that gpt-oss was trained on.
 
-Pages are numbered by cursors, their lines by ``L0:``, their links by ``【0†text†host】``; an answer cites
+A page's number is its cursor; lines are numbered as in ``L0:``, links as in ``【0†text†host】``, and an answer cites
 ``【cursor†L3-L5】``. See https://developers.openai.com/cookbook/articles/openai-harmony (its built-in tools).
 """
 
@@ -17,10 +17,10 @@ from .page import Page, plain, read_page, wrapped
 __all__ = ["Browser", "browser_tools"]
 
 _PAGES: Final = 64
-"""Pages that one session keeps."""
+"""The most pages that one session keeps."""
 _FOUND: Final = 50
 _AROUND: Final = 4
-"""Lines that are shown after a place that was found."""
+"""How many lines are shown from a match on."""
 _RESULTS: Final = 10
 
 
@@ -86,8 +86,8 @@ class Browser:
 
     Args:
         fetcher: fetches them.
-        search: the URL of a provider in SearXNG's form; ``None``: there is none.
-        limits: what a call may take.
+        search: the URL of a search provider with SearXNG's API, or ``None``.
+        limits: the limits on a call.
     """
 
     def __init__(self, fetcher: Fetcher, search: str | None, limits: ToolLimits) -> None:
@@ -127,7 +127,7 @@ class Browser:
         for result in found[: max(1, min(_integer(given, "topn", _RESULTS), _FOUND))]:
             try:
                 host = urlsplit(result.url).netloc
-            except ValueError:  # it could not be opened
+            except ValueError:  # a link that could not be opened
                 continue
             title = " ".join(plain(result.title or result.url).split())
             lines.append(f"【{len(links)}†{title}†{plain(host)}】")
@@ -185,7 +185,7 @@ class Browser:
         return cursor
 
     def _shown(self, cursor: int, first: int, count: int) -> ToolResult:
-        """Lines of a page, as many as are wanted and fit."""
+        """Lines of a page, as many as are wanted and fit into a result."""
         page = self._pages[cursor]
         total = len(page.lines)
         if total and first >= total:

@@ -1,4 +1,4 @@
-"""All tool servers of a process: names their tools, tracks which servers are down, and opens sessions over all."""
+"""All tool servers of a process: gives their tools unique names, tracks failed servers, and opens common sessions."""
 
 import asyncio
 import re
@@ -16,36 +16,36 @@ from .config import read_config, read_list
 __all__ = ["Listing", "Tools", "ToolsSession"]
 
 _REST: Final = 10.0
-"""How long a server that failed to list its tools is not asked again, in seconds."""
+"""Seconds for which a server that failed to list its tools is not asked again."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
-"""Names of tools that every dialect can write."""
+"""The tool names that every dialect can write."""
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """The lists of all servers at one time.
+    """The tools of all servers at one time.
 
     Attributes:
-        tools: under names that do not clash.
-        failures: by the label of a server that is down, or lists wrong tools: what the fault is.
+        tools: the tools, under names that do not clash.
+        failures: the faults of servers that are down or list wrong tools, by label.
     """
 
     tools: tuple[ServerTool, ...] = ()
     failures: dict[str, str] = msgspec.field(default_factory=dict)
 
     def beside(self, taken: Collection[str]) -> tuple[ServerTool, ...]:
-        """The tools beside those of a client: one whose name the client took is put behind its server's label."""
+        """The tools next to a client's own. A tool whose name is taken gets its server's label before its name."""
         return _without_clashes(self.tools, frozenset(taken))
 
 
 class Tools:
-    """Tool servers as one.
+    """Several tool servers as one.
 
     Args:
-        servers: with labels that differ.
-        approval: which tools need a person to allow each call, besides those for which their server says so.
+        servers: tool servers with different labels.
+        approval: which calls a person must allow, besides those that their server marks.
 
     Raises:
-        ValueError: two servers have one label.
+        ValueError: two servers have the same label.
     """
 
     def __init__(self, servers: Sequence[ToolServer], approval: Approval | None = None) -> None:
@@ -71,21 +71,21 @@ class Tools:
         private: bool = False,
         search: str | None = None,
     ) -> "Tools":
-        """The servers that the command line names; nothing is connected to yet.
+        """The servers that the command line names. None is connected to yet.
 
         Args:
-            tool_server: ``demo``, or MCP servers (see `config.read_list`), of which ``demo`` may be one.
+            tool_server: MCP servers (see `config.read_list`) or ``demo``, separated by commas.
             mcp_config: a file that lists MCP servers, see `config.read_config`.
-            approval: which tools need a person to allow each call.
-            limits: what tools may take.
-            sandbox: where ``demo`` runs Python: a name of `sandbox.SANDBOXES`, or ``none``.
-            hosts: those that the browser of ``demo`` may read, see `fetch.Fetcher`; without any, and without a search
-                provider, there is no browser.
-            private: whether these may have addresses that are not public.
-            search: the URL of a search provider in SearXNG's form.
+            approval: which calls a person must allow.
+            limits: the limits on tools.
+            sandbox: where ``demo`` runs Python: a name from `sandbox.SANDBOXES`, or ``none``.
+            hosts: the hosts that the browser of ``demo`` may read, see `fetch.Fetcher`. Without hosts and without a
+                search provider, there is no browser.
+            private: whether these hosts may have addresses that are not public.
+            search: the URL of a search provider with SearXNG's API.
 
         Raises:
-            ValueError: says what is wrong and what is allowed.
+            ValueError: a value is wrong; the message says which, and what is allowed.
             OSError: the file cannot be read.
             ImportError: an extra is not installed.
         """
@@ -102,9 +102,9 @@ class Tools:
         return cls(servers, approval)
 
     async def list_tools(self, labels: Collection[str] | None = None) -> Listing:
-        """The tools of all servers, or of those with these labels, side by side; a server that is down is left out.
+        """The tools of all servers, or of those with these labels. A server that is down is left out.
 
-        Order and names do not depend on who is fast: servers in their order, and clashes looked for among those listed.
+        The servers are asked concurrently, but the order and the names of the tools do not depend on their speed.
         """
         asked = [server for label, server in self.servers.items() if labels is None or label in labels]
         found = await asyncio.gather(*(self._list(server) for server in asked), return_exceptions=True)
@@ -122,7 +122,8 @@ class Tools:
         return Listing(_without_clashes(tools), failures)
 
     async def _list(self, server: ToolServer) -> Sequence[ServerTool]:
-        """The tools of one server: asked once for all who wait, and not again for a while after it failed."""
+        """The tools of one server. Concurrent callers share one request, and a server that failed is left alone for a
+        while."""
         label = server.label
         task = self._asked.get(label)
         if task is None or (task.done() and monotonic() >= self._rests.get(label, 0.0)):
@@ -134,7 +135,7 @@ class Tools:
             if self._asked.get(label) is task and monotonic() >= self._rests.get(label, 0.0):
                 self._rests[label] = monotonic() + _REST
             raise ToolServerError(str(error)) from None
-        self._rests.pop(label, None)  # its own cache says how long the list holds
+        self._rests.pop(label, None)  # its own cache decides how long the list is fresh
         return listed
 
     def session(self) -> "ToolsSession":
@@ -142,7 +143,7 @@ class Tools:
         return ToolsSession(self)
 
     async def aclose(self) -> None:
-        """End all servers; a fault of one is logged and does not keep the others."""
+        """End all servers. A fault of one is logged, and the others end all the same."""
         for task in self._asked.values():
             task.cancel()
         await asyncio.gather(*self._asked.values(), return_exceptions=True)
@@ -154,7 +155,7 @@ class Tools:
         return msgspec.structs.replace(tool, approval=True) if needed else tool
 
     def _report(self, failures: dict[str, str]) -> None:
-        """Log which servers are down, once until that changes."""
+        """Log which servers are down, each time that changes."""
         for label, text in failures.items():
             if self._failed.get(label) != text:
                 self._failed[label] = text
@@ -162,7 +163,7 @@ class Tools:
 
 
 class ToolsSession:
-    """The state of all servers for one response. Sessions of servers are made when a call needs them."""
+    """The state of all servers for one response. A server's session starts when a call needs it."""
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
@@ -170,7 +171,7 @@ class ToolsSession:
         self._closed = False
 
     async def call(self, tool: ServerTool, arguments: str) -> ToolResult:
-        """See `Session.call`; the tool says which server runs it."""
+        """See `Session.call`. The tool's server runs it."""
         if self._closed:
             raise RuntimeError("the session is closed")
         session = self._sessions.get(tool.server)
@@ -182,7 +183,7 @@ class ToolsSession:
         return await session.call(tool, arguments)
 
     async def aclose(self) -> None:
-        """End the sessions of all servers; a fault of one is logged and does not keep the others."""
+        """End the sessions of all servers. A fault of one is logged, and the others end all the same."""
         self._closed = True
         sessions, self._sessions = self._sessions, {}
         ended = await asyncio.gather(*(session.aclose() for session in sessions.values()), return_exceptions=True)
@@ -202,7 +203,7 @@ def _demo(limits: ToolLimits, sandbox: str, hosts: Sequence[str], private: bool,
 
 
 def _looked_at(task: "asyncio.Task[Sequence[ServerTool]]") -> None:
-    """Whoever asked may have left; the failure is no surprise then."""
+    """Retrieve the task's exception, since the callers that waited for it may be gone."""
     if not task.cancelled():
         task.exception()
 
@@ -214,7 +215,7 @@ def _log_faults(what: str, labels: Sequence[str], ended: Sequence[BaseException 
 
 
 def _without_clashes(tools: Sequence[ServerTool], taken: frozenset[str] = frozenset()) -> tuple[ServerTool, ...]:
-    """The tools under names that differ; what clashes all the same or cannot be written is left out."""
+    """The tools under unique names. A tool whose name still clashes or cannot be written is left out."""
     often = Counter(tool.name for tool in tools)
     found: dict[str, ServerTool] = {}
     for tool in tools:

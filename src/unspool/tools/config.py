@@ -1,4 +1,4 @@
-"""The configuration of MCP servers: a list of addresses, or a file in the form that most MCP clients share."""
+"""The configuration of MCP servers: a list of addresses, or a file in the format that most MCP clients share."""
 
 import os
 import re
@@ -41,7 +41,7 @@ _KEYS: Final = (
     "timeout",
 )
 _LARGEST: Final = 1_048_576
-"""Bytes of a configuration file."""
+"""The most bytes of a configuration file."""
 
 
 def _opened(
@@ -52,7 +52,7 @@ def _opened(
     approval: Approval | None = None,
     allowed: frozenset[str] | None = None,
 ) -> "MCPToolServer":
-    from .mcp import MCPToolServer  # takes seconds to import, and an extra
+    from .mcp import MCPToolServer  # takes seconds to import, and needs an extra
 
     return MCPToolServer(label, target, limits=limits, approval=approval, allowed=allowed)
 
@@ -61,12 +61,12 @@ def read_list(value: str, limits: ToolLimits, approval: Approval | None = None) 
     """The servers of a list such as ``localhost:8001,docs=https://example.com/mcp``.
 
     Args:
-        value: ``host:port`` or a URL, each behind its label and ``=`` if one is wanted, between commas.
-        limits: what their tools may take.
-        approval: which of their tools a person must allow.
+        value: ``host:port`` addresses or URLs, separated by commas; ``label=`` before one gives it a label.
+        limits: the limits on their tools.
+        approval: which of their calls a person must allow.
 
     Raises:
-        ValueError: says which entry is wrong and what is allowed.
+        ValueError: an entry is wrong; the message says which, and what is allowed.
     """
     found = []
     for entry in filter(None, map(str.strip, value.split(","))):
@@ -109,10 +109,10 @@ def request_server(
     approval: Approval | None = None,
     allowed: frozenset[str] | None = None,
 ) -> "MCPToolServer":
-    """A server that a request names: https and public addresses alone, no redirects to elsewhere.
+    """A server that a request names. It must have https and a public address, and redirects are not followed.
 
     Raises:
-        ValueError: the label or the URL is not one.
+        ValueError: the label or the URL is malformed.
     """
     _check_label(label)
     _check_url(url)
@@ -125,10 +125,10 @@ def request_server(
 def read_config(path: Path, limits: ToolLimits, approval: Approval | None = None) -> "list[MCPToolServer]":
     """The servers of a file ``{"mcpServers": {"label": {"command": …} | {"url": …}}}``.
 
-    ``${NAME}`` and ``${NAME:-default}`` in its strings are variables of the environment.
+    ``${NAME}`` and ``${NAME:-default}`` in its strings stand for environment variables.
 
     Raises:
-        ValueError: says what in the file is wrong and what is allowed.
+        ValueError: the file is wrong; the message says where, and what is allowed.
         OSError: the file cannot be read.
     """
     with path.open("rb") as file:
@@ -154,7 +154,7 @@ def read_config(path: Path, limits: ToolLimits, approval: Approval | None = None
 
 
 def _server(label: str, entry: object, limits: ToolLimits, approval: Approval | None) -> "MCPToolServer | None":
-    """A server of a file; ``None``: it is disabled."""
+    """One server of a file; ``None`` if it is disabled."""
     _check_label(label)
     if not isinstance(entry, dict):
         raise ValueError("must be an object")

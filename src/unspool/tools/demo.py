@@ -18,11 +18,11 @@ class DemoToolServer:
     """A browser and Python.
 
     Args:
-        sandbox: where Python runs; ``None``: it is not offered.
-        fetcher: fetches the browser's pages; ``None``: it is not offered.
-        search: the URL of a search provider in SearXNG's form.
-        limits: what calls may take.
-        label: names the server.
+        sandbox: where Python runs; with ``None``, Python is not offered.
+        fetcher: fetches the browser's pages; with ``None``, the browser is not offered.
+        search: the URL of a search provider with SearXNG's API.
+        limits: the limits on calls.
+        label: the server's name.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class DemoToolServer:
         self.sandbox: Final = sandbox
         self.fetcher: Final = fetcher
         self.slots: Final = asyncio.Semaphore(self.limits.sandboxes)
-        """Of interpreters that may run at once."""
+        """Limits how many interpreters run at once."""
 
     async def list_tools(self) -> Sequence[ServerTool]:
         """See `ToolServer.list_tools`."""
@@ -80,7 +80,7 @@ def _python(server: str, description: str) -> ServerTool:
 
 
 def _code(arguments: str) -> str | None:
-    """The code of a call. Arguments that are not JSON are the code itself: some models write it bare."""
+    """The code of a call. Arguments that are not JSON are taken as the code: some models write it bare."""
     try:
         read = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, RecursionError):
@@ -90,7 +90,7 @@ def _code(arguments: str) -> str | None:
 
 
 class _Session:
-    """See `Session`: one interpreter and one browser, made when a call needs them."""
+    """See `Session`. Its interpreter and browser start when a call needs them."""
 
     def __init__(self, server: DemoToolServer) -> None:
         self._server = server

@@ -1,4 +1,4 @@
-"""Fetches pages for the browser, from allowed hosts and checked addresses, within limits."""
+"""Fetches pages for the browser from allowed hosts and checked addresses, within limits."""
 
 import asyncio
 import errno
@@ -25,12 +25,12 @@ _MOVED: Final = (301, 302, 303, 307, 308)
 
 
 class Fetched(msgspec.Struct, frozen=True):
-    """A page as it was sent.
+    """A page as the server sent it.
 
     Attributes:
         url: its address, after redirects.
         kind: its media type, in lower case.
-        charset: the one that its server names, or ``""``.
+        charset: the charset that its server declares, or ``""``.
         body: the whole body.
     """
 
@@ -41,7 +41,7 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 class _Checked(AbstractResolver):
-    """Resolves a name to addresses that may be connected to; aiohttp connects to exactly these."""
+    """Resolves a name to allowed addresses; aiohttp connects to exactly these."""
 
     def __init__(self, private: bool) -> None:
         self._private = private
@@ -66,10 +66,10 @@ class _Checked(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """There is nothing to be closed."""
+        """Do nothing: there is nothing to close."""
 
     def connection(self, address: aiohttp.AddrInfoType) -> socket.socket:
-        """The socket for a connection to an address, one that nothing had to be resolved for too."""
+        """The socket for a connection. It checks the address again, since a literal one is not resolved."""
         family, kind, protocol, _, place = address
         if not self._private and not is_public(str(place[0])):
             raise OSError(errno.EACCES, f"{place[0]} is not a public address")
@@ -80,11 +80,11 @@ class Fetcher:
     """Fetches pages.
 
     Args:
-        hosts: those allowed: ``example.com``, ``*.example.com`` (its subdomains), ``localhost:8000``, or ``*`` for any.
-            Without a port, 80 and 443 are.
-        private: whether they may have addresses that are not public.
+        hosts: the allowed hosts: ``example.com``, ``*.example.com`` (its subdomains), ``localhost:8000``, or ``*`` for
+            any. Without a port, 80 and 443 are allowed.
+        private: whether these hosts may have addresses that are not public.
         time: seconds for one page, redirects included.
-        size: the bytes that a page may have, after decompression.
+        size: the most bytes of a page, after decompression.
     """
 
     def __init__(self, hosts: Sequence[str], *, private: bool, time: float, size: int) -> None:
@@ -93,17 +93,17 @@ class Fetcher:
         self._time = time
         self._size = size
         self._clients: dict[bool, aiohttp.ClientSession] = {}
-        """By whether the operator named their URLs."""
+        """The HTTP sessions, by whether the operator named the URL."""
 
     async def fetch(self, url: str, *, trusted: bool = False) -> Fetched:
         """Fetch a page.
 
         Args:
             url: the address.
-            trusted: the operator named it: any host and address will do, but no redirect.
+            trusted: whether the operator named the URL: then any host and address is allowed, but no redirect.
 
         Raises:
-            Refused: it is not allowed, or not to be had; the text says why.
+            Refused: the page is not allowed or cannot be fetched; the message says why.
         """
         try:
             async with asyncio.timeout(self._time):
@@ -127,7 +127,7 @@ class Fetcher:
             await client.close()
 
     def _checked(self, url: str, trusted: bool) -> URL:
-        """The URL as it is requested, without credentials and fragment."""
+        """The URL to request, without credentials and fragment."""
         try:
             asked = URL(url.strip()).with_user(None).with_fragment(None)  # from here on, names have one spelling
             host, port = (asked.raw_host or "").rstrip("."), asked.port or 0
@@ -158,7 +158,7 @@ class Fetcher:
         return False
 
     async def _once(self, url: URL, trusted: bool) -> Fetched | str:
-        """The page, or where a redirect leads."""
+        """The page, or the target of a redirect."""
         async with self._session(trusted).get(url, allow_redirects=False) as reply:
             if reply.status in _MOVED and "location" in reply.headers:
                 return reply.headers["location"]

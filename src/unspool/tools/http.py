@@ -1,4 +1,4 @@
-"""The HTTP client for MCP, with bounded replies, and only public addresses for servers that a request names."""
+"""The HTTP client for MCP. Replies are bounded, and servers that a request names must have public addresses."""
 
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -12,12 +12,12 @@ from .addresses import Refused, resolve
 __all__ = ["client"]
 
 _STREAM: Final = 16
-"""How many times as long as one message a stream of events may be."""
+"""The most bytes of an event stream, as a multiple of one message's."""
 
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Reading the system's certificates takes milliseconds."""
+    """The system's certificates, read once, since reading them takes milliseconds."""
     return ssl.create_default_context()
 
 
@@ -41,7 +41,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 class _Transport(httpx2.AsyncBaseTransport):
-    """Requests to the address that was checked; redirects and environment proxies are not for tools."""
+    """Connects to the checked address; ignores redirects and proxies from the environment."""
 
     def __init__(self, message: int, public: bool) -> None:
         self._inner = httpx2.AsyncHTTPTransport(verify=_certificates(), trust_env=False)
@@ -57,7 +57,7 @@ class _Transport(httpx2.AsyncBaseTransport):
                 address = (await resolve(host, request.url.port or 443))[0]
             except Refused as refused:
                 raise httpx2.ConnectError(str(refused), request=request) from None
-            # `Host` and the certificate's check keep the name; the connection uses the checked address.
+            # The `Host` header and the certificate check use the name; the connection uses the checked address.
             request.extensions = {**request.extensions, "sni_hostname": host}
             request.url = request.url.copy_with(host=address)
         response = await self._inner.handle_async_request(request)
@@ -78,9 +78,9 @@ def client(headers: Mapping[str, str], message: int, *, public: bool, **settings
 
     Args:
         headers: sent with each request.
-        message: the bytes that one reply may have; compressed ones, which hide how long they are, are refused.
-        public: the server was named by a request: https and public addresses alone.
-        settings: of `httpx2.AsyncClient`.
+        message: the most bytes of one reply; compressed replies are refused, since they hide their length.
+        public: whether a request named the server: then only https and public addresses are allowed.
+        settings: further arguments of `httpx2.AsyncClient`.
     """
     return httpx2.AsyncClient(
         headers={"accept-encoding": "identity", **headers},

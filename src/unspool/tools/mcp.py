@@ -1,7 +1,7 @@
 """Tool servers that speak MCP (https://modelcontextprotocol.io): streamable HTTP, SSE of old servers, child processes.
 
-A child is shared by all responses, since starting one takes seconds. Over HTTP each response has a connection of its
-own, so that what a server keeps for a connection stays with one user.
+All responses share a child, since starting one takes seconds. Over HTTP each response has its own connection, because
+a server may keep one user's data with the connection.
 """
 
 import asyncio
@@ -38,15 +38,15 @@ from .targets import Endpoint, Program
 __all__ = ["MCPToolServer"]
 
 _DESCRIPTION: Final = 8_192
-"""Characters of a tool's description that the model reads."""
+"""The most characters of a tool's description that the model reads."""
 _LENGTH: Final = 1_000
-"""Characters of an error that are passed on."""
+"""The most characters of an error that are passed on."""
 _PAGES: Final = 100
-"""Pages of one listing."""
+"""The most pages of one listing."""
 _BURST: Final = 1.0
-"""Seconds for which a listing is kept even if it is stale at once."""
+"""The least seconds for which a listing is kept, whatever its server says."""
 _CLOSING: Final = 8.0
-"""Seconds for a connection to be closed in order; a child is killed well before."""
+"""Seconds for closing a connection in good order; a child is killed well before."""
 _T = TypeVar("_T")
 _ME: Final = mcp_types.Implementation(name="unspool", version=__version__)
 
@@ -55,11 +55,11 @@ class MCPToolServer:
     """A tool server that speaks MCP.
 
     Args:
-        label: names the server.
+        label: the server's name.
         target: its address, or the program to start.
         limits: the limits on its tools.
-        approval: which of its tools a person must allow.
-        allowed: the names of its tools that are offered; ``None``: all.
+        approval: which of its calls a person must allow.
+        allowed: the names of the tools that are offered; ``None`` means all.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class MCPToolServer:
         self._listing = asyncio.Lock()
         self._shared = _Shared(self.connect)
         self._answers = 0
-        """The endpoint's try that answered last."""
+        """The index in `Endpoint.tries` of the one that answered last."""
 
     async def list_tools(self) -> Sequence[ServerTool]:
         """See `ToolServer.list_tools`."""
@@ -102,7 +102,7 @@ class MCPToolServer:
         await self._shared.aclose()
 
     def changed(self) -> None:
-        """The server's tools are no longer those that it listed."""
+        """Forget the listing: the server's tools have changed."""
         self._until = 0.0
 
     async def connect(self) -> "_Connection":
@@ -114,7 +114,7 @@ class MCPToolServer:
         return await self._bounded(self._connect())
 
     async def _bounded(self, work: Awaitable[_T]) -> _T:
-        """A result within the time for listing, every fault as one of the server's."""
+        """Wait for a result within the time for listing. Every fault becomes a `ToolServerError`."""
         try:
             async with asyncio.timeout(self.limits.listing):
                 return await work
@@ -151,12 +151,12 @@ class MCPToolServer:
             def made(headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:
                 return make(timeout=timeout)
 
-            # Between two calls nothing is sent; a call has its own limit of time.
+            # Nothing is sent between two calls, and each call has its own time limit.
             return sse_client(url, timeout=self.limits.listing, sse_read_timeout=86_400, httpx_client_factory=made)
         return _Owned(make(timeout=max(self.limits.time, self.limits.listing) + 5), url, self.limits.message)
 
     async def _list(self) -> tuple[list[mcp_types.Tool], float]:
-        """The tools of all pages, and for how many seconds they hold."""
+        """The tools of all pages, and the seconds for which they are fresh."""
         shared = self._shared if isinstance(self.target, Program) else _Shared(self.connect)
         try:
             client = (await shared.connection()).client
@@ -171,7 +171,7 @@ class MCPToolServer:
                 tools += page.tools
                 if len(tools) > self.limits.tools:
                     raise ToolServerError(f"lists more than {self.limits.tools:,} tools")
-                if modern:  # says for how long; older ones cannot
+                if modern:  # older servers cannot say for how long
                     seconds = min(seconds, max(_BURST, page.ttl_ms / 1000))
                 cursor = page.next_cursor
                 if not cursor:
@@ -185,7 +185,7 @@ class MCPToolServer:
                 await shared.aclose()
 
     def _offered(self, listed: Sequence[mcp_types.Tool]) -> tuple[ServerTool, ...]:
-        """The tools as the model sees them; what cannot be one is left out and logged."""
+        """The tools for the model. A tool with a fault is left out and logged."""
         found: dict[str, ServerTool] = {}
         for tool in listed:
             name = tool.name
@@ -240,14 +240,14 @@ class _Connection:
 
     @classmethod
     async def opened(cls, transport: Any, changed: Callable[[], None], child: Child | None = None) -> "_Connection":
-        """A connection over a transport of the SDK; any error of the SDK's is raised."""
+        """Open a connection over a transport of the SDK. The SDK's errors are raised as they are."""
         found = cls(transport, changed, child)
         try:
             await asyncio.shield(found._ready)
         except BaseException as error:
             await found.aclose()
             if found._ready.done() and not found._ready.cancelled():
-                found._ready.exception()  # it has been seen
+                found._ready.exception()  # marks the error as retrieved
             if child is not None and child.fault and isinstance(error, Exception):
                 raise ToolServerError(f"{_message(error)}; it said: {child.fault}") from error
             raise
@@ -265,11 +265,11 @@ class _Connection:
         return self._owner.done() or (process is not None and process.returncode is not None)
 
     async def aclose(self) -> None:
-        """Close it; what does not end in time is cancelled."""
+        """Close the connection; if that takes too long, cancel it."""
         self._stop.set()
         if not self._ready.done() or self._ready.cancelled() or self._ready.exception() is not None:
             self._owner.cancel()
-        # Whoever closes may be cancelled; the owner ends all the same.
+        # The task that closes may be cancelled; the owning task ends all the same.
         done, _ = await asyncio.shield(asyncio.ensure_future(asyncio.wait([self._owner], timeout=_CLOSING)))
         if not done:
             self._owner.cancel()
@@ -296,7 +296,7 @@ class _Connection:
 
 
 class _Shared:
-    """A connection that is opened when it is needed, and again after it broke."""
+    """A connection that is opened on demand, and again after it broke."""
 
     def __init__(self, connect: Callable[[], Awaitable[_Connection]]) -> None:
         self._connect = connect
@@ -306,10 +306,10 @@ class _Shared:
         self._closed = False
 
     async def connection(self) -> _Connection:
-        """The connection.
+        """The open connection.
 
         Raises:
-            ToolServerError: there is none to be had.
+            ToolServerError: the server cannot be reached.
         """
         async with self._lock:
             if self._closed:
@@ -323,7 +323,7 @@ class _Shared:
             return self._found
 
     def doubt(self) -> None:
-        """A call timed out or failed below the protocol: whether the server still answers is asked before the next."""
+        """Check before the next call that the server still answers: one timed out or failed below the protocol."""
         self._doubted = True
 
     async def aclose(self) -> None:
@@ -367,7 +367,7 @@ class _Session:
             return refused(f"The tool server {self._server.label} {error}")
         except MCPError as error:
             self._shared.doubt()
-            self._server.changed()  # it may have other tools by now
+            self._server.changed()  # it may have other tools now
             return refused(shortened(f"The call failed: {error}", self._server.limits.output))
         except Exception as error:
             self._shared.doubt()
@@ -381,7 +381,7 @@ class _Session:
 
 
 def _result(result: mcp_types.CallToolResult, limit: int) -> ToolResult:
-    """The text for the model, and what a client may see beside it."""
+    """The result: text for the model, and the parts and structured value for clients."""
     parts = [part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in result.content]
     structured = result.structured_content
     text = "\n".join(map(_text, parts))
@@ -410,7 +410,7 @@ def _text(part: Mapping[str, Any]) -> str:
 
 
 def _fault(schema: object, limit: int) -> str:
-    """The problem of a tool's schema of arguments; ``""``: there is none."""
+    """The problem with the schema of a tool's arguments; ``""`` if there is none."""
     if not isinstance(schema, dict):
         return "its schema is not an object"
     if schema.get("type", "object") != "object":
@@ -441,7 +441,7 @@ def _depth(value: object) -> int:
 
 
 def _message(error: BaseException) -> str:
-    """The message of an error; of a group, that of its first one."""
+    """The message of an error, or of the first error of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return " ".join(str(error).split())[:_LENGTH] or type(error).__name__

@@ -1,4 +1,4 @@
-"""Pages as lines of text with numbered links. HTML is read in a child process, see `page_reader`."""
+"""Pages as lines of text with numbered links. A child process reads HTML; see `page_reader`."""
 
 import asyncio
 import codecs
@@ -18,7 +18,7 @@ __all__ = ["WIDTH", "Page", "plain", "read_page", "wrapped"]
 
 _PLAIN: Final = {ord("【"): "〖", ord("】"): "〗", **dict.fromkeys((*range(9), *range(14, 32), *range(127, 160)))}
 WIDTH: Final = 80
-"""Characters of a line, which citations count."""
+"""The most characters of a line. Citations count these lines."""
 _READER: Final = Path(__file__).with_name("page_reader.py")
 _HTML: Final = ("text/html", "application/xhtml+xml")
 _TEXT: Final = ("application/json", "application/xml")
@@ -27,7 +27,7 @@ _CHARSETS: Final = (
     *("utf-8", "utf-16", "ascii", "iso8859", "iso2022", "cp", "koi8", "mac"),
     *("gb", "hz", "big5", "euc", "shift"),
 )
-"""How the names of codecs begin that pages are written in. Python has others, some of which take quadratic time."""
+"""The prefixes of allowed codecs' names. Python has other codecs, and some of them take quadratic time."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class Page(msgspec.Struct, frozen=True):
     Attributes:
         url, title: of the page.
         lines: its text, in lines of at most `WIDTH` characters.
-        links: where its numbered links lead.
+        links: the targets of its numbered links.
     """
 
     url: str
@@ -77,7 +77,7 @@ def _charset(fetched: Fetched) -> str:
 
 
 def wrapped(text: str) -> Iterator[str]:
-    """The text's lines, those that are too long as several; in linear time."""
+    """The text's lines, with lines that are too long split; in linear time."""
     for line in text.splitlines():
         at = 0
         while len(line) - at > WIDTH:
@@ -89,12 +89,12 @@ def wrapped(text: str) -> Iterator[str]:
 
 
 def plain(text: str) -> str:
-    """The text without what only the browser writes, the brackets of links and citations, and control characters."""
+    """The text without control characters, and without the brackets that only the browser may write."""
     return text.translate(_PLAIN)
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Lines without more than one empty line in a row."""
+    """The lines, with runs of empty lines made one."""
     empty = True
     for line in wrapped(text):
         line = line.rstrip()

@@ -1,7 +1,8 @@
 """Turns a page of HTML (parsed by Lexbor) into lines of text with numbered links.
 
-A program of its own: a page may be made to keep a parser busy for hours, or to crash it. It reads the page from its
-standard input and writes ``{"title": …, "text": …, "links": […]}``. Arguments: the page's URL, its charset or ``""``.
+This is a separate program, because a hostile page may keep a parser busy for hours, or crash it. It reads the page
+from standard input and writes ``{"title": …, "text": …, "links": […]}``. Arguments: the page's URL, and its charset
+or ``""``.
 """
 
 import json
@@ -27,17 +28,17 @@ _HEADINGS: Final = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _SPACED: Final = frozenset(("p", "table", "pre", *_HEADINGS))
 _BEFORE: Final = {"br": "\n", "li": "* ", "td": " | ", "th": " | ", **_HEADINGS}
 _LINKS: Final = 2_000
-"""How many links of a page are numbered."""
+"""The most links of a page that are numbered."""
 _LINK: Final = 500
-"""Characters of a link's text."""
+"""The most characters of a link's text."""
 _URL: Final = 2_048
-"""Characters of a link's target; a longer one is not numbered. All links share a page's base."""
+"""The most characters of a link's target; a longer one is not numbered. All links share a page's base."""
 _MEMORY: Final = 1 << 30
-"""Bytes of address space."""
+"""The most bytes of address space."""
 
 
 class Writer:
-    """Writes a tree as text, in the order of the document, without recursion: trees may be deep."""
+    """Writes a tree as text in document order. It does not recurse, because trees may be deep."""
 
     def __init__(self, url: str, base: str) -> None:
         self._host = urlsplit(url).netloc
@@ -45,12 +46,12 @@ class Writer:
         self._parts: list[str] = []
         self.links: list[str] = []
         self._open: list[tuple[int, str]] = []
-        """Of links that are open: where their text begins, and where they lead."""
+        """For each open link: where its text begins, and its target."""
         self._pre = 0
 
     @property
     def text(self) -> str:
-        """The text that was written."""
+        """The text so far."""
         return "".join(self._parts)
 
     def walk(self, root: Any) -> None:
@@ -69,7 +70,7 @@ class Writer:
                 waiting += reversed(found)
 
     def _enter(self, node: Any) -> bool:
-        """Write what begins with a node; false: nothing below it is shown."""
+        """Write what begins with a node. Returns whether its children are shown."""
         tag = node.tag
         if tag == "-text":
             self._write(node.text_content or "")
@@ -120,7 +121,7 @@ class Writer:
 
 
 def plain(text: str) -> str:
-    """The text without what only the browser writes, the brackets of links and citations, and control characters."""
+    """The text without control characters, and without the brackets that only the browser may write."""
     return text.translate(_PLAIN)
 
 
@@ -134,7 +135,7 @@ def main() -> None:
     body = sys.stdin.buffer.read()
     tree: Any
     try:
-        # A declared encoding is the server's; without one Lexbor looks for the page's own.
+        # The encoding comes from the server; without one, Lexbor looks for the page's own declaration.
         tree = LexborHTMLParser(body.decode(charset, "replace") if charset else body)
     except LookupError:
         tree = LexborHTMLParser(body.decode("utf-8", "replace"))

@@ -1,6 +1,6 @@
 """MCP over the standard streams of a child process, with limits on its environment and lines.
 
-The SDK's own transport of this kind keeps a line of any length in memory and gives the child its default environment.
+The SDK's own transport of this kind keeps lines of any length in memory, and gives the child its default environment.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ __all__ = ["INHERITED", "Child"]
 INHERITED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
 """The environment variables that a child inherits from the server; all others must be in its configuration."""
 _GRACE: Final = 2.0
-"""Seconds for ending after the input's end, and again after SIGTERM."""
+"""Seconds that a child has to end after its input's end, and again after SIGTERM."""
 _STEP: Final = 0.01
 _LENGTH: Final = 500
-"""Characters of a line of the child's errors that are logged."""
+"""The most characters of one line of the child's standard error that are logged."""
 _UNASKED: Final = 4
 """How many messages of the largest size a child may send without a request."""
 
@@ -34,14 +34,14 @@ Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObj
 
 
 class Child:
-    """A transport of the SDK: entered, it starts the child; left, it ends it and all of its process group.
+    """A transport of the SDK. Entering it starts the child; leaving it ends the child and its whole process group.
 
     Args:
-        label: for the log.
+        label: the server's name in the log.
         command, args: the command to run, without a shell.
         env: environment variables besides those of `INHERITED`.
         cwd: the folder in which it runs.
-        message: the bytes that a message may have.
+        message: the most bytes of one message.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Child:
         self._unasked = 0
         self.process: asyncio.subprocess.Process | None = None
         self.fault = ""
-        """Why it was ended, or the last line of its errors."""
+        """Why the child was ended, or the last line of its standard error."""
 
     async def __aenter__(self) -> Streams:
         pipe = asyncio.subprocess.PIPE
@@ -80,7 +80,7 @@ class Child:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # Whoever waits for a child may be cancelled; the child is ended all the same.
+        # The task that waits for the child may be cancelled; the child is ended all the same.
         await asyncio.shield(asyncio.ensure_future(self._end()))
 
     async def _end(self) -> None:
@@ -94,11 +94,11 @@ class Child:
             if await _exited(process, _GRACE):
                 break
             _signal(process.pid, number)
-        _signal(process.pid, signal.SIGKILL)  # processes that it left in its group
+        _signal(process.pid, signal.SIGKILL)  # ends processes that it left in its group
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        # The pipes first: waiting ends with theirs, which something that left the group may hold open.
+        # Close the pipes first: `wait` also waits for them, and a process that left the group may hold them open.
         process._transport.close()  # type: ignore[attr-defined]
         await process.wait()
 
@@ -117,7 +117,7 @@ class Child:
                 if self._unasked > _UNASKED * self._limit:
                     self._give_up(f"sent {self._unasked:,} bytes without any request")
                     return
-                with suppress(ValueError):  # by the specification, a line that is not a message gets no answer
+                with suppress(ValueError):  # the specification gives a line that is no message no answer
                     await self._to_session.send(
                         SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
                     )
@@ -165,6 +165,6 @@ async def _exited(process: asyncio.subprocess.Process, seconds: float) -> bool:
 
 
 def _signal(pid: int, number: int) -> None:
-    """Signal the process group of a child, which is its leader."""
+    """Send a signal to the child's process group, which the child leads."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)

@@ -1,4 +1,4 @@
-"""Targets: an MCP server is at an address, or is a program to start."""
+"""The targets of MCP: an address where a server listens, or a program to start."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -7,12 +7,12 @@ import msgspec
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Where a server listens: tried in turn until one answers.
+    """The addresses of a server, tried in order until one answers.
 
     Attributes:
-        tries: transports (``http``: streamable HTTP, ``sse``: that of old servers) and URLs.
+        tries: pairs of a transport (``http`` is streamable HTTP, ``sse`` that of old servers) and a URL.
         headers: sent with each request.
-        public: a request named it: https and public addresses alone.
+        public: whether a request named it: then only https and public addresses are allowed.
     """
 
     tries: tuple[tuple[Literal["http", "sse"], str], ...]

@@ -1,4 +1,4 @@
-"""A model around another one, which makes some of its tokens more or less likely."""
+"""A wrapper around a model that makes some of its tokens more or less likely."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from ..model import Model, prefill_parts
 
 
 class Following(Protocol):
-    """A sequence as it is followed; ``inner`` is the inner model's state of it."""
+    """The state of a followed sequence; ``inner`` is the inner model's state."""
 
     inner: Any
 
@@ -20,10 +20,10 @@ S = TypeVar("S", bound=Following)
 
 
 class Around(ABC, Generic[S]):
-    """Follows each sequence and changes its logits: see `unspool.engines.model.Model`.
+    """Follows each sequence and changes its logits; see `unspool.engines.model.Model`.
 
     Args:
-        model: what computes.
+        model: the inner model.
     """
 
     def __init__(self, model: Model) -> None:
@@ -66,4 +66,4 @@ class Around(ABC, Generic[S]):
 
     @abstractmethod
     def _next(self, state: S, token: int, logits: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Follow a sequence by one token; the logits after it, a row that may be changed."""
+        """Update the state with one token, and return the logits after it. The row may be changed in place."""

@@ -1,8 +1,8 @@
-"""What keeps the builtin model from talking on: its thinking, its words and its calls are bounded.
+"""Bounds the builtin model's reasoning, words and calls.
 
-It is trained to be brief. At a high temperature, or where a grammar keeps it from ending without a call, a small model
-would go on all the same. Then it is led to the end of its thinking, to a call, to the end of its calls, or to the end.
-A call that must be made is complete within 300 tokens.
+The model is trained to be brief. At a high temperature, or if a grammar keeps it from ending without a call, it may
+still go on. Then it is led to the end of its reasoning, to a call, to the end of its calls, or to the end of the
+output. A required call is complete within 300 tokens.
 """
 
 import json
@@ -18,15 +18,15 @@ from .model import FOLDER
 
 Part = Literal["thinking", "words", "calls"]
 MOST: Final[dict[Part, int]] = {"thinking": 64, "words": 96, "calls": 150}
-"""Tokens of each part at most, but for those that close what is open; words are what is outside of the others."""
+"""The most tokens of each part, not counting those that close it. Words are the text outside the other parts."""
 
 _LESS: Final = np.float32(1000)
-"""What is taken off the logits of tokens that are not to come: none of them is likely then, and their order stays, for
-where a grammar allows nothing else."""
+"""The penalty on the logits of unwanted tokens. It makes all of them unlikely, but keeps their order for cases in which
+a grammar allows nothing else."""
 
 
 class _State:
-    """A sequence: the model's state, the part that it is in, and how many tokens that has."""
+    """A sequence: the model's state, the current part, and the number of its tokens."""
 
     __slots__ = ("inner", "part", "size")
 
@@ -37,11 +37,11 @@ class _State:
 
 
 class Bounded(Around[_State]):
-    """A model, bounded; ``parts.json`` says which tokens begin its parts and which lead to their end.
+    """A model with bounds. ``parts.json`` says which tokens begin its parts and which lead to their end.
 
     Args:
-        model: what computes.
-        most: tokens of each part at most.
+        model: the inner model.
+        most: the most tokens of each part.
     """
 
     def __init__(self, model: Model, most: Mapping[Part, int] = MOST) -> None:
@@ -56,13 +56,13 @@ class Bounded(Around[_State]):
         self._led["words"] += sorted(self.eos)
         closing = [(text, i) for text, i in self.tokenizer.get_vocab().items() if not text.strip('"]}')]
         self._quotes = [i for text, i in closing if text[0] == '"']
-        self._brackets = [i for text, i in closing if text[0] != '"']  # after quotes: in a string they are but text
+        self._brackets = [i for text, i in closing if text[0] != '"']  # tried after quotes; in a string they are text
 
     def _begun(self, inner: Any, tokens: Sequence[int]) -> _State:
         state = _State(inner)
         for token in tokens:
             self._take(state, token)
-        state.size = 0  # what the prompt says does not count
+        state.size = 0  # the prompt does not count
         return state
 
     def _behind_prompt(self, state: _State, logits: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -85,7 +85,7 @@ class Bounded(Around[_State]):
             return logits
         led = self._led[state.part]
         less = logits - _LESS
-        if state.part != "thinking":  # a schema may constrain words, too; in free ones, the end comes first
+        if state.part != "thinking":  # a schema may constrain words too; in free words, the end comes first
             less[self._quotes] += _LESS * 3 / 4
             less[self._brackets] += _LESS / 2
         less[led] = logits[led]

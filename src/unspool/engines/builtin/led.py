@@ -1,8 +1,8 @@
-"""The builtin model, led to what a request says: where its words are clear, what it writes follows from them.
+"""Leads the builtin model to the answer that `reader` reads from a request with clear words.
 
-A model this small misreads requests that a list of words and a few rules read well. What `reader` reads becomes the
-likeliest output, token by token. As soon as another token is taken (a grammar demands it, or a temperature), the model
-goes on by itself.
+A model this small misreads requests that a list of words and a few rules read well. The reader's answer becomes the
+likeliest output, token by token. Once another token is taken, because of a grammar or a temperature, the model
+continues by itself.
 """
 
 import json
@@ -20,19 +20,19 @@ from .model import FOLDER
 from .reader import Answer, Prompt, Reading, arguments, read, valued
 
 MORE: Final = np.float32(500)
-"""What is added to the logits of the token that leads on."""
+"""The bonus on the logit of the next token of the reader's answer."""
 _KEY: Final = re.compile(r'[{,]\s*"(\w{1,40})"\s*:\s*("?)$')
 _TAIL: Final = 64
-"""How many characters before a value are looked at: its key is there."""
+"""The number of characters before a value in which its key is looked for."""
 
 
 class _State:
-    """A sequence: the model's state, what was asked, and the tokens that lead on.
+    """A sequence: the model's state, the prompt, and the next tokens of the reader's answer.
 
     Attributes:
-        name: the tokens of the name of a call that the reader did not foresee; ``None`` outside of one.
-        words: the last characters of JSON that a schema demands as words; ``None`` where there is none.
-        valued: gives the texts of this JSON.
+        name: the tokens of the name of a call that the reader did not expect; ``None`` outside a name.
+        words: the last characters of JSON that a schema demands instead of words; ``None`` without such JSON.
+        valued: returns the texts for keys of this JSON.
     """
 
     __slots__ = ("ahead", "inner", "name", "prompt", "valued", "words")
@@ -47,10 +47,10 @@ class _State:
 
 
 class Led(Around[_State]):
-    """A model that is led by what was read.
+    """A model that is led to the reader's answer.
 
     Args:
-        model: what computes.
+        model: the inner model.
     """
 
     def __init__(self, model: Model) -> None:
@@ -94,7 +94,7 @@ class Led(Around[_State]):
             state.name.append(token)
 
     def _follow(self, state: _State, token: int) -> None:
-        """Follow JSON that is where words would: after a key, the text that was said for it leads on."""
+        """Follow JSON in place of words. After a key, the reader's text for it leads on."""
         text: str = self.tokenizer.decode([token])
         if token in self._marked:
             state.words = "" if token in self._begins_words else None
@@ -120,14 +120,14 @@ class Led(Around[_State]):
         return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
     def _written(self, answer: Answer, prompt: Prompt) -> list[int]:
-        """What the model would write, in tokens: thinking, then calls or words, then the end."""
+        """An answer as the model's tokens: reasoning, then calls or words, then the end."""
         marks = self._marks
         thought = f"{answer.thought}{marks['thought']}" if prompt.thinking else ""
         if not answer.calls:
             return [*self._ids(thought + answer.words), min(self.eos)]
         begin, *calls, over = marks["calls"], *map(self._call_of, answer.calls), marks["over"]
         while len(calls) > 1 and len(self._ids("".join(calls))) >= MOST["calls"]:
-            calls.pop()  # `Bounded` would cut them somewhere
+            calls.pop()  # otherwise `Bounded` would cut them anywhere
         return [*self._ids("".join((thought, begin, *calls, over))), min(self.eos)]
 
     def _call_of(self, call: tuple[str, dict[str, Any]]) -> str:

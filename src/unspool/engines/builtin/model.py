@@ -1,10 +1,10 @@
-"""The builtin model in numpy: a small transformer that can also point at what it has read.
+"""The builtin model in numpy: a small transformer with a pointer mechanism.
 
-Before attention, each position is mixed with the few before it (a causal convolution). Attention has no positions but
-a penalty on distance in some heads (ALiBi). At the end, each position points at others, and the tokens there are fed to
-the last layer. The output is a mix of four distributions: what the model says by itself, and the tokens that it points
-at as they are, without the space before them, and with one. So names that it never saw are copied from the request
-into JSON. `models/builtin/` in the repository trains it, and its README says what it is for.
+Before attention, each position is mixed with the few before it (a causal convolution). Attention has no positional
+encoding; some heads have a penalty on distance (ALiBi). At the end, each position points at others, whose tokens are
+fed to the last layer. The output is a mix of four distributions: the model's own, and the tokens that it points at
+unchanged, without the space before them, and with one. So the model can copy names that it never saw from the request
+into JSON. `models/builtin/` in the repository trains it; the README there describes its purpose.
 """
 
 import itertools
@@ -17,19 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 FOLDER: Final = Path(__file__).parent
-"""The files of the model that comes with the package."""
+"""The folder of the model that comes with the package."""
 
 Array = NDArray[np.float32]
 
-_CHUNK: Final = 256  # tokens of a prompt that are read at once: bounds the memory of attention
+_CHUNK: Final = 256  # tokens of a prompt that are read at once, which bounds the memory of attention
 _SPACE: Final = "Ġ"  # a space, as byte-level BPE writes it
 
 
 class State:
-    """What the model keeps of one sequence: the tokens, and what later ones need of them.
+    """The model's state of one sequence: its tokens, and the activations that later tokens need.
 
     Attributes:
-        size: how many tokens there are.
+        size: the number of tokens.
     """
 
     __slots__ = ("keys", "pointers", "size", "tails", "tokens", "values")
@@ -43,7 +43,7 @@ class State:
         self.tails = np.zeros((layers + 1, kernel - 1, width), np.float32)
 
     def extend(self, tokens: NDArray[np.intp]) -> slice:
-        """Make room for more tokens; returns where they are."""
+        """Make room for more tokens. Returns their positions."""
         new = slice(self.size, self.size + len(tokens))
         if new.stop > len(self.tokens):
             more = max(new.stop + 64, 2 * self.size) - self.size
@@ -57,15 +57,15 @@ class State:
 
 
 class Model:
-    """Computes logits; never called by two threads at once.
+    """Computes logits. It is not thread-safe.
 
     Args:
-        folder: where ``config.json``, ``model.safetensors``, ``tokenizer.json`` and ``tokenizer_config.json`` are.
+        folder: contains ``config.json``, ``model.safetensors``, ``tokenizer.json`` and ``tokenizer_config.json``.
 
     Attributes:
         tokenizer: a `tokenizers.Tokenizer`.
         vocab_size: the width of the logits.
-        context: how many tokens a sequence may have, those of the prompt included.
+        context: the most tokens of a sequence, including the prompt.
         eos: the tokens that end an output.
 
     Raises:
@@ -90,7 +90,7 @@ class Model:
         self._forms = _forms(self.tokenizer.get_vocab())
         table = _table(self._forms[1], weights["embedding"], weights["space"])
         _, width, pointer, _ = self._sizes
-        # Transposed once: rows of activations are multiplied from the left.
+        # Transposed once, since rows of activations are multiplied from the left.
         self._qkv = [w.reshape(3 * width, width).T.copy() for w in weights["qkv"]]
         self._out = [w.T.copy() for w in weights["out"]]
         self._up = [w.T.copy() for w in weights["up"]]
@@ -128,7 +128,7 @@ class Model:
             yield None if at + _CHUNK < len(ids) else (state, logits[0])
 
     def step(self, states: Sequence[Any], tokens: Sequence[int]) -> Array:
-        """Read one more token for each of several sequences, whose states change.
+        """Read one more token for each of several sequences, and change their states.
 
         Returns:
             The logits of the token after it, of shape ``(len(states), vocab_size)``.
@@ -136,7 +136,7 @@ class Model:
         return self._read(states, [np.array([t], np.intp) for t in tokens])
 
     def _read(self, states: Sequence[State], tokens: Sequence[NDArray[np.intp]]) -> Array:
-        """Read some more tokens of each sequence. Products with weights take the rows of all sequences at once."""
+        """Read more tokens of each sequence. Products with weights process the rows of all sequences at once."""
         places = [s.extend(t) for s, t in zip(states, tokens, strict=True)]
         ends = list(itertools.accumulate(len(t) for t in tokens))
         rows = [slice(end - len(t), end) for end, t in zip(ends, tokens, strict=True)]
@@ -173,12 +173,12 @@ class Model:
         return logits
 
     def _fed(self, x: Array, layer: int) -> Array:
-        """What a feed-forward layer adds."""
+        """The output of a feed-forward layer."""
         added: Array = np.maximum(_norm(x) @ self._up[layer], 0) ** 2 @ self._down[layer]
         return added
 
     def _convolved(self, x: Array, states: Sequence[State], rows: Sequence[slice], layer: int) -> Array:
-        """Each position with a mix of itself and those shortly before it, channel by channel."""
+        """Add to each position a mix of itself and the few before it, channel by channel."""
         weights = self._conv[layer]
         kernel = len(weights)
         made = x.copy()
@@ -191,7 +191,7 @@ class Model:
         return made
 
     def _attended(self, state: State, layer: int, place: slice, queries: Array) -> Array:
-        """What the queries of the tokens at a place gather from all up to them."""
+        """The attention output for the tokens at ``place``, over all tokens up to them."""
         count, heads, end = len(queries), self._heads, place.stop
         q = queries.reshape(count, heads, -1).swapaxes(0, 1)
         k = state.keys[layer, :end].reshape(end, heads, -1).transpose(1, 2, 0)
@@ -205,7 +205,7 @@ class Model:
 
 
 def _forms(vocabulary: dict[str, int]) -> tuple[NDArray[np.intp], ...]:
-    """For each token: itself, the one without a space before it, the one with; itself where there is none."""
+    """For each token: itself, its form without a space before it, and its form with one; itself if there is none."""
     names = sorted(vocabulary, key=vocabulary.__getitem__)
     bare = [vocabulary.get(n[1:], i) if n[0] == _SPACE else i for i, n in enumerate(names)]
     spaced = [vocabulary.get(_SPACE + n, i) for i, n in enumerate(names)]
@@ -213,7 +213,7 @@ def _forms(vocabulary: dict[str, int]) -> tuple[NDArray[np.intp], ...]:
 
 
 def _table(bare: NDArray[np.intp], embedding: Array, space: Array) -> Array:
-    """The embedding of each token: a token with a space has that of the one without, plus what a space adds."""
+    """The embedding of each token. A token with a space has the embedding of its bare form plus that of the space."""
     _, row = np.unique(bare, return_inverse=True)
     has_space = bare != np.arange(len(bare))
     table: Array = embedding[row] + has_space[:, None].astype(np.float32) * space

@@ -1,19 +1,19 @@
-"""What was said is what calls hold: the builtin model is led to copy whole words, each once, and to leave nothing out.
+"""Makes the builtin model copy the values of calls from the conversation: whole words, each once, and all of them.
 
-The model copies token by token, and a model this small slips. It begins with one name and ends with another, gives one
-value to two parameters, or ends a call before all that was asked for is in it. So some tokens become less likely:
+The model copies token by token, and so small a model makes mistakes. It begins with one name and ends with another,
+gives one value to two parameters, or ends a call too early. So these tokens become less likely:
 
-* those with which a text value is not a span of the conversation's words, or one that this tool has got already, or one
-  that comes after a word (``cues.json``) that is for another parameter: *from*, *to*, a parameter's name;
-* those that begin a parameter that the tool has not, where its schema would allow any, and spaces without end;
-* those with which words repeat what was only thought;
-* those that leave out a parameter that may be left out, where the last message has one of the words that it may be, or
-  where it is a number and the message has one that is in no value yet; those that begin one that is a number where the
-  message has none;
-* those that begin one more call where several values were copied, the last word that was said among them;
-* those that begin another number, or turn off what the message has the name of, but for words such as *off*.
+* tokens that make a text value that is not a span of the conversation's words, that this tool has already, or that
+  follows a word (``cues.json``) for another parameter, such as *from*, *to*, or a parameter's name;
+* tokens that begin a parameter that the tool lacks, if its schema allows any, and endless spaces;
+* tokens with which an answer repeats words that appear only in the reasoning;
+* tokens that leave out an optional parameter if the last message has one of its words, or if it is a number and the
+  message has one that no value uses yet; and tokens that begin a number if the message has none;
+* tokens that begin one more call if several values were copied, and the message's last word is among them;
+* tokens that begin a number that the message lacks, or that turn off a switch that the message names, unless it has a
+  word such as *off*.
 
-What the model is sure of, it still writes: ``+`` where the user said *plus*.
+If the model is sure enough, it still writes such a token, such as ``+`` for *plus*.
 """
 
 import itertools
@@ -30,7 +30,7 @@ from .around import Around
 from .model import FOLDER
 
 LESS: Final = 3.0
-"""What is taken off the logits: the model must hold it for 20 times as likely."""
+"""The penalty on logits: the model must consider the token 20 times as likely."""
 
 _PARAMETER: Final = re.compile(r'"(.*?)":( optional)? (.*)')
 _NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
@@ -40,16 +40,16 @@ _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 
 
 class _Parameter(NamedTuple):
-    """One of a tool's, as the chat template describes it.
+    """A parameter of a tool, as the chat template describes it.
 
     Attributes:
         optional: whether it may be left out.
-        said: whether the last message has one of the words that it may be.
-        number: whether it is one.
-        switch: for a boolean, what the last message says of it.
-        choices: whether there are such words.
-        cued: the places in the conversation that a word of the last message claims for it.
-        claimed: the places of the words that it may be, or for a boolean, of its name: they are in no other's text.
+        said: whether the last message has one of its choices.
+        number: whether it is a number.
+        switch: for a boolean, the value that the last message implies.
+        choices: whether it has a list of choices.
+        cued: the positions in the conversation that a word of the last message claims for it.
+        claimed: the positions of its choices or, for a boolean, of its name. No other parameter's text uses them.
     """
 
     name: str
@@ -66,12 +66,12 @@ class _Said(NamedTuple):
     """A conversation.
 
     Attributes:
-        tokens: of its messages.
-        last: where the last message begins; 0: that speaks of what was said before.
-        behind: where in that what comes after a word begins, by these words.
-        numbers: those of the last message.
-        final: the place of the last message's last word, but for polite ones.
-        tools: the tools' parameters, by their names.
+        tokens: the tokens of its messages.
+        last: the position of the last message; 0 if that refers to earlier ones.
+        behind: for each word of the last message, the positions right after it.
+        numbers: the numbers of the last message.
+        final: the position of the last message's last word, ignoring polite ones.
+        tools: the tools' parameters, by the tools' names.
     """
 
     tokens: list[int]
@@ -83,23 +83,23 @@ class _Said(NamedTuple):
 
 
 class _Call:
-    """The arguments of a call as they are written, up to a place in their JSON.
+    """The state of a call's arguments while their JSON is written.
 
     Attributes:
-        name: the tool's.
-        parameters: the tool's.
-        used: the places in the conversation that values of this tool were copied from.
-        at: how many parameters the call has passed.
-        open: the brackets that are open; ``None`` after the call.
+        name: the tool's name.
+        parameters: the tool's parameters.
+        used: the positions in the conversation from which values of this tool were copied.
+        at: the number of parameters that the call has passed.
+        open: the open brackets; ``None`` after the call.
         key: whether the next string is a key.
-        string: ``""``, or that a ``key`` or a ``value`` is open.
-        escaped: whether the next character stands for itself.
+        string: ``key`` or ``value`` if such a string is open, else ``""``.
+        escaped: whether the next character is escaped.
         text: the open string.
         values: the values so far.
-        size: how many tokens the open string has.
-        spans: where in the conversation what follows the open value so far is.
-        own: the places there that are for the open value.
-        others: the places there that are not.
+        size: the number of tokens of the open string.
+        spans: the positions in the conversation at which the open value may continue.
+        own: the positions that belong to the open value.
+        others: the positions that belong to other values.
     """
 
     __slots__ = (
@@ -124,14 +124,14 @@ class _Call:
 
 
 class _State:
-    """A sequence: the model's state, what was said, and where the output is.
+    """A sequence: the model's state, the conversation, and the state of the output.
 
     Attributes:
-        call: the one that is written, or the one before.
-        name: the tokens of the called tool's name so far; ``None`` outside of one.
-        thought: the tokens of the thinking so far.
-        thinking: whether it goes on.
-        fresh: whether the next token is the first one of the words.
+        call: the current call, or the previous one.
+        name: the tokens of the called tool's name so far; ``None`` outside a name.
+        thought: the tokens of the reasoning so far.
+        thinking: whether the output is still in the reasoning.
+        fresh: whether the next token is the first one of the answer in words.
     """
 
     __slots__ = ("call", "fresh", "inner", "name", "said", "thinking", "thought")
@@ -147,11 +147,11 @@ class _State:
 
 
 class Copying(Around[_State]):
-    """A model whose calls contain what was said.
+    """A model that is led to copy the values of calls from the conversation.
 
     Args:
-        model: what computes.
-        less: how much less likely all else becomes; see `LESS`.
+        model: the inner model.
+        less: the penalty on all other tokens; see `LESS`.
     """
 
     def __init__(self, model: Model, less: float = LESS) -> None:
@@ -208,18 +208,18 @@ class Copying(Around[_State]):
         if state.call is not None and state.call.open:
             return self._likely(state.said, state.call, state.call.open, logits)
         if token == self._end and state.call is not None and self._over(state.said, state.call):
-            logits[self._call] -= 8 * self._less  # it would say the last one again
+            logits[self._call] -= 8 * self._less  # another call would repeat the last one
         return logits
 
     def _only_thought(self, state: _State, token: int) -> list[int]:
-        """What came after a token in the thinking, and nowhere in the conversation: words say it in their own way."""
+        """The tokens that followed this token in the reasoning, but nowhere in the conversation."""
         followers = {b for a, b in itertools.pairwise(state.said.tokens) if a == token}
         return [b for a, b in itertools.pairwise(state.thought) if a == token and b not in followers]
 
     def _tools(
         self, head: str, words: Sequence[tuple[int, str]], message: str, behind: dict[str, set[int]]
     ) -> dict[str, list[_Parameter]]:
-        """What the prompt declares."""
+        """The tools that the prompt declares."""
         tools: dict[str, list[_Parameter]] = {}
         found: list[_Parameter] = []
         for line in head.split("\n"):
@@ -253,7 +253,7 @@ class Copying(Around[_State]):
         ]
 
     def _words(self, said: Sequence[int], start: int, end: int) -> list[tuple[int, str]]:
-        """The words of a part of the conversation, and what is between them, with their places."""
+        """The words of a part of the conversation and the text between them, with their positions."""
         begins = [i for i in range(start, end) if self._apart(said, i)]
         return [
             (at, "".join(self._texts[token] for token in said[at:stop]).strip().lower())
@@ -261,7 +261,7 @@ class Copying(Around[_State]):
         ]
 
     def _behind(self, words: Sequence[tuple[int, str]]) -> dict[str, set[int]]:
-        """Where what comes after a word begins, by these words."""
+        """For each word, the positions right after it."""
         found: dict[str, set[int]] = {}
         before = ""
         for at, word in words:
@@ -272,7 +272,7 @@ class Copying(Around[_State]):
         return found
 
     def _cued(self, name: str, behind: dict[str, set[int]]) -> frozenset[int]:
-        """What is for a parameter: behind a word of its name, else behind one that leads to such a word."""
+        """The positions for a parameter: after a word of its name, or else after a word that leads to such a word."""
         own = _name(name)
         for words in (own, {cue for cue, names in self._cues.items() if own & set(names)}):
             if found := frozenset().union(*(behind.get(word, ()) for word in words)):
@@ -282,7 +282,7 @@ class Copying(Around[_State]):
     # -- the output so far -----------------------------------------------------------------------------------------
 
     def _take(self, state: _State, token: int) -> None:
-        """Follow the output by one token."""
+        """Update the state with one token of the output."""
         fresh, state.fresh = state.fresh, token == self._thought
         call = state.call
         if token == self._call:
@@ -294,7 +294,7 @@ class Copying(Around[_State]):
                 call.open = None
         elif state.name is not None:
             state.name.append(token)
-        elif fresh and self._texts[token].startswith("{"):  # words that a schema constrains
+        elif fresh and self._texts[token].startswith("{"):  # an answer in words that a schema constrains
             self._read(state.said, self._begin(state), self._texts[token])
         elif call is not None and call.open is not None:
             if call.string and not self._texts[token].startswith('"'):
@@ -304,14 +304,14 @@ class Copying(Around[_State]):
             self._read(state.said, call, self._texts[token])
 
     def _begin(self, state: _State) -> _Call:
-        """The arguments of a call."""
+        """The state at the beginning of a call's arguments."""
         name, before = self.tokenizer.decode(state.name or []), state.call
         used = before.used if before is not None and before.name == name else set()
         state.call, state.name = _Call(name, state.said.tools.get(name, []), used), None
         return state.call
 
     def _read(self, said: _Said, call: _Call, text: str) -> None:
-        """Follow the JSON."""
+        """Update the state with a piece of JSON."""
         assert call.open is not None
         for char in text:
             if call.string:
@@ -335,7 +335,7 @@ class Copying(Around[_State]):
             call.values += char if not call.string else ""
 
     def _close(self, said: _Said, call: _Call) -> None:
-        """The end of a string."""
+        """Update the state at the end of a string."""
         if call.string == "key":
             names = [p.name for p in call.parameters]
             call.own = self._cued(call.text, said.behind)
@@ -350,7 +350,8 @@ class Copying(Around[_State]):
         call.string = ""
 
     def _begins(self, said: _Said, call: _Call) -> list[int]:
-        """Where a value may begin: what is for it, else what is for no other, in the last message if there is any."""
+        """The positions where a value may begin: its own; or else those in the last message that belong to no other
+        value; or else any."""
         if call.at and call.parameters[call.at - 1].choices:
             return []
         others = frozenset().union(*(p.cued for p in call.parameters)) - call.own
@@ -371,22 +372,22 @@ class Copying(Around[_State]):
         return found
 
     def _apart(self, said: Sequence[int], i: int) -> bool:
-        """Whether something else than the rest of a word begins here."""
+        """Whether the token at ``i`` begins something other than the rest of a word."""
         before = self._texts[said[i - 1]][-1:] if i else ""
         here = self._texts[said[i]][:1] if i < len(said) else ""
         return not (_in_word(before) and _in_word(here))
 
     def _leads(self, said: _Said, call: _Call, i: int) -> bool:
-        """Whether what is for another parameter begins here, or after the mark here."""
+        """Whether text for another parameter begins here, or after the mark here."""
         return i in call.others or (i + 1 in call.others and not _WORD.search(self._texts[said.tokens[i]]))
 
     def _ends(self, said: Sequence[int], i: int) -> bool:
-        """Whether a value may end here: before no rest of a word, nor before ``.org`` or ``:30``."""
+        """Whether a value may end here: not before the rest of a word, nor before ``.org`` or ``:30``."""
         rest = "".join(self._texts[token] for token in said[i : i + 2])
         return self._apart(said, i) and not (rest[:1] in {*".@:-_/"} and _in_word(rest[1:2]))
 
     def _over(self, said: _Said, call: _Call) -> bool:
-        """Whether several values were copied, and the last word that was said is among them: no call is to follow."""
+        """Whether no call should follow, because several values were copied, including the message's last word."""
         runs = sum(i - 1 not in call.used for i in call.used)
         return runs > 1 and said.final in call.used
 
@@ -408,7 +409,7 @@ class Copying(Around[_State]):
             less = logits - self._less
             less[follow] = logits[follow]
             logits = less
-        if not call.string:  # JSON would allow any number of them
+        if not call.string:  # JSON would allow any number of spaces
             logits = logits.copy()
             logits[self._blank] -= 4 * self._less
             if call.values.rstrip()[-1:] == ":":
@@ -419,7 +420,7 @@ class Copying(Around[_State]):
         return logits
 
     def _first(self, said: _Said, call: _Call, logits: NDArray[np.float32]) -> None:
-        """The beginning of what is not text: a number that was said, and what was said of a switch."""
+        """Lead the beginning of a value that is not text: to a number of the message, or a switch's implied value."""
         given = _NUMBER.findall(call.values)
         if numbers := [n for n in said.numbers if n not in given] or said.numbers:
             firsts = {n[0] for n in numbers}
@@ -448,7 +449,7 @@ class Copying(Around[_State]):
 
 
 def _wanted(said: _Said, call: _Call) -> int | None:
-    """The next parameter that was said something of."""
+    """The index of the next parameter that the message says something about."""
     for i, parameter in enumerate(call.parameters[call.at :], call.at):
         if parameter.said:
             return i
@@ -470,4 +471,4 @@ def _plain(text: str) -> str:
 
 
 def _in_word(char: str) -> bool:
-    return char.isalnum() or char > "\x7f"  # parts of characters are letters, mostly
+    return char.isalnum() or char > "\x7f"  # parts of multi-byte characters are mostly letters

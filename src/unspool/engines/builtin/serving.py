@@ -1,4 +1,4 @@
-"""The builtin model as it is served: bounded, led by what a request says, and led to copy."""
+"""The builtin model as it is served: bounded, led by the reader, and led to copy."""
 
 from typing import Final
 
@@ -9,13 +9,13 @@ from .model import Model
 from .said import Copying
 
 SAMPLING: Final = Sampling(temperature=0.0)
-"""What holds where a request leaves it open: a model this small is at its best where it says what is likeliest."""
+"""The defaults for a request's sampling: a model this small is best if it takes the likeliest token."""
 
 
 def served(model: Model | None = None) -> Bounded:
-    """What `unspool.engines.batching` runs.
+    """The model that `unspool.engines.batching` runs.
 
     Args:
-        model: default: the one that comes with the package.
+        model: by default the one that comes with the package.
     """
     return Bounded(Led(Copying(model or Model())))

@@ -1,4 +1,4 @@
-"""The protocols: each reads its requests and makes the writers of its answers."""
+"""The protocols. Each reads its requests and makes the writers of its answers."""
 
 from .agui import AguiProtocol
 from .base import WireProtocol

@@ -31,14 +31,14 @@ _ROLES = ("developer", "system", "user", "assistant", "tool", "activity", "reaso
 
 
 class AguiProtocol(WireProtocol):
-    """``forwardedProps`` may have sampling, ``max_tokens``, ``tool_choice``, ``server_tools``, ``max_tool_calls``,
-    ``tool_limits`` and thinking switches by the names that chat completions have for them."""
+    """AG-UI. ``forwardedProps`` may contain sampling parameters, ``max_tokens``, ``tool_choice``, ``server_tools``,
+    ``max_tool_calls``, ``tool_limits`` and thinking switches, with the names from chat completions."""
 
     id_prefix = "run_"
     error_body = staticmethod(wire.error_body)
 
     def servers(self, fields: Fields) -> Collection[str] | None:
-        """See `WireProtocol.servers`; the protocol has no field for them, so that all are offered."""
+        """See `WireProtocol.servers`. The protocol has no field for them, so all are offered."""
         options = _options(fields).raw
         return () if options.get("server_tools") is False or options.get("tool_choice") == "none" else None
 
@@ -99,19 +99,19 @@ def _context(fields: Fields) -> list[dict[str, Any]]:
 
 
 def _messages(fields: Fields, seal: Seal | None) -> list[dict[str, Any]]:
-    """The messages as chat completions have them.
+    """The messages in the form of chat completions.
 
-    Reasoning belongs to the assistant's message that its id names, as clients put what the model thought between calls
-    after their results; else to the one that follows it, or comes before it. Without any, the model never answered,
-    and the reasoning is left out.
+    Reasoning belongs to the assistant's message that its id names, since clients put reasoning between calls after
+    their results. Without such an id, it belongs to the next assistant's message, or else to the previous one. Without
+    either, the model never answered, and the reasoning is left out.
     """
     messages: list[dict[str, Any]] = []
     answers: dict[str, dict[str, Any]] = {}  # the assistant's, by id
-    last: dict[str, Any] | None = None  # of these, with nothing but results after it
+    last: dict[str, Any] | None = None  # the last answer, while only results follow it
     reasoning: list[str] = []
     for one in fields.objects("messages"):
         role = one.one_of("role", _ROLES)
-        if role == "activity":  # shown to people alone
+        if role == "activity":  # shown only to people
             continue
         if role == "reasoning":
             text = opened(seal, one, "encryptedValue", one.text("content", "") or None)

@@ -1,4 +1,4 @@
-"""`WireProtocol`: the base class of protocols, which read requests and make the writers of answers."""
+"""`WireProtocol`: the base class of protocols. A protocol reads requests and makes the writers of answers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
@@ -16,10 +16,10 @@ class WireProtocol(ABC):
     """Reads the requests of one protocol, and makes the writers of its answers.
 
     Attributes:
-        id_prefix: how the ids of responses begin.
-        invalid_status: the HTTP status of a request with a wrong field.
-        keeps_events: whether whole answers are written from events.
-        error_body: writes the body of an answer that is an error.
+        id_prefix: the prefix of the ids of responses.
+        invalid_status: the HTTP status for a request with a wrong field.
+        keeps_events: whether answers that are not streamed are written from events.
+        error_body: writes the body of an error.
     """
 
     id_prefix: ClassVar[str]
@@ -31,11 +31,12 @@ class WireProtocol(ABC):
         self.settings = settings
 
     def servers(self, fields: Fields) -> Collection[str] | None:
-        """The labels of the tool servers whose tools the request may use; ``None``: any. Looks at nothing else."""
+        """The labels of the tool servers whose tools the request may use; ``None`` means any. Other fields are not
+        checked."""
         return ()
 
     def own_servers(self, fields: Fields) -> Sequence[OwnServer]:
-        """The tool servers that the request itself names by their addresses.
+        """The tool servers that the request itself names, with their addresses.
 
         Raises:
             BadRequest: a field is wrong.
@@ -43,7 +44,7 @@ class WireProtocol(ABC):
         return ()
 
     def seal_for(self, caller: bytes) -> Seal | None:
-        """What seals and opens reasoning for a client with this API key; ``None``: nothing does."""
+        """The seal for the reasoning of a client with this API key, or ``None``."""
         seal = self.settings.seal
         return None if seal is None else seal.bound_to(caller)
 
@@ -53,22 +54,22 @@ class WireProtocol(ABC):
 
         Args:
             fields: its body.
-            offer: what the server has of tools.
+            offer: the server's tools.
 
         Raises:
-            BadRequest: names the field that is wrong, and what is allowed.
+            BadRequest: a field is wrong; the message names it, and what is allowed.
         """
 
     def sent_back(self, rounds: Sequence[dict[str, Any]], tools: ServerTools) -> list[list[dict[str, Any]]]:
-        """How `read` sees an answer of several rounds where a client sends it back, besides as it was written: calls
-        and results that are together may do so in any messages.
+        """The forms in which `read` sees an answer of several rounds when a client sends it back, besides the form in
+        which it was written. Calls and results may be divided into messages differently.
 
         Args:
             rounds: the answer's messages.
-            tools: the server's.
+            tools: the server's tools.
         """
         return []
 
     @abstractmethod
     def writer(self, request: ChatRequest, id: str, created: int) -> Writer:
-        """The writer of an answer; ``created`` is in seconds."""
+        """Make the writer of an answer; ``created`` is a time in seconds."""

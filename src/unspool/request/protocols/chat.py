@@ -1,4 +1,4 @@
-"""Reads requests of OpenAI's chat completions, also for the two other profiles of their answers."""
+"""Reads requests of OpenAI's chat completions, for all three profiles of answers."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -32,7 +32,7 @@ MAX_LOGPROBS = 20
 
 
 class ChatProtocol(WireProtocol):
-    """OpenAI's own."""
+    """OpenAI's own profile."""
 
     id_prefix = "chatcmpl-"
     error_body = staticmethod(wire.error_body)
@@ -40,7 +40,7 @@ class ChatProtocol(WireProtocol):
     """Whether answers have a form for calls of custom tools."""
 
     def servers(self, fields: Fields) -> Collection[str] | None:
-        """See `WireProtocol.servers`; the protocol has no field for them, so that all are offered."""
+        """See `WireProtocol.servers`. The protocol has no field for them, so all are offered."""
         return () if fields.raw.get("server_tools") is False or fields.raw.get("tool_choice") == "none" else None
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
@@ -86,7 +86,7 @@ class ChatProtocol(WireProtocol):
         )
 
     def sent_back(self, rounds: Sequence[dict[str, Any]], tools: ServerTools) -> list[list[dict[str, Any]]]:
-        """See `WireProtocol.sent_back`: with ``tool_results``, and without."""
+        """See `WireProtocol.sent_back`: with ``tool_results`` and without."""
         said = [m for m in rounds if m["role"] == "assistant"]
         calls = [call for m in said for call in m.get("tool_calls", ())]
         theirs = [call for call in calls if not tools.answers(call["function"]["name"])]
@@ -122,7 +122,7 @@ class MindieProtocol(ChatProtocol):
     error_body = staticmethod(mindie_wire.error_body)
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
-        """See `WireProtocol.read`; there is one choice."""
+        """See `WireProtocol.read`. There must be one choice."""
         request = super().read(fields, offer)
         if request.n != 1:
             raise fields.wrong("n", f"{request.n} is not 1")
@@ -165,7 +165,7 @@ class CandleProtocol(ChatProtocol):
 
 
 def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
-    """The markers that open and close reasoning; empty where a dialect has none."""
+    """The markers that open and close reasoning; empty if the dialect has none."""
 
     def text(pieces: Sequence[Piece]) -> str:
         return "".join(p for p in pieces if isinstance(p, str))
@@ -179,8 +179,8 @@ def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
 
 
 def read_messages(fields: Fields, offer: Offer = NOTHING) -> list[dict[str, Any]]:
-    """The conversation, with the reasoning of each message as ``reasoning_content``, whatever field it was in, and the
-    results of the server's tools as messages.
+    """Read the conversation. The reasoning of each message becomes ``reasoning_content``, whatever its field was, and
+    results of the server's tools become messages.
 
     Raises:
         BadRequest: a message is wrong.
@@ -192,10 +192,10 @@ def read_messages(fields: Fields, offer: Offer = NOTHING) -> list[dict[str, Any]
 
 
 def read_content(fields: Fields) -> Any:
-    """A message's content: a string, a list of parts of text or null. A refusal is the assistant's text.
+    """Read a message's content: a string, a list of text parts, or null. A refusal becomes the assistant's text.
 
     Raises:
-        BadRequest: it is something else.
+        BadRequest: the content is something else.
     """
     content = fields.raw.get("content")
     if isinstance(content, list):
@@ -231,7 +231,7 @@ def _message(fields: Fields) -> dict[str, Any]:
 
 
 def _call(fields: Fields) -> dict[str, Any]:
-    """A call of the history; the model knows functions alone."""
+    """A call of the history. Every call becomes a function's, since the model knows only functions."""
     id = fields.text("id", None)
     if fields.one_of("type", ("function", "custom"), "function") == "custom":
         custom = fields.object("custom")
@@ -244,10 +244,10 @@ def _call(fields: Fields) -> dict[str, Any]:
 
 
 def read_format(fields: Fields) -> dict[str, Any] | None:
-    """``response_format``, where it asks for more than text.
+    """Read ``response_format``; ``None`` if it demands nothing but text.
 
     Raises:
-        BadRequest: it is not one of `FORMATS`, or its schema is wrong.
+        BadRequest: its type is not one of `FORMATS`, or its schema is wrong.
     """
     if not fields.has("response_format"):
         return None

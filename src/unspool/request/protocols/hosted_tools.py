@@ -1,4 +1,4 @@
-"""Responses' tools that the server runs, ``mcp``, ``code_interpreter`` and ``web_search``; the choice among them."""
+"""The tools of Responses that the server runs (``mcp``, ``code_interpreter``, ``web_search``), and their choice."""
 
 from collections.abc import Collection
 from typing import Any
@@ -16,7 +16,7 @@ def hosted(tool: Fields) -> bool:
 
 
 def hosted_labels(fields: Fields) -> Collection[str] | None:
-    """The labels of the servers whose tools a request may use; ``None``: any. Nothing else is looked at."""
+    """The labels of the servers whose tools a request may use; ``None`` means any. Other fields are not checked."""
     tools = fields.raw.get("tools")
     named = [t for t in tools if isinstance(t, dict) and t.get("type") in _TYPES] if isinstance(tools, list) else []
     if any(t["type"] != "mcp" for t in named):
@@ -25,7 +25,7 @@ def hosted_labels(fields: Fields) -> Collection[str] | None:
 
 
 def mcp_addresses(fields: Fields) -> list[OwnServer]:
-    """The servers that a request names by their addresses.
+    """The servers that a request names, with their addresses.
 
     Raises:
         BadRequest: a field is wrong.
@@ -46,8 +46,8 @@ def hosted_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> S
 
     Args:
         fields: the request.
-        offer: what the server has.
-        tools: the client's own.
+        offer: the server's tools.
+        tools: the client's tools.
 
     Raises:
         BadRequest: a field is wrong, or the server has no such tools.
@@ -59,7 +59,7 @@ def hosted_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> S
             continue
         kind = one.text("type")
         if kind != "mcp":
-            named.word(kind)  # what the server has not is left out
+            named.word(kind)  # a kind that the server lacks is left out
             continue
         for field in ("connector_id", "tunnel_id"):
             if one.has(field):
@@ -71,13 +71,14 @@ def hosted_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> S
 
 
 def run_here(tools: ServerTools | None) -> set[str]:
-    """The types of tools that the server runs for a request, or has refused."""
+    """The types of tools that the server runs for a request. ``mcp`` is always one: without its server, the request is
+    refused."""
     kinds = set() if tools is None else {served.tool.kind for served in tools.tools.values()}
     return {"mcp", *(word for word, (kind, _) in WORDS.items() if kind in kinds)}
 
 
 def _approval(tool: Fields, offer: Offer) -> Approval | None:
-    """A request's rule for approvals. Where it says nothing, those of its own servers are asked for, as at OpenAI."""
+    """A request's rule for approvals. Without one, tools of the request's own servers need approval, as at OpenAI."""
     if not tool.has("require_approval"):
         own = any(t.server == tool.raw["server_label"] for t in offer.own.tools)
         return Approval(True) if own else None
@@ -88,7 +89,7 @@ def _approval(tool: Fields, offer: Offer) -> Approval | None:
 
 
 def _allowed(tool: Fields) -> list[str] | None:
-    """The own names of the tools that a request allows; ``None``: all."""
+    """The tools' own names that a request allows; ``None`` means all."""
     if not tool.has("allowed_tools"):
         return None
     if isinstance(tool.raw["allowed_tools"], dict):
@@ -100,7 +101,7 @@ def _allowed(tool: Fields) -> list[str] | None:
 
 
 def hosted_choice(fields: Fields, tools: ServerTools | None) -> Any:
-    """``tool_choice`` as chat completions have it: what names the server's tools becomes their names."""
+    """``tool_choice`` in the form of chat completions. An entry for the server's tools becomes their names."""
     choice = fields.raw.get("tool_choice")
     if not isinstance(choice, dict) or tools is None:
         return choice

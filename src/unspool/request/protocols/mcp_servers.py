@@ -1,4 +1,4 @@
-"""Anthropic's ``mcp_servers`` and the toolsets of them: which of the server's tools a request of Messages may use."""
+"""Anthropic's ``mcp_servers`` and their toolsets: which of the server's tools a Messages request may use."""
 
 from typing import Any, Final
 
@@ -6,11 +6,11 @@ from ..fields import Fields
 from ..server_tools import Named, Offer, OwnServer, ServerTools, names_of, read_bounds
 
 BETA: Final = "mcp-client-"
-"""How the betas begin without which Anthropic's clients know no blocks of MCP."""
+"""The prefix of the betas that Anthropic's clients need for MCP blocks."""
 
 
 def mcp_labels(fields: Fields) -> list[str]:
-    """The names of the servers that a request names; nothing else is looked at."""
+    """The names of the servers that a request names. Other fields are not checked."""
     servers = fields.raw.get("mcp_servers")
     found = [s.get("name") for s in servers if isinstance(s, dict)] if isinstance(servers, list) else []
     return [name for name in found if isinstance(name, str)]
@@ -32,12 +32,12 @@ def mcp_servers(fields: Fields) -> list[OwnServer]:
 
 
 def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> ServerTools | None:
-    """The server's tools that a request may use. Those that need approval are left out: the protocol has none.
+    """The server's tools that a request may use, without those that need approval, which the protocol lacks.
 
     Args:
         fields: the request.
-        offer: what the server has.
-        tools: the client's own.
+        offer: the server's tools.
+        tools: the client's tools.
 
     Raises:
         BadRequest: the client does not name the beta, or there is no such server or tool.
@@ -68,7 +68,7 @@ def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> Serv
 
 
 def _enabled(toolset: Fields, offer: Offer, label: str) -> list[str]:
-    """The own names of a toolset's tools that are enabled."""
+    """The own names of the enabled tools of a toolset."""
     default = toolset.object("default_config").flag("enabled", True)
     configs = toolset.object("configs")
     found = []

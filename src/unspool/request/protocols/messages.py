@@ -1,4 +1,4 @@
-"""Anthropic's Messages."""
+"""The Messages protocol of Anthropic."""
 
 import json
 import logging
@@ -23,7 +23,7 @@ log = logging.getLogger("unspool.server")
 
 
 class MessagesProtocol(WireProtocol):
-    """Messages have one choice."""
+    """Messages. An answer has one choice."""
 
     id_prefix = "msg_"
     error_body = staticmethod(wire.error_body)
@@ -90,7 +90,7 @@ def _reasoning(fields: Fields, settings: Settings, edits: Sequence[Edit]) -> Rea
     if keeps:  # the turns of a tool loop are always kept
         context = "loop" if keeps[0] == 1 else "all"
     return Reasoning(
-        # What is omitted must come back by its signature.
+        # Omitted reasoning must come back through its signature.
         omit=display == "omitted" and settings.seal is not None,
         budget=read_budget(fields, settings.efforts),
         context=context,
@@ -98,8 +98,8 @@ def _reasoning(fields: Fields, settings: Settings, edits: Sequence[Edit]) -> Rea
 
 
 def _with_effort(fields: Fields) -> Fields:
-    """The request with the effort of ``output_config`` where chat completions have it. It says how much is to be
-    thought, not whether: that says ``thinking`` alone."""
+    """The request with the effort of ``output_config`` in the field of chat completions. The effort says how much to
+    think; only ``thinking`` says whether to."""
     effort = fields.object("output_config").one_of("effort", EFFORTS, None)
     if effort is None or not fields.has("thinking"):
         return fields
@@ -118,7 +118,7 @@ def _format(fields: Fields) -> dict[str, Any] | None:
 
 
 _HOSTED: Final = ("web_search_", "web_fetch_", "code_execution_", "tool_search_tool_", "advisor_")
-"""How the types of tools begin that run at Anthropic."""
+"""The prefixes of the types of tools that run at Anthropic."""
 
 
 def _tools(fields: Fields) -> list[dict[str, Any]]:
@@ -126,7 +126,7 @@ def _tools(fields: Fields) -> list[dict[str, Any]]:
     hosted = []
     for one in fields.objects("tools", ()):
         kind = one.text("type", "custom")
-        if kind == "mcp_toolset" and fields.has("mcp_servers"):  # of the server; see `mcp_tools`
+        if kind == "mcp_toolset" and fields.has("mcp_servers"):  # the server's own tools; see `mcp_tools`
             continue
         if kind.startswith(_HOSTED):
             hosted.append(kind)
@@ -140,7 +140,7 @@ def _tools(fields: Fields) -> list[dict[str, Any]]:
 
 
 def _choice(fields: Fields, tools: list[dict[str, Any]]) -> tuple[Any, bool]:
-    """The choice as chat completions have it, and whether there may be several calls."""
+    """The choice in the form of chat completions, and whether several calls are allowed."""
     if not fields.has("tool_choice"):
         return "auto", True
     choice = fields.object("tool_choice")
@@ -148,7 +148,7 @@ def _choice(fields: Fields, tools: list[dict[str, Any]]) -> tuple[Any, bool]:
     parallel = not choice.flag("disable_parallel_tool_use")
     if kind == "tool":
         return {"type": "function", "name": choice.text("name")}, parallel
-    if kind == "any" and not tools and not fields.has("mcp_servers"):  # in the protocol's own word
+    if kind == "any" and not tools and not fields.has("mcp_servers"):  # the error uses the protocol's own word
         raise choice.wrong("type", "'any' needs tools")
     return {"any": "required"}.get(kind, kind), parallel
 
@@ -157,7 +157,7 @@ _SAID = (
     *("text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "web_search_tool_result"),
     *("mcp_tool_use", "mcp_tool_result"),
 )
-"""Blocks of the assistant. Redacted thinking, which without a key only Anthropic can read, is left out."""
+"""Blocks of the assistant. Redacted thinking is left out, since without a key only Anthropic can read it."""
 
 # -- history -----------------------------------------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ def _system(fields: Fields) -> list[dict[str, Any]]:
 
 
 def _part(block: Fields) -> dict[str, Any]:
-    """A block as chat completions have it."""
+    """A block in the form of chat completions."""
     if block.text("type") == "text":
         return {"type": "text", "text": block.text("text")}
     raise not_text(block, "text")
@@ -185,7 +185,7 @@ def _joined(parts: list[dict[str, Any]]) -> str:
 
 
 def _messages(fields: Fields, seal: Seal | None, offer: Offer) -> list[dict[str, Any]]:
-    """A message as chat completions have it, where each result of a tool is a message of its own."""
+    """A message in the form of chat completions, in which each result of a tool is a separate message."""
     role = fields.one_of("role", ("user", "assistant", "system"))
     content = fields.raw.get("content")
     if isinstance(content, str):

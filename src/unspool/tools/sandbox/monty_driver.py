@@ -1,7 +1,7 @@
-"""Runs cells in monty (PyPI ``pydantic-monty``), which interprets Python in a worker process without any access.
+"""Runs cells in monty (PyPI ``pydantic-monty``), which interprets Python in a worker process that has no access.
 
-A program of its own beside the server, which speaks as `notebook` does; it and the worker are one process group.
-Arguments: the seconds of a cell, the bytes of memory and the characters of output that are allowed.
+This is a separate program with the interface of `notebook`; it and the worker are one process group.
+Arguments: the limits on a cell's time (seconds), on memory (bytes) and on output (characters).
 """
 
 import ast
@@ -67,7 +67,7 @@ class Printed:
 
 
 def cell(session: monty.MontySession, code: str, limit: int) -> dict[str, object]:
-    """Run one cell; ``ended``: what it met leaves nothing that a next one could go on with."""
+    """Run one cell. The answer has ``ended`` if the cell leaves no state for the next one."""
     printed = Printed(limit)
     error, ended = "", False
     try:

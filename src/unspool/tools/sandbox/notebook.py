@@ -1,11 +1,10 @@
-"""The interpreter inside bwrap and WASI: runs cells of code, one a line, in one namespace.
+"""The interpreter inside bwrap and WASI: runs cells of code, one per line, in one namespace.
 
-It runs alone (standard library, no package around it) and gets ``{"code": …}`` as a line of JSON for each cell; it
-answers ``{"text": …, "error": …}``. Whoever started it trusts nothing of that: the code shares the
-process with these lines.
+It needs nothing but the standard library. For each cell it reads ``{"code": …}`` as a line of JSON, and it answers
+``{"text": …, "error": …}``. The parent process trusts none of its answers: the model's code runs in the same process.
 
-Arguments: the bytes of memory and the characters of output that are allowed, and ``seccomp`` to lock the process up
-before the first cell.
+Arguments: the limits on memory (bytes) and on output (characters), and ``seccomp`` to limit the system calls before
+the first cell.
 """
 
 import ast
@@ -39,7 +38,7 @@ class Output(io.TextIOBase):
         return len(text)
 
     def taken(self) -> str:
-        """All that was printed since the last time."""
+        """Return all that was printed since the last call."""
         text = "".join(self.parts)
         if self.lost:
             text += f"\n[… {self.lost:,} more characters …]"
@@ -48,7 +47,7 @@ class Output(io.TextIOBase):
 
 
 def run(code: str, name: str, namespace: dict[str, Any], output: Output) -> bool:
-    """Run a cell; a last expression is shown, as a notebook does. Returns whether it failed."""
+    """Run a cell, and show the value of a last expression as a notebook does. Returns whether the cell failed."""
     linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
     try:
         tree = ast.parse(code, name)
@@ -58,7 +57,7 @@ def run(code: str, name: str, namespace: dict[str, Any], output: Output) -> bool
             value = eval(compile(ast.Expression(last.value), name, "eval"), namespace)
             if value is not None:
                 output.write(repr(value) + "\n")
-    except BaseException as error:  # SystemExit, too, ends the cell alone
+    except BaseException as error:  # SystemExit, too, ends only the cell
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename != name:
             trace = trace.tb_next
@@ -69,7 +68,7 @@ def run(code: str, name: str, namespace: dict[str, Any], output: Output) -> bool
 
 
 def lock(memory: int) -> None:
-    """Limit what the process may use, and the system calls to those of pure computing."""
+    """Limit the resources of the process, and its system calls to those of pure computing."""
     import resource
 
     import seccomp  # type: ignore[import-not-found]  # the file beside this one

@@ -1,8 +1,8 @@
-"""Limits the system calls of this process, for good, to those that computing needs; all others fail with EPERM.
+"""Permanently limits this process to the system calls that computing needs; all others fail with EPERM.
 
 A filter for Linux's seccomp (https://docs.kernel.org/userspace-api/seccomp_filter.html), an allow-list: no new
-processes or threads, no programs, no sockets, no signals to others. It runs inside the sandbox, without the package
-around it.
+processes or threads, no programs, no sockets, no signals to others. It runs inside the sandbox, where the package
+cannot be imported.
 """
 
 import ctypes
@@ -52,7 +52,7 @@ _SET_NO_NEW_PRIVS, _SET_SECCOMP, _FILTER = 38, 22, 2
 
 
 def program(architecture: int, allowed: tuple[int, ...]) -> bytes:
-    """The filter: another architecture's calls end the process, those that are not listed fail."""
+    """The filter program. Calls of another architecture end the process; calls that are not listed fail."""
     steps = [(_LOAD, 0, 0, _ARCH), (_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, _NUMBER)]
     for number in allowed:
         steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ALLOW)]
@@ -61,7 +61,7 @@ def program(architecture: int, allowed: tuple[int, ...]) -> bytes:
 
 
 def lock() -> None:
-    """Lock this process up.
+    """Apply the filter to this process.
 
     Raises:
         OSError: the kernel refuses, or the machine is not one of `MACHINES`.

@@ -1,7 +1,7 @@
 """Runs `notebook` in a CPython for WebAssembly (WASI), inside wasmtime, with neither files nor network.
 
-``wasi_driver.py FILE.cwasm NOTEBOOK MEMORY OUTPUT``: the compiled interpreter, with its standard library, the file
-of cells' interpreter, the bytes of memory and the characters of output.
+``wasi_driver.py FILE.cwasm NOTEBOOK MEMORY OUTPUT``: the compiled interpreter with its standard library, the path of
+`notebook`, the bytes of memory and the characters of output.
 ``wasi_driver.py --compile FILE.wasm FILE.cwasm`` prepares it, which takes a minute.
 """
 
@@ -14,16 +14,16 @@ from typing import Any
 
 wasmtime: Any = importlib.import_module("wasmtime")
 _ERRORS = 65_536
-"""Bytes that may be written to the standard error, which is a file."""
+"""The most bytes that may be written to standard error, which is a file."""
 
 
 def engine() -> Any:
-    """The engine, set up alike for compiling and running."""
+    """The engine, with the same settings for compiling and for running."""
     return wasmtime.Engine(wasmtime.Config())
 
 
 def compiled(source: Path, target: Path) -> None:
-    """Compile a module; the file appears only once it is whole."""
+    """Compile a module; the target appears only once it is complete."""
     module = wasmtime.Module(engine(), source.read_bytes())
     part = target.with_suffix(f".{os.getpid()}")
     part.write_bytes(module.serialize())

@@ -1,9 +1,9 @@
-"""Reads what a request asks for, by its words: the builtin model is led to it.
+"""Reads from a request's words what it asks for. The builtin model is then led to this answer.
 
-A message's words are compared with `words`, which knows what tools are for (concepts) and what their parameters take
-(kinds). `scores` finds the tool, `clauses` the parts of a message that ask for several, `fill` the arguments: values
-are recognized by their form (`spans`), by what comes before them, or are what is left. `follow` reads follow-ups,
-`talk` small talk. Where the words are not clear, the model answers by itself.
+`words` knows the purposes of tools (concepts) and the values of their parameters (kinds), and a message's words are
+compared with these. `scores` finds the tool, `clauses` the parts of a message that ask for several tools, `fill` the
+arguments. Values are recognized by their form (`spans`) or by the words before them, or consist of the words that are
+left. `follow` reads follow-ups, `talk` small talk. If the words are not clear, the model answers by itself.
 """
 
 from .prompt import Prompt, Reading

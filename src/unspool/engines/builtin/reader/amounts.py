@@ -1,4 +1,4 @@
-"""Numbers: which is for which parameter, by units, by words near them, by their order; and codes."""
+"""Numbers, assigned to parameters by units, by words near them and by their order; and codes."""
 
 import itertools
 import re
@@ -18,7 +18,7 @@ _TIME: Final = re.compile(r"(\d{1,2})(?::(\d\d))?\s*(?:([ap])\.?m)?")
 _FAR: Final = 4
 _LEAST: Final = 0.1
 _LARGE: Final = 200
-"""An optional number that is not named is not larger."""
+"""The largest number for an optional parameter that the message does not name."""
 
 
 def amounts(f: Filling) -> None:
@@ -71,7 +71,7 @@ def _clock(f: Filling) -> None:
 
 
 def _numbered(f: Filling) -> None:
-    """Give numbers that come after what they number to texts for these: *order 8841*."""
+    """Give numbers to texts for things that they number: *order 8841*."""
     m = f.message
     for p in [
         p for p in f.left if p.type == "string" and not p.choices and own_parts(p)[-1:] and named(p, SETS["codes"])
@@ -98,7 +98,7 @@ def _durations(m: Message, free: list[Span]) -> list[Span]:
 
 
 def _times(larger: str | None, smaller: str | None) -> float:
-    """How many of one unit another is; zero where they do not measure the same."""
+    """How many of one unit make up another; zero if they measure different quantities."""
     a, b = SCALES.get(larger or ""), SCALES.get(smaller or "")
     return a[1] / b[1] if a and b and a[0] == b[0] else 0
 
@@ -109,7 +109,7 @@ def _on_a_street(m: Message, s: Span) -> bool:
 
 
 def _assigned(f: Filling, wanted: list[Parameter], free: list[Span]) -> None:
-    """Give numbers to parameters, all together: those that need one first, optional ones with evidence alone."""
+    """Give numbers to parameters, all at once: required ones first, optional ones only with evidence."""
     m = f.message
     subtracted = len(wanted) == 2 and "from" in m.at and not SETS["subtracting"].isdisjoint(m.at)
     for p, s in assign(wanted, free[::-1] if subtracted else free, lambda p, s: _fits(f, p, s)):
@@ -122,7 +122,7 @@ def _assigned(f: Filling, wanted: list[Parameter], free: list[Span]) -> None:
 
 
 def _fits(f: Filling, p: Parameter, s: Span) -> float:
-    """How well a number fits a parameter; zero where it does not."""
+    """How well a number fits a parameter; zero if it does not."""
     m = f.message
     unit, said = unit_named(p), unit_of(m, s)
     times = _times(said, unit)
@@ -141,14 +141,14 @@ def _fits(f: Filling, p: Parameter, s: Span) -> float:
 
 
 def _other_side(m: Message, p: Parameter, s: Span) -> bool:
-    """Whether a number is on the other side than its parameter: *from 3, 4 to 5, 6*."""
+    """Whether a number is on the opposite side of its parameter: *from 3, 4 to 5, 6*."""
     side = role(p)
     cues = [w.low for w in m.words[: s.first] if w.low in ("from", "to")]
     return side is not None and "." in p.name and bool(cues) and cues[-1] != side
 
 
 def _evidence(f: Filling, p: Parameter, s: Span) -> float:
-    """What speaks for a number: a parameter's unit, a word of its name nearby, a bound, what is counted."""
+    """The evidence for a number: a parameter's unit, a nearby word of its name, a bound, or the counted thing."""
     m = f.message
     if (unit := unit_named(p)) and ((said := unit_of(m, s)) == unit or _times(said, unit)):
         return 5
@@ -172,7 +172,7 @@ def is_money(m: Message, s: Span) -> bool:
 
 
 def clear_numbers(f: Filling, clear: float = _CLEAR) -> int:
-    """How many numbers are clearly for parameters: *the bill is 120*."""
+    """The number of numbers that clearly belong to parameters: *the bill is 120*."""
     free = list(numbers(f.message))
     wanted = [p for p in f.left if p.type in NUMERIC]
     return sum(_evidence(f, p, s) >= clear for p, s in assign(wanted, free, lambda p, s: _fits(f, p, s)))
@@ -185,14 +185,14 @@ def _names_of(p: Parameter) -> set[str]:
 
 
 def _bounds(m: Message, p: Parameter, s: Span) -> bool:
-    """Whether a number is a bound of the kind that a parameter is: *at most 5*, *older than 21*."""
+    """Whether a number is a bound of the parameter's kind: *at most 5*, *older than 21*."""
     side = BOUNDS.get(_bound(m, s))
     least, most = named(p, SETS["least"]), named(p, SETS["most"])
     return (side == "min" and least) or (side == "max" and most) or (side == "most" and (most or _many(p)))
 
 
 def _bound(m: Message, s: Span) -> str:
-    """What makes a number a bound; empty where it is not a bound."""
+    """The kind of bound that a number is; empty if it is none."""
     said = (" ".join(w.low for w in m.words[max(0, s.first - size) : s.first]) for size in (3, 2, 1))
     return next((words for words in said if words in BOUNDS), "")
 
@@ -202,7 +202,7 @@ def _many(p: Parameter) -> bool:
 
 
 def _leading(m: Message, s: Span, names: set[str]) -> int:
-    """Where the words begin that say what a number is: *with a timeout of 10*, *at most 5*."""
+    """The beginning of the words that describe a number: *with a timeout of 10*, *at most 5*."""
     first = s.first - len(_bound(m, s).split())
     near = range(max(0, s.first - 2), s.first)
     first = min([first, *(i for i in near if stem(m.words[i].low) in names or m.words[i].low in names)])
@@ -212,12 +212,12 @@ def _leading(m: Message, s: Span, names: set[str]) -> int:
 
 
 def _of_another(f: Filling, p: Parameter, s: Span) -> bool:
-    """Whether a number says how many, and another parameter is for that: *two dice* are not a die's sides."""
+    """Whether a number is a count, and belongs to another parameter: *two dice* are not a die's sides."""
     return _counts(f, s) and not named(p, SETS["counted"]) and any(named(q, SETS["counted"]) for q in f.tool.parameters)
 
 
 def _counts(f: Filling, s: Span) -> bool:
-    """Whether what the tool is about comes after a number."""
+    """Whether a number is followed by the tool's subject."""
     m = f.message
     if s.last < len(m) and stem(m.words[s.last].low) in f.tool.nouns | f.tool.described:
         return True
@@ -226,7 +226,7 @@ def _counts(f: Filling, s: Span) -> bool:
 
 
 def _plain(m: Message, s: Span) -> bool:
-    """Whether a number may be for an optional parameter: small, before a word, and no year."""
+    """Whether a number may belong to an optional parameter: it is small, before a word, and no year."""
     return (
         float(s.value) <= _LARGE
         and not m.has(s.first - 1, SETS["since"])
@@ -252,7 +252,7 @@ def _codes(f: Filling) -> None:
 
 
 def unit_named(p: Parameter) -> str | None:
-    """The unit that a parameter's name has."""
+    """The unit in a parameter's name."""
     parts = parts_of(p.name)
     named = next((UNITS[w] for w in parts if w in UNITS and len(w) > 1 and w != "in"), None)
     if named is None and len(parts) > 1 and parts[-1] in SETS["letters of units"]:
@@ -276,7 +276,7 @@ def unit_of(m: Message, s: Span) -> str | None:
 
 
 def _distance(m: Message, s: Span, names: set[str]) -> int:
-    """How many words lie between a number and one of these; what comes after it is nearer."""
+    """The number of words between a number and one of these names; words after the number count as nearer."""
     word = m.words[s.first].low
     if any(word.endswith(n) or word.startswith(n) for n in names & {"%", "d"}):
         return 0
@@ -288,13 +288,13 @@ def _distance(m: Message, s: Span, names: set[str]) -> int:
 
 
 def _says(word: str, names: set[str]) -> bool:
-    """Whether a word is one of a name, or is made of one: *sided*."""
+    """Whether a word is one of these, or is derived from one: *sided*."""
     made = any(word.startswith(n) and len(word) <= len(n) + 2 for n in names if len(n) > 3)
     return made or stem(word) in names or word in names
 
 
 def _apart(m: Message, spans: list[Span], about: frozenset[str] = frozenset()) -> bool:
-    """Whether numbers are members of one list: *orders 12 and 15*; of one unit, where they have units."""
+    """Whether numbers are members of one list, with the same unit if they have units: *orders 12 and 15*."""
     between = [w.low for a, b in itertools.pairwise(spans) for w in m.words[a.last : b.first]]
     same = len({unit_of(m, s) for s in spans} - {None}) < 2
     between = [w for w in between if stem(w) not in about]

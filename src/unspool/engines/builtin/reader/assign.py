@@ -1,10 +1,10 @@
-"""Joint assignment: which of several values is for which of several parameters, all looked at together."""
+"""Joint assignment of several values to several parameters."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 MOST: Final = 8
-"""How many values are looked at together: the work is exponential in them."""
+"""The most values that are assigned together, since the work is exponential in their number."""
 _Row = TypeVar("_Row")
 _Column = TypeVar("_Column")
 
@@ -12,11 +12,11 @@ _Column = TypeVar("_Column")
 def assign(
     rows: Sequence[_Row], columns: Sequence[_Column], weight: Callable[[_Row, _Column], float]
 ) -> list[tuple[_Row, _Column]]:
-    """The pairs with the best total, each row and each column in one at most.
+    """The pairs with the best total weight, each row and each column in at most one pair.
 
     Args:
-        weight: how well both fit; zero or less where they do not. Where totals are alike, the pairs are in the order
-            of both.
+        weight: how well both fit; zero or less if they do not. Among equal totals, pairs that keep the order of both
+            win.
     """
     columns = columns[:MOST]
     weights = [[weight(row, column) for column in columns] for row in rows]

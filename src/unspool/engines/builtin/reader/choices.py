@@ -13,17 +13,17 @@ from .spans import currencies, languages, units
 from .words import CHOICES, CUES, CURRENCIES, MONEY, NUMBERS, OFF, SETS, STOP, TONGUES, UNITS, parts_of, stem
 
 _MEANS: Final = re.compile(r"\b(\d{1,6}|[a-z]{3,5}) ?(?:=|is|means|for) ?(?:fully )?([a-z]{3,20})\b")
-"""How a description explains a number."""
+"""How a description explains the number of a choice."""
 _STATES: Final = ("still", "already", "is", "are", "was")
-"""Before what is so already: *the garage is still open, shut it*."""
+"""Words before a current state, which is not asked for: *the garage is still open, shut it*."""
 _MONEY: Final = {code.lower(): [w for w, c in CURRENCIES.items() if c == code] for code in {*CURRENCIES.values()}}
 """The names of currencies by their codes."""
 _SHORTENED: Final = 3
-"""Letters of a shortened choice."""
+"""The least letters of a shortened choice."""
 
 
 def choose(f: Filling) -> None:
-    """Give enumerations and switches what a message says of them, and some units their first value."""
+    """Give enumerations and switches the values in a message, and some units their first value."""
     for p in list(f.left):
         if p.choices and p.type == "array":
             if several := _several(f, p):
@@ -47,7 +47,7 @@ def choose(f: Filling) -> None:
 
 
 def _explained(f: Filling, p: Parameter) -> float | None:
-    """The number that a description gives a word of the message: *0 = closed, 100 = open*."""
+    """The number for a word of the message, according to a description: *0 = closed, 100 = open*."""
     said = {stem(w.low): i for i, w in enumerate(f.message.words) if not f.message.taken[i]}
     for found in _MEANS.finditer(p.description.lower()):
         number = found[1] if found[1].isdigit() else str(NUMBERS.get(found[1], ""))
@@ -88,7 +88,7 @@ def _words(choice: Any) -> str:
 
 
 def _led(m: Message, span: Span) -> str:
-    """The word before a choice, but for articles: *out of* my *savings*."""
+    """The word before a choice, ignoring articles: *out of* my *savings*."""
     i = span.first - 1
     while m.has(i, SETS["determiners"] | {"of"}):
         i -= 1
@@ -96,7 +96,7 @@ def _led(m: Message, span: Span) -> str:
 
 
 def _several(f: Filling, p: Parameter) -> list[Any]:
-    """The choices that a message says, in its order."""
+    """The choices in a message, in its order."""
     said = sorted((span.first, c, span) for c in p.choices if (span := _said(f.message, _words(c))) is not None)
     for _, _, span in said:
         f.message.take(span)
@@ -104,14 +104,14 @@ def _several(f: Filling, p: Parameter) -> list[Any]:
 
 
 def _said(m: Message, choice: str) -> Span | None:
-    """Where a choice is: itself, a form of it, what else says it, or a unit that is the same."""
+    """The span of a choice: itself, a form of it, a synonym, or an equivalent unit."""
     return next((span for said in (_forms, _alike) for span in _spans(m, choice, said)), None)
 
 
 def _spans(
     m: Message, choice: str, said: Callable[[Message, str], Iterator[str]], *, verbs: bool = False
 ) -> list[Span]:
-    """Where a choice is said in a way; with ``verbs`` also by the verb that asks."""
+    """The spans of a choice in some of its forms; with ``verbs`` also the verb that asks."""
     found: list[Span] = []
     for phrase in dict.fromkeys(said(m, choice)):
         if phrase and phrase != "a" and (phrase == choice or len(phrase) > 2):
@@ -132,7 +132,7 @@ def _forms(m: Message, choice: str) -> Iterator[str]:
 
 
 def aliases(choice: str) -> tuple[str, ...]:
-    """What else says a choice."""
+    """The synonyms of a choice."""
     low = _words(choice)
     return (*CHOICES.get(low, ()), *_MONEY.get(low, ()), *([TONGUES[low]] if low in TONGUES else ()))
 
@@ -142,14 +142,14 @@ def _alike(_: Message, choice: str) -> Iterator[str]:
 
 
 def _shortened(m: Message, choice: str) -> Iterator[str]:
-    """Words of a message that a choice begins with: *prod*."""
+    """Words of a message that are the beginning of a choice: *prod*."""
     for w in m.words:
         if _SHORTENED <= len(w.low) < len(choice) - 1 and choice.startswith(w.low) and w.low not in SETS["function"]:
             yield w.low
 
 
 def _unit(m: Message, choice: str) -> Span | None:
-    """Where the unit is that a choice is."""
+    """The span of the unit that a choice names."""
     unit = UNITS.get(choice)
     for i, w in enumerate(m.words if unit else ()):
         clear = len(w.low) > 1 or w.text.isupper() or m.has(i - 1, SETS["degrees"])
@@ -204,6 +204,6 @@ def _switch(m: Message, p: Parameter) -> bool | None:
 
 
 def _turned_on(m: Message, i: int) -> bool:
-    """Whether *on* is for a switch: not *on Friday*."""
+    """Whether *on* refers to a switch, unlike in *on Friday*."""
     verb = any(w.low in SETS["turning"] for w in m.words[max(0, i - 5) : i])
     return verb or m.has(i - 1, SETS["before on"]) or i == len(m) - 1

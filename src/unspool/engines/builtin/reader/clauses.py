@@ -17,22 +17,22 @@ from .words import KINDS, LEAD, SETS, SPLIT, STARTERS, STOP, TALK, plain, stem, 
 
 Clause = tuple[Tool, str]
 _MOST: Final = 12
-"""How many places are tried at which a message may be split."""
+"""The most positions at which splitting a message is tried."""
 _REFERRED: Final = frozenset(("it", "that", "this", "them"))
-"""Words with which an order refers to what was said."""
+"""Words with which an order refers to earlier words."""
 _APART: Final = 4
-"""How many words lie between the parts of a measure, less one."""
+"""The number of words between the parts of a measure, minus one."""
 _GREETING: Final = re.compile(r"(?i)^\W*(?:hi|hello|hey|ok|okay|so|well)\b[\s,.!]*")
 _SUBJECT: Final = 6
-"""How many words a subject and its verb have."""
+"""The most words of a subject with its verb."""
 _PRONOUN: Final = 4
-"""Before which word an order has its pronoun."""
+"""The number of first words among which an order has its pronoun."""
 _QUOTED: Final = re.compile(r'"[^"]*"')
 _ANOTHER: Final = re.compile(r"(?i)(?:one|another(?: one)?) (?:of|for|from|to|in|at|with|called|named)\b")
 _REPORTING: Final = re.compile(
     r"(?i)\s*(?:i|we|he|she|they|it)\s+(?!need|want|would|have)(?:\w+ed|was|were|did|had|got|is|am|are)\b"
 )
-"""What tells of something, and asks for nothing: *I ordered it by mistake*."""
+"""The beginning of a statement that asks for nothing: *I ordered it by mistake*."""
 
 
 def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
@@ -61,7 +61,7 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
 
 
 def _tells_only(part: str) -> bool:
-    """Whether a part tells how things are, and does not ask: *the gate is still open*, *I've just left*."""
+    """Whether a part only states a fact, and asks for nothing: *the gate is still open*, *I've just left*."""
     words = plain(_GREETING.sub("", part)).split()
     if words[:1] == ["i've"]:
         return True
@@ -70,7 +70,7 @@ def _tells_only(part: str) -> bool:
 
 
 def _without_order(tools: tuple[Tool, ...], text: str) -> Clause | None:
-    """A message without the part that only says what to do with what the others say: *..., put it on my list*."""
+    """A message without the part that only says what to do with the rest: *..., put it on my list*."""
     cuts = [cut.span() for cut in SPLIT.finditer(text)][:_MOST]
     starts, ends = [0, *(b for _, b in cuts)], [*(a for a, _ in cuts), len(text)]
     for start, end in zip(starts, ends, strict=True):
@@ -82,7 +82,7 @@ def _without_order(tools: tuple[Tool, ...], text: str) -> Clause | None:
 
 
 def _ordered(tools: tuple[Tool, ...], part: str) -> Tool | None:
-    """The tool of a part that has a verb and a pronoun, and nothing more than what names the tool."""
+    """The tool of a part that has a verb, a pronoun, and otherwise only words that name the tool."""
     m = Message(without_lead(part))
     if not any(0 < i < _PRONOUN for w in _REFERRED & m.at.keys() for i in m.at[w]):
         return None
@@ -94,7 +94,7 @@ def _ordered(tools: tuple[Tool, ...], part: str) -> Tool | None:
 
 
 def _alike(tool: Tool, text: str) -> list[Clause]:
-    """The parts of a request that each have all that a tool needs: *multiply 6 by 4 and 12 by 9*."""
+    """The parts of a request that each have all required values of a tool: *multiply 6 by 4 and 12 by 9*."""
     message = Message(text)
     found: list[Clause] = []
     begin = 0
@@ -125,7 +125,7 @@ def _measures(m: Message) -> Iterator[Span]:
 
 
 def _whole(tool: Tool, part: str) -> bool:
-    """Whether a part has a value of a clear form for each parameter that a tool needs."""
+    """Whether a part has a value with a clear form for each required parameter of a tool."""
     filled = fill(tool, m := Message(part))
     needed = [p for p in tool.parameters if not p.optional]
     if not needed or not all(p.name in filled.values for p in needed):
@@ -135,7 +135,7 @@ def _whole(tool: Tool, part: str) -> bool:
 
 
 def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
-    """What each part asks for; a part that asks for nothing belongs to the one before it, or to the first."""
+    """The tool that each part asks for. A part that asks for none belongs to the previous part, or to the first."""
     quoted = [found.span() for found in _QUOTED.finditer(text)]
     cuts = [found.span() for found in SPLIT.finditer(text) if found.start() > 0 and found.end() < len(text)]
     whole = [*quoted, *_calculations(text)]
@@ -165,7 +165,7 @@ def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
 
 
 def _calculations(text: str) -> list[tuple[int, int]]:
-    """Where calculations are: *3 plus 4* is not a place to split."""
+    """The ranges of calculations, since *3 plus 4* must not be split."""
     message = Message(text)
     return [(message.words[s.first].start, message.words[s.last - 1].end) for s in expressions(message) if s.last]
 
@@ -185,11 +185,11 @@ def _without_talk(text: str) -> str:
 
 
 def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> bool:
-    """Whether a part begins a request of its own: it does not go on with a text of the one before.
+    """Whether a part begins its own request, instead of continuing a text of the previous part.
 
     Args:
-        ended: a sentence ends before it.
-        bare: nothing but a comma comes before it.
+        ended: whether a sentence ends before it.
+        bare: whether only a comma precedes it.
     """
     at = 0
     while found := LEAD.match(part, at):
@@ -212,7 +212,7 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> b
 
 
 def _tells(tool: Tool, part: str) -> bool:
-    """Whether a sentence tells a value that a tool takes: *The ticker is TSLA*."""
+    """Whether a sentence states a value for a tool: *The ticker is TSLA*."""
     words = [w for w in plain(part).split() if w not in SETS["before a label"]][:3]
     link = next((i for i, w in enumerate(words) if w in SETS["equals"]), 0)
     names = SETS["code names"]

@@ -22,16 +22,16 @@ _CUE: Final = re.compile(
       |change\ (?:that|it)\ to|use|do|go\ (?:for|with))\b[\s,:]*)?
     """
 )
-"""What begins a correction."""
+"""The beginning of a correction."""
 _TAIL: Final = 8
-"""How many words a correction has that does not begin with its value."""
+"""The most words of a correction that does not begin with its value."""
 _MOST: Final = 4
-"""How many places are tried at which one may begin."""
+"""The most positions at which the beginning of a correction is tried."""
 _Spans = Callable[[Message], Iterable[Span]]
 
 
 def _names(m: Message) -> Iterator[Span]:
-    """Words that are written large, in a row."""
+    """Sequences of capitalized words."""
     i = 0
     while i < len(m):
         last = i
@@ -55,11 +55,11 @@ _KINDS: Final[tuple[_Spans, ...]] = (
     codes,
     _names,
 )
-"""What is corrected, the clearest first: a value by one of the same kind."""
+"""The kinds of values that can be corrected, the clearest first."""
 
 
 def corrected(tools: tuple[Tool, ...], text: str) -> str:
-    """A message with the values that it corrects; the same message where it corrects none."""
+    """A message after its own corrections; the same message if there are none."""
     for cue in itertools.islice(_CUE.finditer(text), _MOST):
         head, tail = text[: cue.start()], text[cue.end() :]
         quoted = head.count('"') % 2 or not tail.strip()
@@ -69,7 +69,7 @@ def corrected(tools: tuple[Tool, ...], text: str) -> str:
 
 
 def _replaced(tools: tuple[Tool, ...], head: str, tail: str) -> str:
-    """The first part of a message with the values of the other instead of its own; empty where none is corrected."""
+    """The first part of a message with values from the second part; empty if none is corrected."""
     before, after = Message(head), Message(tail)
     chosen = [_chosen(p) for t in tools for p in t.parameters if p.choices]
     for kind in (*chosen, _ended(tail), *_KINDS):
@@ -87,7 +87,7 @@ def _replaced(tools: tuple[Tool, ...], head: str, tail: str) -> str:
 
 
 def _more(rest: str, behind: str) -> str:
-    """What a correction goes on with, without words that are there already, or say nothing."""
+    """The rest of a correction, without words that are there already or mean nothing."""
     words = [w for w in re.findall(r"[\w']+", rest.lower()) if w not in STOP | {"instead", "please"}]
     return "" if {*words} <= {*re.findall(r"[\w']+", behind.lower())} else rest
 

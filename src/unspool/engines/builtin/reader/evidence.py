@@ -1,8 +1,8 @@
-"""Short texts: which words are for which parameters, all looked at together.
+"""Short texts: assigns phrases to parameters, all at once.
 
-A message falls into phrases, each between function words, marks and values that are taken. For each parameter and each
-phrase, what speaks for the pair is added up: the parameter's name beside or within the phrase, the preposition before
-it, words of its description, quotes, capitals, its place. The best total wins.
+A message is divided into phrases at function words, marks and values that are taken. For each parameter and each
+phrase, the evidence for the pair is added up: the parameter's name next to or within the phrase, the preposition before
+it, words of the description, quotes, capitals, the position. The assignment with the best total wins.
 """
 
 from functools import cache
@@ -30,32 +30,32 @@ from .words import (
 )
 
 _LABEL: Final = 6.0
-"""For a parameter's name beside a phrase, or at one of its ends."""
+"""For a parameter's name next to a phrase, or at one of its ends."""
 _SIDE: Final = 5.0
 _PREPOSITION: Final = 4.0
 _DESCRIBED: Final = 2.5
 _QUOTED: Final = 2.0
 _NAME: Final = 1.5
-"""For capitals where names are expected; as much against small letters."""
+"""For capitals if names are expected; the same amount against lower case."""
 _LARGE: Final = 0.5
 """For capitals elsewhere."""
 _DIRECT: Final = 1.0
-"""For a needed value that comes right after the verb."""
+"""For a required value right after the verb."""
 _LISTED: Final = 2.1
-"""For a list where one is wanted."""
+"""For a list if the parameter is a list."""
 _ANY: Final = 0.4
 _TOLD: Final = 3.9
-"""From here on a pair is clear."""
+"""The least total of a clear pair."""
 _SURE: Final = 2.4
-"""What an optional parameter needs, or one beside a long text that takes all that is left."""
+"""The least total for an optional parameter, and for one next to a long text that takes the words that are left."""
 _MOST_WORDS: Final = 6
 _NEAR: Final = 4
-"""How near a parameter's name is to its value."""
+"""The greatest distance between a parameter's name and its value."""
 _LONG: Final = (("body",), ("query",))
 _FOUND: Final = frozenset(
     ("month", "version", "date", "time", "email", "url", "unit", "currency", "expression", "phone", "path", "zone")
 )
-"""Kinds that have a form: other words are none."""
+"""Kinds with a fixed form, which no other words can have."""
 _ENDS: Final = frozenset((".", "?", "!", ";"))
 _PEOPLE: Final = frozenset(("people", "author", "place", "zone", "email"))
 
@@ -64,8 +64,8 @@ class Phrase(NamedTuple):
     """Words that belong together.
 
     Attributes:
-        lead: the preposition before them; ``verb`` behind the verb that asks.
-        quoted: what quotes hold.
+        lead: the preposition before them; ``verb`` after the verb that asks.
+        quoted: the content of their quotes; empty without quotes.
         several: whether they are a list.
     """
 
@@ -77,12 +77,12 @@ class Phrase(NamedTuple):
 
 
 def told(f: Filling) -> None:
-    """Give texts the phrases that a word clearly tells to be theirs, before frames take long ones."""
+    """Give texts the phrases that a word clearly marks as theirs, before frames take long texts."""
     _weighed(f, _TOLD)
 
 
 def persons(f: Filling) -> None:
-    """Give a first and a last name the parts of one that is written large: *Priya Nair*."""
+    """Give a first and a last name the parts of a capitalized name: *Priya Nair*."""
     given = next((p for p in f.texts() if {"first", "given"} & {*own_parts(p)}), None)
     family = next((p for p in f.texts() if {"last", "family", "surname"} & {*own_parts(p)}), None)
     if given is None or family is None or not (named(given, ("name",)) or named(family, ("name", "surname"))):
@@ -117,7 +117,7 @@ def _weighed(f: Filling, least: float) -> None:
     for p, c in assign(short, found, weight):
         region = p.optional and bool(least) and len(wanted) > 1
         if p.kinds[:1] in (("place",), ("zone",)) and not c.quoted and not region:
-            continue  # `place` takes it, and others beside it
+            continue  # `place` takes it, together with other places
         _give(f, p, c, fits[p.name, c][1])
 
 
@@ -141,7 +141,7 @@ def _give(f: Filling, p: Parameter, c: Phrase, s: Span) -> None:
 
 
 def _leading(m: Message, p: Parameter, first: int) -> int:
-    """Where the words begin that lead to a value: its parameter's name, a preposition."""
+    """The beginning of the words that lead to a value, such as its parameter's name or a preposition."""
     i = _called(m, p, first)
     i = first if i is None else i
     while i > 0 and not m.taken[i - 1] and m.has(i - 1, SETS["determiners"]):
@@ -185,7 +185,7 @@ def _phrases(f: Filling) -> list[Phrase]:
 
 
 def _listed(f: Filling, found: list[Phrase], wanted: list[Parameter]) -> list[Phrase]:
-    """The phrases, those that commas and *and* join as one where a list is wanted."""
+    """The phrases. If a list is wanted, phrases that commas and *and* join are one."""
     m = f.message
     needed = [p for p in wanted if not p.optional]
     lists = any(p.type == "array" for p in wanted)
@@ -235,7 +235,7 @@ def _functional(m: Message, i: int) -> bool:
 
 
 def _measures(m: Message, i: int) -> bool:
-    """Whether a word is the unit of a number that has been given."""
+    """Whether a word is the unit of a number that is taken."""
     return i > 0 and m.taken[i - 1] and m.has(i, UNITS)
 
 
@@ -276,7 +276,7 @@ def _does(m: Message, i: int) -> bool:
 
 
 def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
-    """How much speaks for a pair, and which words of the phrase are the value."""
+    """The evidence for a pair, and the words of the phrase that are the value."""
     m = f.message
     names = _names(p)
     first, last = c.first, c.last
@@ -331,12 +331,12 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
 
 
 def _coded(word: str) -> bool:
-    """Whether a word is made as names of machines and the like are: *web-03*, *auth_api*."""
+    """Whether a word has the form of names of machines and the like: *web-03*, *auth_api*."""
     return word[0].isalpha() and any(c in "-_." or c.isdigit() for c in word)
 
 
 def _mailed(f: Filling, p: Parameter) -> bool:
-    """Whether a parameter takes addresses of mail alone."""
+    """Whether a parameter accepts only email addresses."""
     return "mail" in p.description.lower() or "mail" in f.tool.concepts[0] or named(p, ("email", "mail"))
 
 
@@ -357,7 +357,7 @@ def _long(f: Filling, p: Parameter, c: Phrase, total: float) -> tuple[float, Spa
 
 
 def _begins(m: Message, p: Parameter, first: int) -> int:
-    """With how many words of its parameter's name a phrase begins: *tenant Maria*, *name Baker*."""
+    """The number of words of the parameter's name at the phrase's beginning: *tenant Maria*, *name Baker*."""
     own = own_parts(p)
     if [w.low for w in m.words[first : first + len(own)]] == own and (m.large(first + len(own)) or len(own) > 1):
         return len(own)
@@ -365,7 +365,7 @@ def _begins(m: Message, p: Parameter, first: int) -> int:
 
 
 def _by_lead(p: Parameter, c: Phrase) -> float:
-    """What the word before a phrase says for a parameter."""
+    """The evidence for a parameter from the word before a phrase."""
     side = role(p)
     if c.lead and side == c.lead:
         return _SIDE
@@ -385,7 +385,8 @@ def _by_lead(p: Parameter, c: Phrase) -> float:
 
 
 def _called(m: Message, p: Parameter, first: int) -> int | None:
-    """Where a word names the parameter of what comes after it, with no more than *is*, *the* or *it to* between."""
+    """The position of a word that names the parameter of the words after it, with only words such as *is*, *the* or
+    *it to* between."""
     own = own_parts(p)
     i = first - len(own)
     if i >= 0 and [w.low for w in m.words[i:first]] == own and not any(m.taken[i:first]):
@@ -418,7 +419,7 @@ def _own(f: Filling, i: int) -> bool:
 
 
 def _no_value(f: Filling, first: int, last: int, *, clear: bool) -> bool:
-    """Whether words stand for no value: those that name a parameter or, if nothing else is clear, ask for the tool."""
+    """Whether words are no value, because they name a parameter or, if nothing else is clear, ask for the tool."""
     m = f.message
     own = {stem(w) for q in f.tool.parameters for w in own_parts(q)} | f.tool.name_words
     idle = SETS["function"] | SETS["anyone"] | (frozenset() if clear else f.tool.asking)
@@ -432,20 +433,20 @@ def _is(m: Message, i: int, names: frozenset[str]) -> bool:
 
 @cache
 def _names(p: Parameter) -> frozenset[str]:
-    """Stems of what a parameter is called."""
+    """Stems of a parameter's name."""
     own = [w for w in own_parts(p) if stem(w) not in GENERIC and len(w) > 2]
     return frozenset(map(stem, own))
 
 
 @cache
 def _kin(p: Parameter) -> frozenset[str]:
-    """What else a parameter may be called: *repo*."""
+    """Other names for a parameter: *repo*."""
     return frozenset().union(*(kin(w) for w in own_parts(p)))
 
 
 @cache
 def _all_names(p: Parameter) -> frozenset[str]:
-    """The words of a parameter's name, with that of the object it is in, and their stems."""
+    """The words of a parameter's name, including its object's, and their stems."""
     return frozenset(w for part in parts_of(p.name) for w in (part, stem(part)))
 
 

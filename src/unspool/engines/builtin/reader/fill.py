@@ -1,4 +1,4 @@
-"""Arguments: which of the values in a message are for which of a tool's parameters."""
+"""Fills arguments: decides which values in a message belong to which of a tool's parameters."""
 
 from typing import Final
 
@@ -33,17 +33,17 @@ STEPS: Final = (
     quoted,
     worded,
 )
-"""What is read, the clearest first: each takes its words from the message."""
+"""The steps, the clearest first. Each takes its words from the message."""
 _HEADING: Final = 6
-"""How many words of a text are its subject, where that is not said."""
+"""The number of words of a text that become its subject, if the message names none."""
 
 
 def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
     """The arguments of a tool.
 
     Args:
-        message: the words of values are taken from it.
-        cased: whether names are written large in the conversation, also if not in this part of it.
+        message: the message, from which the words of values are taken.
+        cased: whether names are capitalized in the conversation, even if not in this part of it.
     """
     f = Filling(tool, message, cased=cased)
     for step in STEPS:
@@ -54,7 +54,7 @@ def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
     )
     for p in f.filled.missing[:]:
         if {"on", "off"} <= {*p.choices} and any(q in f.filled.values for q in _set_with(f.tool)):
-            f.filled.put(p, "on", several=False)  # what is dimmed or coloured is on
+            f.filled.put(p, "on", several=False)  # a lamp that is dimmed or coloured is on
         elif p.type == "boolean" and named(p, ("on",)) and any(q in f.filled.values for q in _set_with(f.tool)):
             f.filled.put(p, True, several=False)
         elif "start" in p.choices and _begun(f.tool, message):
@@ -73,12 +73,12 @@ def _begun(tool: Tool, message: Message) -> bool:
 
 
 def _set_with(tool: Tool) -> list[str]:
-    """The parameters of a switch that only make sense where it is on."""
+    """The parameters of a switch that only make sense if it is on."""
     return [p.name for p in tool.parameters if p.type in NUMERIC or p.kinds[:1] == ("color",)]
 
 
 def value(key: str, message: Message) -> str | None:
-    """The text that a message has for a key of JSON, where its words say so; these words are taken."""
+    """The text that a message states for a key of JSON, if any. Its words are taken."""
     p = parameter(key)
     f = Filling(Tool("", "", (p,), ((), ()), *[frozenset()] * 4), message, cased=is_cased(message))
     for step in (formed, labelled, told):

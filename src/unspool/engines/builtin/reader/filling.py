@@ -1,4 +1,4 @@
-"""What is known while the arguments of one tool are read from one message."""
+"""The state while the arguments of one tool are read from one message."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -8,19 +8,19 @@ from .prompt import Parameter, Tool
 from .words import DEEDS, GENERIC, SETS, STOP, parts_of, stem
 
 _TEXTS: Final = ("", "string", "any")
-"""The members of a list of texts."""
+"""The types of the members of a list of texts."""
 
 _OPEN: Final = (("body",), ("query",), ("subject",), ("expression",))
 """Kinds of texts that begin with any word."""
 
 
 class Filled:
-    """What a message gives a tool.
+    """The arguments that a message has for a tool.
 
     Attributes:
         values: the arguments, by the names of their parameters.
-        several: a parameter that has another value in each of several calls, and these values.
-        missing: required parameters that have none.
+        several: a parameter with a different value in each of several calls, and these values.
+        missing: required parameters without a value.
     """
 
     def __init__(self, tool: Tool) -> None:
@@ -36,7 +36,7 @@ class Filled:
         return [_whole(self.tool.parameters, one) for one in each]
 
     def put(self, p: Parameter, value: Any, *, several: bool) -> None:
-        """Give a missing parameter a value that was said elsewhere, or several."""
+        """Give a missing parameter a value, or several, from elsewhere in the conversation."""
         if several:
             self.several = (p.name, value)
         else:
@@ -45,7 +45,7 @@ class Filled:
 
 
 def _whole(parameters: Iterable[Parameter], values: dict[str, Any]) -> dict[str, Any]:
-    """The arguments in their order, those of objects in these; an optional object that lacks something is left out."""
+    """The arguments in order, with those of objects nested. An optional object without a required value is left out."""
     found: dict[str, Any] = {}
     for p in parameters:
         if p.name in values:
@@ -62,7 +62,7 @@ def _whole(parameters: Iterable[Parameter], values: dict[str, Any]) -> dict[str,
 
 
 def joined(p: Parameter, inner: Parameter) -> str:
-    """What a parameter of an object is named among the others."""
+    """The flat name of an object's parameter."""
     return f"{p.name}.{inner.name}"
 
 
@@ -72,7 +72,7 @@ def own_parts(p: Parameter) -> list[str]:
 
 
 def flat(tool: Tool) -> Tool:
-    """A tool with the parameters of its objects beside the others."""
+    """A tool with the parameters of its objects next to the others."""
     found: list[Parameter] = []
     for p in tool.parameters:
         found += [
@@ -82,11 +82,11 @@ def flat(tool: Tool) -> Tool:
 
 
 class Filling:
-    """One tool and one message, of which some words are taken.
+    """One tool and one message, some of whose words are taken.
 
     Attributes:
-        left: parameters without a value, in their order.
-        cased: whether names are written large in this message.
+        left: parameters without a value, in order.
+        cased: whether names are capitalized in this message.
     """
 
     def __init__(self, tool: Tool, message: Message, *, cased: bool) -> None:
@@ -97,7 +97,7 @@ class Filling:
         self.left = list(self.tool.parameters)
 
     def texts(self) -> list[Parameter]:
-        """The parameters left that take text, or lists."""
+        """The remaining parameters for texts or lists."""
         lists = [p for p in self.left if p.type == "array" and p.members in _TEXTS and not p.choices]
         return [p for p in self.left if p.type in ("string", "any") or p in lists]
 
@@ -107,10 +107,10 @@ class Filling:
         self.left.remove(p)
 
     def give_span(self, p: Parameter, span: Span) -> None:
-        """Set the value of a parameter to these words, which it takes; a list has those between commas.
+        """Set the value of a parameter to these words, and take them. A list gets the words between commas.
 
-        What is no value is not given: words that only join others, and for a parameter that takes codes a text without
-        a digit or capitals.
+        Words that cannot be a value are not given: words that only join others, and, for a parameter of codes, a text
+        without a digit or capitals.
         """
         if p.type == "string" and not _is_value(self.message, p, span):
             return
@@ -126,7 +126,7 @@ class Filling:
             self.give(p, value.removesuffix("'s").removesuffix("’s") if owner else value)
 
     def give_all(self, p: Parameter, spans: list[Span]) -> None:
-        """Set a list, one value, or a value for each of several calls."""
+        """Set a list, a single value, or one value for each of several calls."""
         if p.type == "string" and not all(_is_value(self.message, p, span) for span in spans):
             return
         for span in spans:
@@ -152,7 +152,7 @@ class Filling:
 
 
 def _bare(p: Parameter, value: str) -> str:
-    """A value without what is none of it: the parameter's own name before it, a stop behind its only word."""
+    """A value without the parameter's own name before it, and without a full stop after its only word."""
     first, _, rest = value.partition(" ")
     if not rest:
         return value.rstrip(".,;:!") if value[:1].isalpha() and value[:-1].isalpha() else value
@@ -169,7 +169,7 @@ def _is_value(m: Message, p: Parameter, span: Span) -> bool:
 
 
 def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
-    """A value without what leads to it, or on from it: *starting at* Dock Road, Oskar*, but*, curry *recipe*."""
+    """A value without words that lead to it or on from it: *starting at* Dock Road, Oskar*, but*, curry *recipe*."""
     m = f.message
     first, last = span.first, span.last
     sought = m.has(first, SETS["articles"]) and named(p, SETS["sought"])
@@ -201,18 +201,18 @@ def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
 
 
 def keeps(p: Parameter, word: str) -> bool:
-    """Whether a value keeps a noun at its end that may be the tool's: *desk lamp*, *dining room*."""
+    """Whether a value keeps a noun at its end that may belong to the tool: *desk lamp*, *dining room*."""
     thing = (SETS["things"] - {"room"}) | {"device", "appliance", "entity"}
     return word in SETS["things"] and (named(p, (word,)) or (word != "room" and named(p, thing)))
 
 
 def is_cased(message: Message) -> bool:
-    """Whether a message writes a word large that is not its first."""
+    """Whether a message capitalizes a word other than its first."""
     return any(w.text[0].isupper() and w.low not in STOP for w in message.words[1:])
 
 
 def role(p: Parameter) -> str | None:
-    """Which side a parameter is, ``from`` or ``to``, where it is one of two."""
+    """The side of a parameter, ``from`` or ``to``, if it is one of two."""
     words = set(parts_of(p.name)) if p.kinds[:1] != ("time",) else set()
     return "from" if words & SETS["from"] else "to" if words & SETS["to"] else None
 

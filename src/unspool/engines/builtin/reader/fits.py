@@ -1,4 +1,4 @@
-"""Which tool a message fits that names none: the one that its values are made for."""
+"""Finds the tool for a message that names none, by the values in the message."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -10,22 +10,22 @@ from .scores import scores, unread
 from .spans import FORMS, quotes
 
 LONGEST: Final = 50
-"""How many words a message has at most that is looked at so closely."""
+"""The most words of a message that is examined this way."""
 _SURE: Final = 1.5
-"""How much speaks for a tool that a message fits."""
+"""The least score of a tool that fits."""
 _APART: Final = 0.8
-"""How much more than for the others."""
+"""The least lead over the scores of other tools."""
 _UNREAD: Final = 0.4
-"""How much less speaks for it for each word that is neither its own nor in a value."""
+"""The penalty for each word that neither belongs to the tool nor is in a value."""
 _CLEAR: Final = 1.0
-"""How clear a value is that its form alone gives to a parameter."""
+"""The clarity of a value whose form alone decides its parameter."""
 _WORD: Final = 0.5
-"""What words have to say at least."""
+"""The least score from words."""
 _FORMS: Final[dict[str, Callable[[Message], Iterable[Span]]]] = dict(FORMS)
 
 
 def fitting(tools: tuple[Tool, ...], text: str) -> Tool | None:
-    """The tool whose required parameters a message has, in values that are like no others."""
+    """The tool for whose required parameters the message has values with unmistakable forms."""
     message = Message(text)
     if len(message) > LONGEST:
         return None
@@ -38,7 +38,7 @@ def fitting(tools: tuple[Tool, ...], text: str) -> Tool | None:
 
 
 def _fit(tool: Tool, text: str) -> float:
-    """How much the values of a message speak for a tool; below zero where one is missing."""
+    """The score of a tool from the values of a message; below zero if a required value is missing."""
     message = Message(text)
     f = fill(tool, message)
     if f.missing:
@@ -49,7 +49,7 @@ def _fit(tool: Tool, text: str) -> float:
 
 
 def clear(p: Parameter, value: Any, message: Message) -> bool:
-    """Whether a value has a form that only such a parameter takes: a number, a time, an address."""
+    """Whether a value has a form that only such a parameter accepts: a number, a time, an address."""
     return p.type in NUMERIC or (p.type == "string" and not p.choices and _told(p, value, message) >= _CLEAR)
 
 

@@ -12,9 +12,9 @@ from .words import AGAIN, FOLLOW, SETS, STOP, plain, stem
 
 Call = tuple[str, dict[str, Any]]
 _SHORT: Final = 5
-"""How many words a follow-up has that does not begin as one."""
+"""The most words of a follow-up without a typical beginning."""
 _ALIKE: Final = 8
-"""How many words a follow-up has that asks for the same."""
+"""The most words of a follow-up that asks for the same again."""
 _SAME: Final = re.compile(r"(?i)\b(?:the )?same(?: thing| message)?\b")
 _DOES: Final = re.compile(
     r"(?i)^\W*(?:(?:and|now|please|can you|could you|also) )*(?:do|send|tell|say|set|give|make|text|write|email)\b"
@@ -25,11 +25,11 @@ _ANSWERS: Final = re.compile(
     r"(?i)^\W*(?:(?:yes|sure|ok|okay|well|oh|sorry|please)\b[\s,.!]*)*"
     r"(?:(?:i think |i guess |i believe )?(?:it'?s|it is|that'?s|that is|i meant|for|in|to)\b\s*)?"
 )
-"""How an answer to a question begins."""
+"""The beginning of an answer to a question."""
 
 
 def earlier(prompt: Prompt) -> list[Turn]:
-    """The calls for the user's message before the last; else the last call before that."""
+    """The calls for the user's last message but one; without any, the last call before it."""
     users = [i for i, t in enumerate(prompt.turns) if t.role == "user"]
     if len(users) < 2:
         return []
@@ -38,7 +38,7 @@ def earlier(prompt: Prompt) -> list[Turn]:
 
 
 def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
-    """The calls before, with what is new in a message; ``None`` where it is not a follow-up."""
+    """The earlier calls with the new values of a message; ``None`` if it is not a follow-up."""
     before = earlier(prompt)
     tools = {t.name: t for t in prompt.tools}
     if not before or any(t.text not in tools for t in before):
@@ -66,20 +66,20 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
 
 
 def _repeats(tool: Tool, message: Message) -> bool:
-    """Whether a message asks for a tool again, and for nothing new: *roll again*."""
+    """Whether a message repeats an earlier call without new values: *roll again*."""
     words = [w.low for w in message.words if w.low[0].isalnum()]
     said = {stem(w) for w in words if w not in STOP}
     return "again" in words and said <= tool.nouns | tool.described
 
 
 def _differs(tool: Tool, before: Turn, text: str) -> bool:
-    """Whether a message gives another value: *unlock it again*."""
+    """Whether a message contains a different value: *unlock it again*."""
     given = fill(tool, Message(text)).values
     return any(before.arguments.get(name, value) != value for name, value in given.items())
 
 
 def _switched(tools: tuple[Tool, ...], before: Turn, text: str) -> list[Call] | None:
-    """A call of another tool that takes what is new beside what was given: *How about tomorrow?*"""
+    """A call of another tool with the new and the earlier values: *How about tomorrow?*"""
     for tool in tools:
         known = {p.name: before.arguments[p.name] for p in tool.parameters if p.name in before.arguments}
         if tool.name == before.text or not known:
@@ -94,7 +94,7 @@ def _switched(tools: tuple[Tool, ...], before: Turn, text: str) -> list[Call] | 
 
 
 def answered(prompt: Prompt) -> tuple[Tool, Filled] | None:
-    """What the message before the last asked for, where the last gives what it lacked: *Which order? - order_12*."""
+    """The request before the last message, if that message adds a missing value: *Which order? - order_12*."""
     turns = prompt.turns
     if len(turns) < 3 or [t.role for t in turns[-3:]] != ["user", "assistant", "user"] or not _asks(turns[-2].text):
         return None
@@ -118,7 +118,7 @@ def _asks(text: str) -> bool:
 
 
 def _says_only(text: str, calls: list[Call]) -> bool:
-    """Whether a message that asks for nothing by its words contains nothing but values of calls."""
+    """Whether a message consists only of values of the calls, and asks for nothing itself."""
     if any(w[0].isupper() or w[0].isdigit() for w in text.split()[1:]):
         return True
     values = {w for _, arguments in calls for v in arguments.values() for w in plain(str(v)).split()}
@@ -131,7 +131,7 @@ def _behind(begun: str, text: str) -> str:
 
 
 def _changed(tool: Tool, before: list[Turn], text: str) -> list[Call] | None:
-    """A tool's calls with other values: each of several, if they are alike in what is new; else one."""
+    """A tool's calls with new values: all of them, if they agree in the values that change; else one."""
     given = {name for turn in before for name in turn.arguments}
     due = tool._replace(
         parameters=tuple(p._replace(optional=p.optional and p.name not in given) for p in tool.parameters)

@@ -15,9 +15,9 @@ _LISTED: Final = ("email", "path", "symbol", "expression", "url", "directory", "
 _MOMENTS: Final = ("date", "time")
 _CALLED: Final = ("email", "url", "path")
 _CODE: Final = re.compile(r"\bcode\b|\biso\b|[\"'][a-z]{2}[\"']|e\.g\.,? [a-z]{2}\b")
-"""What describes a language that is told by its code."""
+"""Words in descriptions of parameters for language codes."""
 _CLOCK: Final = re.compile(r"\bhh:?mm\b|\b(?:24|12)[- ]?hour")
-"""What describes a time without a day."""
+"""Words in descriptions of times without a day."""
 
 
 def formed(f: Filling) -> None:
@@ -52,7 +52,7 @@ def formed(f: Filling) -> None:
 
 
 def _called(f: Filling) -> None:
-    """Give values that come after their parameter's own name: *cc eve@site.org*, *returning 3 May*."""
+    """Give values after their parameter's own name: *cc eve@site.org*, *returning 3 May*."""
     m = f.message
     for kind, spans in FORMS:
         for p in [p for p in f.texts() if kind in p.kinds[:1] and kind in _CALLED]:
@@ -78,7 +78,7 @@ def _owned(f: Filling) -> None:
 
 
 def _others(f: Filling, p: Parameter, s: Span) -> bool:
-    """Whether a word names another parameter whose value this is: *a branch called* fix/login."""
+    """Whether a word shows that the value belongs to another parameter: *a branch called* fix/login."""
     i = s.first - 1
     if not f.message.has(i, SETS["calls"]):
         return False
@@ -86,12 +86,12 @@ def _others(f: Filling, p: Parameter, s: Span) -> bool:
 
 
 def _alike(f: Filling, p: Parameter, kind: str) -> list[Parameter]:
-    """The texts that need a value of a kind: *move a.txt to b.txt*."""
+    """The texts that need a value of the same kind: *move a.txt to b.txt*."""
     return [q for q in f.texts() if q is p or (kind in q.kinds[:1] and not q.optional and q.type == p.type)]
 
 
 def _meant(f: Filling, p: Parameter, kind: str) -> bool:
-    """Whether a kind that is not a parameter's likeliest may be its."""
+    """Whether a parameter may have a kind that is not its likeliest."""
     if kind in _CONVERTED and kind != p.kinds[0]:
         return sum(kind in q.kinds or bool(role(q)) for q in f.tool.parameters) > 1
     if kind in _MOMENTS:
@@ -100,7 +100,7 @@ def _meant(f: Filling, p: Parameter, kind: str) -> bool:
 
 
 def _converted(f: Filling, p: Parameter, kind: str, free: list[Span]) -> None:
-    """A unit, currency or language; several that one converts to are several calls."""
+    """Give a unit, currency or language. Several targets become several calls."""
     side = role(p)
     if side is None and any(role(q) == "to" and kind in q.kinds[:3] for q in f.tool.parameters if q is not p):
         side = "from"
@@ -122,7 +122,7 @@ def _converted(f: Filling, p: Parameter, kind: str, free: list[Span]) -> None:
 
 
 def _listed(f: Filling, free: list[Span]) -> list[Span]:
-    """The last values that a list joins."""
+    """The last values, if they form a list."""
     first = len(free) - 1
     words = f.message.words
     while first > 0:
@@ -134,7 +134,7 @@ def _listed(f: Filling, free: list[Span]) -> list[Span]:
 
 
 def _moment(f: Filling, p: Parameter, kind: str) -> None:
-    """A day, a time, or both where one parameter is for both."""
+    """Give a day, a time, or both if one parameter takes both."""
     m = f.message
     others = any(
         q is not p

@@ -1,4 +1,4 @@
-"""A message as words, of which each belongs to one value at most."""
+"""A message as words, each of which belongs to at most one value."""
 
 import itertools
 import re
@@ -20,7 +20,7 @@ _WORD: Final = re.compile(
 
 
 class Word(NamedTuple):
-    """A word or mark: where it is in the text, as it is written, and in lower case."""
+    """A word or mark: its position in the text, its spelling, and its lower case."""
 
     start: int
     end: int
@@ -29,7 +29,7 @@ class Word(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A value that is in the words from ``first`` up to ``last``."""
+    """A value in the words from ``first`` up to, but not including, ``last``."""
 
     first: int
     last: int
@@ -40,8 +40,8 @@ class Message:
     """A part of a message.
 
     Attributes:
-        taken: of each word, whether a value has it.
-        kept: what was found once by its form.
+        taken: for each word, whether a value has it.
+        kept: cached spans by their form.
     """
 
     def __init__(self, text: str) -> None:
@@ -61,7 +61,7 @@ class Message:
 
     @cached_property
     def at(self) -> dict[str, list[int]]:
-        """Where each word is."""
+        """The positions of each word."""
         found: dict[str, list[int]] = {}
         for i, w in enumerate(self.words):
             found.setdefault(w.low, []).append(i)
@@ -69,7 +69,7 @@ class Message:
 
     @cached_property
     def phrases(self) -> dict[str, list[Span]]:
-        """Up to three words in a row, without marks, and where they are."""
+        """Sequences of up to three words without marks, and their positions."""
         found: dict[str, list[Span]] = {}
         for i in range(len(self)):
             for j in range(i + 1, min(i + 3, len(self)) + 1):
@@ -78,11 +78,11 @@ class Message:
         return found
 
     def said(self, first: int, last: int) -> str:
-        """What is there, as it was written."""
+        """The original text of these words."""
         return self.text[self.words[first].start : self.words[last - 1].end] if first < last else ""
 
     def span(self, first: int, last: int) -> Span:
-        """These words, as they were written."""
+        """These words as a span with their original text."""
         return Span(first, last, self.said(first, last))
 
     def has(self, i: int, words: Iterable[str]) -> bool:
@@ -90,7 +90,7 @@ class Message:
         return 0 <= i < len(self.words) and self.words[i].low in words
 
     def large(self, i: int) -> bool:
-        """Whether the word at ``i`` is written large."""
+        """Whether the word at ``i`` is capitalized."""
         return 0 <= i < len(self.words) and self.words[i].text[0].isupper()
 
     def free(self, span: Span) -> bool:
@@ -103,12 +103,12 @@ class Message:
         return span.value
 
     def covering(self, start: int, end: int, value: str) -> Span:
-        """The words that a part of the text lies in."""
+        """The span of the words that cover a part of the text."""
         inside = [i for i, w in enumerate(self.words) if w.start < end and w.end > start]
         return Span(inside[0], inside[-1] + 1, value) if inside else Span(0, 0, value)
 
     def trimmed(self, first: int, last: int, words: Iterable[str]) -> int:
-        """Where these words end, without those in ``words`` at their end."""
+        """The end of these words without trailing ones from ``words``."""
         while last > first and self.words[last - 1].low in words:
             last -= 1
         return last

@@ -1,4 +1,4 @@
-"""Values that are side by side, between commas: *12 Elm Street, Springfield, 62704*, *2 burgers and 1 cola*."""
+"""Adjacent values between commas: *12 Elm Street, Springfield, 62704*, *2 burgers and 1 cola*."""
 
 import re
 from typing import Any, Final
@@ -16,7 +16,7 @@ _FORMED: Final = {k: spans for k, spans in FORMS if k in ("email", "date", "time
 
 
 def side_by_side(f: Filling) -> None:
-    """Give the parts of an object, or all that a tool needs after a colon, what is between commas."""
+    """Give the words between commas to the parts of an object or, after a colon, to all required parameters."""
     m = f.message
     groups: dict[str, list[Parameter]] = {}
     for p in f.left:
@@ -33,7 +33,7 @@ def side_by_side(f: Filling) -> None:
 
 
 def _between_commas(f: Filling, group: list[Parameter], runs: list[list[Span]]) -> None:
-    """Give parameters the values of the run that has one for each that is needed; values with a form tell which."""
+    """Give parameters the values of the run that has one for each required parameter. Values with a form decide."""
     needed = [p for p in group if not p.optional] or group
     if len(needed) < 2:
         return
@@ -41,7 +41,7 @@ def _between_commas(f: Filling, group: list[Parameter], runs: list[list[Span]]) 
         house = next((i for i, s in enumerate(whole) if _HOUSE.fullmatch(s.value.lower())), 0)
         run = whole[house:] if any(SETS["streets"] & {*own_parts(p)} for p in group) else whole
         if any(stem(f.message.words[s.first].low) in map(stem, own_parts(p)) for s in run for p in group):
-            continue  # names of parameters: `told` reads them
+            continue  # `told` reads names of parameters
         pairs = assign(group, run, lambda p, s: _fits(f.message, p, s)) if len(run) >= len(needed) else []
         given = [p for p, _ in pairs]
         if len(pairs) == len(run) and all(p in given for p in needed):
@@ -52,7 +52,7 @@ def _between_commas(f: Filling, group: list[Parameter], runs: list[list[Span]]) 
 
 
 def _runs(f: Filling) -> list[list[Span]]:
-    """Values between commas that are side by side; the first begins after what leads to it."""
+    """Runs of adjacent values between commas. The first value begins after the words that lead to it."""
     m = f.message
     found: list[list[Span]] = []
     first = next((i for i, w in enumerate(m.words) if w.low not in f.tool.asking | STARTERS), 0)
@@ -78,7 +78,7 @@ def _runs(f: Filling) -> list[list[Span]]:
 
 
 def _leads(m: Message, i: int) -> bool:
-    """Whether a word comes before a value: *to*, *at*, *is*."""
+    """Whether a word leads to a value: *to*, *at*, *is*."""
     low = m.words[i].low
     return low in PREPOSITIONS or low in SETS["equals"] | SETS["turned into"] | SETS["before own"]
 
@@ -125,7 +125,7 @@ def _number(text: str) -> Any:
 
 
 def rows(f: Filling) -> None:
-    """Give a list of objects one for each part of a message that tells a number and a name: *2 burgers and 1 cola*."""
+    """Give a list one object for each part of a message with a number and a name: *2 burgers and 1 cola*."""
     m = f.message
     for p in [p for p in f.left if p.type == "array" and p.inner]:
         whole = [q for q in p.inner if q.type in NUMERIC]
@@ -151,7 +151,7 @@ def rows(f: Filling) -> None:
 
 
 def _articles(m: Message) -> list[int]:
-    """Where *a* stands for one, in a list that has another number, or that *and* joins."""
+    """The positions at which *a* means one: in a list with another number, or one that *and* joins."""
     return [
         i
         for a in ("a", "an")
@@ -162,7 +162,7 @@ def _articles(m: Message) -> list[int]:
 
 
 def _item(f: Filling, i: int) -> int:
-    """Where the name of a thing ends."""
+    """The end of a thing's name."""
     m = f.message
     first = i
     while i < len(m) and not m.taken[i] and (m.words[i].low[0].isalpha()) and not m.has(i, SETS["joins"]):

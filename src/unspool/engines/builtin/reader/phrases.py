@@ -7,11 +7,11 @@ from .spans import quotes
 from .words import PREPOSITIONS, SETS, STARTERS, parts_of, stem
 
 _MOST: Final = 5
-"""Words of a value after a preposition."""
+"""The most words of a value after a preposition."""
 
 
 def labels(f: Filling) -> None:
-    """Take the words that name what has been given: *his email is* anna@x.io."""
+    """Take the words that name a given value: *his email is* anna@x.io."""
     m = f.message
     waiting = {stem(w) for p in f.texts() if any(keeps(p, w) for w in own_parts(p)) for w in own_parts(p)}
     names = {stem(w) for p in f.tool.parameters for w in parts_of(p.name)} - waiting
@@ -32,7 +32,7 @@ def labels(f: Filling) -> None:
 
 
 def own(f: Filling) -> None:
-    """Take what only says again what the tool is for: *to the cart*, *on youtube*; *videos* before *about*."""
+    """Take phrases that only repeat the tool's purpose: *to the cart*, *on youtube*; *videos* before *about*."""
     m = f.message
     inside = {i for s in quotes(m) for i in range(s.first, s.last)}
     for i in range(1, len(m) - 1):
@@ -55,7 +55,7 @@ def own(f: Filling) -> None:
 
 
 def _own(f: Filling, begin: int, also: frozenset[str] = frozenset()) -> int:
-    """Where words end that name the tool, or after an article what describes it; ``begin`` where there are none."""
+    """The end of words that name the tool or, after an article, describe it; ``begin`` if there are none."""
     m = f.message
     first = begin + m.has(begin, SETS["determiners"])
     about = f.tool.nouns | f.tool.described if first > begin else f.tool.name_words | also

@@ -1,4 +1,4 @@
-"""Places: names after *in*, *for*, *at*; names that are written large; several, however they are joined."""
+"""Places: names after *in*, *for*, *at*, and capitalized names; one or several, however they are joined."""
 
 from typing import Final, NamedTuple
 
@@ -12,7 +12,7 @@ _LIKELY: Final = 4
 
 
 class _Found(NamedTuple):
-    """Places that a message may name, and how sure that is."""
+    """Places that a message may name, and how certain that is."""
 
     weight: int
     spans: list[Span]
@@ -23,7 +23,7 @@ class _Found(NamedTuple):
 
 
 def place(f: Filling, p: Parameter) -> bool:
-    """Give a parameter its place, or several; whether there is one."""
+    """Give a parameter its place or places. Returns whether there is one."""
     m = f.message
     skipped = f.tool.asking
     cased = f.cased and not named(p, SETS["rooms"])
@@ -53,13 +53,13 @@ def place(f: Filling, p: Parameter) -> bool:
 
 
 def _meant(f: Filling, p: Parameter) -> bool:
-    """Whether a place is what a tool is for, though it may be left out."""
+    """Whether an optional place is the tool's main value."""
     first = next((q for q in f.tool.parameters if q.kinds[:1] == ("place",)), None)
     return p is first and any(MEANT.get(c) == "place" for c in f.tool.concepts[0])
 
 
 def pair(f: Filling, first: Parameter, second: Parameter) -> None:
-    """Give two parameters that are alike their places: *between Rome and Milan*, *from Rome to Milan*."""
+    """Give two similar parameters their places: *between Rome and Milan*, *from Rome to Milan*."""
     m = f.message
     for cue in ("between", "from"):
         for i in m.at.get(cue, ()):
@@ -95,7 +95,7 @@ def _behind(m: Message, skipped: frozenset[str]) -> _Found | None:
 
 
 def _alone(m: Message, skipped: frozenset[str], *, cased: bool) -> _Found | None:
-    """Names among the words that say nothing else."""
+    """Names, if all other words mean nothing."""
     best: _Found | None = None
     no_place = skipped | RELATIVE | DAYS | MONTHS | UNITS.keys() | SETS["no place"]
     for first in _runs(m, STOP | no_place | (STARTERS if not cased else frozenset())):
@@ -107,7 +107,7 @@ def _alone(m: Message, skipped: frozenset[str], *, cased: bool) -> _Found | None
 
 
 def _runs(m: Message, skipped: frozenset[str]) -> list[int]:
-    """Where words begin that belong to no value and say something."""
+    """The beginnings of meaningful words that belong to no value."""
     found: list[int] = []
     inside = False
     for i, w in enumerate(m.words):
@@ -120,7 +120,7 @@ def _runs(m: Message, skipped: frozenset[str]) -> list[int]:
 
 
 def _large(m: Message, skipped: frozenset[str]) -> list[Span]:
-    """All names that are written large."""
+    """All capitalized names."""
     found: list[Span] = []
     i = 0
     no_name = STOP | skipped | DAYS | MONTHS
@@ -132,7 +132,7 @@ def _large(m: Message, skipped: frozenset[str]) -> list[Span]:
 
 
 def named_from(m: Message, i: int, skipped: frozenset[str]) -> list[Span]:
-    """Names from here on, and those that a comma or *and* adds to them."""
+    """The name that begins here, and those that a comma or *and* adds to it."""
     found: list[Span] = []
     while i < len(m):
         while m.has(i, SETS["before a name"]):
@@ -149,7 +149,7 @@ def named_from(m: Message, i: int, skipped: frozenset[str]) -> list[Span]:
 
 
 def _name(m: Message, first: int, skipped: frozenset[str]) -> int:
-    """Where a name ends: *New York*, *St. John's*, *Rio de Janeiro*."""
+    """The end of a name: *New York*, *St. John's*, *Rio de Janeiro*."""
     stops = (STOP - SETS["in a name"]) | RELATIVE | DAYS | SETS["no place"]
     i = first
     while i < len(m) and not m.taken[i] and m.words[i].low[0].isalpha():
@@ -166,7 +166,7 @@ def _name(m: Message, first: int, skipped: frozenset[str]) -> int:
 
 
 def _with_region(m: Message, first: int, end: int, *, alone: bool) -> int:
-    """Where a name ends, with a state or country after a comma: *Austin, TX*, *Lyon, France*."""
+    """The end of a name, including a state or country after a comma: *Austin, TX*, *Lyon, France*."""
     if not m.has(end, (",",)) or end + 1 >= len(m):
         return end
     region = m.words[end + 1]
@@ -178,12 +178,12 @@ def _with_region(m: Message, first: int, end: int, *, alone: bool) -> int:
 
 
 def joined(m: Message, comma: int) -> bool:
-    """Whether an *and* follows a comma soon: it is one of a list."""
+    """Whether an *and* soon follows a comma, so that the comma belongs to a list."""
     return any(w.low == "and" for w in m.words[comma : comma + 6])
 
 
 def _next(m: Message, end: int) -> int:
-    """Where the next name of a list begins; ``end`` where there is none."""
+    """The beginning of the next name of a list; ``end`` if there is none."""
     i = end
     if m.has(i, SETS["joins"] | SETS["also joins"]):
         i += 1

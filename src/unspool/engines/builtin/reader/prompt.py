@@ -1,4 +1,4 @@
-"""What a prompt declares and says: the tools with their parameters, and the turns of the conversation."""
+"""Reads a prompt: the tools with their parameters, and the turns of the conversation."""
 
 import itertools
 import json
@@ -16,23 +16,23 @@ _PARAMETER: Final = re.compile(r'"([^"\n]*)":( optional)? ?([^\n]*)')
 _CHOICE: Final = re.compile(r'("(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null)(?: or |(?=,)|$)')
 _INNER: Final = re.compile(r'[{,] ?"([^"\n]*)":( optional)? ?([^,}\n]*)')
 _MOST: Final = 8
-"""How many parameters of an object are read."""
+"""The most parameters of an object that are read."""
 _ARRAY: Final = "array of "
 _LONGEST: Final = 300
-"""How many characters of a description are read."""
+"""The most characters of a description that are read."""
 _TO: Final = ("to", "recipients")
 _TYPES: Final = ("string", "integer", "number", "boolean", "array", "object", "any", "null")
 
 
 class Parameter(NamedTuple):
-    """One of a tool's.
+    """A parameter of a tool.
 
     Attributes:
-        type: as JSON Schema names it; ``any`` where there is none.
+        type: its JSON Schema type; ``any`` if there is none.
         choices: the values of an ``enum``.
-        kinds: what its values are, the likeliest first; see ``kinds`` in ``words.json``.
-        inner: those of an object, or of the objects of an array.
-        members: what an array's members are, as ``type``; their choices are the array's.
+        kinds: the kinds of its values, the likeliest first; see ``kinds`` in ``words.json``.
+        inner: the parameters of an object, or of the objects of an array.
+        members: the type of an array's members; the array's choices are theirs.
     """
 
     name: str
@@ -46,14 +46,14 @@ class Parameter(NamedTuple):
 
 
 class Tool(NamedTuple):
-    """What can be called.
+    """A tool.
 
     Attributes:
-        concepts: what it is for; see `words.concepts_of`.
+        concepts: its purposes; see `words.concepts_of`.
         name_words: the words of its name, and their stems.
-        described: the stems of its description, without those that say little.
-        nouns: stems of the words that name it or what it is for.
-        asking: the words that ask for it: they are not values.
+        described: the stems of its description, without common words.
+        nouns: stems of the words that name it or its purpose.
+        asking: the words that ask for it, which are not values.
     """
 
     name: str
@@ -75,10 +75,10 @@ class Turn(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """A prompt, read.
+    """A prompt after reading.
 
     Attributes:
-        thinking: whether the answer begins with thinking.
+        thinking: whether the answer begins with reasoning.
     """
 
     tools: tuple[Tool, ...]
@@ -90,8 +90,8 @@ class Reading:
     """Reads prompts of the builtin model's template.
 
     Args:
-        tokenizer: the model's.
-        folder: where ``parts.json`` names the marks of the template.
+        tokenizer: the model's tokenizer.
+        folder: contains ``parts.json``, which names the markers of the template.
     """
 
     def __init__(self, tokenizer: Any, folder: Path) -> None:
@@ -100,7 +100,7 @@ class Reading:
         self._marks = {tokenizer.token_to_id(mark): name for name, mark in marks.items()}
 
     def read(self, tokens: Sequence[int]) -> Prompt:
-        """Read a prompt's ids: the marks are known by theirs, not by how they are spelled."""
+        """Read a prompt's ids. Markers are recognized by their ids, not by their spelling."""
         parts: list[tuple[str, list[int]]] = [("head", [])]
         for token in tokens:
             if (name := self._marks.get(token)) is not None:
@@ -127,7 +127,7 @@ class Reading:
 def _object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except (ValueError, RecursionError):  # a history may contain what was cut, or anything else
+    except (ValueError, RecursionError):  # a history may contain arguments that were cut, or anything else
         return {}
     return value if isinstance(value, dict) else {}
 
@@ -171,13 +171,13 @@ def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
 
 
 def _without_calculation(p: Parameter) -> Parameter:
-    """A parameter that is not a calculation, though its description has an *expression*."""
+    """The parameter without the kind of calculations, although its description mentions an *expression*."""
     named = "expression" in _kinds(p.name, "") or "math" in p.description.lower()
     return p if named else p._replace(kinds=tuple(k for k in p.kinds if k != "expression"))
 
 
 def _sides(concepts: tuple[str, ...], parameters: list[Parameter]) -> None:
-    """Give ``source``, ``to`` and the like the kind that the tool has two sides of."""
+    """Give ``source``, ``to`` and the like the kind of the tool's two sides."""
     kind = next(iter(sorted((SIDES[c] for c in concepts if c in SIDES), key=lambda kind: kind == "date")), None)
     for i, p in enumerate(parameters):
         side = {*parts_of(p.name)} & (SETS["from"] | SETS["to"])
@@ -187,7 +187,7 @@ def _sides(concepts: tuple[str, ...], parameters: list[Parameter]) -> None:
 
 
 def _first_text(named: tuple[str, ...], also: tuple[str, ...], parameters: list[Parameter]) -> None:
-    """Give a text whose name says little the kind that its tool is for: *q* of a weather tool is a place."""
+    """Give a text with an unspecific name the kind that fits its tool: *q* of a weather tool is a place."""
     kind = next((MEANT[c] for c in (*named, *also) if c in MEANT), None)
     texts = [p for p in parameters if _is_text(p)]
     if kind is None or any(kind in p.kinds[:1] for p in texts):
@@ -219,7 +219,7 @@ def _parameter(name: str, optional: bool, rest: str) -> Parameter:
     while found := _CHOICE.match(rest, at):
         try:
             choices.append(json.loads(found[1], strict=False))
-        except ValueError:  # it was not an enumeration, but reads like one
+        except ValueError:  # it only looks like an enumeration
             break
         at = found.end()
         if rest[at - 4 : at] != " or ":
@@ -239,12 +239,12 @@ def _parameter(name: str, optional: bool, rest: str) -> Parameter:
 
 
 def parameter(name: str) -> Parameter:
-    """A text of which only the name is known."""
+    """A text parameter of which only the name is known."""
     return Parameter(name, False, "string", (), "", _kinds(name, ""))
 
 
 def _kinds(name: str, described: str) -> tuple[str, ...]:
-    """What a parameter's values are: by its name's words, the last first, then by the words that describe it."""
+    """The kinds of a parameter's values: from its name's words, the last first, then from its description."""
     found: list[str] = []
     whole = "_".join(parts_of(name))
     parts = parts_of(name)[::-1]

@@ -1,4 +1,4 @@
-"""What a conversation asks for: calls, where its words say which and with what; words, where it asks for none."""
+"""Reads what a conversation asks for: calls, if its words name tool and arguments; words, if it asks for no call."""
 
 import re
 from collections.abc import Callable
@@ -19,21 +19,21 @@ from .words import BACK, QUESTION, SETS, STOP, parts_of, plain
 from .work import results_text, work
 
 MOST_CHARACTERS: Final = 400
-"""Of a message that is read; all that is longer, and more tools and parameters, are the model's."""
+"""Limits of what is read. Longer messages, and more tools or parameters, are left to the model."""
 MOST_WORDS: Final = 120
 MOST_TOOLS: Final = 32
 MOST_PARAMETERS: Final = 16
 MOST_CALLS: Final = 8
 _CODE: Final = 2
-"""How many words a code has at most that has no digit."""
+"""The most words of a code without a digit."""
 _MOST_ASKED: Final = 4
-"""How many arguments are asked for."""
+"""The most arguments that a question asks for."""
 _RUNS: Final = re.compile(r"\s{4}|\d{32}")
-"""What no request has, and would be long to look at from each of its characters."""
+"""Text that occurs in no real request, and whose reading would take quadratic time."""
 
 
 class Answer(NamedTuple):
-    """What is to be answered: calls, or words; and why."""
+    """An answer, in calls or in words, and its reason."""
 
     calls: list[Call]
     words: str = ""
@@ -41,14 +41,14 @@ class Answer(NamedTuple):
 
     @property
     def thought(self) -> str:
-        """The thinking before the answer."""
+        """The reasoning before the answer."""
         if not self.calls:
             return self.why or "This is small talk. No tool is needed."
         return f"I use {listed(list(dict.fromkeys(name for name, _ in self.calls)))}."
 
 
 def read(prompt: Prompt) -> Answer | None:
-    """What a conversation asks for; ``None`` where its words do not say it clearly."""
+    """The answer to a conversation; ``None`` if its words are not clear."""
     if prompt.turns and prompt.turns[-1].role == "result":
         said = results_text(prompt)
         return Answer([], said, "The tool has answered.") if said else None
@@ -78,7 +78,7 @@ def read(prompt: Prompt) -> Answer | None:
 
 
 def arguments(prompt: Prompt, name: str) -> dict[str, Any] | None:
-    """The arguments of a tool that must be called; ``None`` where one is not said."""
+    """The arguments of a tool that must be called; ``None`` if one is missing."""
     tool = next((t for t in prompt.tools if t.name == name), None)
     last = next((t.text for t in reversed(prompt.turns) if t.role == "user"), "")
     if tool is None or not _bounded(prompt, last):
@@ -88,13 +88,13 @@ def arguments(prompt: Prompt, name: str) -> dict[str, Any] | None:
 
 
 def valued(prompt: Prompt) -> Callable[[str], str | None] | None:
-    """What gives the texts of JSON that the last message asks for by their keys; ``None`` where it is not read."""
+    """A function that returns the last message's text for a key of JSON; ``None`` if the message is not read."""
     last = next((t.text for t in reversed(prompt.turns) if t.role == "user"), "")
     return partial(value, message=Message(last)) if _bounded(prompt, last) else None
 
 
 def _bounded(prompt: Prompt, text: str) -> bool:
-    """Whether a message is one that is read."""
+    """Whether a message is within the limits."""
     return (
         0 < len(text) <= MOST_CHARACTERS
         and not _RUNS.search(text)
@@ -105,7 +105,7 @@ def _bounded(prompt: Prompt, text: str) -> bool:
 
 
 def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer | None:
-    """The calls of a message's clauses; what one lacks, another has, or the calls before."""
+    """The calls of a message's clauses. Missing values come from other clauses, or from earlier calls."""
     message = Message(text)
     parts = [Message(part) for _, part in asked]
     filled = [(tool, fill(tool, m, cased=is_cased(message))) for (tool, _), m in zip(asked, parts, strict=True)]
@@ -134,7 +134,7 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
 
 
 def _ask(tool: Tool, f: Filled, message: Message) -> Answer | None:
-    """A question for what is missing: a place, if nothing else is; all, where a message has no word that may be it."""
+    """A question for missing values: for a place, if only that is missing; for all, if no word may be a value."""
     names = [_spoken(p) for p in f.missing]
     first = [w.low for w in message.words[:2]]
     if first[1:] == ["you"] and QUESTION.match(first[0]):  # *do you like music?*
@@ -157,7 +157,7 @@ def _spoken(p: Parameter) -> str:
 
 
 def _shared(filled: list[tuple[Tool, Filled]]) -> dict[str, tuple[Any, bool]]:
-    """The values of a message by their kinds, and whether they are several."""
+    """The values of a message by their kinds, each with whether there are several."""
     found: dict[str, tuple[Any, bool]] = {}
     for tool, f in filled:
         for p in tool.parameters:
@@ -169,7 +169,7 @@ def _shared(filled: list[tuple[Tool, Filled]]) -> dict[str, tuple[Any, bool]]:
 
 
 def _known(prompt: Prompt, before: list[Turn]) -> dict[str, Any]:
-    """The values of the calls before by the names of their parameters, and by their kinds."""
+    """The values of earlier calls, by the names of their parameters and by their kinds."""
     tools = {t.name: t for t in prompt.tools}
     return {
         key: turn.arguments[p.name]
@@ -182,10 +182,10 @@ def _known(prompt: Prompt, before: list[Turn]) -> dict[str, Any]:
 
 
 def _resolved(tool: Tool, f: Filled, before: list[tuple[Tool, Filled]]) -> bool:
-    """Put the text of the clause before for a word that refers to it: *define zeal and translate it*.
+    """Replace a word that refers to the previous clause by its text: *define zeal and translate it*.
 
     Returns:
-        Whether no text is left that only refers to another.
+        Whether no such reference is left.
     """
     for p in tool.parameters:
         spoken = p.kinds[:1] != ("language",)  # its code may be *it*

@@ -1,4 +1,4 @@
-"""Which tool a message asks for."""
+"""Finds the tool that a message asks for."""
 
 import itertools
 import re
@@ -54,37 +54,37 @@ from .words import (
 )
 
 ENOUGH: Final = 2.0
-"""From this score on a tool is meant."""
+"""The least score of a tool that is meant."""
 _LEAST: Final = 0.6
 _SHORTENED: Final = 4
-"""Letters that a shortened word has at least."""
+"""The least letters of a shortened word."""
 _TITLE: Final = 6
-"""Words that a message without a verb does not have."""
+"""The least words of a message that is no mere title, such as *latest iphone price*."""
 _LITTLE: Final = 0.3
-"""For words that only distinguish tools that are alike."""
+"""For words that only distinguish similar tools."""
 _DEED: Final = 0.6
-"""For a tool that does what the message's verb does; as much against one that does another thing."""
+"""For a tool that performs the action of the message's verb; the same amount against other actions."""
 _BETWEEN: Final = 8
 _VALUE: Final = 0.1
 _UNREAD: Final = 0.5
-"""What tells tools with near scores apart: values that are found, and words that nothing explains."""
+"""Distinguishes tools with similar scores, by the values that are found and the words that nothing explains."""
 _LACKING: Final = 1.5
-"""How much less speaks for a tool for each argument that it lacks, beside others near it."""
+"""The penalty for each missing argument, among tools with similar scores."""
 _CLEAR_NUMBER: Final = 0.8
-"""For a number that is clearly for a parameter."""
+"""For a number that clearly belongs to a parameter."""
 _VERB: Final = 0.9
 """For a tool whose name begins with the message's verb."""
 _KIN: Final = 2.2
-"""For a word that means the same as one of a tool's name; ``_ALSO``: as one that describes it."""
+"""For a synonym of a word of a tool's name; ``_ALSO`` is for synonyms of words of its description."""
 _ALSO: Final = 0.5
 _HINT: Final = 1.6
-"""For a word that hints at one of a tool's name."""
+"""For a word that hints at a word of a tool's name."""
 _NEAR: Final = 1.5
-"""How much less a tool may be asked for than another, of which the message lacks arguments."""
+"""How far a tool's score may lie below that of another tool for which the message lacks arguments."""
 
 
 def _spoken(m: Message) -> Iterator[Span]:
-    """Languages that something is to be in."""
+    """Languages that a result should be in."""
     yield from (s for s in languages(m) if m.has(s.first - 1, SETS["turned into"] | {"in"}) and s.last + 2 > len(m))
 
 
@@ -99,11 +99,11 @@ _FORMS: Final[tuple[tuple[Callable[[Message], Iterator[Span]], int, tuple[str, .
     (phones, 1, ("phone",), 1.5),
     (_spoken, 1, ("language",), 2.5),
 )
-"""Values of how many of a form speak for a tool that has a parameter of these kinds, and how much."""
+"""Forms of values that count for a tool with a parameter of these kinds: how many are needed, and their score."""
 
 
 class _Asked(NamedTuple):
-    """What a message asks for, and what is in it."""
+    """The concepts, words and values of a message."""
 
     stems: frozenset[str]
     concepts: frozenset[str]
@@ -138,12 +138,12 @@ def asked_for(message: Message) -> frozenset[str]:
 
 
 def _shortens(word: str, name: str) -> bool:
-    """Whether a word is short for one of a name: *temp*."""
+    """Whether a word is short for a word of a name: *temp*."""
     return len(word) >= _SHORTENED and name.startswith(word) and len(name) > len(word) + 2
 
 
 def _deed(m: Message) -> str | None:
-    """What the verb of a message does: *open an issue* makes one, *open the file* reads it."""
+    """The action of a message's verb: *open an issue* creates one, *open the file* reads it."""
     words = plain(without_lead(m.text)).split()[:2]
     if words[:1] == ["open"]:
         return "create" if words[1:] and words[1] in ("a", "an", "new") else None
@@ -160,7 +160,7 @@ def _says(low: str, phrase: str) -> bool:
 
 
 def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
-    """How much each tool is asked for, if at all."""
+    """The positive scores of tools, by name."""
     forms = [(kinds, weight) for spans, least, kinds, weight in _FORMS if len(list(spans(message))) >= least]
     if not any(numbers(message)):
         forms = [f for f in forms if f[0] != ("unit",)]
@@ -192,7 +192,7 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
 
 
 def _words(tool: Tool, asked: _Asked) -> float:
-    """How much the words of a message speak for a tool."""
+    """The score of a tool from the words of a message."""
     named, also = tool.concepts
     score = 3.0 * len(asked.concepts & {*named}) - ("search" in asked.concepts & {*named} and len(named) > 1)
     for concept in asked.concepts & {*also}:
@@ -227,13 +227,13 @@ def _words(tool: Tool, asked: _Asked) -> float:
 
 
 def _akin(said: frozenset[str], words: frozenset[str]) -> bool:
-    """Whether a word that is said means the same as one of these, or is made of it."""
+    """Whether a word of the message is a synonym of one of these, or is derived from it."""
     stems = {stem(w) for w in words}
     return any(w in said or not said.isdisjoint(kin(w)) or any(derived(w, s) for s in said) for w in stems)
 
 
 def _values(tool: Tool, asked: _Asked, message: Message) -> float:
-    """How much the values in a message speak for a tool's parameters."""
+    """The score of a tool from the values in a message."""
     score = 0.0
     for p in tool.parameters:
         score += 0.5 * len(asked.stems & ({stem(w) for w in parts_of(p.name)} - GENERIC))
@@ -280,7 +280,7 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
 
 
 def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
-    """The tool that a message asks for; of several alike, the one whose parameters it has."""
+    """The tool that a message asks for; among similar ones, the one for whose parameters it has values."""
     found = scores(tools, message)
     most = max(found.values(), default=0.0)
     if most < ENOUGH:
@@ -307,7 +307,7 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
 
 
 def _reading(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) -> Tool | None:
-    """The tool that reads and needs nothing more, for a question that others lack arguments for: *any new emails?*"""
+    """The tool that reads and needs no further argument, for a question like *any new emails?*"""
     if _deed(message) != "read":
         return None
     spoken = [t for t in tools if found.get(t.name, 0) >= ENOUGH and _does(t) == "read"]
@@ -320,7 +320,7 @@ def _does(tool: Tool) -> str | None:
 
 
 def _simple(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) -> Tool | None:
-    """The only tool that is spoken of at all, if each word is its own or a name: *is the server up?*"""
+    """The only tool that the message mentions, if each word belongs to it or is a name: *is the server up?*"""
     spoken = [t for t in tools if t.name in found]
     if len(spoken) != 1:
         return None
@@ -333,17 +333,17 @@ def _simple(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) 
 
 
 def said_out(tool: Tool, message: Message) -> bool:
-    """Whether each word of a message asks for the tool, or says nothing: none is left for a value."""
+    """Whether each word of a message asks for the tool or means nothing, so that none is left for a value."""
     return not unread(tool, message)
 
 
 def unread(tool: Tool, message: Message) -> int:
-    """How many words neither ask for the tool nor are in a value."""
+    """The number of words that neither ask for the tool nor belong to a value."""
     return sum(not taken and not idle for taken, idle in zip(message.taken, _idle(tool, message), strict=True))
 
 
 def _idle(tool: Tool, message: Message) -> list[bool]:
-    """Of each word, whether it asks for the tool, or says nothing."""
+    """For each word, whether it asks for the tool or means nothing."""
     idle = (
         STOP
         | STARTERS
@@ -377,7 +377,7 @@ def _searching(tools: tuple[Tool, ...], message: Message) -> Tool | None:
 
 
 def _bare(tools: tuple[Tool, ...], message: Message) -> Tool | None:
-    """The only tool that needs just one place, or symbol, for a message that is just these: *Paris and Berlin?*"""
+    """The only tool that requires just one place or symbol, for a message of nothing else: *Paris and Berlin?*"""
     if len(list(symbols(message))) == sum(w.low not in SETS["joins"] | SETS["polite"] for w in message.words):
         return _needing(tools, "symbol")
     spans = bare(message)
@@ -389,6 +389,6 @@ def _bare(tools: tuple[Tool, ...], message: Message) -> Tool | None:
 
 
 def _needing(tools: tuple[Tool, ...], kind: str) -> Tool | None:
-    """The only tool of which just one text is required, of this kind."""
+    """The only tool that requires just one text, of this kind."""
     fits = [t for t in tools if [p.kinds[:1] for p in t.parameters if not p.optional and not p.choices] == [(kind,)]]
     return fits[0] if len(fits) == 1 else None

@@ -11,7 +11,7 @@ _AMOUNT: Final = re.compile(r"[$€£]?\d")
 
 
 def sided(m: Message, spans: list[Span], side: str) -> Span | None:
-    """Of units, currencies or languages, what is converted (``from``), or what it becomes (``to``)."""
+    """Among units, currencies or languages, the source (``from``) or the target (``to``) of a conversion."""
     measured = [s for s in spans if _measured(m, s)]
     rest = [s for s in spans if s not in measured]
     if side == "from":
@@ -23,7 +23,7 @@ def sided(m: Message, spans: list[Span], side: str) -> Span | None:
 
 
 def _measured(m: Message, s: Span) -> bool:
-    """Whether a number is given in this."""
+    """Whether a number is given in this unit."""
     if s.first < len(m) and _AMOUNT.match(m.words[s.first].low):
         return True
     if s.first == 0:

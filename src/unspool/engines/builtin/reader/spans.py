@@ -53,13 +53,13 @@ _VERSION: Final = re.compile(r"v\d+(?:\.\d+)*(?:-[\w.]+)?|\d+(?:\.\d+)+(?:-[\w.]
 _LETTERS: Final = re.compile(r"[A-Z]{1,3}")
 _DIGITS: Final = 7
 _LONGEST: Final = 16
-"""Characters of a number; longer ones are not calculated with."""
+"""The most characters of a number; no calculation uses longer ones."""
 _LARGEST: Final = 1e12
 _DIGIT: Final = re.compile(r"\d$")
 
 
 def _once(spans: Callable[[Message], Iterator[Span]]) -> Callable[[Message], Iterator[Span]]:
-    """Look through a message once only."""
+    """Cache the result for each message."""
 
     def kept(m: Message) -> Iterator[Span]:
         if spans.__name__ not in m.kept:
@@ -70,12 +70,12 @@ def _once(spans: Callable[[Message], Iterator[Span]]) -> Callable[[Message], Ite
 
 
 def emails(m: Message) -> Iterator[Span]:
-    """Addresses of mail."""
+    """Email addresses."""
     yield from (Span(i, i + 1, w.text.rstrip(".")) for i, w in enumerate(m.words) if "@" in w.text and "." in w.text)
 
 
 def urls(m: Message) -> Iterator[Span]:
-    """Addresses of pages."""
+    """URLs."""
     for i, w in enumerate(m.words):
         if w.low.startswith(("http://", "https://", "www.")):
             yield Span(i, i + 1, w.text.rstrip(".,?!"))
@@ -91,7 +91,7 @@ def paths(m: Message) -> Iterator[Span]:
 
 
 def phones(m: Message) -> Iterator[Span]:
-    """Numbers of phones: ``+44 20 7946 0958``, ``555-0142``."""
+    """Phone numbers: ``+44 20 7946 0958``, ``555-0142``."""
     for found in _PHONE.finditer(m.text):
         if sum(map(str.isdigit, found[0])) >= _DIGITS and not _DATE.fullmatch(found[0].strip()):
             yield m.covering(found.start(), found.end(), found[0].strip())
@@ -113,7 +113,7 @@ def repositories(m: Message) -> Iterator[Span]:
 
 
 def addresses(m: Message) -> Iterator[Span]:
-    """Addresses of houses: ``10 Downing Street, London``."""
+    """Street addresses: ``10 Downing Street, London``."""
     for i, w in enumerate(m.words):
         if not w.low[0].isdigit():
             continue
@@ -127,20 +127,20 @@ def addresses(m: Message) -> Iterator[Span]:
 
 
 def zones(m: Message) -> Iterator[Span]:
-    """Zones of time."""
+    """Time zones."""
     for i, w in enumerate(m.words):
         if _ZONE.fullmatch(w.text) or (w.text.isupper() and w.low in SETS["zones"]):
             yield Span(i, i + 1, w.text)
 
 
 def quotes(m: Message) -> Iterator[Span]:
-    """What is in quotes."""
+    """Quoted texts."""
     for found in _QUOTED.finditer(m.text):
         yield m.covering(found.start(), found.end(), next(g for g in found.groups() if g))
 
 
 def symbols(m: Message) -> Iterator[Span]:
-    """Symbols of shares: capitals."""
+    """Stock symbols, in capitals."""
     for i, w in enumerate(m.words):
         if _SYMBOL.fullmatch(w.text) and w.low not in STOP and w.low not in SETS["no symbol"]:
             yield Span(i, i + 1, w.text)
@@ -153,7 +153,7 @@ def points(m: Message) -> Iterator[Span]:
 
 @_once
 def codes(m: Message) -> Iterator[Span]:
-    """Numbers of orders, flights and the like: what has a digit, with the words and marks that it is joined to."""
+    """Numbers of orders, flights and the like: words with a digit, including the words and marks joined to them."""
     for i, w in enumerate(m.words):
         if not re.search(r"\d", w.text):
             continue
@@ -234,13 +234,13 @@ def value_of(number: Span) -> int | float:
 
 
 def written(value: float) -> str:
-    """A number, without a fraction where it has none."""
+    """A number as text, without ``.0`` if it is whole."""
     return str(int(value)) if value == int(value) else str(value)
 
 
 @_once
 def expressions(m: Message) -> Iterator[Span]:
-    """Calculations: words such as *plus* become what they mean."""
+    """Calculations, with words such as *plus* replaced by operators."""
     for found in _FUNCTION.finditer(m.text):
         yield m.covering(found.start(), found.end(), f"sqrt({found[1] or found[2]})")
     yield from _equations(m)
@@ -346,7 +346,7 @@ def times(m: Message) -> Iterator[Span]:
 
 
 def _while(m: Message, i: int) -> int:
-    """Where a duration ends that begins at ``i``: *20 minutes*, *half an hour*; ``i`` where there is none."""
+    """The end of a duration that begins at ``i``: *20 minutes*, *half an hour*; ``i`` if there is none."""
     last = i + (2 if m.has(i, ("half",)) and m.has(i + 1, ("an", "a")) else 1)
     counted = m.has(i, NUMBERS) or m.has(i, ("a", "an")) or (i < len(m) and m.words[i].low.isdigit())
     return last + 1 if counted and m.has(last, UNITS) and UNITS[m.words[last].low] in _OF_TIME else i
@@ -370,13 +370,13 @@ def units(m: Message) -> Iterator[Span]:
 def _is_unit(m: Message, i: int) -> bool:
     w = m.words[i].low
     number = i > 0 and bool(_DIGIT.search(m.words[i - 1].low))
-    if w == "in":  # inches only after a number, and not before another unit
+    if w == "in":  # means inches only after a number, and not before another unit
         return number and not (m.has(i + 1, UNITS) and len(m) - i < 4)
     return len(w) > 2 or number or m.has(i - 1, NUMBERS) or m.has(i - 1, SETS["before a unit"])
 
 
 def currencies(m: Message) -> Iterator[Span]:
-    """Currencies: their codes, as they were written or as their names say."""
+    """Currencies, as codes: those written, or those of their names."""
     for i, w in enumerate(m.words):
         if i and (two := CURRENCIES.get(f"{m.words[i - 1].low} {w.low}")):
             yield Span(i - 1, i + 1, two)
@@ -403,7 +403,7 @@ def colors(m: Message) -> Iterator[Span]:
 
 
 def patterns(m: Message) -> Iterator[Span]:
-    """Patterns of files: ``*.log``."""
+    """File patterns: ``*.log``."""
     yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if "*" in w.text and len(w.text) > 2)
 
 
@@ -444,4 +444,4 @@ FORMS: Final[tuple[tuple[str, Callable[[Message], Iterator[Span]]], ...]] = (
     ("date", dates),
     ("time", times),
 )
-"""The kinds that are recognized by their form, in the order in which they take words."""
+"""The kinds of values that are recognized by their form, in the order in which they take words."""

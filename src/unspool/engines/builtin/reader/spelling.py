@@ -9,17 +9,17 @@ from .words import CONCEPTS, KINDS, NUMBERS, SETS, STARTERS, STOP, UNITS, stem
 
 _WORD: Final = re.compile(r"(?<![\w@./#'\"-])[A-Za-z]{5,16}(?![\w@./'-])")
 _MOST: Final = 24
-"""How many words of a message are looked at."""
+"""The most words of a message that are checked."""
 _SHORT: Final = 5
-"""Shorter words are too much like others."""
+"""The shortest word that is corrected; shorter ones are too similar to others."""
 _OTHER: Final = 7
-"""In shorter words no letter is another: *story* is not *storm*."""
+"""The shortest word in which a letter may be replaced: *story* is not *storm*."""
 _LONG: Final = 9
-"""From this length on a word may differ by two letters."""
+"""The shortest word that may differ by two letters."""
 
 
 def mended(tools: tuple[Tool, ...], text: str) -> str:
-    """A message in which words that nobody knows are those of the tools that are written nearly so."""
+    """A message in which unknown words are replaced by similar words of the tools."""
     known = {w for t in tools for w in t.asking if w.isalpha() and len(w) >= _SHORT}
     left = _MOST
 
@@ -43,7 +43,7 @@ def mended(tools: tuple[Tool, ...], text: str) -> str:
 
 @cache
 def _usual() -> frozenset[str]:
-    """Words that are spelled rightly, whatever the tools."""
+    """Words that are spelled correctly, whatever the tools."""
     words = {w for some in CONCEPTS.values() for phrases in some for p in phrases for w in p.split()}
     return (
         frozenset(words)
@@ -56,7 +56,7 @@ def _usual() -> frozenset[str]:
 
 
 def _distance(word: str, known: str) -> int | None:
-    """How many letters differ, where a word may be a known one; ``None`` where it is not."""
+    """The number of letters by which a word differs from a known one; ``None`` if they are too different."""
     allowed = 1 + (len(word) >= _LONG and len(known) >= _LONG)
     if word[0] != known[0] or abs(len(word) - len(known)) > allowed:
         return None

@@ -1,4 +1,4 @@
-"""Answers in words: small talk, what the model is, and what it cannot do."""
+"""Answers in words: small talk, questions about the model, and requests beyond it."""
 
 import re
 from typing import Final
@@ -28,15 +28,15 @@ BEYOND: Final = f"{SELF}, made to call tools: that is beyond me."
 NO_TOOLS: Final = f"{SELF}: I can only call tools and answer from their results, and there are no tools here."
 NO_FIT: Final = f"{SELF}: I can only call tools and answer from their results, and none of the tools here fits."
 _NAME: Final = re.compile(r"\b[a-z]+ (?!I\b)[A-Z]")
-"""A word that is written large inside a sentence: in *and to Nice?* it is a name."""
+"""A capitalized word inside a sentence: in *and to Nice?* it is a name."""
 _LONGEST: Final = 6
-"""Words of a phrase of small talk."""
+"""The most words of a phrase of small talk."""
 _SHOWN: Final = 5
-"""How many tools are named."""
+"""The most tools that an answer names."""
 
 
 def talk(text: str, words: list[str]) -> str:
-    """The answer to small talk, also of several phrases: *ok, thanks*; empty where a message is more than that."""
+    """The answer to small talk, even in several phrases (*ok, thanks*); empty if a message contains more."""
     if not words:
         return TALK["ok"] if len(text) < 8 else ""
     if words[0] in SETS["goes on"] and _NAME.search(text):
@@ -60,7 +60,7 @@ def talk(text: str, words: list[str]) -> str:
 
 
 def reaction(text: str, words: list[str]) -> str:
-    """The answer to a word on what was answered before: *oh wow, that's cold*; empty where a message asks for more."""
+    """The answer to a reaction to the previous answer (*oh wow, that's cold*); empty if a message asks for more."""
     asks = SETS["goes on"] | (STARTERS - SETS["mere"])
     large = any(w[0].isupper() and not w.startswith("I") for w in text.split()[1:])
     if words[0] not in SETS["reactions"] or large or not asks.isdisjoint(words[1:]) or any(map(str.isdigit, text)):
@@ -69,7 +69,7 @@ def reaction(text: str, words: list[str]) -> str:
 
 
 def itself(prompt: Prompt, text: str, words: list[str]) -> tuple[str, str] | None:
-    """What is answered, and thought, to questions about the model."""
+    """The answer, and the reasoning, to questions about the model."""
     if len(words) <= 9 and any(_spoken(p, words) for p in ABOUT):
         return f"{SELF}. I can call tools and answer from their results.", "This is about me."
     if len(words) <= 8 and any(_spoken(p, words) for p in ABLE) and not scores(prompt.tools, Message(text)):
@@ -90,7 +90,7 @@ def listed(names: list[str]) -> str:
 
 
 def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, str] | None:
-    """What is answered, and thought, where no tool fits; ``None`` where one may."""
+    """The answer, and the reasoning, if no tool fits; ``None`` if one may."""
     if not tools or not words:
         return None if tools else (NO_TOOLS, "I have no tools.")
     start = 0
@@ -109,12 +109,12 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
     vague = not asked and not searches and len(words) > 2 and not somewhere and not foreign
     unknown = knowledge and not searches and (asked <= SETS["knowing"] or words[0] in SETS["wondering"])
     if any(not any(t.concepts) for t in tools) and not (chat or unknown) and WRITE.isdisjoint(words[:4]):
-        return None  # what a tool is for is not known: it may be this
+        return None  # the purpose of a tool is unknown, and may be this
     if not WRITE.isdisjoint(words[:4]) or ((chat or vague) and not task) or unknown:
         return BEYOND, "No tool is for this."
     return (NO_FIT, "No tool fits.") if foreign or knowledge or asked or vague else None
 
 
 def _is_task(words: list[str]) -> bool:
-    """Whether words ask to do something: they begin with a verb, not with a question."""
+    """Whether words ask to do something: they begin with a verb instead of a question word."""
     return words[0] in STARTERS and not QUESTION.match(words[0])

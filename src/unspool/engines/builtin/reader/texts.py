@@ -1,4 +1,4 @@
-"""Texts: as one asks for them, after their cues, and what is left of a message."""
+"""Texts: in the usual phrasings of requests, after their cues, or from the words that are left."""
 
 import itertools
 import re
@@ -29,7 +29,7 @@ from .words import (
 )
 
 _DRAWN: Final = re.compile(r"[\s\u2600-\u27bf\ufe0f\U0001f000-\U0001faff]+$")
-"""Emoji behind a request."""
+"""Emoji after a request."""
 _ENDS: Final = frozenset((".", "?", "!", ";", "\n"))
 _LONG: Final = ("body", "query", "subject")
 _FITS: Final = {
@@ -38,7 +38,7 @@ _FITS: Final = {
     "title": ("subject",),
     "items": ("items", "query"),
 }
-"""The kinds that a group of a frame is for, where it is not named after one."""
+"""The kinds of a frame's group that is not named after a kind."""
 _SORTS: Final = dict.fromkeys(SETS["cuisine names"], CUISINES) | {"genre": SETS["genres"]}
 _FORMED: Final = ("month", "date", "time", "email", "url", "unit", "currency", "expression", "people")
 
@@ -47,7 +47,7 @@ _FORMED: Final = ("month", "date", "time", "email", "url", "unit", "currency", "
 
 
 def framed(f: Filling) -> None:
-    """Texts as one asks for them: *remind me to ...*, *translate ... into French*."""
+    """Read texts in the usual phrasings of requests: *remind me to ...*, *translate ... into French*."""
     text = f.message.text
     starts, end = _core(text)
     for concept in (*f.tool.concepts[0], *f.tool.concepts[1]):
@@ -64,7 +64,7 @@ def framed(f: Filling) -> None:
 
 
 def _core(text: str) -> tuple[list[int], int]:
-    """Where a request may begin, the last first, and where it ends: without *could you* and *please*."""
+    """Where a request may begin, the last position first, and where it ends, without *could you* and *please*."""
     starts = [len(text) - len(text.lstrip())]
     while found := LEAD.match(text, starts[-1]):
         starts.append(found.end())
@@ -75,7 +75,7 @@ def _core(text: str) -> tuple[list[int], int]:
 
 
 def _group(f: Filling, kind: str, span: Span) -> None:
-    """Give the words of a frame's group to the parameter that they are for."""
+    """Give the words of a frame's group to their parameter."""
     m = f.message
     p = _for(f, kind)
     first, last = span.first, span.last
@@ -86,7 +86,7 @@ def _group(f: Filling, kind: str, span: Span) -> None:
         first += 1
     end = next((i for i in range(first, last) if m.taken[i]), last)
     if kind == "body" and any(m.words[i].low in SETS["opens a text"] for i in range(end, last)):
-        return  # it comes after what is taken: *tell the team in #general that ...*
+        return  # it follows words that are taken: *tell the team in #general that ...*
     if kind == "body" and end - first > 2 and m.has(first, SETS["opens a text"]):
         first += 1
     bound = end
@@ -120,7 +120,7 @@ def _group(f: Filling, kind: str, span: Span) -> None:
 
 
 def _unquoted(text: str) -> str:
-    """A text without quotes around it, nor one that is alone: *WHERE state = 'open'* keeps its own."""
+    """A text without the quotes around it, or a single unpaired one. *WHERE state = 'open'* keeps its quotes."""
     text = text.strip(" ")
     for mark in ("'", '"', "`"):
         if text.count(mark) < 3:
@@ -129,14 +129,14 @@ def _unquoted(text: str) -> str:
 
 
 def nothing(f: Filling, span: Span) -> bool:
-    """Whether words only stand for a value: *someone*, *an email*."""
+    """Whether words are only a placeholder for a value: *someone*, *an email*."""
     low = [w.low for w in f.message.words[span.first : span.last]]
     noun = low[0] in ("a", "an") and {stem(w) for w in low[1:]} <= f.tool.name_words
     return len(low) < 4 and ({*low} <= SETS["anyone"] or noun)
 
 
 def _names(f: Filling, first: int, last: int) -> bool:
-    """Whether words name what the tool makes."""
+    """Whether words name the thing that the tool makes."""
     words = {stem(w.low) for w in f.message.words[first:last]} - STOP
     return words <= f.tool.nouns | f.tool.described | {stem(w) for w in f.tool.asking}
 
@@ -159,7 +159,7 @@ def _for(f: Filling, kind: str) -> Parameter | None:
 
 
 def _end(m: Message, i: int, stops: frozenset[str]) -> int:
-    """Where a text ends that begins at ``i``: before a mark, a day, or a word that begins something else."""
+    """The end of a text that begins at ``i``: before a mark, a day, or a word that begins something else."""
     while i < len(m) and not m.taken[i]:
         low = m.words[i].low
         stopped = low in stops and (low != "," or not joined(m, i))
@@ -170,7 +170,7 @@ def _end(m: Message, i: int, stops: frozenset[str]) -> int:
 
 
 def sort(f: Filling, p: Parameter) -> None:
-    """The word before what the tool is for: *thai* restaurants."""
+    """Read the word before the tool's subject: *thai* restaurants."""
     m = f.message
     if known := _SORTS.get(next((w for w in own_parts(p) if w in SETS["cuisine names"] | {"genre"}), "")):
         cuisine = next((i for i, w in enumerate(m.words) if {w.low, stem(w.low)} & known and not m.taken[i]), None)
@@ -190,14 +190,14 @@ def sort(f: Filling, p: Parameter) -> None:
 
 
 def labelled(f: Filling) -> None:
-    """Texts after words that leave no doubt, such as *titled*."""
+    """Read texts after unambiguous words, such as *titled*."""
     if not LABELS.isdisjoint(f.message.at) or any(f" {label} " in f.message.low for label in LABELS):
         for p in f.texts():
             _cued(f, p, LABELS)
 
 
 def announced(f: Filling) -> None:
-    """Give the text that is needed what comes after a colon: *create a poll: ...*, *DM Ben: are you there?*"""
+    """Give the required text the words after a colon: *create a poll: ...*, *DM Ben: are you there?*"""
     m = f.message
     wanted = [p for p in f.left if p.kinds[:1] and p.kinds[0] in _LONG and not p.optional and p.type == "string"]
     colon = next(iter(m.at.get(":", ())), None)
@@ -217,7 +217,7 @@ def announced(f: Filling) -> None:
 
 
 def quoted(f: Filling) -> None:
-    """What is in quotes, where one text is open."""
+    """Read quoted words, if a single text has no value yet."""
     wanted = [p for p in f.texts() if p.kinds[:1] and p.kinds[0] in _LONG]
     found = [s for s in quotes(f.message) if f.message.free(s)]
     if len(found) == 1 and len(wanted) == 1:
@@ -225,7 +225,7 @@ def quoted(f: Filling) -> None:
 
 
 def listed(f: Filling) -> None:
-    """Give the one text that is needed what several quotes hold: *add 'buy milk' and 'call Ann'*."""
+    """Give the only required text the contents of several quotes: *add 'buy milk' and 'call Ann'*."""
     found = [s for s in quotes(f.message) if f.message.free(s)]
     between = {w.low for a, b in itertools.pairwise(found) for w in f.message.words[a.last : b.first]}
     needed = [p for p in f.texts() if not p.optional]
@@ -234,7 +234,7 @@ def listed(f: Filling) -> None:
 
 
 def worded(f: Filling) -> None:
-    """Texts by their cues; then places; then what is left."""
+    """Read texts by their cues, then places, then the words that are left."""
     for p in f.texts():
         if p.kinds[:1] == ("sort",):
             sort(f, p)
@@ -252,7 +252,7 @@ def worded(f: Filling) -> None:
 
 
 def _cues(f: Filling, p: Parameter) -> list[str]:
-    """What comes before a parameter's text."""
+    """The words that may precede a parameter's text."""
     own = [" ".join(own_parts(p))]
     kind = p.kinds[0] if p.kinds else ""
     if (side := role(p)) is not None:
@@ -269,7 +269,8 @@ def _cues(f: Filling, p: Parameter) -> list[str]:
 
 
 def _cued(f: Filling, p: Parameter, only: frozenset[str] | None = None) -> bool:
-    """Give a parameter what comes after a word of its name or kind: *subject*, *saying*, *from*; whether it has."""
+    """Give a parameter the text after a word of its name or kind (*subject*, *saying*, *from*). Returns whether there
+    is one."""
     m = f.message
     for cue in sorted(_cues(f, p), key=len, reverse=True):
         parts = cue.split()
@@ -286,7 +287,7 @@ def _cued(f: Filling, p: Parameter, only: frozenset[str] | None = None) -> bool:
 
 
 def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[str] | None) -> bool:
-    """Give a parameter the text after the cue from ``cue`` to ``begin``; whether there is one."""
+    """Give a parameter the text after the cue from ``cue`` to ``begin``. Returns whether there is one."""
     m = f.message
     body = p.kinds[:1] == ("body",) or named(p, ("reason",))
     after = begin
@@ -338,12 +339,12 @@ def _until_subject(f: Filling, i: int, p: Parameter) -> int:
 
 
 def _idle(m: Message, span: Span) -> bool:
-    """Whether a text has no word that says something."""
+    """Whether a text has no meaningful word."""
     return all(w.low in STOP for w in m.words[span.first : span.last])
 
 
 def _rest(f: Filling, p: Parameter) -> None:
-    """Give a parameter what is left of the message, where it may have that."""
+    """Give a parameter the words that are left, if it may have them."""
     m = f.message
     kind = p.kinds[0] if p.kinds else ""
     if p.type == "array":
@@ -413,13 +414,14 @@ def _narrowed(f: Filling, p: Parameter, span: Span, *, both: bool) -> Span:
 
 
 def _spoken_of(f: Filling, p: Parameter, span: Span) -> bool:
-    """Whether words are for an optional text: after words such as *about*, or the only one."""
+    """Whether words belong to an optional text, because they follow words such as *about*, or because it is the only
+    one."""
     first = f.tool.parameters[0] is p and len(f.tool.parameters) <= 2
     return first or f.message.has(span.first - 1, SETS["about"])
 
 
 def _remaining(f: Filling, p: Parameter, *, long: bool, asking: frozenset[str] | None = None) -> Span | None:
-    """The words that are left between those that ask and those that other values have; ``long``: the most of them."""
+    """The words that are left, between those that ask and those of other values; with ``long``, as many as possible."""
     m = f.message
     asking = f.tool.asking if asking is None else asking
     verbs = asking | STOP | SETS["verbs"]
@@ -454,7 +456,7 @@ def _remaining(f: Filling, p: Parameter, *, long: bool, asking: frozenset[str] |
 
 
 def _breaks(m: Message, i: int, first: int, verbs: frozenset[str], long: bool) -> bool:
-    """Whether a text does not go on with the word at ``i``."""
+    """Whether a text ends before the word at ``i``."""
     low = m.words[i].low
     if low in _ENDS:
         return not (long and i + 1 < len(m) and m.words[i].end == m.words[i + 1].start)

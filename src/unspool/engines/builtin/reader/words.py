@@ -11,7 +11,7 @@ _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _DRAWN: Final = re.compile(r"([a-z])\1{2,}")
 """Letters that are drawn out: *heyyy*."""
 _ROOT: Final = 4
-"""Letters that words of one family share."""
+"""The least letters that words of one family share."""
 _ENDINGS: Final = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("s", ""))
 
 
@@ -20,12 +20,12 @@ def _any_of(phrases: list[str]) -> str:
 
 
 IRREGULAR: Final[dict[str, str]] = {form: base for base, *forms in map(str.split, _DATA["irregular"]) for form in forms}
-"""Verbs by their forms that no ending tells: *froze*."""
+"""Verbs by their irregular forms: *froze*."""
 
 
 @cache
 def stem(word: str) -> str:
-    """A word without the ending of its plural or participle, so that *emails* and *email* are one."""
+    """A word without the ending of its plural or participle, so that *emails* and *email* are the same."""
     if word in IRREGULAR:
         return IRREGULAR[word]
     if word != "times" and not word.endswith("ss"):
@@ -43,42 +43,42 @@ def parts_of(name: str) -> list[str]:
 
 
 SETS: Final[dict[str, frozenset[str]]] = {name: frozenset(words) for name, words in _DATA["sets"].items()}
-"""Words by the part that they play."""
+"""Words by their function."""
 DEEDS: Final[dict[str, str]] = {w: deed for deed, words in _DATA["deeds"].items() for w in words.split()}
-"""What verbs do: ``read``, ``create``, ``delete``, ``update``."""
+"""The actions of verbs: ``read``, ``create``, ``delete``, ``update``."""
 DERIVED: Final = frozenset(_DATA["derived"])
-"""Endings that make a word of another."""
+"""Endings that derive one word from another."""
 STOP: Final = frozenset(_DATA["stop"])
 """Words that are not values."""
 GENERIC: Final = frozenset(map(stem, _DATA["usual"]))
-"""Words of tools' names that do not say what the tool is for."""
+"""Words in tools' names that say nothing about the purpose."""
 
 CONCEPTS: Final[dict[str, tuple[frozenset[str], tuple[str, ...]]]] = {
     concept: (frozenset([*d["words"], *d.get("names", ())]), tuple(dict.fromkeys([*d["words"], *d["ask"]])))
     for concept, d in _DATA["concepts"].items()
 }
-"""What tools are for: the words that name it, and those that ask for it."""
+"""The purposes of tools (concepts): the words that name each, and those that ask for it."""
 ASKING: Final[dict[str, list[tuple[str, str]]]] = {}
-"""What asks for a concept, by its first word."""
+"""The phrases that ask for a concept, by their first word."""
 for _concept, (_, _asks) in CONCEPTS.items():
     for _phrase in _asks:
         _first = _phrase.split(" ")[0]
         for _word in {_first, f"{_first}s"}:
             ASKING.setdefault(_word, []).append((_phrase, _concept))
 MEANT: Final[dict[str, str]] = {concept: d["kind"] for concept, d in _DATA["concepts"].items() if "kind" in d}
-"""The kind of a tool's first text, by what the tool is for."""
+"""The kind of a tool's first text, by concept."""
 SIDES: Final[dict[str, str]] = _DATA["sides"]
-"""The kind of a tool's two sides, such as ``source`` and ``target``, by what the tool is for."""
+"""The kind of a tool's two sides, such as ``source`` and ``target``, by concept."""
 SIGNS: Final[dict[str, str]] = _DATA["signs"]
-"""The sign of a calculation, by the concept that does it."""
+"""The operator of a calculation, by concept."""
 SAME: Final[dict[str, frozenset[str]]] = {
     word: frozenset(w for line in _DATA["same"] if word in line.split() for w in line.split())
     for words in _DATA["same"]
     for word in words.split()
 }
-"""Words that mean the same where tools are concerned."""
+"""Words that are synonyms in the context of tools."""
 NEAR: Final[dict[str, set[str]]] = {}
-"""Words that hint at a tool, by the words of its name: those of the same line, or behind its colon."""
+"""Words that hint at a tool, by the words of its name: those of the same line, or after its colon."""
 for _line in _DATA["near"]:
     for _name in _line.partition(":")[0].split():
         NEAR.setdefault(stem(_name), set()).update(map(stem, _line.replace(":", "").split()))
@@ -87,27 +87,27 @@ KINDS: Final[dict[str, frozenset[str]]] = {k: frozenset(v) for k, v in _DATA["ki
 FRAMES: Final[dict[str, list[re.Pattern[str]]]] = {
     concept: [re.compile(f"(?is){frame}") for frame in frames] for concept, frames in _DATA["frames"].items()
 }
-"""How texts are asked for, by what a tool is for: groups are named after kinds."""
+"""The phrasings of requests for texts, by concept. Groups are named after kinds."""
 LEAD: Final = re.compile(rf"(?i)(?:{_any_of(_DATA['lead'])})(?:[\s,:!]+)")
-"""What a request begins with that asks for nothing."""
+"""Polite beginnings of requests, which ask for nothing."""
 TAIL: Final = re.compile(rf"(?i),?\s+(?:{_any_of(_DATA['tail'])})$")
-"""What a request ends with that asks for nothing."""
+"""Polite ends of requests, which ask for nothing."""
 PREPOSITIONS: Final[dict[str, frozenset[str]]] = {w: frozenset(ps) for w, ps in _DATA["prepositions"].items()}
-"""Words of parameters' names, by the preposition that one uses for their values."""
+"""Words of parameters' names, by the preposition before their values."""
 WANTED: Final[dict[str, str]] = _DATA["wanted"]
-"""Which set of words names what a question asks for."""
+"""The set of words for the thing that a question asks for."""
 CUES: Final[dict[str, list[str]]] = _DATA["cues"]
-"""What comes before a text, by its kind."""
+"""The cues before a text, by its kind."""
 LABELS: Final = frozenset(_DATA["labels"])
-"""Cues that leave no doubt."""
+"""Unambiguous cues."""
 BOUNDS: Final[dict[str, str]] = _DATA["bounds"]
-"""What comes before a number that is a bound: ``min``, ``max``, or for how many, ``most``."""
+"""The words before a number that is a bound: ``min``, ``max``, or for a count, ``most``."""
 BEFORE_PLACE: Final[dict[str, int]] = _DATA["before_place"]
-"""What comes before a place, and how sure that is."""
+"""The words before a place, each with how certain it is."""
 CHOICES: Final[dict[str, list[str]]] = {
     choice: phrases for choices, phrases in _DATA["choices"].items() for choice in choices.split("|")
 }
-"""What else says a value of an enumeration."""
+"""Synonyms for the values of enumerations."""
 
 NUMBERS: Final[dict[str, float]] = _DATA["numbers"]
 OPERATORS: Final[dict[str, str]] = _DATA["operators"]
@@ -116,7 +116,7 @@ UNITS: Final[dict[str, str]] = {word: unit for unit, words in _DATA["units"].ite
 SCALES: Final[dict[str, tuple[str, float]]] = {
     unit: (measure, size) for measure, sizes in _DATA["scales"].items() for unit, size in sizes.items()
 }
-"""What units measure, and how large they are beside the others that do."""
+"""The quantity that each unit measures, and its size relative to other units of that quantity."""
 MONEY: Final[dict[str, str]] = _DATA["money"]
 CURRENCIES: Final[dict[str, str]] = {w: code for code, ws in _DATA["currencies"].items() for w in (code.lower(), *ws)}
 LANGUAGES: Final = frozenset(_DATA["languages"])
@@ -127,52 +127,52 @@ CUISINES: Final = frozenset(_DATA["cuisines"])
 DAYS: Final = frozenset(_DATA["days"])
 MONTHS: Final = frozenset(_DATA["months"])
 RELATIVE: Final = frozenset(_DATA["relative"])
-"""Days as seen from today."""
+"""Days relative to today."""
 OFF: Final = frozenset(_DATA["off"])
 
 TALK: Final[dict[str, str]] = {w: d["answer"] for d in _DATA["talk"].values() for w in d["words"]}
-"""Small talk, and what is answered."""
+"""Small talk and its answers."""
 CLOSING: Final = frozenset(_DATA["talk"][kind]["answer"] for kind in ("thanks", "bye"))
-"""Answers that win over those to other small talk in the same message."""
+"""Answers that take precedence over those to other small talk in the same message."""
 ABOUT: Final[tuple[str, ...]] = tuple(_DATA["about"])
 """Questions about the model."""
 ABLE: Final[tuple[str, ...]] = tuple(_DATA["able"])
-"""Questions about what it can do."""
+"""Questions about its abilities."""
 WRITE: Final = frozenset(_DATA["write"])
-"""What only a large model can do."""
+"""Requests that need a large model."""
 STARTERS: Final = frozenset(_DATA["starters"])
-"""How requests begin."""
+"""The beginnings of requests."""
 FOLLOW: Final[tuple[str, ...]] = tuple(sorted(_DATA["follow"], key=len, reverse=True))
-"""How follow-ups begin."""
+"""The beginnings of follow-ups."""
 AGAIN: Final = frozenset(_DATA["again"])
 BACK: Final = frozenset(_DATA["back"])
-"""Words that refer to what was said before."""
+"""Words that refer to earlier messages."""
 QUESTION: Final = re.compile(_DATA["question"])
 KNOWLEDGE: Final = re.compile(_DATA["knowledge"])
 SOMEWHERE: Final = re.compile(_DATA["somewhere"])
 INTRODUCTION: Final = re.compile(_DATA["introduction"])
 SQL: Final = re.compile(_DATA["sql"])
-"""How statements of SQL begin."""
+"""The beginnings of SQL statements."""
 SPLIT: Final = re.compile(_DATA["split"])
-"""What is between two requests."""
+"""The words between two requests."""
 
 
 @cache
 def kin(word: str) -> frozenset[str]:
-    """The words that mean the same as a stem, and their stems."""
+    """The synonyms of a stem, and their stems."""
     found = SAME.get(word, frozenset()) | SAME.get(f"{word}e", frozenset())
     return frozenset(map(stem, found)) | found
 
 
 @cache
 def derived(word: str, other: str) -> bool:
-    """Whether one word is made of the other: *translate*, *translation*; *deliver*, *delivery*."""
+    """Whether one word is derived from the other: *translate*, *translation*; *deliver*, *delivery*."""
     shared = next((i for i, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), min(len(word), len(other)))
     return shared >= _ROOT and word[shared:] in DERIVED and other[shared:] in DERIVED
 
 
 def concepts_of(name: str, description: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What a tool is for: by its name, and by its description alone."""
+    """The concepts of a tool: those in its name, and those only in its description."""
     parts = parts_of(name)
     stems = {*parts, *map(stem, parts), name.lower()}
     whole = f" {' '.join(parts)} "
@@ -188,7 +188,7 @@ def spaced(words: list[str]) -> str:
 
 
 def has(text: str, phrase: str) -> bool:
-    """Whether a text as of `spaced` has these words, or their plural."""
+    """Whether a text from `spaced` contains these words, or their plural."""
     return f" {phrase} " in text or f" {phrase}s " in text
 
 
@@ -198,7 +198,7 @@ def plain(text: str) -> str:
 
 
 def without_lead(text: str) -> str:
-    """A text without what it begins with that asks for nothing: *could you*."""
+    """A text without a polite beginning such as *could you*."""
     at = len(text) - len(text.lstrip())
     while found := LEAD.match(text, at):
         at = found.end()

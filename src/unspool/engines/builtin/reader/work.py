@@ -13,7 +13,7 @@ from .words import stem
 
 MOST_WORDS: Final = 28
 MOST_CHARACTERS: Final = 180
-"""Of a result that is reported; what is longer is cut."""
+"""The most characters of a reported result; a longer one is cut."""
 _CODE: Final = frozenset(("code", "script", "program", "source"))
 _ADDRESS: Final = frozenset(("url", "uri", "link", "address", "id", "page", "href"))
 _OPENS: Final = frozenset(("open", "fetch", "visit", "browse", "read", "get"))
@@ -28,7 +28,7 @@ _FRAME: Final = re.compile(r"\[\d+\] .{0,300}|\*\*viewing lines .{0,60}\*\*|URL:
 
 
 def work(prompt: Prompt, text: str) -> list[Call]:
-    """The call that a message asks for, if a tool takes programs or addresses; none where another tool is for it."""
+    """The call that a message asks for, if a tool takes programs or addresses, and no other tool fits."""
     message = Message(text)
     found = _calculation(prompt.tools, message) or _page(prompt.tools, message)
     return [] if found is None else [found]
@@ -64,14 +64,14 @@ def _takes(tool: Tool, kind: str) -> bool:
 
 
 def _only(tool: Tool, names: frozenset[str]) -> Parameter | None:
-    """The one parameter of these names, if no other is needed."""
+    """The only parameter with one of these names, if no other is required."""
     place = next((p for p in tool.parameters if p.name in names and p.type in ("string", "any")), None)
     needed = [p for p in tool.parameters if not p.optional and p is not place]
     return None if needed else place
 
 
 def results_text(prompt: Prompt) -> str:
-    """What the results after the last message say, if they are those of `work`; empty where they are others."""
+    """The report on the results after the last message, if they come from `work`'s calls; else empty."""
     turns = prompt.turns
     asked = max((i for i, t in enumerate(turns) if t.role == "user"), default=-1)
     calls = [t for t in turns[asked + 1 :] if t.role == "call"]
@@ -91,7 +91,7 @@ def results_text(prompt: Prompt) -> str:
 
 
 def _brief(text: str) -> str:
-    """The beginning of a result on one line, without what frames it."""
+    """The beginning of a result on one line, without its frame."""
     lines = [line for line in _LINE.sub("", _plain(text)).split("\n") if line.strip() and not _FRAME.fullmatch(line)]
     words = " ".join(lines).split()
     said = " ".join(words[:MOST_WORDS])[:MOST_CHARACTERS]
