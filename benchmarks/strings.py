@@ -13,8 +13,8 @@ from .table import Row, ranked
 from .texts import DENSE, SOURCE, TOOLS, ever_new
 
 CHUNK: Final = 4
-_MEDIAN: Final = 9.0
-_WORST: Final = 14.0
+_MEDIAN: Final = 7.0
+_WORST: Final = 10.0
 _SPEED: Final = 50.0
 _GROWTH: Final = 1.2
 """What still counts as flat over four decades: memory gets slower, and machines are noisy."""

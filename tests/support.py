@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
+import msgspec
+
 import unspool
 from unspool import ContentDelta, Dialect, Event, Message, ReasoningDelta, Stage, promises
 from unspool.dialect.file import Example, example_tools, parse_dialect
@@ -64,7 +66,27 @@ __all__ = [
 ]
 
 
-DIALECTS: list[Dialect] = [at_content(d) for d in unspool.list_dialects()]
+def as_presumed(dialect: Dialect) -> Dialect:
+    """A dialect with the library's policies for what is broken, undeclared or cut off, which most tests presume.
+
+    `tests.test_policy` has the others, for every dialect. What a file's own policies make of its examples is tested
+    with `cases`.
+    """
+    own = dialect.policy
+    bad = own.bad_arguments if own.bad_arguments == "repair" else None
+    policy = msgspec.structs.replace(
+        own, bad_arguments=bad, unknown_tool=None, unclosed_reasoning=None, bare_calls=None, text_markers=None
+    )
+    if policy == own:
+        return dialect
+    presumed = msgspec.structs.replace(dialect, policy=policy)
+    vars(presumed)["examples"] = dialect.examples  # instead of what the property reads from the file
+    return presumed
+
+
+AS_WRITTEN: list[Dialect] = [at_content(d) for d in unspool.list_dialects()]
+"""Every dialect with its own policies."""
+DIALECTS: list[Dialect] = [as_presumed(d) for d in AS_WRITTEN]
 """Every dialect. A new file is tested without further work."""
 CALLING = [d for d in DIALECTS if d.call]
 THINKING = [d for d in DIALECTS if d.reasoning]
@@ -93,12 +115,12 @@ def tools_of(dialect: Dialect) -> list[dict[str, Any]]:
     return found
 
 
-def cases(dialects: Iterable[Dialect] = tuple(DIALECTS)) -> list[Case]:
+def cases(dialects: Iterable[Dialect] = tuple(AS_WRITTEN)) -> list[Case]:
     """Every raw text of every example."""
     return promises.cases(dialects)
 
 
-def examples(dialects: Iterable[Dialect] = tuple(DIALECTS)) -> list[Case]:
+def examples(dialects: Iterable[Dialect] = tuple(AS_WRITTEN)) -> list[Case]:
     """Every example once, by its first raw text: for tests of what is made of a message, however it was written."""
     return [case for case in cases(dialects) if case.raw == case.example.raw[0]]
 

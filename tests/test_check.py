@@ -365,6 +365,8 @@ def test_closings_that_nothing_tells_from_others_are_refused(write: Any, keys: s
         ('end = ["@end"]\ncalls = "<t>{calls}</t>"\ncall = "<f>{name}{arguments}@end"', "call", "'@end', one of `end`"),
         ('reasoning = "<r>{reasoning}/#"\ncall = "#f/#{name}({arguments})#e#"', "reasoning", "mentions a call"),
         ('call = "<f {name}{arguments}/>"', "call", "'/' may be in a name"),
+        ('reasoning = " f:\\n{reasoning};/"\ncall = "<c>{name}: {arguments}</c>"', "reasoning", "a tool is named 'f'"),
+        ('reasoning = "<r>{reasoning}</r>"\ncall = "<{name}>{arguments}</c>"', "reasoning", "a tool is named 'r'"),
         ('reasoning = "<r{reasoning}</r>"\ncontent = "<rx{content}</rx>"', "reasoning", "neither begin with the other"),
     ],
 )
@@ -373,6 +375,18 @@ def test_markers_that_parts_share_are_refused_where_one_would_be_the_other(
 ) -> None:
     found = check_dialect(read_file(write('[[examples]]\nraw = "x"\ncontent = "x"\n', f'name = "mine"\n{keys}\n')))
     assert any(p.where == where and what in p.what for p in found), found
+
+
+def test_a_call_of_elements_whose_end_nothing_marks_is_refused(write: Any) -> None:
+    keys = """name = "mine"\ncall = "*{name}|{arguments}*/"\nargument = "<p {key}>{value}</p>"\n"""
+    example = """[[examples]]\nraw = '*f|<p a>x</p>*/'\ntool_calls = [{ name = "f", arguments.a = "x" }]\n"""
+    first, *_ = check_dialect(read_file(write(example, keys)))
+    assert first.what.startswith("the next call after a broken one is not read: '*f|?? stray <p a>@@</p>*/*g|")
+    assert "let `call` close with a marker that has a letter or digit" in first.what
+    assert check_dialect(read_file(write(example.replace("*/", "</f>"), keys.replace("*/", "</f>")))) == []
+    example, keys = (text.replace("|", " ").replace("*/", "~!") for text in (example, keys))
+    first, *_ = check_dialect(read_file(write(example, keys)))
+    assert first.what.endswith("or let `call` open with one that has a letter or digit")
 
 
 def test_frames_may_all_close_alike(write: Any) -> None:

@@ -20,6 +20,7 @@ from unspool import (
     list_dialects,
 )
 from unspool.parser.prompt import last_turn
+from unspool.promises import stands_out
 from unspool.stage import detect_stage
 
 from .support import (
@@ -144,7 +145,7 @@ def test_an_opening_of_reasoning_inside_a_prefill_counts_as_it_does_in_an_output
         prompt = history(dialect) + dialect.start[0] + f"Write {prefill}"
         expected = Stage.CONTENT if text else stage
         assert detect_stage(dialect, prompt) is expected
-        message = after(dialect, prompt, " first.")
+        message = after(dialect, prompt, " first." + closing(dialect) * (expected is Stage.REASONING))
         assert (message.reasoning or message.content).strip() == "first."
         assert bool(message.reasoning) == (expected is Stage.REASONING)
 
@@ -438,7 +439,7 @@ def test_undecided_as_an_engines_word_changes_nothing() -> None:
 # -- the stage as the output goes on -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(**named([d for d in THINKING if d.call and not d.framed and d.calls[0].before != ("[",)]))
+@pytest.mark.parametrize(**named([d for d in THINKING if d.call and not d.framed and stands_out(d)]))
 def test_the_stage_follows_the_output(dialect: Dialect) -> None:
     parser = Parser(dialect, tools=TOOLS, stage="reasoning", policy=Policy(text_before_tools="keep"))
     seen = [parser.stage]

@@ -28,14 +28,14 @@ from .support import (
     tools_of,
     values,
 )
-from .writing import write_arguments, write_call, write_calls, write_content, write_reasoning, write_turn
+from .writing import call_forms, write_arguments, write_call, write_calls, write_content, write_reasoning, write_turn
 
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 JSON_LIKE = [d for d in CALLING if not d.argument]
 PYTHON = [d for d in CALLING if d.codec.name == "python" and d.call[0].object is None]
 XML = [d for d in CALLING if d.argument]
 UNTYPED = [d for d in XML if "{string}" not in d.argument[0].text and "{type}" not in d.argument[0].text]
-KEEPING = [d for d in CALLING if d.policy.text_before_tools != "content"]
+KEEPING = [d for d in CALLING if "content" not in (d.policy.text_before_tools, d.policy.text_between_tools)]
 BARE = [d for d in CALLING if not block_is_marked(d)]
 MARKED = [d for d in CALLING if d.call[0].object is None or d not in BARE]
 PLAIN = [d for d in DIALECTS if not any(t.before for t in d.content)]
@@ -193,9 +193,10 @@ def test_plain_content_that_looks_like_syntax_is_kept(dialect: Dialect) -> None:
     calls: Calls = [("g", {"a": "y"})]
     called = bool(dialect.call) and not dialect.policy.text_before_tools and dialect not in BARE
     own = [e for e in literals(dialect) if marked((e,))]
+    forms = set(call_forms(dialect, "f", "a='x'"))
     for text in LOOKALIKES:
-        if any(e in text for e in own):
-            continue  # it does not look like a marker of the dialect, it is one
+        if any(e in text for e in own) or text in forms:
+            continue  # it does not look like a marker or a call of the dialect, it is one
         assert_text(dialect, text, stage="content")
         if called and not any(text.endswith(e[: len(text)]) for e in literals(dialect) if text):
             for chunks in ways(f"{dialect.content[0].inner_lead}{text}. {write_calls(dialect, calls)}"):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from unspool import Dialect, Parser, Policy, get_dialect
+from unspool.dialect.plan import marked
 
 from .support import (
     CALLING,
@@ -48,10 +49,13 @@ def every_way(dialect: Dialect, raw: str, **options: Any) -> Any:
 
 
 def ending(dialect: Dialect) -> bool:
-    """Whether words are in what closes every call, and in what closes the block around each."""
-    block = dialect.calls[0].after if "{call}" in dialect.calls[0].text else ()
+    """Whether words are in what closes every call, in what closes the block around each, and in what opens the next."""
+    each = "{call}" in dialect.calls[0].text
+    block = dialect.calls[0].after if each else ()
     closings = ["".join(p for p in after if isinstance(p, str)) for after in (dialect.call[0].after, block) if after]
-    return bool(closings) and all(any(c.isalnum() for c in closing) for closing in closings)
+    following = (dialect.calls if each and dialect.calls[0].before else dialect.call)[0].before
+    worded = bool(closings) and all(any(c.isalnum() for c in closing) for closing in closings)
+    return worded and marked(following, dialect.anywhere)
 
 
 ENDING = [d for d in VERBATIM if ending(d)]

@@ -3,7 +3,7 @@ nothing."""
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from unspool import Dialect
@@ -40,6 +40,14 @@ def write_call(dialect: Dialect, index: int, name: str, arguments: Arguments) ->
     return fill(
         dialect.call[0].text, name=name, arguments=text, index=str(index), number=str(index + 1), id=call_id
     )  # fmt: skip
+
+
+def call_forms(dialect: Dialect, name: str, arguments: str) -> Iterator[str]:
+    """One call in every form that the dialect lists, without outer white space."""
+    fields = {"name": name, "arguments": arguments, "index": "0", "number": "1", "id": "id0000000", "any": "x"}
+    for call in dialect.call:
+        text = fill(call.text, **fields)
+        yield from (fill(block.text, calls=text, call=text, any="x").strip() for block in dialect.calls)
 
 
 def an_id(dialect: Dialect, index: int, name: str) -> str:

@@ -78,6 +78,7 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     found += [*_closed_by_openings(dialect), *_closed_alike(dialect), *_closed_as_opened(dialect)]
     found += [*_unlike_their_block(dialect), *_ended_inside(dialect), *_opened_by_the_start(dialect)]
     found += [*_closed_inside_calls(dialect), *_begun_alike(dialect), *_closed_like_names(dialect)]
+    found += [*_opened_by_names(dialect)]
     if dialect.call and not any(example.tool_calls for example in dialect.examples):
         found.append(Problem("examples", "none contains a call, though the file has `call`: add one with `tool_calls`"))
     if found:
@@ -307,6 +308,36 @@ def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
             what = f"{block.text!r} opens with {opening!r}, which has no letter or digit (a fence's language is none)"
             why = "so it counts for declared tools alone, though `call` is marked"
             yield Problem("calls", f"{what}, {why}: write anywhere = [{opening!r}] if it counts anywhere")
+
+
+def _opened_by_names(dialect: Dialect) -> Iterator[Problem]:
+    """Texts whose opening the header of a call has, with a tool of some name: ``f:`` in ``<call>{name}: …``."""
+    if dialect.framed:  # calls are frames too, whatever their names
+        return
+    for key in ("reasoning", "content", "preamble"):
+        for t in getattr(dialect, key):
+            opening = _solid(unstarted(t.opening, dialect.start))
+            for u in dialect.call:
+                name = _name_between(opening, u)
+                if name:
+                    what = f"{t.text!r} opens with {opening!r}, which {u.text!r} contains if a tool is named {name!r}"
+                    yield Problem(key, f"{what}: where that call is text, it would open: let them differ")
+
+
+def _name_between(opening: str, call: Template) -> str:
+    """The name of a tool with which the header of a call contains an opening; empty if there is none."""
+    steps = [s for s in call.steps if s.name or s.text]
+    at = next((i for i, s in enumerate(steps) if s.name == "name"), -1)
+    if at < 0:
+        return ""
+    before = _solid(steps[at - 1].text) if at and not steps[at - 1].name else ""
+    after = _solid(steps[at + 1].text) if at + 1 < len(steps) and not steps[at + 1].name else ""
+    for begin in range(len(opening)):
+        for end in range(begin + 1, len(opening)):
+            around = before.endswith(opening[:begin]) and after.startswith(opening[end:])
+            if around and plain_name(opening[begin:end]):
+                return opening[begin:end]
+    return ""
 
 
 def _closed_as_opened(dialect: Dialect) -> Iterator[Problem]:

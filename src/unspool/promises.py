@@ -40,6 +40,8 @@ from .renderer import render
 
 MAX_PLACES: Final = 3_000
 """The largest number of places at which a text is cut; in a longer text, they are spread over it."""
+_SHOWN: Final = 60
+"""How many characters of a text a message shows on either side of a place."""
 _BY_CHARACTER: Final = 23
 """At every such number of characters, a truncated text is also read character by character."""
 
@@ -359,7 +361,7 @@ def the_grammar_lets_it_through(case: Case) -> None:
             case.dialect, case.tools, choice, stage=case.example.stage, strict_level=ToolStrictLevel.PARAMETER
         )
         why = "" if constraint is None else refusal(constraint.lark, case.raw)
-        demand(not why, f"the grammar under tool_choice {choice!r} {why}")
+        demand(not why, f"the grammar under tool_choice {choice!r} {why}; {UNGENERATED}")
 
 
 WRITTEN_PROMISES: Final[tuple[Callable[[Case], None], ...]] = (
@@ -379,6 +381,14 @@ def _byte_tokenizer() -> Any:
     return llguidance.LLTokenizer("byte")
 
 
+UNGENERATED: Final = (
+    "constrained generation follows this grammar, which is made of the templates, and could never write the text: "
+    "change the template that writes the text there (its white space, `separator` or `id`), "
+    "or let parts that begin alike begin differently"
+)
+"""What it means that a grammar does not admit a text, and what to do."""
+
+
 def refusal(lark: str, text: str) -> str:
     """Why a grammar does not admit a text; empty if it does, or if llguidance is not installed."""
     tokenizer = _byte_tokenizer()
@@ -390,7 +400,9 @@ def refusal(lark: str, text: str) -> str:
     data = text.encode()
     taken = matcher.try_consume_tokens(list(data))
     if taken < len(data):
-        return f"is stuck after {data[:taken].decode(errors='replace')!r}"
+        before, rest = (part.decode(errors="replace") for part in (data[:taken], data[taken:]))
+        where = f"after {before[-_SHOWN:]!r}" if before else "at the beginning"
+        return f"does not allow {rest[:_SHOWN]!r} {where}"
     return "" if matcher.is_accepting() else "does not end with it"
 
 
@@ -450,7 +462,7 @@ def calls_of_any_values_are_written_and_read(dialect: Dialect) -> None:
             demand(got == [*turn], f"{raw!r} is read as {got!r}, expected {[*turn]!r}")
             demand(not (message.reasoning or message.content), f"{raw!r}: {message.content!r} is left as content")
         why = refusal(lark, raw)
-        demand(not why, f"the grammar {why}: {raw!r}")
+        demand(not why, f"the grammar {why}, in {raw!r}; {UNGENERATED}")
 
 
 def markers_inside_strings_are_data(dialect: Dialect) -> None:
@@ -516,17 +528,27 @@ def _is_written_and_read(
 
 
 def a_broken_call_leaves_the_next_one_alone(dialect: Dialect) -> None:
-    """If the arguments of a call are one value and are broken, the next call is still read."""
-    if not dialect.call or dialect.argument or not dialect.call[0].body:
+    """If the arguments of a call are broken, or text is before them, the next call is still read."""
+    if not dialect.call or not dialect.call[0].body:
         return
     calls = [{"function": {"name": n, "arguments": json.dumps(a)}} for n, a in (("f", {"a": "@@"}), ("g", {"a": "x"}))]
     raw = render({"role": "assistant", "tool_calls": calls}, dialect, tools=TOOLS)
+    if dialect.argument:
+        fields = {"key": "a", "value": "@@", "string": "true", "type": "string"}
+        argument = dialect.argument[0].fill(fields).strip()
+        raw = raw.replace(argument, f"?? stray {argument}", 1)
     for quote in (dialect.codec.quote, "'"):
         raw = raw.replace(f"{quote}@@{quote}", "@@", 1)
     message, _ = run(dialect, [raw], tools=TOOLS, policy=Policy(bad_arguments="raw"))
     got = [(c.name, c.status) for c in message.tool_calls]
-    why = "let `call` close with a marker that has a letter or digit, by which the call's end is found"
-    demand(got == [("f", "invalid"), ("g", "ok")], f"the next call after a broken one is not read: {raw!r}; {why}")
+    # A header that nothing marks the end of, with text behind it, is no header.
+    kept = got == [("f", "invalid"), ("g", "ok")] or (bool(dialect.argument) and got == [("g", "ok")])
+    head = dialect.call[0].head
+    if dialect.argument and head and not head[-1].text.strip():
+        why = "write a marker before `{arguments}`, or let `call` open with one that has a letter or digit"
+    else:
+        why = "let `call` close with a marker that has a letter or digit, by which the call's end is found"
+    demand(kept, f"the next call after a broken one is not read: {raw!r}; {why}")
 
 
 def no_marker_alone_is_silently_empty(dialect: Dialect) -> None:

@@ -134,7 +134,7 @@ def _keys(rng: random.Random) -> dict[str, Any]:
         if key in keys and maybe(1):  # what the model writes, too, but the renderer does not
             keys[key] = [keys[key], rng.choice(OTHERS[key == "reasoning" :]).format(f"{{{key}}}")]
     if maybe(1):
-        field = rng.choice(("text_before_tools", "text_between_tools", "markers_in_strings", "bad_arguments"))
+        field = rng.choice(list(CHOICES))
         keys["policy"] = {field: rng.choice(CHOICES[field])}
     return keys
 

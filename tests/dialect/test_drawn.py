@@ -114,7 +114,7 @@ argument = "<p={key}>{value}</p>"
     constraint = constrain(dialect, [tool("f", a="string")], strict_level=ToolStrictLevel.PARAMETER)
     assert constraint is not None
     assert promises.refusal(constraint.lark, "<<a\n* g: and f>>") == ""
-    assert promises.refusal(constraint.lark, "<<a\n* f: and g>>").startswith("is stuck after")
+    assert promises.refusal(constraint.lark, "<<a\n* f: and g>>").startswith("does not allow")
 
 
 def test_calls_that_open_as_they_close_are_read_however_they_are_cut() -> None:
