@@ -1,1 +1,1 @@
-"""What unspool costs: `python -m benchmarks` prints the table."""
+"""The cost of unspool: `python -m benchmarks` prints the table."""

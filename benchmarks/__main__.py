@@ -1,4 +1,4 @@
-"""Measure, and print one table."""
+"""Measures, and prints one table."""
 
 import argparse
 import json
@@ -39,7 +39,7 @@ MEASUREMENTS: Final[dict[str, Callable[[Effort], Iterator[Row]]]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure what the arguments ask for; the result is the exit code."""
+    """Run the measurements that the arguments select. Returns the exit code."""
     options = _options().parse_args(argv)
     rows: list[Row] = [Row("bare method call", platform.python_version(), bare_call() * 1e9, "ns")]
     for name in options.only or MEASUREMENTS:

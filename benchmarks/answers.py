@@ -1,4 +1,4 @@
-"""A whole answer, parser included, beside what somebody would write in ten lines for its format alone."""
+"""A whole answer, including the parser's construction, compared with a ten-line reader of that one format."""
 
 import json
 import re
@@ -105,7 +105,7 @@ def _same(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
 
 
 def answers(effort: Effort) -> Iterator[Row]:
-    """1.1 kB of reasoning, text and two calls: our time over that of the ten lines."""
+    """1.1 kB of reasoning, text and two calls: our time divided by that of the ten lines."""
     for kind, dialect, text, other in (
         ("json", "hermes", _json_text(), _ten_lines),
         ("markup", "qwen3-coder", _markup_text(), _ten_lines_of_markup),

@@ -1,8 +1,8 @@
-"""Whole outputs, a row at a time, beside SGLang's and vLLM's own parsers: `make bench-rollouts`.
+"""Whole outputs, one row at a time, compared with SGLang's and vLLM's own parsers: `make bench-rollouts`.
 
-Each reads 1.1 kB with reasoning and two calls, as evaluations do: the engines by what they call for answers that are
-not streamed. ``json.loads`` of the same row, which comes before any of that, is listed beside them. Processor
-time of one core, the best of several rounds in turns.
+Each parser reads 1.1 kB with reasoning and two calls, as in evaluations; the engines use their functions for answers
+that are not streamed. For comparison, ``json.loads`` of the same row is listed too. The figures are the processor time
+of one core, the best of several interleaved rounds.
 """
 
 import importlib
@@ -66,7 +66,7 @@ def vllm(reasoning: str, tools: str) -> Read:
 
 
 def batch() -> Callable[[list[bytes]], None]:
-    """`unspool batch` of lines, from JSON to a table: reading, parsing, checking arguments, counting, columns."""
+    """`unspool batch` from JSON lines to a table: reading, parsing, checking arguments, counting, columns."""
     pa = importlib.import_module("pyarrow")
     blocks, reading, work = (importlib.import_module(f"unspool.batch.{n}") for n in ("blocks", "reading", "work"))
     schema = pa.schema([*work.SCHEMA, ("output", pa.string()), ("tools", pa.string())])
@@ -84,7 +84,7 @@ def _each(read: Read, texts: list[str]) -> None:
 
 
 def main() -> int:
-    """Measure, and print a table; the result is the exit code: 1 where a parser does not find the calls."""
+    """Measure, and print a table. The exit code is 1 if a parser does not find the calls."""
     texts = [rollout(i) for i in range(COUNT)]
     lines = [json.dumps({"output": text, "tools": TOOLS}).encode() for text in texts]
     readers: dict[str, Read] = {

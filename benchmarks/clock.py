@@ -1,9 +1,9 @@
-"""Time, measured against a bare method call in the same moments, so that neither the machine nor its noise counts.
+"""Time relative to a bare method call at the same moment, so that neither the machine nor its noise matters.
 
-It is the time that this thread has the processor, which leaves out that other programs have it. Processors also
-change their speed, within a second and by half: rounds of work, a millisecond or so, take turns with rounds of bare
-calls. Each round of work is compared with the bare calls just before and after it, and the median of the rounds counts.
-The quickest work and the quickest bare call would often be of different speeds. What the loop costs is taken off both.
+The clock is this thread's processor time, which excludes other programs. Processors also change their speed by half
+within a second, so rounds of work of about a millisecond alternate with rounds of bare calls. Each round of work is
+compared with the bare calls just before and after it, and the median of the rounds counts. (The fastest work and the
+fastest bare call would often have run at different speeds.) The cost of the loop is subtracted from both.
 """
 
 import time
@@ -12,14 +12,14 @@ from statistics import median
 from typing import Any, Final
 
 ROUND: Final = 2_000
-"""How many calls a round has, about."""
+"""The approximate number of calls in a round."""
 
 seconds: Final = time.thread_time if time.get_clock_info("thread_time").resolution < 1e-6 else time.perf_counter
-"""Processor time of this thread; where that is coarse, the time of day."""
+"""Processor time of this thread; the time of day if that is too coarse."""
 
 
 class Bare:
-    """What a call costs at least: a method that returns a list of one element."""
+    """The minimal cost of a call: a method that returns a list of one element."""
 
     def feed(self, text: str) -> list[str]:
         """The list."""
@@ -30,7 +30,7 @@ _bare = Bare().feed
 _CHUNKS: Final = ["abcd"] * ROUND
 
 
-# One function for each: the interpreter specialises a call to what it calls, which must not be shared.
+# One function for each, because the interpreter specialises a call to its callee.
 def time_feed(feed: Callable[[str], Any], chunks: Iterable[str]) -> float:
     """Seconds for feeding the chunks."""
     start = seconds()
@@ -58,18 +58,18 @@ class Clock:
     """Rounds of work, each with the bare calls around it.
 
     Args:
-        every: a round has at least so many calls.
+        every: the least number of calls in a round.
     """
 
     def __init__(self, every: int = ROUND) -> None:
         self._every = every
-        self._work, self._calls = 0.0, 0  # of the round that is going on
+        self._work, self._calls = 0.0, 0  # of the current round
         self._loop = _time_loop() / ROUND
         self._before = _time_bare() / ROUND - self._loop
         self._rounds: list[tuple[float, float, int]] = []
 
     def add(self, work: float, calls: int) -> None:
-        """So many calls took ``work`` seconds, until just now."""
+        """Record that this many calls, which ended just now, took ``work`` seconds."""
         self._work += work
         self._calls += calls
         if self._calls < self._every:
@@ -88,12 +88,12 @@ class Clock:
 
     @property
     def ratio(self) -> float:
-        """How many bare calls a call of the work costs."""
+        """The cost of a call of the work, in bare calls."""
         return median(work / bare for work, bare, _ in self._rounds)
 
     @property
     def whole_ratio(self) -> float:
-        """The same over the sum of all rounds: what happens only now and then is in it."""
+        """The same over the sum of all rounds, which includes rare work."""
         work = sum(work * calls for work, _, calls in self._rounds)
         return work / sum(bare * calls for _, bare, calls in self._rounds)
 

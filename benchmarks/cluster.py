@@ -1,10 +1,10 @@
-"""Ray with two workers beside one local worker: `make bench-ray`, on Linux, on two cores.
+"""Ray with two workers compared with one local worker: `make bench-ray`, on Linux, on two cores.
 
-Both read the same rows of parquet and write a folder of parquet. Ray has been started and has run a few rows before, as
-a cluster has: its own actors are there. The workers of a run are not; what they take to start counts.
+Both read the same rows of parquet and write a folder of parquet. As in a cluster, Ray is already running and has
+processed a few rows, so that its own actors exist. The workers of a run do not exist yet, and their start counts.
 
-Where other programs want the same cores, the clock says little. So the kernel is asked how long each worker waited for
-a core, and the ratio without that is listed beside.
+If other programs use the same cores, wall-clock time says little. So the kernel reports how long each worker waited for
+a core, and the ratio without this time is listed too.
 """
 
 import argparse
@@ -32,16 +32,16 @@ _GROUP: Final = 2_000
 _WARM: Final = 4 * _GROUP
 _WORKER: Final = b"ray::MapWorker"
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-_EVERY: Final = 1.0  # seconds; how often processes are looked at, since nobody reports those that end
+_EVERY: Final = 1.0  # seconds between two checks of the processes, since nothing reports those that end
 
 
 class Process(NamedTuple):
-    """What the kernel says of a process.
+    """The kernel's figures for a process.
 
     Attributes:
         worker: whether it works on blocks.
         spent: its processor time, in seconds.
-        waited: how long its busiest thread could have run, but other threads had the cores.
+        waited: how long its busiest thread was ready to run while other threads used the cores.
     """
 
     worker: bool
@@ -50,10 +50,10 @@ class Process(NamedTuple):
 
 
 class Took(NamedTuple):
-    """What a run took, in seconds.
+    """The cost of a run, in seconds.
 
     Attributes:
-        clock: by the clock.
+        clock: its wall-clock time.
         workers, others: processor time of those that work on blocks, and of all other processes of the run.
         waited: how long a worker waited for a core, on average.
     """
@@ -65,7 +65,7 @@ class Took(NamedTuple):
 
 
 def main() -> int:
-    """Measure, and print a table; the result is the exit code: 1 where the promise is not kept."""
+    """Measure, and print a table. The exit code is 1 if the promise is not kept."""
     p = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     p.add_argument("--rows", type=int, default=300_000, help="default: 300,000; a core reads some 6,000 a second")
     count = p.parse_args().rows
@@ -122,7 +122,7 @@ def _ray(source: str, out: str) -> None:
 
 
 def _took(run: Callable[[], Any], works: Callable[[int, bytes], bool], *, alone: bool = False) -> Took:
-    """What a run takes; of a run that is alone in this process, other processes do not count."""
+    """The cost of a run. If the run is alone in this process, other processes do not count."""
     before = _processes(works)
     last: dict[int, Process] = {}
     ended = threading.Event()

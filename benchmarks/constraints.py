@@ -1,7 +1,7 @@
-"""What a constraint costs: deriving it, compiling it in a grammar engine, and a mask for each token.
+"""The cost of a constraint: deriving it, compiling it in a grammar engine, and a mask for each token.
 
-Engines are measured by the time of day, since they may use threads. Their vocabulary is made up, and as large as real
-ones are: the bytes, words and parts of words, and runs of punctuation.
+Engines are measured in wall-clock time, since they may use threads. Their vocabulary is artificial, but as large as
+real ones: the bytes, words and parts of words, and runs of punctuation.
 """
 
 import importlib
@@ -26,7 +26,7 @@ _END: Final = "<|endoftext|>"
 _LETTERS: Final = "etaoinshrdlucmfwypvbgkjqxz"
 _MARKS: Final = "{}[]():;,.\"'<>/\\|_-=# \n"
 _COUNTS: Final = (1, 10, 100)
-"""How many tools a request declares."""
+"""The numbers of tools that requests declare."""
 _TEXT: Final = 600
 """How many characters an argument and free text have."""
 
@@ -41,7 +41,7 @@ Found = list[tuple[Constraint, Dialect]]
 
 
 def constraints(effort: Effort) -> Iterator[Row]:
-    """`constrain` by the number of tools, which are strict; then engines side by side."""
+    """`constrain` by the number of strict tools; then a comparison of engines."""
     found: dict[int, Found] = {}
     for count in _COUNTS:
         derived = [(_derive(d, _TOOLS[:count], max(1, 4 - count // 5)), d) for d in effort.dialects()]
@@ -69,7 +69,7 @@ def _tools(count: int) -> str:
 
 
 def _derive(dialect: Dialect, tools: Tools, rounds: int) -> tuple[float, float, Constraint]:
-    """Seconds until there is a Lark grammar, until there is a structural tag; the quickest of some rounds counts."""
+    """Seconds to a Lark grammar and to a structural tag, each the fastest of several rounds."""
     lark = tag = float("inf")
     for _ in range(rounds):
         start = seconds()
@@ -95,10 +95,10 @@ def _constraint(dialect: Dialect, tools: Tools, choice: str) -> Constraint:
 def _compiling(name: str, engine: Engine, found: dict[int, Found], effort: Effort) -> Iterator[Row]:
     """A matcher from a constraint that is printed already, in one dialect of each syntax.
 
-    xgrammar takes seconds for many tools whose arguments are not JSON: there it is spared what is too much.
+    xgrammar takes seconds for many tools whose arguments are not JSON, so these cases are left out for it.
     """
     few = one_each()
-    engine.matcher(_constraint(few[0], _TOOLS[-1:], "required")).mask()  # what is made but once
+    engine.matcher(_constraint(few[0], _TOOLS[-1:], "required")).mask()  # makes everything that is made only once
     for count, made in found.items():
         spared = isinstance(engine, Xgrammar) and (count == _COUNTS[-1] or (count > 1 and not effort.everywhere))
         times = []
@@ -116,7 +116,7 @@ def _compiling(name: str, engine: Engine, found: dict[int, Found], effort: Effor
 
 
 def _masking(name: str, engine: Engine, tokenizer: Any) -> Iterator[Row]:
-    """A mask over the whole vocabulary before each token of what `render` writes, in one dialect of each syntax."""
+    """A mask over the whole vocabulary before each token of a rendered message, in one dialect of each syntax."""
     arguments = {"path": "src/shop.py", "text": SOURCE[:_TEXT]}
     call = {"type": "function", "function": {"name": "write_file", "arguments": arguments}}
     for of, choice, message in (
@@ -151,7 +151,7 @@ def _masks(dialect: Dialect, matcher: Matcher, tokens: list[int]) -> list[float]
 
 
 def _vocabulary() -> Any:
-    """A tokenizer of tokens that are as long as those of real ones; how it cuts is of no matter."""
+    """A tokenizer whose tokens are as long as real ones. How it cuts does not matter."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     rng = random.Random(_SIZE)
@@ -159,7 +159,7 @@ def _vocabulary() -> Any:
     words = pre_tokenizers.ByteLevel(add_prefix_space=False)
     found = (word for text in (PROSE, SOURCE) for word, _ in words.pre_tokenize_str(text))
     vocabulary = {token: i for i, token in enumerate(dict.fromkeys((*sorted(words.alphabet()), *found)))}
-    space = "Ġ"  # so is a space written
+    space = "Ġ"  # a space, as byte-level BPE writes it
     while len(vocabulary) < _SIZE - 1:
         kind = rng.random()
         if kind < 0.05:
@@ -189,4 +189,4 @@ _ENGINES: Final[dict[str, tuple[tuple[str, ...], Callable[[Any], Engine]]]] = {
     ),
     "xgrammar": (("xgrammar", "transformers", "tokenizers"), lambda tokenizer: Xgrammar(_fast(tokenizer))),
 }
-"""Name, the packages that it needs, and how it is made."""
+"""For each engine its name, the packages that it needs, and a function that makes it."""

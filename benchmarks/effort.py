@@ -22,8 +22,8 @@ class Effort:
         sizes: lengths of a string argument, in characters, and how often each is measured.
         whole: length of a text fed at once, in characters.
         starts: how often what starts an interpreter is measured.
-        cuts: places in a dialect's examples where endless text begins.
-        everywhere: whether side measurements look at every dialect, or at one of each syntax.
+        cuts: the number of positions in a dialect's examples where endless text begins.
+        everywhere: whether secondary measurements use every dialect, or one of each syntax.
     """
 
     rounds: int
@@ -34,7 +34,7 @@ class Effort:
     everywhere: bool
 
     def dialects(self) -> list[Dialect]:
-        """Those that side measurements look at."""
+        """The dialects for secondary measurements."""
         return calling() if self.everywhere else one_each()
 
 

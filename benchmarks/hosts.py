@@ -1,9 +1,9 @@
-"""What the plug-ins cost inside vLLM and SGLang, beside the engines' own parsers: `make bench-plugins`.
+"""The cost of the plug-ins inside vLLM and SGLang, compared with the engines' own parsers: `make bench-plugins`.
 
 A call with a long argument is streamed through each engine's own path, a few characters at a time: vLLM's
 ``DelegatingParser.parse_delta``, SGLang's ``FunctionCallParser.parse_stream_chunk``. The processor time of a parser
-that reads nothing is taken off (in vLLM it passes each piece on as text, since there every piece makes a message): what
-is left is the parser's. All are measured in one run, in turns.
+that reads nothing is subtracted, which leaves the parser's own time. (In vLLM that parser passes each piece on as text,
+since every piece makes a message there.) All are measured in one run, in turns.
 """
 
 import argparse
@@ -25,11 +25,11 @@ from .texts import SOURCE
 CHUNK: Final = 4
 SIZES: Final = (1_000, 50_000)
 PATIENCE: Final = 5.0
-"""Seconds after which a reader is stopped, and not measured again: what a token has cost so far is what counts."""
+"""Seconds after which a reader is stopped, and not measured again. Its cost per token so far counts."""
 LONG: Final = 8
-"""Rounds for the long arguments, as far as patience lasts."""
+"""The most rounds for the long arguments, as far as `PATIENCE` allows."""
 LOOK: Final = 100
-"""After how many pieces the clock is looked at."""
+"""The number of pieces between two checks of the clock."""
 NOTHING: Final = "nothing"
 _MARKER: Final = re.compile(r"<[^\s<>={}]{1,40}>")
 TOOL: Final[dict[str, Any]] = {
@@ -65,11 +65,11 @@ FAMILIES: Final = (
 
 Pieces = list[tuple[str, list[int]]]
 Read = Callable[[Pieces], Iterator[str]]
-"""Reads an output in pieces, and yields what each brought of the arguments of its call."""
+"""Reads an output in pieces, and yields the part of the call's arguments from each."""
 
 
 def output(dialect: Dialect, size: int) -> tuple[str, dict[str, str]]:
-    """An output with one call, whose longest argument has so many characters; and its arguments."""
+    """An output with one call, whose longest argument has ``size`` characters, and its arguments."""
     source = SOURCE * (size // len(SOURCE) + 1)
     arguments = {"path": "a.py", "text": _MARKER.sub("", source)[:size].strip()}
     call = {"function": {"name": "write", "arguments": json.dumps(arguments)}}
@@ -80,7 +80,7 @@ def output(dialect: Dialect, size: int) -> tuple[str, dict[str, str]]:
 
 
 def pieces(raw: str, encode: Callable[[str], list[int]]) -> Pieces:
-    """An output as tokens come: markers by themselves, other text in `CHUNK` characters."""
+    """An output in pieces like tokens: each marker by itself, other text in `CHUNK` characters."""
     found, at = [], 0
     for match in [*_MARKER.finditer(raw), None]:
         end = len(raw) if match is None else match.start()
@@ -192,7 +192,7 @@ HOSTS: Final = {"vllm": vllm_readers, "sglang": sglang_readers}
 
 
 def measured(readers: dict[str, Read], given: Pieces, arguments: dict[str, str], rounds: int) -> list[float]:
-    """Seconds a piece costs in each reader, the quickest of several rounds."""
+    """Seconds per piece in each reader, the fastest of several rounds."""
     best, spent = dict.fromkeys(readers, float("inf")), dict.fromkeys(readers, 0.0)
     for _ in range(rounds):
         for name, read in readers.items():
@@ -233,7 +233,7 @@ def hosts(only: Sequence[str], families: Sequence[Family], rounds: int) -> Itera
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, and print a table; the result is the exit code: 1 where a promise is broken."""
+    """Measure, and print a table. The exit code is 1 if a promise is broken."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hosts", description=__doc__)
     parser.add_argument("--host", action="append", choices=list(HOSTS), help="of both")
     parser.add_argument("--family", action="append", choices=[f.dialect for f in FAMILIES], help="of all")

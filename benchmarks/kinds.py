@@ -1,4 +1,4 @@
-"""What streams besides strings: content, reasoning, nested and numeric arguments; small chunks and many tools."""
+"""Streams of other text than strings: content, reasoning, nested and numeric arguments; small chunks and many tools."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -45,7 +45,7 @@ def kinds(effort: Effort) -> Iterator[Row]:
 
 
 def _whole_arguments(sample: Sample, rounds: int) -> float:
-    """What feed() costs per chunk of a body and of what closes it, for which the work may wait, in bare calls."""
+    """The cost of feed() per chunk of a body and of its closing, to which work may be deferred, in bare calls."""
     chunks = [*cut(sample.body, CHUNK), sample.tail]
     clock = Clock()
     for _ in range(rounds):

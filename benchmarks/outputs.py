@@ -1,4 +1,4 @@
-"""Rollouts to be read: reasoning, a sentence, two calls."""
+"""Rollouts to read: reasoning, a sentence, two calls."""
 
 from typing import Any, Final
 
@@ -33,5 +33,5 @@ def rollout(i: int) -> str:
 
 
 def long_answer(size: int) -> str:
-    """Reasoning and an answer of so many characters, about."""
+    """Reasoning and an answer of about ``size`` characters."""
     return f"<think>\n{ever_new(PROSE, size * 2 // 5)}\n</think>\n\n{ever_new(PROSE, size * 3 // 5)}"

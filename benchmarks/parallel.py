@@ -1,4 +1,4 @@
-"""A thousand parsers at once: what they cost and whether they disturb each other."""
+"""A thousand parsers at once: their cost, and whether they interfere with each other."""
 
 from collections.abc import Callable, Iterator
 from itertools import repeat
@@ -46,7 +46,7 @@ def interleaved(effort: Effort) -> Iterator[Row]:
 
 
 def _outputs(dialects: list[Dialect]) -> list[Output]:
-    """Short answers in the dialects by turns, no two the same."""
+    """Short answers in alternating dialects, all different."""
     source, prose = ever_new(SOURCE, _DIFFERENT * _LENGTH), ever_new(PROSE, _DIFFERENT * _LENGTH)
     answers = []
     for i, at in enumerate(range(0, len(source), _LENGTH)):
@@ -80,7 +80,7 @@ def _parser(name: str) -> Parser:
 
 
 def _one_by_one(outputs: list[Output]) -> tuple[float, list[Message]]:
-    """What a chunk costs in bare calls, and the messages."""
+    """The cost of a chunk in bare calls, and the messages."""
     clock = Clock()
     messages = []
     for name, chunks in outputs:
@@ -106,8 +106,8 @@ def _in_turn(outputs: list[Output]) -> tuple[float, list[Message]]:
 
 
 def _turns(parsers: list[Parser], outputs: list[Output]) -> list[Turn]:
-    """Whom a turn feeds, and what. Parsers begin one after the other, as requests do, so that they are at different
-    places."""
+    """The parsers that each turn feeds, and their chunks. Like requests, parsers begin one after another, so that they
+    are at different positions."""
     turns: list[Turn] = [([], []) for _ in range(_SPREAD + max(len(chunks) for _, chunks in outputs))]
     for i, (parser, (_, chunks)) in enumerate(zip(parsers, outputs, strict=True)):
         feed = parser.feed

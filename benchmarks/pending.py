@@ -1,6 +1,6 @@
-"""How much text waits inside a parser: endless text of a nasty kind, begun anywhere in a dialect's examples.
+"""How much text a parser holds: endless text of hostile kinds, begun anywhere in a dialect's examples.
 
-Events tile the output, so that what was fed after the end of the last event is what waits.
+Events tile the output, so the text fed after the end of the last event is held.
 """
 
 from collections.abc import Iterator
@@ -18,10 +18,10 @@ _CAP: Final = 65_536
 _LENGTH: Final = 80_000
 _CHUNK: Final = 2_000
 _LOOK: Final = 4 * _CHUNK
-"""Where nothing waits after so many characters, no more is fed."""
+"""The number of characters after which feeding ends if nothing is held."""
 
 _ENDLESS: Final = (" ", "\n", "a", "1", "<", "</", '"', "\\", "[", "{", "x y\n", '{"a":', "<|", "é, ")
-"""What is repeated without end."""
+"""The texts that are repeated endlessly."""
 
 _POLICIES: Final = {
     "library policy": Policy(),
@@ -31,7 +31,7 @@ _POLICIES: Final = {
 
 
 class _Case(NamedTuple):
-    """Where endless text begins: after ``text``, which a model may have written so far."""
+    """The beginning of endless text: it follows ``text``, a possible output so far."""
 
     dialect: Dialect
     text: str
@@ -39,7 +39,7 @@ class _Case(NamedTuple):
 
 
 def pending(effort: Effort) -> Iterator[Row]:
-    """The largest text that waits, in every dialect."""
+    """The largest held text in every dialect."""
     cases = [case for dialect in list_dialects() for case in _cases(dialect, effort.cuts)]
     for name, policy in _POLICIES.items():
         most, case, unit = max(
@@ -63,7 +63,7 @@ def _cases(dialect: Dialect, count: int) -> list[_Case]:
 
 
 def _waiting(case: _Case, unit: str, policy: Policy) -> int:
-    """The most that waited after any chunk, in characters."""
+    """The most characters that were held after any chunk."""
     parser = Parser(case.dialect, tools=example_tools(case.dialect), stage=case.stage, policy=policy)
     fed = emitted = most = 0
     for chunk in (case.text, *cut(unit * (_LENGTH // len(unit)), _CHUNK)):

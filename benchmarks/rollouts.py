@@ -1,4 +1,4 @@
-"""Rollouts: rows of a file, token ids, conversations; each beside something of the same moments."""
+"""Rollouts: rows of a file, token ids, conversations; each next to a reference measured at the same time."""
 
 import contextlib
 import ctypes
@@ -40,7 +40,7 @@ _TEMPLATE: Final = """\
 
 
 def rollouts(effort: Effort) -> Iterator[Row]:
-    """Rows, ids and turns a second, by one core; what two workers are worth."""
+    """Rows, ids and turns per second on one core, and the gain from two workers."""
     count = 4_000 if effort.everywhere else 600
     rows: list[dict[str, Any]] = [{"key": i, "output": rollout(i), "tools": TOOLS} for i in range(count)]
     size = sum(len(r["output"]) for r in rows) / count
@@ -94,7 +94,7 @@ def _ids(effort: Effort) -> Iterator[Row]:
 
 
 def _answers(effort: Effort) -> Iterator[Row]:
-    """What a billion characters in long answers take: from lines to a table."""
+    """The time for a billion characters in long answers, from lines to a table."""
     text = long_answer(100_000)
     lines: list[bytes | None] = [json.dumps({"output": text}).encode()] * (80 if effort.everywhere else 10)
     worker = Worker(Reader(Reading(dialect=DIALECT)), pa.schema([*SCHEMA, ("output", pa.string())]))
@@ -105,9 +105,9 @@ def _answers(effort: Effort) -> Iterator[Row]:
 def _workers(rows: list[dict[str, Any]]) -> Iterator[Row]:
     """How much faster two workers are than one.
 
-    Two cores are seldom worth two: hardware threads share one, and other programs want them too. So two processes with
-    nothing in common, each with a run of its own over half of the rows, run beside it: what the machine gives in the
-    same minutes. Two workers are held to that; where it gives 2, to 1.8.
+    Two cores rarely double the speed: hardware threads share a core, and other programs use them too. So the reference
+    is two independent processes, each with its own run over half of the rows, at the same time. Two workers must reach
+    0.9 of the reference's gain: 1.8 if that is 2.
     """
     _adopt()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""What a dialect writes around a long text: the text can be made as long as one likes, and is checked to arrive."""
+"""Outputs of dialects around a text of any length. Each sample checks that the text arrives unchanged."""
 
 import json
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from unspool import Dialect, Message, Parser, Stage
 
 from .texts import NUMBERS, RECORDS, TOOLS
 
-# Words that stand at both ends of the long text, so that it is found in what `render` writes.
+# Words at both ends of the long text, by which it is found in the output of `render`.
 _FIRST: Final = "QFIRSTQ"
 _LAST: Final = "QLASTQ"
 
@@ -18,7 +18,7 @@ Tools = list[dict[str, Any]]
 
 
 class DidNotArrive(Exception):
-    """The parser made something else of a sample than what it was written from; nothing was measured."""
+    """The parser did not read a sample back as it was written, so nothing was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +83,13 @@ def string_sample(dialect: Dialect, text: str) -> Sample:
 
 
 def nested_sample(dialect: Dialect) -> Sample:
-    """Records with lists and objects in them. The body is there once."""
+    """Records with nested lists and objects. The body occurs once."""
     arguments = {"table": _FIRST, "rows": RECORDS, "note": _LAST}
     return _call(dialect, "nested", "add_rows", arguments, lambda _: arguments)
 
 
 def number_sample(dialect: Dialect) -> Sample:
-    """Two hundred numeric arguments. The body is there once."""
+    """Two hundred numeric arguments. The body occurs once."""
     arguments = {"first": _FIRST, **NUMBERS, "last": _LAST}
     return _call(dialect, "numbers", "plot", arguments, lambda _: arguments)
 

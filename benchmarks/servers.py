@@ -1,8 +1,8 @@
-"""Servers to measure, each a process of its own: ``python -m benchmarks.servers NAME``.
+"""Servers to measure, each in its own process: ``python -m benchmarks.servers NAME``.
 
-``bare`` is what starlette and uvicorn can do at most: it streams bytes that were made before. ``fastapi`` is a server
-as people write them: a pydantic model reads the request, and each chunk is one. ``unspool`` is ours. All three get the
-same chunks from a source that is never late, answer the same request and send as many events; only unspool parses.
+``bare`` is the most that starlette and uvicorn can do: it streams prepared bytes. ``fastapi`` is a typical server: the
+request and each chunk are pydantic models. ``unspool`` is ours. All three get the same chunks from a source that is
+never late, answer the same request and send as many events; only unspool parses.
 
 The process prints its port, then answers each line on standard input: its processor time in seconds and its memory in
 bytes.

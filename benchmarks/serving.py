@@ -1,7 +1,7 @@
-"""The server under load, beside what starlette and uvicorn can do at most and what people usually write.
+"""The server under load, compared with the most that starlette and uvicorn can do, and with a typical server.
 
-What counts is the processor time of each server's process, asked for before and after: other programs may run. Loads
-are small and take turns, and the median of the rounds counts.
+The processor time of each server's process counts, read before and after, because other programs may run. Loads are
+small and interleaved, and the median of the rounds counts.
 """
 
 import asyncio

@@ -24,7 +24,7 @@ _CONSTRUCTION: Final = 100.0
 _IMPORT: Final = 60.0
 _FIRST_USE: Final = 10.0
 _PARSERS: Final = 50
-"""How many are made in a round."""
+"""The number of parsers made in a round."""
 
 _IMPORTING: Final = """
 import time
@@ -106,9 +106,9 @@ def _first_uses(python: "_Interpreters", names: list[str], starts: int) -> dict[
 
 
 class _Interpreters:
-    """Fresh interpreters that find this unspool and msgspec, which is all it needs, and their bytecode.
+    """Fresh interpreters that find only this unspool, msgspec, and their bytecode.
 
-    They find nothing else that is installed: msgspec imports ``typing_extensions`` where that is, for a third more.
+    They find no other installed package: msgspec would import ``typing_extensions``, which takes a third longer.
     """
 
     def __enter__(self) -> "_Interpreters":
@@ -124,7 +124,7 @@ class _Interpreters:
         self._folder.cleanup()
 
     def number(self, code: str, *args: str) -> float:
-        """What the code prints."""
+        """The output of the code."""
         done = subprocess.run(
             [sys.executable, "-S", "-c", code, *args], env=self._env, stdout=subprocess.PIPE, text=True, check=True
         )

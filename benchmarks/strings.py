@@ -13,11 +13,11 @@ from .table import Row, ranked
 from .texts import DENSE, SOURCE, TOOLS, ever_new
 
 CHUNK: Final = 4
-_MEDIAN: Final = 9.0
-_WORST: Final = 14.0
+_MEDIAN: Final = 7.0
+_WORST: Final = 10.0
 _SPEED: Final = 50.0
 _GROWTH: Final = 1.2
-"""What still counts as flat over four decades: memory gets slower, and machines are noisy."""
+"""The growth over four decades that still counts as flat, since memory gets slower and machines are noisy."""
 _MOST: Final = 1_000_000
 """Longer texts repeat themselves."""
 
@@ -34,7 +34,7 @@ def strings(effort: Effort) -> Iterator[Row]:
 
 
 def inside(sample: Sample, size: int, tools: Tools = TOOLS) -> float:
-    """What feed() costs per chunk inside the body, in bare calls.
+    """The cost of feed() per chunk inside the body, in bare calls.
 
     Args:
         sample: what is fed; the body is as long as there are rounds to measure.

@@ -28,7 +28,7 @@ class Row:
 
     @property
     def kept(self) -> bool | None:
-        """Whether the promise is kept; ``None`` where there is none."""
+        """Whether the promise is kept; ``None`` if there is none."""
         if self.limit is None:
             return None
         return self.value <= self.limit if self.bound == "most" else self.value >= self.limit

@@ -1,4 +1,4 @@
-"""What holds for all tests: settings of hypothesis, and `--cases`, which runs a sample of them."""
+"""Settings for all tests: hypothesis, and `--cases`, which runs a sample of each test's cases."""
 
 import os
 import zlib

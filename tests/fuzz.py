@@ -1,4 +1,4 @@
-"""A plain random fuzz: mutated model output must never break what always holds.
+"""A simple random fuzzer: mutated model output must never break the parser's invariants.
 
     python -m tests.fuzz --seconds 60 [--seed 1] [--dialect NAME]
 
@@ -105,7 +105,7 @@ def attempt(rng: random.Random, dialects: list[Dialect]) -> Attempt:
 
 
 def failure(case: Attempt, seed: int) -> str:
-    """What is wrong with the machine's answer; empty where nothing is."""
+    """What is wrong with the machine's answer; empty if nothing is."""
     text = case.text
     try:
         if case.ids:

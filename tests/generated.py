@@ -1,4 +1,4 @@
-"""Tables of the reference that are made from the code: commands, events, and an example of every dialect."""
+"""Tables of the reference that are generated from the code: commands, events, and an example of every dialect."""
 
 import argparse
 import contextlib
@@ -84,7 +84,7 @@ _TOOLS = [
 
 
 def gallery() -> str:
-    """Every dialect: what its file says of it, its models, and one message as its renderer writes it."""
+    """Every dialect: its file's description, its models, and one message as its renderer writes it."""
     return "\n".join(_exhibit(dialect) for dialect in unspool.list_dialects())
 
 

@@ -1,4 +1,4 @@
-"""The two trees of pages, English and Chinese, and what both have in common."""
+"""The two trees of pages, English and Chinese, and their common parts."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The core under other Pythons: `make pythons`, for each interpreter of a promised version that is on this machine.
+"""The core under other Pythons: `make pythons`, for each installed interpreter of a promised version.
 
 What a Python does otherwise than its neighbour (`re`, `asyncio`, warnings) shows in no other way. Each gets an
 environment of its own, beside the one of the other targets.

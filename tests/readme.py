@@ -1,4 +1,4 @@
-"""What in README.md and docs is made by running unspool: tables, pictures, and the output of examples.
+"""The parts of README.md and docs that come from running unspool: tables, pictures, and the output of examples.
 
     python -m tests.readme
 

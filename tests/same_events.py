@@ -1,4 +1,4 @@
-"""Does the machine still say the same? Events of two source trees over mutated model output.
+"""Does the machine still emit the same events? Compares two source trees over mutated model output.
 
     python -m tests.same_events --ref REF [--share 0.1] [--seed 1]
 

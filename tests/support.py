@@ -1,4 +1,4 @@
-"""What the tests of the machine share: the cases, and what `unspool.promises` has for `unspool check` too."""
+"""Helpers for the tests of the machine: the cases, and parts of `unspool.promises` that `unspool check` uses too."""
 
 import json
 from collections.abc import Iterable
@@ -87,11 +87,11 @@ def as_presumed(dialect: Dialect) -> Dialect:
 AS_WRITTEN: list[Dialect] = [at_content(d) for d in unspool.list_dialects()]
 """Every dialect with its own policies."""
 DIALECTS: list[Dialect] = [as_presumed(d) for d in AS_WRITTEN]
-"""Every dialect: a new file is tested by existing."""
+"""Every dialect. A new file is tested without further work."""
 CALLING = [d for d in DIALECTS if d.call]
 THINKING = [d for d in DIALECTS if d.reasoning]
 VERBATIM = [d for d in CALLING if d.argument_format == "json"]
-"""Dialects in which arguments are JSON, which is passed on as it is."""
+"""Dialects whose arguments are JSON that is passed on unchanged."""
 DEFAULT_ID = "call_" + "?" * 24
 
 

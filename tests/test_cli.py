@@ -734,7 +734,7 @@ def test_generate_on_a_terminal_says_what_it_waits_for(files: Path) -> None:
     with subprocess.Popen(command("generate"), stdin=theirs, stderr=subprocess.PIPE, env=environment()) as process:
         os.close(theirs)
         assert process.stderr
-        assert b"type the prompt, and end it with Ctrl-D" in process.stderr.readline()
+        assert b"type the prompt, then press Ctrl-D" in process.stderr.readline()
         process.terminate()
     os.close(ours)
 

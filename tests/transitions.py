@@ -1,4 +1,4 @@
-"""The machine's changes of state, as they happen: each must be in its table, and each of the table must happen.
+"""Checks the machine's changes of state: each must be in its table, and each in the table must occur.
 
     python -m tests.transitions [--share 0.06] [--draw]
 

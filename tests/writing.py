@@ -1,4 +1,5 @@
-"""A plain writer of model output, independent of the renderer: first alternatives, filled. No refusals, no policy."""
+"""A simple writer of model output, independent of the renderer. It fills the first form of each part, and refuses
+nothing."""
 
 import json
 import re
@@ -14,12 +15,12 @@ _FIELD = re.compile(r"\{([a-z_]+)\}")
 
 
 def fill(template: str, **fields: str) -> str:
-    """A template with its fields filled; what is filled in is not looked at again."""
+    """A template with its fields filled. The inserted text is not expanded again."""
     return _FIELD.sub(lambda m: fields[m.group(1)], template)
 
 
 def write_calls(dialect: Dialect, calls: Sequence[tuple[str, Arguments]]) -> str:
-    """Calls as the dialect's first alternatives have them; white space before the first is left out."""
+    """Calls in the dialect's first forms, without white space before the first call."""
     written = [write_call(dialect, i, *call) for i, call in enumerate(calls)]
     template = dialect.calls[0].text
     if "{calls}" in template:

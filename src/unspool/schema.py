@@ -44,7 +44,7 @@ MAX_VISITS: Final = 10_000
 MAX_NESTING: Final = 512
 """How deep arrays and objects may be nested in a value."""
 _REMEMBERED: Final = 64
-"""How many names of members a schema caches beside those that it lists, and their longest length."""
+"""The most names of members that a schema caches besides those that it lists, and their longest length."""
 _MAX_KEPT: Final = 16_384
 """The largest schema, in bytes of JSON, that is kept for later requests."""
 _MAX_POINTER: Final = 2_048
@@ -247,7 +247,7 @@ class _Walk:
         self._path.add(id(node))
         found = self._kinds_inside(node, depth + 1)
         self._path.discard(id(node))
-        # OpenAPI's keyword only applies to the type beside it.
+        # OpenAPI's keyword applies only to the type next to it.
         if found and found.types and node.get("nullable") is True and "type" in node:
             found = Kinds(found.types | _NULL, found.strings)
         return found

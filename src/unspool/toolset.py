@@ -159,7 +159,7 @@ def _nameless(where: str, tool: object) -> ToolsError:
 
 
 def _no_name(name: object) -> str:
-    """What is wrong with a name."""
+    """The fault of a name."""
     if name is None:
         return "is required"
     return "is empty" if name == "" else f"must be a string, not {json_kind(name)}"

@@ -1,4 +1,4 @@
-"""Clients that misbehave, many at once, over plain sockets."""
+"""Many clients that misbehave at once, over plain sockets."""
 
 import asyncio
 import contextlib
@@ -37,7 +37,7 @@ async def _connect(
 
 
 def hold(port: int, data: bytes) -> socket.socket:
-    """A client that has sent this and reads nothing."""
+    """A client that sends this and reads nothing."""
     one = socket.socket()
     one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
     one.connect(("127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""A server of MCP over standard streams, whose tools hang, flood, die, or wait for an approval."""
+"""An MCP server over standard streams, whose tools hang, flood, die, or wait for an approval."""
 
 import json
 import sys

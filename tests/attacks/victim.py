@@ -1,4 +1,4 @@
-"""A server process to attack, what it says of itself, and what must hold after an attack."""
+"""A server process to attack, what it reports about itself, and what must hold after an attack."""
 
 import base64
 import contextlib

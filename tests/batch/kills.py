@@ -1,4 +1,4 @@
-"""Runs that are killed at random go on: `python -m tests.batch.kills --kills 100`.
+"""Checks that runs survive random kills: `python -m tests.batch.kills --kills 100`.
 
 Each run has an output, a number of workers and a size of blocks of its own. It is started until it ends by itself;
 before, this process kills it, or one of its workers, at a random moment. Whatever is there after a kill must be right,

@@ -1,4 +1,4 @@
-"""Rows of every kind, and what is expected of them."""
+"""Rows of every kind, and the expected results."""
 
 import json
 from pathlib import Path

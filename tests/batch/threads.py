@@ -1,4 +1,4 @@
-"""Threads that read at once: `make free-threaded PYTHON=python3.14t`, on an interpreter without a global lock.
+"""Threads that read concurrently: `make free-threaded PYTHON=python3.14t`, on an interpreter without a global lock.
 
 What threads share, nobody has used before: dialects in which nothing was read yet, sets of tools, a tokenizer, formats
 of conversations. Each thread reads everything in an order of its own, and all must read what one reads that is

@@ -1,4 +1,4 @@
-"""The command lines of agents, from npm, in folders of their own. Nothing that they send is kept."""
+"""The command lines of agents from npm, each in its own folder. Nothing that they send is kept."""
 
 import json
 import os

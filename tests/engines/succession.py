@@ -1,4 +1,4 @@
-"""Models whose weights are set by hand: each token has one successor, so that they write a given text only."""
+"""Models with weights set by hand: each token has one successor, so they write only a given text."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -17,7 +17,7 @@ OUTPUT: Final = (
 )
 """What follows the prompt; no token is in it twice."""
 LOOP: Final = ("tick", " tock", " tack ")
-"""What goes on for ever, where a prompt ends with it."""
+"""Text that repeats forever if a prompt ends with it."""
 MARKERS: Final = ("<｜User｜>", "<｜Assistant｜>", "<think>", *OUTPUT, *LOOP)
 TEMPLATE: Final = (
     "{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}<｜User｜>{{ m.content }}"
@@ -26,7 +26,7 @@ TEMPLATE: Final = (
     "<｜tool▁sep｜>{{ c.function.arguments | tojson }}<｜tool▁call▁end｜>{% endfor %}<｜tool▁calls▁end｜>{% endif %}"
     "<｜end▁of▁sentence｜>{% endif %}{% endfor %}{% if add_generation_prompt %}<｜Assistant｜><think>{% endif %}"
 )
-"""A chat template in the manner of DeepSeek V3.1's, thinking."""
+"""A chat template like that of DeepSeek V3.1, with thinking on."""
 
 
 def chains(ids: dict[str, int]) -> dict[int, int]:

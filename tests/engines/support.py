@@ -43,7 +43,7 @@ def engine(name: str) -> Llguidance | Xgrammar:
 
 
 def refuses(matcher: Matcher, text: str) -> str:
-    """Why the text is not generated, ``""`` where it is."""
+    """Why the text cannot be generated; ``""`` if it can."""
     data = text.encode()
     for i, byte in enumerate(data):
         if not matcher.accept(byte):

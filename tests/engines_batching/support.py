@@ -62,7 +62,7 @@ class Babble:
 
 
 class Spelled(Babble):
-    """Writes the same tokens whatever it is asked, then ends."""
+    """Writes the same tokens for every prompt, then ends."""
 
     def __init__(self, *tokens: int | str, **options: Any) -> None:
         super().__init__(**options)
@@ -146,7 +146,7 @@ async def until(condition: Callable[[], Any], patience: float = 20.0) -> None:
 
 
 async def settled(value: Callable[[], int]) -> int:
-    """What a number is once it does not change any more."""
+    """The value of a number once it no longer changes."""
     last = -1
     while last != value():
         last = value()
@@ -155,7 +155,7 @@ async def settled(value: Callable[[], int]) -> int:
 
 
 async def begun(engine: Engine, request: Request, count: int = 1) -> AsyncGenerator[Delta, None]:
-    """An output of which some pieces have been pulled."""
+    """An output after some of its pieces are pulled."""
     stream = engine.generate(request)
     for _ in range(count):
         await anext(stream)

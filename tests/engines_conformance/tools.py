@@ -1,4 +1,4 @@
-"""Tools that any engine may be required to call, and what a valid call of them is."""
+"""Tools that any engine may be required to call, and the check that a call of them is valid."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     },
     "now": {"type": "object", "properties": {}, "additionalProperties": False},
 }
-"""All strings are bounded: a random model would go on for ever."""
+"""All strings are bounded, since a random model would never end them."""
 TOOLS: list[dict[str, Any]] = [
     {"type": "function", "function": {"name": name, "parameters": schema, "strict": True}}
     for name, schema in SCHEMAS.items()

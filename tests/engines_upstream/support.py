@@ -1,4 +1,4 @@
-"""Servers on real sockets that write exactly the bytes a test gives, and what the tests ask of them."""
+"""Servers on real sockets that write exactly the bytes that a test chooses, and helpers for the tests."""
 
 import asyncio
 import contextlib
@@ -98,14 +98,16 @@ class Fake:
         try:
             yield self
         finally:
+            for listening in server.sockets:
+                asyncio.get_running_loop().remove_reader(listening.fileno())
+            await _turns()  # what was accepted becomes one of ours; asyncio loses it if the server is closed by then
             server.close()
-            for _ in range(4):  # turns of the loop in which a connection that was accepted becomes one of ours
-                await asyncio.sleep(0)
             serving = dict(self._serving)
             for task, writer in serving.items():
                 task.cancel()
-                writer.close()  # a task that never began closes nothing
-            await asyncio.gather(*serving, *(w.wait_closed() for w in serving.values()), return_exceptions=True)
+                writer.transport.abort()  # closing waits for a client to read; a task that never began closes nothing
+            await asyncio.gather(*serving, return_exceptions=True)
+            await _turns()  # what was aborted is closed
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.ensure_future(self._serve(Connection(reader, writer)))
@@ -147,6 +149,11 @@ class Fake:
 
     async def _unknown(self, connection: Connection, asked: Asked) -> None:
         await connection.json({"detail": "Not Found"}, 404)
+
+
+async def _turns() -> None:
+    for _ in range(4):
+        await asyncio.sleep(0)
 
 
 def chunk(data: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""What the examples speak to: the builtin model served in this process, and a server with vLLM's raw endpoint."""
+"""The servers for the examples: the builtin model in this process, and one with vLLM's raw endpoint."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ RAW = (
 
 
 def example(name: str) -> ModuleType:
-    """An example as a module; nothing of it runs but what its import does."""
+    """An example as a module. It is imported, but its `main` does not run."""
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

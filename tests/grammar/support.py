@@ -38,7 +38,7 @@ class Grammars:
         return _LlguidanceMatcher(self._matcher.deep_copy(), byte_tokenizer().vocab_size)
 
     def refuses(self, text: str) -> str:
-        """Why the text is not generated, ``""`` where it is."""
+        """Why the text cannot be generated; ``""`` if it can."""
         matcher = self._matcher.deep_copy()
         data = text.encode()
         taken = matcher.try_consume_tokens(list(data))
@@ -69,7 +69,7 @@ def matcher(text: str) -> Any:
 
 
 def takes(text: str, data: str) -> bool:
-    """Whether a GBNF grammar holds the data."""
+    """Whether a GBNF grammar accepts the data."""
     reader = matcher(text)
     return bool(reader.try_consume_tokens(list(data.encode())) == len(data.encode()) and reader.is_accepting())
 

@@ -1,4 +1,4 @@
-"""Random values by schema, for messages that keep to their tools."""
+"""Random values by schema, for messages that follow their tools' schemas."""
 
 import random
 from typing import Any

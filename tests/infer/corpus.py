@@ -1,4 +1,4 @@
-"""Proves dialects by every chat template of the corpus, and puts the result into docs/en/infer.md.
+"""Proves dialects against every chat template of the corpus, and writes the result into docs/en/infer.md.
 
     python -m tests.infer.corpus CACHE [PATTERN …]
 

@@ -1,4 +1,4 @@
-"""Makes vLLM's engine say what a prompt asks for; given to ``--logits-processors`` by the tests of the engine.
+"""Makes vLLM's engine write what a prompt asks for. The tests of the engine pass it to ``--logits-processors``.
 
 A prompt names token ids, as in ``say:72,73,74;``. The output begins with them; after them, and without them, the model
 says what it likes, under the request's grammar. Every tokenizer of these tests has one token for a byte, and letters,

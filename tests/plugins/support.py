@@ -1,4 +1,4 @@
-"""What the tests of the plug-ins share: examples as cases, and how they are cut."""
+"""Helpers for the tests of the plug-ins: examples as cases, and ways to cut them."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""vLLM's servers in processes of their own: the front half alone, and with the engine on a processor."""
+"""vLLM's servers in their own processes: only the front end, and with the engine on a CPU."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""A tiny random model that calls a tool: it learns one transcript by heart, in seconds, from what `sft` gives."""
+"""A tiny random model that calls a tool. It learns one transcript from `sft` by heart, within seconds."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 def calling_model(words: PreTrainedTokenizerFast, tools: list[Any]) -> LlamaForCausalLM:
-    """A model of 100,000 weights that calls the tool, and answers with what it says."""
+    """A model of 100,000 weights that calls the tool, and answers with its result."""
     torch.manual_seed(0)
     torch.set_num_threads(1)  # threads that wait for each other take longer than so small a model
     config = LlamaConfig(

@@ -1,4 +1,4 @@
-"""A server that really runs, in a thread, and engines that do what a test needs."""
+"""A real server in a thread, and engines that do what a test needs."""
 
 import asyncio
 import contextlib
@@ -184,7 +184,7 @@ def live(
     approval: Approval | None = None,
     **options: Any,
 ) -> Iterator[Live]:
-    """Run a server for as long as the block lasts, with tool servers. Other options are those of `Settings` and of
+    """Run a server with tool servers for the duration of the context. Other options are those of `Settings` and
     `Limits`."""
     others = options.pop("others", ())
     limits = {k: options.pop(k) for k in list(options) if k in Limits.__struct_fields__}

@@ -1,4 +1,4 @@
-"""A tool server in this process, with tools that do what a test needs, and a model that is asked to use them."""
+"""A tool server in this process, with tools that do what a test needs, and a model that uses them on request."""
 
 import asyncio
 import json
@@ -113,7 +113,7 @@ def call(name: str, **arguments: Any) -> str:
 
 
 def model(**answers: str) -> Replay:
-    """A model that answers by the words of the last message; underscores are spaces. The longest come first."""
+    """A model that answers by the words of the last message; underscores are spaces. The longest matches come first."""
     found = []
     for words, raw in sorted(answers.items(), key=lambda item: -len(item[0])):
         pieces = [Delta(text=raw[i : i + 7]) for i in range(0, len(raw), 7)]

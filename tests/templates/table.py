@@ -1,4 +1,4 @@
-"""Which template speaks which dialect, and how they are known to differ."""
+"""The dialect of each template, and the known differences between them."""
 
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase

@@ -1,4 +1,4 @@
-"""The conversations, and the assistant's turn as a template writes it."""
+"""The conversations, and the assistant's turns that a template writes for them."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""A server of MCP over standard streams, without the SDK, that misbehaves as its argument says."""
+"""An MCP server over standard streams, without the SDK, that misbehaves as its argument says."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Firefox and WebKit by WebDriver's commands, with nothing but what Debian's packages hold.
+"""Firefox and WebKit through WebDriver's commands, with only Debian's packages.
 
 Firefox speaks Marionette, to which geckodriver would only pass them on; WebKitGTK brings its driver.
 """

@@ -1,4 +1,4 @@
-"""A client of each protocol: puts an answer together from a stream or a whole one, and minds the protocol's rules."""
+"""A client for each protocol. It assembles an answer, streamed or whole, and checks the protocol's rules."""
 
 import json
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ Call = tuple[str, str, str]
 
 
 class Answer(NamedTuple):
-    """What every protocol can tell of a message."""
+    """The parts of a message that every protocol can express."""
 
     reasoning: str
     content: str
@@ -187,7 +187,7 @@ def _responses_item(events: list[dict[str, Any]], index: int) -> dict[str, Any]:
 
 
 def responses_answer(response: dict[str, Any]) -> Answer:
-    """What a response tells."""
+    """The contents of a response."""
     items = response["output"]
     text = {
         kind: "".join(p["text"] for i in items if i["type"] == kind for p in i["content"])
@@ -210,7 +210,7 @@ _BLOCK_DELTAS = {
 
 
 def messages_stream(stream: bytes) -> dict[str, Any]:
-    """The message that a stream tells; the input of a call is its JSON text."""
+    """The message in a stream. The input of a call is its JSON text."""
     events = []
     for frame in frames(stream):
         assert frame.event == frame.data["type"]
@@ -243,7 +243,7 @@ def messages_stream(stream: bytes) -> dict[str, Any]:
 
 
 def messages_whole(data: bytes) -> dict[str, Any]:
-    """A whole message; the input of a call is its JSON text, to the byte."""
+    """A whole message. The input of a call is its exact JSON text."""
     message: dict[str, Any] = json.loads(data)
     text, at = data.decode(), 0
     for block in message["content"]:
@@ -255,7 +255,7 @@ def messages_whole(data: bytes) -> dict[str, Any]:
 
 
 def messages_answer(message: dict[str, Any]) -> Answer:
-    """What a message tells."""
+    """The contents of a message."""
     blocks = message["content"]
     reasoning = "".join(b["thinking"] for b in blocks if b["type"] == "thinking")
     content = "".join(b["text"] for b in blocks if b["type"] == "text")
@@ -275,7 +275,7 @@ _AGUI_STARTS = {"TEXT_MESSAGE": "messageId", "REASONING_MESSAGE": "messageId", "
 
 
 def agui_stream(stream: bytes) -> tuple[Answer, dict[str, Any]]:
-    """What a run tells, and its last event. Starts and ends are verified as the official client does."""
+    """The contents of a run, and its last event. Starts and ends are verified as in the official client."""
     events = []
     for frame in frames(stream):
         assert frame.event is None

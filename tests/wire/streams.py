@@ -1,4 +1,4 @@
-"""What the tests of the wires write: events of the dialects' examples, and writers with everything filled in."""
+"""Inputs for the tests of the wires: events of the dialects' examples, and writers with all fields set."""
 
 import random
 from collections.abc import Iterable, Iterator

@@ -104,7 +104,7 @@ class Job:
     ) -> None:
         self._files = find_inputs(inputs)
         if "-" in self._files and len(self._files) > 1:
-            raise InputError("-: standard input is read alone")
+            raise InputError("-: standard input cannot be combined with other inputs")
         self._output = Path(output)
         self._reading = reading
         self._workers = workers

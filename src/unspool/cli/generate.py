@@ -100,7 +100,7 @@ def _prompt(options: argparse.Namespace) -> str:
     if options.prompt not in (None, "-"):
         return str(options.prompt)
     if sys.stdin.isatty():
-        print("unspool generate: type the prompt, and end it with Ctrl-D on a line of its own", file=sys.stderr)
+        print("unspool generate: type the prompt, then press Ctrl-D on an empty line", file=sys.stderr)
     return read_text("PROMPT", "-")
 
 

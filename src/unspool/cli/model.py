@@ -1,4 +1,4 @@
-"""The model behind ``serve`` and ``generate``: its engine, its chat template and its dialect."""
+"""The model of ``serve`` and ``generate``: its engine, its chat template and its dialect."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""Engines behind one small interface, and recordings of what they generated.
+"""Engines with a small common interface, and recordings of their outputs.
 
 An engine takes a prompt and yields raw output, piece by piece. It knows nothing about dialects, protocols or parsers.
 """

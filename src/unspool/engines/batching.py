@@ -337,7 +337,7 @@ class Batching:
         self._advance(outputs, logits)
 
     def _failed(self, outputs: Sequence[Output]) -> None:
-        """End these outputs with the current exception; the engine goes on."""
+        """End these outputs with the current exception. The engine continues."""
         log.exception("%s: the model failed", ", ".join(o.id for o in outputs))
         with self._changed:
             self._fail(outputs, EngineError("the model failed", 500))

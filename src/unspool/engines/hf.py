@@ -39,7 +39,7 @@ class TransformersModel:
     Args:
         directory: as ``save_pretrained`` writes it.
         device: as torch names it; default: ``cuda`` where there is one, else ``cpu``.
-        context: how many tokens a sequence may have, where that is to be less than the model can.
+        context: the most tokens of a sequence, if that should be less than the model's maximum.
 
     Attributes:
         sampling: what the model's generation configuration recommends.

@@ -14,7 +14,7 @@ class Kept(Generic[_T]):
 
     Args:
         count: the largest number of values.
-        size: about how many bytes they may have together. A value that is larger than that is kept alone.
+        size: the approximate limit on the bytes of all values together. A larger value is kept as the only one.
     """
 
     def __init__(self, count: int, size: int) -> None:

@@ -64,7 +64,7 @@ def check_length(model: Model, prompt: str | Sequence[int]) -> None:
     """Check that a prompt may fit into the context.
 
     Raises:
-        EngineError: 400 if it is too long, whatever its tokens are.
+        EngineError: the prompt is too long in any case; the status is 400.
     """
     unit, most = ("characters", _CHARACTERS * model.context) if isinstance(prompt, str) else ("tokens", model.context)
     if len(prompt) > most:

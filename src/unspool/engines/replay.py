@@ -12,7 +12,7 @@ class Replay:
     """Plays recordings.
 
     The first recording whose ``match`` occurs in a request's last message or prompt answers it. If there is none, the
-    recordings without a ``match`` answer in turn. Each choice is a request of its own.
+    recordings without a ``match`` answer in turn. Each choice is a separate request.
 
     Args:
         recordings: at least one.

@@ -109,7 +109,7 @@ def step(size: int = 1) -> None:
 
 
 class Budget:
-    """What is left of a request's limits, which all its schemas share."""
+    """The rest of a request's limits, which all its schemas share."""
 
     def __init__(self) -> None:
         self._nodes = MAX_NODES

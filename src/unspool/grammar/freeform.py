@@ -105,7 +105,7 @@ class Freeform(msgspec.Struct, frozen=True):
             quote: the grammar describes the inside of a JSON or Python string between these quotes; ``""``: the text
                 itself.
             without: markers that the text must not contain. No terminal may match one, or end with the beginning of
-                one; texts that the grammar itself spells are left alone.
+                one; texts that the grammar itself spells are not changed.
 
         Raises:
             ConstraintError: see `read_lark`.

@@ -342,7 +342,7 @@ class _Drafter:
                 found.append({**base, "calls": before + split[0], "call": split[1]})
             whole = {**base, "call": call}
             fence = _FENCED.fullmatch(call)
-            if fence is not None:  # a block of its own: the parser knows it from code that is quoted
+            if fence is not None:  # a separate block, which the parser distinguishes from quoted code
                 whole = {**base, "calls": f"{before}{fence[1]}{{call}}{fence[3]}", "call": fence[2]}
                 if fence[4] and not separator:
                     whole["separator"] = {**base.get("separator", {}), "calls": fence[4]}

@@ -281,7 +281,7 @@ class Prover:
         text = shown[begin:].replace(h.EOS, "")
         why = self._read(dialect, answer, shown[:begin], text)
         if why and text[:1].isspace() and not self._read(dialect, answer, shown[:begin], text.lstrip()):
-            yield Case(name, "not written", "the template puts white space before the text, here alone")
+            yield Case(name, "not written", "only here, the template puts white space before the text")
             return
         yield Case(name, "fail" if why else "pass", why)
 

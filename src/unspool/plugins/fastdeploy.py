@@ -235,7 +235,7 @@ class ToolHalf(_Half):
         *,
         output_stage: Any = None,
     ) -> Any:
-        """Calls of the next piece with the text beside them; an empty message where there is no call.
+        """Calls of the next piece and the text around them; an empty message if there is no call.
 
         Raises:
             ValueError: the status is unknown, or the tools cannot be read.
@@ -257,7 +257,7 @@ class ToolHalf(_Half):
             return self.dialect.name
 
     def _parse_tool_call(self, text: str) -> tuple[str, str] | None:
-        """Name and arguments of the first call in a text, with its markers; ``None`` where there is none.
+        """Name and arguments of the first call in a text, with its markers; ``None`` if there is no call.
 
         One function for both of the RFC's: the dialect's templates distinguish the shapes of a call.
         """
@@ -322,12 +322,12 @@ def _hyphened() -> dict[str, str]:
 
 
 def register_reasoning() -> None:
-    """Register reasoning parsers; what FastDeploy's loader calls."""
+    """Register reasoning parsers. FastDeploy's loader calls this."""
     registered("fastdeploy", WRITTEN_FOR, _register_reasoning)
 
 
 def register_tools() -> None:
-    """Register tool parsers; what FastDeploy's loader calls."""
+    """Register tool parsers. FastDeploy's loader calls this."""
     registered("fastdeploy", WRITTEN_FOR, _register_tools)
 
 

@@ -27,7 +27,7 @@ def prompt_text(d: Dialect, ids: Sequence[int], tokenizer: Any) -> str:
 
 
 def _counted(d: Dialect, tokenizer: Any, policy: Policy) -> Special | None:
-    """The special tokens that count by their ids alone; ``None`` if text that spells one counts too."""
+    """The special tokens that count only as ids; ``None`` if text that spells one counts too."""
     return special_of(d, tokenizer) if policy.text_markers == "ignore" else None
 
 

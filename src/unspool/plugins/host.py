@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 PREFIX: Final = "unspool_"
-"""The prefix of a dialect's name where an engine has names of its own."""
+"""The prefix of a dialect's name in engines that have their own names."""
 AUTO: Final = "auto"
 """In place of a dialect's name: the one that the model's chat template proves."""
 POLICY: Final = "UNSPOOL_POLICY"
@@ -103,7 +103,7 @@ def dialect_for(name: str, tokenizer: Any, model: str | None = None) -> Dialect:
 
 @lru_cache(16)
 def _detected(model: str | None, chat_template: str | None) -> Dialect:
-    """The dialect that the chat template proves; where there is none, the one that fits the model's name."""
+    """The dialect that the chat template proves; without a template, the one that fits the model's name."""
     if chat_template is not None:
         choice = choose_dialect(chat_template, model=model)
         logger.info("unspool: %s reads %s", model, choice.described())
@@ -259,7 +259,7 @@ def closings(d: Dialect) -> tuple[tuple[str, str], ...]:
 
 
 def content_ids(d: Dialect, ids: Sequence[int], tokenizer: Any, beginning: Mapping[str, Any]) -> list[int]:
-    """The ids of an output behind its reasoning; ``beginning`` are arguments of `Parser`: where the output begins."""
+    """The ids of an output after its reasoning. ``beginning`` are arguments of `Parser` for where the output begins."""
     parser = Parser(d, **{**beginning, "tokenizer": tokenizer})
     end: int | None = 0 if parser.stage is not Stage.REASONING else None
     for event in [*parser.feed_tokens(ids), *parser.close()]:

@@ -89,7 +89,7 @@ class ResponseHalf:
 
 
 def register() -> None:
-    """Register every dialect with lmdeploy, beside its own parsers."""
+    """Register every dialect with lmdeploy, in addition to its own parsers."""
     registered("lmdeploy", WRITTEN_FOR, _register)
 
 

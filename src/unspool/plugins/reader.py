@@ -166,7 +166,7 @@ class Reader:
         return self._delta(text, events)
 
     def _take_paired(self, pairing: Pairing, text: str, ids: Sequence[int]) -> Delta | ToolCallDelta:
-        """Take text whose special tokens are known by ids; without its own ids, text alone counts."""
+        """Take text whose special tokens are identified by ids. Without ids, only the text counts."""
         if not self._paired:
             self._early += ids
             self._blank_start += text

@@ -1,6 +1,6 @@
 """SGLang: detectors of calls and of reasoning, and a `FunctionCallParser` that works without SGLang.
 
-With unspool installed beside SGLang, `register` is called through the entry point group ``sglang.srt.plugins``;
+If unspool is installed next to SGLang, the entry point group ``sglang.srt.plugins`` calls `register`;
 ``--tool-call-parser unspool_<dialect>`` and ``--reasoning-parser unspool_<dialect>`` then name them.
 
 SGLang reads an output twice: a reasoning detector takes the reasoning out, and a detector of calls gets what is left.
@@ -127,7 +127,7 @@ class ToolDetector:
     def parse_streaming_increment(self, new_text: str, tools: Sequence[Any]) -> StreamingParseResult:
         """Take the next piece of a stream.
 
-        The host looks at attributes alone: its own classes would cost more than parsing.
+        The host reads only attributes, and its own classes would cost more than parsing.
         """
         reader = self._reader
         if reader is None:
@@ -247,7 +247,7 @@ def _ends(d: Dialect) -> str:
 
 @cache
 def _forms() -> dict[str, StructureInfo]:
-    """How SGLang writes the calls that it forces, by its detectors' names; ``{name}`` stands for the tool's."""
+    """How SGLang writes the calls that it forces, by its detectors' names; ``{name}`` is the tool's name."""
     data = tomllib.loads(files(__package__).joinpath("sglang.toml").read_text("utf-8"))
     return {name: msgspec.convert(form, StructureInfo) for form in data["call"] for name in form["names"]}
 
@@ -452,7 +452,7 @@ class FunctionCallParser:
 
 
 def register() -> None:
-    """Register every dialect with SGLang; what its plug-in loader calls."""
+    """Register every dialect with SGLang. SGLang's plug-in loader calls this."""
     registered("sglang", WRITTEN_FOR, _register)
 
 

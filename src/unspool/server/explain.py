@@ -1,4 +1,4 @@
-"""The page's endpoints beside ``/parse``: dialects, detection, grammars, prompts, and the bytes of each protocol."""
+"""The page's endpoints besides ``/parse``: dialects, detection, grammars, prompts, and the bytes of each protocol."""
 
 from collections.abc import Callable
 from typing import Any, Final

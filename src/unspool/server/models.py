@@ -94,7 +94,7 @@ class _ByModel:
 
 
 class _Model(msgspec.Struct):
-    """The fields that may name a model; AG-UI has none of its own, and passes on those of others."""
+    """The fields that may name a model. AG-UI has no field of its own, and passes on those of other protocols."""
 
     model: Any = None
     forwardedProps: Any = None

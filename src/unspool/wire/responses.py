@@ -327,7 +327,7 @@ class ResponsesWriter(BlockWriter):
 
         Args:
             messages, usage, logprobs, stop_sequence: as for `Writer.whole`.
-            events: if given, the response is written from them alone.
+            events: if given, the response is written only from them.
 
         Raises:
             ValueError: not exactly one message.

@@ -20,12 +20,12 @@ __all__ = ["TraceWriter", "error_body", "step"]
 
 
 def step(events: Sequence[Event], stage: Stage, held: Any = None) -> dict[str, Any]:
-    """What is reported of a piece.
+    """Report how a piece was read.
 
     Args:
-        events: those that it gave.
-        stage: where the output comes after it.
-        held: what was fed and not said, in any form that encodes as JSON; ``None``: nothing.
+        events: the events of the piece.
+        stage: the stage of the output after it.
+        held: the held text, in any form that encodes as JSON, or ``None``.
     """
     fields: dict[str, Any] = {"events": events, "stands": stage}
     return fields if held is None else {**fields, "held": held}
@@ -82,7 +82,7 @@ class TraceWriter:
         events: Sequence[Sequence[Event]] = (),
         stop_sequence: str | None = None,
     ) -> bytes:
-        """The message alone."""
+        """Only the message."""
         return encode({"message": messages[0], "usage": usage})
 
 

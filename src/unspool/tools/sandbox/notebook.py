@@ -71,7 +71,7 @@ def lock(memory: int) -> None:
     """Limit the resources of the process, and its system calls to those of pure computing."""
     import resource
 
-    import seccomp  # type: ignore[import-not-found]  # the file beside this one
+    import seccomp  # type: ignore[import-not-found]  # the file next to this one
 
     for what, limit in (
         (resource.RLIMIT_AS, memory),
