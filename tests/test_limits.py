@@ -195,7 +195,7 @@ def test_a_long_argument_takes_time_in_proportion(dialect: Dialect) -> None:
             ratio = min(ratio, fastest(lambda t=large: feed_all(dialect, t, 64), attempt) / begin)  # type: ignore[misc]
             if ratio < 5.5:
                 break
-        assert ratio < 6.5, f"4 times {small[:60]!r} takes {ratio:.1f} times as long"
+        assert ratio < 8, f"4 times {small[:60]!r} takes {ratio:.1f} times as long"
 
 
 @pytest.mark.parametrize(
@@ -209,4 +209,4 @@ def test_many_broken_calls_take_time_in_proportion(dialect: Dialect) -> None:
         ratio = min(ratio, fastest(lambda: feed_all(dialect, large, 1 << 30), attempt) / begin)
         if ratio < 5.5:
             break
-    assert ratio < 6.5, f"4 times as many broken calls take {ratio:.1f} times as long"
+    assert ratio < 8, f"4 times as many broken calls take {ratio:.1f} times as long"
