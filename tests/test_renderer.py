@@ -103,13 +103,14 @@ def test_values_nest_where_the_dialect_has_items() -> None:
     assert f"{n}<a>{one}{two}{n}</a>" in written
 
 
-def test_members_of_an_object_that_nests_are_separated_as_arguments_are() -> None:
+@pytest.mark.parametrize("separator", ["\n", ", ", ";", " | "])
+def test_members_of_an_object_that_nests_are_separated_as_arguments_are(separator: str) -> None:
     keys = 'call = "<f {name}>{arguments}</f>"\nargument = "<a {key}>{value}</a>"\nitem = "<i>{value}</i>"'
-    dialect = dialect_of(f'{keys}\nseparator.arguments = "\\n"')
+    dialect = dialect_of(f"{keys}\nseparator.arguments = {json.dumps(separator)}")
     values = {"a": {"b": "x", "c": [{"d": "z", "e": "v"}]}, "g": "w"}
     written = render(message("", "", ("f", values)), dialect)
-    inner = "<a c><i><a d>z</a>\n<a e>v</a></i></a>"
-    assert written == f"<f f><a a><a b>x</a>\n{inner}</a>\n<a g>w</a></f>"
+    inner = separator.join(["<a c><i><a d>z</a>", "<a e>v</a></i></a>"])
+    assert written == separator.join(["<f f><a a><a b>x</a>", f"{inner}</a>", "<a g>w</a></f>"])
     assert json.loads(unspool.parse(written, dialect).tool_calls[0].arguments) == values
 
 

@@ -66,6 +66,11 @@ class Level:
         """Something in it is emitted."""
         self.empty = False
 
+    @property
+    def begun(self) -> bool:
+        """Whether it has a member, emitted or held."""
+        return not self.empty or bool(self.given or self.held)
+
     def hold(self) -> None:
         """Hold its contents from now on, until its end."""
         self.held = {}

@@ -177,7 +177,7 @@ class MarkupReader:
                     tape.move(i)
                 return False
         level = self.containers.levels[-1]
-        if plan.arguments.comma and not level.empty:
+        if plan.arguments.comma and level.begun:
             r = look.stands(plan.arguments.comma, i)
             if r >= 0:
                 i = skip_space(buf, r)
