@@ -179,7 +179,7 @@ def test_an_end_string_inside_an_example_gets_a_hint(write: Any) -> None:
     example = '[[examples]]\nraw = "One.<|end|>Two.<|end|>"\ncontent = "One.Two."\n'
     first, *_ = check_dialect(read_file(write(example + GOOD)))
     assert str(first) == "examples[0].raw[0]: content: got 'One.<|end|>Two.', expected 'One.Two.'"
-    assert first.why[0].startswith("hint: the `end` string '<|end|>' occurs at 4: it is markup where nothing, white ")
+    assert first.why[0].startswith("hint: the `end` string '<|end|>' occurs at 4: it is markup if nothing, white ")
     example = '[[examples]]\nraw = "One.<|end|>"\ncontent = "Two."\n'
     first, *_ = check_dialect(read_file(write(example + GOOD)))
     assert not any("hint" in line for line in first.why), "at the end it is where it belongs"
@@ -243,7 +243,7 @@ def test_a_long_trace_shows_the_events_around_the_difference(write: Any) -> None
         ),
         (
             HEAD.replace("<think>{reasoning}</think>", "%% plan {reasoning}%%"),
-            "`reasoning` begins with '%% plan', in which white space is soft: text is searched for '%%' alone",
+            "`reasoning` begins with '%% plan', in which white space is soft: only '%%' is searched for",
         ),
         (
             HEAD.replace("</tools>", "<|end|>"),
@@ -262,7 +262,7 @@ def test_an_id_that_the_file_does_not_make_is_named(write: Any) -> None:
     raw = '<tools>[{"id": "c-1", "name": "f", "arguments": {}}]</tools>'
     example = f"[[examples]]\nraw = '{raw}'\ntool_calls = [{{ name = 'f', id = 'c-1' }}]\n"
     (problem,) = check_dialect(read_file(write(example, head)))
-    assert str(problem).startswith("examples[0].tool_calls[0].id: 'c-1' does not fit `id`, 'call_????")
+    assert str(problem).startswith("examples[0].tool_calls[0].id: 'c-1' does not match `id`, 'call_????")
     assert check_dialect(read_file(write(example, head + 'id = "c-{number}"\n'))) == []
 
 
@@ -306,7 +306,7 @@ def test_the_stage_is_found_in_token_ids_too(write: Any) -> None:
 def test_a_closing_with_which_another_part_begins_is_refused(write: Any) -> None:
     head = HEAD.replace("<think>{reasoning}</think>", "<think>{reasoning}<tools>")
     found = check_dialect(read_file(write(GOOD, head)))
-    assert any(p.where == "reasoning" and "closes with '<tools>', with which" in p.what for p in found)
+    assert any(p.where == "reasoning" and "closes with '<tools>', and" in p.what for p in found)
 
 
 def test_reasoning_may_close_as_calls_do_but_not_as_their_arguments(write: Any) -> None:
@@ -325,22 +325,28 @@ call = "<|call|>{name}<|args|>{arguments}<|end|>"
 
     keys = keys.replace("{arguments}<|end|>", "{arguments}<|done|>") + 'argument = "<{key}>{value}<|end|>"\n'
     found = check_dialect(read_file(write('[[examples]]\nraw = "x"\ncontent = "x"\n', keys)))
-    assert any(p.where == "reasoning" and "of `argument` does, with '<|end|>'" in p.what for p in found)
+    assert any(p.where == "reasoning" and "of `argument` both close with '<|end|>'" in p.what for p in found)
 
 
 def test_a_start_that_has_the_whole_opening_of_a_part_is_refused(write: Any) -> None:
     keys = 'name = "mine"\nstart = "<|bot|><think>\\n"\nreasoning = "<think>\\n{reasoning}</think>"\n'
     example = '[[examples]]\nraw = "x"\ncontent = "x"\n'
     found = check_dialect(read_file(write(example, keys)))
-    assert any(p.where == "start" and "leave it out of `start`; if prompts open it, stage" in p.what for p in found)
+    assert any(
+        p.where == "start" and "leave it out of `start`; if prompts have it, write stage" in p.what for p in found
+    )
     assert check_dialect(read_file(write(example, keys.replace("<|bot|><think>", "<|bot|>")))) == []
 
 
 @pytest.mark.parametrize(
     ("keys", "where", "what"),
     [
-        ('calls = "<a>{calls}</x>"\ncall = "<b>{name}|{arguments}</x>"', "calls", "closes as '<b>"),
-        ('call = "<b>{name}|{arguments}</x>"\nargument = "<c {key}>{value}</x>"', "call", "closes as '<c "),
+        ('calls = "<a>{calls}</x>"\ncall = "<b>{name}|{arguments}</x>"', "calls", "of `call` both close with '</x>'"),
+        (
+            'call = "<b>{name}|{arguments}</x>"\nargument = "<c {key}>{value}</x>"',
+            "call",
+            "of `argument` both close with '</x>'",
+        ),
         ('call = "<b>{name}({arguments}) </x>"\nreasoning = "<c>{reasoning}</x>"', "reasoning", "with '</x>'"),
         (
             'call = "<b>{name}({arguments}) </x>"\nreasoning = "<c>{reasoning}</x>"\ncontent = "<d>{content}</d>"',
@@ -348,8 +354,8 @@ def test_a_start_that_has_the_whole_opening_of_a_part_is_refused(write: Any) -> 
             "with '</x>'",
         ),
         ('calls = "tools:{calls};"\ncall = "<b>{name}|{arguments}</b>"', "calls", "may also separate two parts"),
-        ('calls = "tools:{calls};/"\ncall = "<b>{name}|{arguments}</b>"', "calls", "as what may separate two calls"),
-        ('reasoning = "```think\\n{reasoning}\\n```"', "reasoning", "with which it opens too"),
+        ('calls = "tools:{calls};/"\ncall = "<b>{name}|{arguments}</b>"', "calls", "like a separator of calls"),
+        ('reasoning = "```think\\n{reasoning}\\n```"', "reasoning", "and its opening begins with it"),
         ('reasoning = "(x {reasoning} x)"', "reasoning", "so that '(x)' contains both"),
     ],
 )
@@ -415,7 +421,7 @@ def test_white_space_after_a_call_belongs_to_calls(write: Any) -> None:
         (
             "content = '<a>{content}</a>'\ncalls = '<c>{calls}</c>'\ncall = '<a>{name}{arguments}</f>'",
             "call",
-            "in text they cannot",
+            "in text, they look the same",
         ),
         ("calls = '```tools{calls}```'\ncall = '<f>{name}{arguments}</f>'", "calls", "write anywhere = ['```tools']"),
     ],
@@ -443,12 +449,12 @@ def test_a_closing_that_an_opening_reads_as_a_key_is_refused(write: Any) -> None
             HEAD,
             """raw = 'ok <tools>[{"name": "f", "arguments": {}}]</tools>'\ncontent = "ok"\n"""
             """tool_calls = [{ name = "f" }]""",
-            "to take it off, write calls = ' <tools>[{calls}]</tools>'",
+            "to exclude it, write calls = ' <tools>[{calls}]</tools>'",
         ),
         (
             HEAD,
             """raw = '<think>a</think> ok'\nreasoning = "a"\ncontent = "ok\"""",
-            "to take it off, write reasoning = '<think>{reasoning}</think> '",
+            "to exclude it, write reasoning = '<think>{reasoning}</think> '",
         ),
         (HEAD, """raw = 'ok<|end|>'\ncontent = "ok\"""", "list the text without '<|end|>' first"),
         (
@@ -460,7 +466,7 @@ def test_a_closing_that_an_opening_reads_as_a_key_is_refused(write: Any) -> None
         (
             HEAD,
             r"""raw = '<think>a</think>\nok'""" + """\nreasoning = "a"\ncontent = "ok\"""",
-            "a line break is meant: single quotes have no escapes in TOML",
+            "a line break is meant: TOML has no escapes in single quotes",
         ),
         (
             """name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = '<a k="{key}">{value}</a>'\n""",
@@ -472,7 +478,7 @@ def test_a_closing_that_an_opening_reads_as_a_key_is_refused(write: Any) -> None
         (
             HEAD,
             """raw = '<think>\\na</think>\\n\\nok'\nreasoning = "a"\ncontent = "ok\"""".replace("'", '"'),
-            r"to take it off, write reasoning = '<think>\n{reasoning}</think>\n\n'",
+            r"to exclude it, write reasoning = '<think>\n{reasoning}</think>\n\n'",
         ),
         (
             HEAD,
@@ -487,17 +493,17 @@ def test_a_closing_that_an_opening_reads_as_a_key_is_refused(write: Any) -> None
         (
             """name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = '<a k="{key}">{value}</a>'\n""",
             """raw = '<f n="g"><a k="x"> a </a></f>'\ntool_calls = [{ name = "g", arguments = { x = "a" } }]""",
-            """to take it off, write argument = '<a k="{key}"> {value} </a>'""",
+            """to exclude it, write argument = '<a k="{key}"> {value} </a>'""",
         ),
         (
             """name = "mine"\ncalls = "<t>{calls}</t>"\ncall = "{name}({arguments})"\n""",
             """raw = "<t>f(a=1)</t>"\ntool_calls = [{ name = "f", arguments = { a = 1 } }]""",
-            "these look like Python's: write arguments = 'python'",
+            "these look like Python: write arguments = 'python'",
         ),
         (
             """name = "mine"\ncalls = "<t>{calls}</t>"\ncall = "{name}({arguments})"\narguments = "python"\n""",
             """raw = '<t>f(a="x")</t>'\ntool_calls = [{ name = "f", arguments = { a = "x" } }]""",
-            "either is read as the message: if the model may write both, list the one got first",
+            "both are read as the message: if the model may write both, list the rendered one first",
         ),
         (
             """name = "mine"\ncalls = "[CALLS]{calls}"\ncall = "{name}{arguments}"\n""",

@@ -25,14 +25,15 @@ from .renderer import render
 
 
 def load_dialect(path: str | PathLike[str]) -> Dialect:
-    """Load a dialect file and try its examples: each is read whole, and each first raw text is written back.
+    """Load a dialect file and try its examples: each raw text is read whole, and each first one is rendered back.
 
     Args:
         path: a TOML file. Its ``base`` may be any dialect that `get_dialect` knows.
 
     Raises:
-        DialectError: names the file and the key with what is allowed, or the example with what it got and expected.
-        TypeError: it is not a path.
+        DialectError: the file is invalid, or an example fails. The message names the key and what is allowed, or the
+            example, the result and the expected result.
+        TypeError: ``path`` is not a path.
     """
     check("path", path, (str, PathLike), "the path of a TOML file")
     if isinstance(path, str) and not path.endswith(".toml") and not Path(path).exists():
@@ -89,7 +90,7 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
             case = Case(dialect, j, raw, example, tools)
             for promise in (*RAW_PROMISES, *(WRITTEN_PROMISES if j == 0 else ())):
                 found += _kept(f"examples[{i}].raw[{j}]", partial(promise, case))
-    # The stage is the prompt's: a dialect that begins with reasoning is also asked for what begins with content.
+    # The prompt decides the stage: a dialect that begins with reasoning must also work for outputs without it.
     for begun in dict.fromkeys((dialect, at_content(dialect))):
         for general in DIALECT_PROMISES:
             found += _kept("file", partial(general, begun))
@@ -122,7 +123,7 @@ def _json(value: Any) -> str:
 
 
 def _problems(dialect: Dialect) -> Iterator[Problem]:
-    """Yield where an example, read whole, means something else, or is written differently."""
+    """Yield the examples that mean something else when they are read whole, or that are written differently."""
     tools = example_tools(dialect)
     for i, example in enumerate(dialect.examples):
         understood = False
@@ -139,7 +140,7 @@ def _problems(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _parse(dialect: Dialect, tools: list[dict[str, Any]], example: Example, raw: str) -> tuple[Message, list[Event]]:
-    # Ids with random letters would differ from run to run; others may be what an example expects.
+    # Random ids would differ from run to run. Other ids may be what an example expects.
     parser = Parser(dialect, tools=tools, stage=example.stage, ids=_made_id if "?" in dialect.id else None)
     events = parser.feed(raw) + parser.close()
     return parser.message, events
@@ -151,14 +152,14 @@ def _made_id(index: int, name: str) -> str:
 
 
 def _foreign_ids(dialect: Dialect) -> Iterator[Problem]:
-    """Ids of examples that do not fit `id`, so that no grammar could generate them."""
+    """Ids of examples that do not match `id`, so that no grammar could generate them."""
     if not dialect.call or not any(step.name == "id" for step in dialect.call[0].steps):
         return
     for i, example in enumerate(dialect.examples):
         for j, call in enumerate(example.tool_calls):
             if call.id is not None and not re.fullmatch(_id_pattern(dialect.id, call.name), call.id):
-                what = f"{call.id!r} does not fit `id`, {dialect.id!r}, by which ids are generated: let `id` say how"
-                yield Problem(f"examples[{i}].tool_calls[{j}].id", f"{what} the model writes them")
+                what = f"{call.id!r} does not match `id`, {dialect.id!r}: write `id` so that it matches the model's ids"
+                yield Problem(f"examples[{i}].tool_calls[{j}].id", what)
 
 
 def _id_pattern(template: str, name: str) -> str:
@@ -172,7 +173,7 @@ def _id_pattern(template: str, name: str) -> str:
 
 
 def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
-    """Closings of texts with which another part's opening begins: after the text, they look the same."""
+    """Closings that are the beginning of another part's opening: after text, they look the same."""
     keys = ("reasoning", "content", "preamble", "calls", "call", "argument", "item")
     openings = [(key, t, _solid(unstarted(t.opening, dialect.start))) for key in keys for t in getattr(dialect, key)]
     for key in ("reasoning", "content", "preamble", "argument", "item"):
@@ -180,16 +181,16 @@ def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
             closing = _solid(t.closing)
             for other, u, opening in openings:
                 if closing and u is not t and opening.startswith(closing):
-                    what = f"{t.text!r} closes with {t.closing.strip()!r}, with which {u.text!r} of `{other}` begins"
-                    why = "after a text they cannot be told apart: let them begin with different characters"
+                    what = f"{t.text!r} closes with {t.closing.strip()!r}, and {u.text!r} of `{other}` begins with it"
+                    why = "after text, they look the same: make them begin with different characters"
                     yield Problem(key, f"{what}: {why}")
 
 
 def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
     """Nested parts with the same closing: if one closing is missing, nothing shows which one it is.
 
-    Reasoning does not contain calls: it may close as they do, if a letter or digit is in it, but not with the end of
-    what they close with. Where frames open with a `start`, calls are frames too: all may close alike.
+    Reasoning does not contain calls. Its closing may equal theirs, if it has a letter or digit, but must not be only
+    the end of theirs. If frames open with a `start`, calls are frames too, and all closings may be equal.
     """
     nested = (("argument", "item"), ("call",), ("calls",), () if _starts_frames(dialect) else ("reasoning",))
     seen: list[tuple[str, str, str]] = []
@@ -199,14 +200,14 @@ def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
             for inner, text, known in seen:
                 shared = key == "reasoning" and inner in ("call", "calls") and closing == known and _worded(closing)
                 if _alike(closing, known) and not shared:
-                    what = f"{t.text!r} closes as {text!r} of `{inner}` does, with {min(closing, known, key=len)!r}"
-                    why = "if one of them is missing, they cannot be told apart: let them differ"
+                    what = f"{t.text!r} and {text!r} of `{inner}` both close with {min(closing, known, key=len)!r}"
+                    why = "if one closing is missing, nothing shows which one it is: make them differ"
                     yield Problem(key, f"{what}: {why}")
             if key != "reasoning" and not closing.strip(",;"):
                 what = f"{t.text!r} closes with {_end(t)!r}, which may also separate two parts"
                 yield Problem(key, f"{what}: write a closing that is more than commas and semicolons")
             elif key == "calls" and closing[0] in ",;":
-                what = f"{t.text!r} closes with {_end(t)!r}, which begins as what may separate two calls"
+                what = f"{t.text!r} closes with {_end(t)!r}, which begins like a separator of calls"
                 yield Problem(key, f"{what}: write a closing that begins with neither a comma nor a semicolon")
         seen += [(key, t.text, closing) for key, t, closing in found]
 
@@ -222,17 +223,17 @@ def _closed_inside_calls(dialect: Dialect) -> Iterator[Problem]:
             markers = [_solid(p) for p in (*u.before, *u.after) if isinstance(p, str)]
             if any(closing in m for m in markers) and not _alike(closing, _solid(_end(u))):
                 what = f"{t.text!r} closes with {t.closing.strip()!r}, which {u.text!r} of `{key}` contains"
-                yield Problem("reasoning", f"{what}: where reasoning mentions a call, it would end: let them differ")
+                yield Problem("reasoning", f"{what}: reasoning that mentions a call would end there: make them differ")
 
 
 def _opened_by_the_start(dialect: Dialect) -> Iterator[Problem]:
-    """Reasoning whose whole opening the end of a ``start`` has: nothing would be left to tell where it begins."""
+    """Reasoning whose whole opening is at the end of a ``start``: nothing would show where it begins."""
     for t in dialect.reasoning[:1]:
         for start in dialect.start if t.opening.strip() else ():
             if not unstarted(t.opening, (start,)).strip():
-                what = f"{start!r} ends with {t.opening.strip()!r}, with which {t.text!r} of `reasoning` opens"
+                what = f"{start!r} ends with {t.opening.strip()!r}, the opening of {t.text!r} of `reasoning`"
                 yield Problem(
-                    "start", f'{what}: leave it out of `start`; if prompts open it, stage = "reasoning" says so'
+                    "start", f'{what}: leave it out of `start`; if prompts have it, write stage = "reasoning"'
                 )
 
 
@@ -242,19 +243,19 @@ def _closed_like_names(dialect: Dialect) -> Iterator[Problem]:
         if "{name}{arguments}" in t.text and t.closing and plain_name(t.closing[0]):
             what = f"{t.text!r} closes with {t.closing!r}, and {t.closing[0]!r} may be in a name"
             moved = t.text.replace("{name}{arguments}", "{name} {arguments}")
-            yield Problem("call", f"{what}: where arguments are missing it would be part of it: as in {moved!r}")
+            yield Problem("call", f"{what}: without arguments, it is part of the name: separate them, as in {moved!r}")
 
 
 def _begun_alike(dialect: Dialect) -> Iterator[Problem]:
-    """Openings of texts with which another opening begins: a text that goes on like that would be the other part."""
+    """Openings that are the beginning of another opening: text after the shorter one may complete the longer one."""
     keys = ("reasoning", "content", "preamble", "calls")
     found = [(key, t) for key in keys for t in getattr(dialect, key)[:1]]
     openings = [(key, t, _solid(unstarted(t.opening, dialect.start))) for key, t in found]
     for key, t, opening in openings:
         for other, u, longer in openings:
             if key != "calls" and opening and longer != opening and longer.startswith(opening):
-                what = f"{t.text!r} opens with {t.opening.strip()!r}, with which {u.text!r} of `{other}` begins"
-                yield Problem(key, f"{what}: a text could go on as that does: let neither begin with the other")
+                what = f"{t.text!r} opens with {t.opening.strip()!r}, and {u.text!r} of `{other}` begins with it"
+                yield Problem(key, f"{what}: text could complete the longer opening: make neither begin with the other")
 
 
 def _ended_inside(dialect: Dialect) -> Iterator[Problem]:
@@ -266,7 +267,7 @@ def _ended_inside(dialect: Dialect) -> Iterator[Problem]:
         for t in getattr(dialect, key):
             if _solid(_end(t)).endswith(ends):
                 what = f"{t.text!r} closes with {_end(t)!r}, one of `end`, at which the model stops"
-                yield Problem(key, f"{what}: leave it out of `end`, or let the part close with something else")
+                yield Problem(key, f"{what}: leave it out of `end`, or close the part with something else")
 
 
 def _starts_frames(dialect: Dialect) -> bool:
@@ -279,7 +280,7 @@ def _end(t: Template) -> str:
 
 
 def _alike(a: str, b: str) -> bool:
-    """Whether two closings are equal, or one ends with the other, a marker with a letter or digit."""
+    """Whether two closings are equal, or one ends with the other, and that other has a letter or digit."""
     return a == b or any(x.endswith(y) and _worded(y) for x, y in ((a, b), (b, a)))
 
 
@@ -288,14 +289,14 @@ def _worded(text: str) -> bool:
 
 
 def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
-    """Calls that begin in their block as another part does, or that depend on their block's margin or marker."""
+    """Calls that begin in their block like another part, or that depend on their block's margin or marker."""
     for key in ("reasoning", "content", "preamble"):
         for t in getattr(dialect, key):
             opening = _solid(unstarted(t.opening, dialect.start))
             for u in dialect.call:
                 if opening and _solid(literal(u.head)).startswith(opening):
-                    what = f"{u.text!r} begins as {t.text!r} of `{key}` does, with {t.opening.strip()!r}"
-                    yield Problem("call", f"{what}: in text they cannot be told apart: let them begin differently")
+                    what = f"{u.text!r} begins like {t.text!r} of `{key}`, with {t.opening.strip()!r}"
+                    yield Problem("call", f"{what}: in text, they look the same: make them begin differently")
     for t in dialect.call:
         if t.trail and not all(block.closing for block in dialect.calls):
             moved = f"}}{t.trail}".join(dialect.calls[0].text.rsplit("}", 1))
@@ -305,13 +306,15 @@ def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
         opening = block.opening.strip()
         weak = opening and not marked(block.before, dialect.anywhere)
         if weak and marked(call.before, dialect.anywhere):
-            what = f"{block.text!r} opens with {opening!r}, which has no letter or digit (a fence's language is none)"
-            why = "so it counts for declared tools alone, though `call` is marked"
+            what = (
+                f"{block.text!r} opens with {opening!r}, which has no letter or digit (a fence's language is ignored)"
+            )
+            why = "so it counts only with declared tools, although `call` is marked"
             yield Problem("calls", f"{what}, {why}: write anywhere = [{opening!r}] if it counts anywhere")
 
 
 def _opened_by_names(dialect: Dialect) -> Iterator[Problem]:
-    """Texts whose opening the header of a call has, with a tool of some name: ``f:`` in ``<call>{name}: …``."""
+    """Parts whose opening is in the header of a call if a tool has a certain name: ``f:`` in ``<call>{name}: …``."""
     if dialect.framed:  # calls are frames too, whatever their names
         return
     for key in ("reasoning", "content", "preamble"):
@@ -321,7 +324,7 @@ def _opened_by_names(dialect: Dialect) -> Iterator[Problem]:
                 name = _name_between(opening, u)
                 if name:
                     what = f"{t.text!r} opens with {opening!r}, which {u.text!r} contains if a tool is named {name!r}"
-                    yield Problem(key, f"{what}: where that call is text, it would open: let them differ")
+                    yield Problem(key, f"{what}: if that call is text, it would open the part: make them differ")
 
 
 def _name_between(opening: str, call: Template) -> str:
@@ -341,20 +344,22 @@ def _name_between(opening: str, call: Template) -> str:
 
 
 def _closed_as_opened(dialect: Dialect) -> Iterator[Problem]:
-    """Closings with which the opening of the same part begins, or that begin as it ends; and those of arguments that
-    the opening of an argument reads, its field included: ``[/]`` as ``[{key}]``."""
+    """Openings that begin with the closing of the same part, or end with the beginning of it.
+
+    Also closings of arguments and calls that an opening matches with its field, as ``[{key}]`` matches ``[/]``.
+    """
     for key in ("reasoning", "content", "preamble"):
         for t in getattr(dialect, key):
             opening, closing = _solid(t.opening), _solid(t.closing)
             shared = next((k for k in range(len(closing) - 1, 0, -1) if opening.endswith(closing[:k])), 0)
             if closing and opening.startswith(closing):
-                what = f"{t.text!r} closes with {t.closing.strip()!r}, with which it opens too"
-                yield Problem(key, f"{what}: if it opens again, they cannot be told apart: let them differ")
+                what = f"{t.text!r} closes with {t.closing.strip()!r}, and its opening begins with it"
+                yield Problem(key, f"{what}: if the part opens again, they look the same: make them differ")
             elif shared:
                 both = opening + closing[shared:]
                 what = f"{t.text!r} opens with {opening!r} and closes with {closing!r}, so that {both!r} contains both"
-                why = "where a prompt leaves open how the output begins, it may be either"
-                yield Problem(key, f"{what}: {why}: let the closing begin with what the opening does not end with")
+                why = "if a prompt leaves open how the output begins, it may be either"
+                yield Problem(key, f"{what}: {why}: begin the closing with what the opening does not end with")
     for field, keys in (("key", ("argument", "item")), ("name", ("call", "calls"))):
         parts = [(key, t) for key in keys for t in getattr(dialect, key)]
         openings = [u for _, u in parts if not literal(u.head).endswith("<")]
@@ -363,7 +368,7 @@ def _closed_as_opened(dialect: Dialect) -> Iterator[Problem]:
             for u in openings if closing and all(isinstance(p, str) for p in t.after) else ():
                 if u.before and Pattern(u.before).match(f"{closing}\n", 0, {}) in (len(closing), len(closing) + 1):
                     what = f"{t.text!r} closes with {closing!r}, which the opening of {u.text!r} reads as a {field}"
-                    yield Problem(key, f"{what}: write a closing that no opening fits")
+                    yield Problem(key, f"{what}: write a closing that no opening matches")
 
 
 def _solid(text: str) -> str:
@@ -395,7 +400,7 @@ def _differs(what: str, got: object, expected: object) -> Iterator[str]:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    """Equality of JSON values; to Python ``1``, ``1.0`` and ``True`` are one, to JSON they are not."""
+    """Equality of JSON values. ``1``, ``1.0`` and ``True`` are equal in Python, but not in JSON."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(_equal(a[k], b[k]) for k in a)
     if isinstance(a, list) and isinstance(b, list):
@@ -406,8 +411,11 @@ def _equal(a: Any, b: Any) -> bool:
 def _written(
     dialect: Dialect, tools: list[dict[str, Any]], example: Example, *, understood: bool
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """How the writing of an example differs from its first text, which may be ``understood`` all the same; and a
-    hint."""
+    """Yield how a rendered example differs from its first text, with hints.
+
+    Args:
+        understood: whether the first text is read as the message.
+    """
     try:
         written = render(example_message(example), dialect, tools=tools, stage=example.stage)
     except DialectError as error:
@@ -425,14 +433,20 @@ def _written(
             )
             yield what, (f"hint: only white space differs, after {raw[max(at - 12, 0) : at]!r}: {why}",)
         elif understood:
-            yield what, ("hint: either is read as the message: if the model may write both, list the one got first",)
+            yield (
+                what,
+                ("hint: both are read as the message: if the model may write both, list the rendered one first",),
+            )
         else:
             yield what, ()
 
 
 def _separated(dialect: Dialect, tools: list[dict[str, Any]], example: Example, at: int) -> str:
-    """The separator with which an example would be written as its first text, whose white space at ``at`` is another;
-    empty where none would do."""
+    """A hint with the separator that makes an example render as its first text; empty if none does.
+
+    Args:
+        at: where the white space of the two texts differs.
+    """
     raw = example.raw[0]
     begin = len(raw[:at].rstrip())
     space = raw[begin : len(raw) - len(raw[begin:].lstrip())]

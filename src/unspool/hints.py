@@ -29,7 +29,7 @@ def explained(dialect: Dialect, raw: str, got: Message, events: Sequence[Event],
     """Explain, line by line, why a text does not mean what its example says.
 
     Args:
-        dialect: the file's.
+        dialect: the dialect of the file.
         raw: the text.
         got: the message that it was read as.
         events: the events that it was read as.
@@ -54,7 +54,7 @@ _MAX_TEXT = 40  # how many characters of an event's text it shows
 
 
 def _trace(events: Sequence[Event], example: Example) -> Iterator[str]:
-    """How a text was read: its notices, and the events around the first that the example does not have."""
+    """How a text was read: its notices, and the events around the first one that the example does not have."""
     for event in events:
         if isinstance(event, Notice):
             detail = f" ({event.detail})" if event.detail else ""
@@ -68,7 +68,7 @@ def _trace(events: Sequence[Event], example: Example) -> Iterator[str]:
 
 
 def _first_wrong(events: Sequence[Event], example: Example) -> int:
-    """The index of the first event that the example does not have; the end if it has all."""
+    """The index of the first event that the example does not have; the number of events if it has all."""
     rest = {ReasoningDelta: example.reasoning, ContentDelta: example.content}
     names = [call.name for call in example.tool_calls]
     for at, event in enumerate(events):
@@ -118,7 +118,7 @@ def rules(dialect: Dialect) -> Iterator[str]:
             common = not any(c.isalnum() for c in searched) or searched.isalnum()
             if " " in opening and searched != opening and common:
                 what = f"`{key}` begins with {opening!r}, in which white space is soft"
-                yield f"hint: {what}: text is searched for {searched!r} alone, which it may contain for another reason"
+                yield f"hint: {what}: only {searched!r} is searched for, and text may contain it for another reason"
     for first, keys in begins.items():
         if len(keys) > 1:
             what = f"{', '.join(f'`{key}`' for key in keys)} begin with {first!r}"
@@ -131,14 +131,14 @@ def rules(dialect: Dialect) -> Iterator[str]:
             k for k in ("reasoning", "calls", "call", "argument", "item") for t in getattr(dialect, k) if end in t.text
         ]
         if inside and not end.isspace():
-            yield f"hint: the `end` string {end!r} occurs in `{inside[0]}` too, where it ends nothing but that part"
+            yield f"hint: the `end` string {end!r} occurs in `{inside[0]}` too, where it ends only that part"
 
 
 def _escape_hint(got: Message, example: Example) -> Iterator[str]:
-    """A line break that was written as in other languages, in a string of TOML that has no escapes."""
+    """A line break that is written with a backslash, in a TOML string without escapes."""
     if r"\n" in got.reasoning + got.content and r"\n" not in example.reasoning + example.content:
-        why = "the text has a backslash and an n where a line break is meant: single quotes have no escapes in TOML"
-        yield f"hint: {why}: write it between double quotes, or real line breaks between three single ones"
+        why = "the text has a backslash and an n where a line break is meant: TOML has no escapes in single quotes"
+        yield f"hint: {why}: use double quotes, or real line breaks in triple single quotes"
 
 
 def _end_hint(dialect: Dialect, raw: str) -> Iterator[str]:
@@ -149,7 +149,7 @@ def _end_hint(dialect: Dialect, raw: str) -> Iterator[str]:
     for end in dialect.end:
         if end in rest:
             place = f"the `end` string {end!r} occurs at {rest.index(end)}"
-            why = "it is markup where nothing, white space, another `end` or a `start` follows, else text"
+            why = "it is markup if nothing, white space, another `end` or a `start` follows, and text otherwise"
             yield f"hint: {place}: {why}; take it out of `end` if it is part of a message"
 
 
@@ -176,15 +176,15 @@ def _edge_hints(dialect: Dialect, got: Message, example: Example) -> Iterator[st
             mended["reasoning"] = (mended.get("reasoning") or dialect.reasoning[0].text) + before
         if after and example.tool_calls:
             put("calls", after, "")
-    why = "white space beside a text is its own, unless a template has it"
+    why = "white space beside a text belongs to it, unless a template has it"
     for key, text in mended.items():
-        yield f"hint: {why}: to take it off, write {key} = {text!r}"
+        yield f"hint: {why}: to exclude it, write {key} = {text!r}"
 
 
 def _begun_hint(dialect: Dialect, raw: str, got: Message, example: Example) -> Iterator[str]:
     """A text that begins inside reasoning, though the file says otherwise, or the reverse."""
     if example.stage is None and dialect.stage is Stage.REASONING and got.reasoning and not example.reasoning:
-        why = "by `stage` the text begins inside reasoning, and no closing comes first"
+        why = "`stage` says that the text begins inside reasoning, and no closing precedes the content"
         yield f"hint: {why}: if the prompt closes the reasoning, write stage = 'content' in the example"
     if example.stage is not None or not example.reasoning or got.reasoning:
         return
@@ -207,7 +207,7 @@ def _value_hint(dialect: Dialect, got: Message, example: Example) -> Iterator[st
                 if want and at >= 0:
                     around = f"{value[:at]}{{value}}{value[at + len(want) :]}"
                     text = dialect.argument[0].text.replace("{value}", around)
-                    yield f"hint: white space beside a value is its own: to take it off, write argument = {text!r}"
+                    yield f"hint: white space beside a value belongs to it: to exclude it, write argument = {text!r}"
                     return
 
 
@@ -220,7 +220,7 @@ def _style_hint(dialect: Dialect, got: Message) -> Iterator[str]:
         return
     for call in got.tool_calls:
         if call.status == "invalid" and _KEYWORD.match(call.arguments):
-            yield "hint: arguments are read as JSON; these look like Python's: write arguments = 'python' in the file"
+            yield "hint: arguments are read as JSON; these look like Python: write arguments = 'python' in the file"
             return
 
 
@@ -247,12 +247,12 @@ def _object_hint(dialect: Dialect, raw: str, got: Message, example: Example) -> 
 
 
 def _type_hint(dialect: Dialect) -> Iterator[str]:
-    """Arguments that have several types in the examples, which together make one tool's schema."""
+    """Arguments that have several types in the examples, from which the tool's schema is made."""
     seen: dict[tuple[str, str], set[str]] = {}
     for call in (call for example in dialect.examples for call in example.tool_calls):
         for key, value in call.arguments.items():
             seen.setdefault((call.name, key), set()).add("string" if isinstance(value, str) else "another type")
     for (name, key), types in seen.items():
         if len(types) > 1 and dialect.argument:
-            why = "all examples declare a tool together, so its text may be a string everywhere"
+            why = "the tool's schema is made from all examples, so it may be read as a string everywhere"
             yield f"hint: argument {key!r} of {name!r} is a string in one example and of another type in another: {why}"

@@ -439,7 +439,7 @@ class _Loader:
         for end in d.end:
             if len(end.strip()) == 1 and end.strip().isascii() and end.strip().isprintable():
                 raise self.fail(
-                    "end", f"{end!r} is one character, with which text ends too: write what the model stops at"
+                    "end", f"{end!r} is one character, which text may also end with: write what the model stops at"
                 )
         openings = [t.opening.strip() for t in (*d.calls, *d.call)]
         for text in d.anywhere:
@@ -458,7 +458,7 @@ class _Loader:
         for key, t, opening in first:
             written = " ".join(opening.split())
             if written and seen.setdefault(written, key) != key:
-                why = f"{t.text!r} begins as `{seen[written]}` does, with {opening.strip()!r}"
+                why = f"{t.text!r} begins like `{seen[written]}`, with {opening.strip()!r}"
                 raise self.fail(key, f"{why}: they could not be told apart")
 
     def examples(self) -> tuple[Example, ...]:

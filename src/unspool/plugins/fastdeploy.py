@@ -1,11 +1,11 @@
 """FastDeploy: reasoning parsers and tool parsers, registered through its two groups of entry points.
 
-FastDeploy makes parsers with the tokenizer alone. One reasoning parser serves all requests, and each request has its
-own tool parser. Both get the whole output, and nothing tells them that an output has ended: text that may still
-become a marker is sent with the end-of-sequence token, found by its id, or with a piece without ids, which remains in
-versions that remove that token.
+FastDeploy passes only the tokenizer to its parsers. One reasoning parser serves all requests, and each request has its
+own tool parser. Both get the whole output, and no call says that it has ended. Text that may still become a marker is
+therefore sent with the end-of-sequence token, found by its id. Versions that remove that token send a piece without ids
+instead.
 
-Only pieces come with ids, whole outputs do not. To read both in the same way, text is read.
+Pieces come with ids, but whole outputs do not. To read both in the same way, the parsers read text.
 """
 
 import json
@@ -92,9 +92,10 @@ class _Half:
         return reader_of(self.dialect, self.tokenizer, tools=tools, tool_choice=choice, stage=stage)
 
     def _feed(self, reader: Reader, text: str, ids: Sequence[int], before: Sequence[int] = ()) -> Delta:
-        """The next piece, after the ids ``before`` it.
+        """Read the next piece.
 
-        The end of the sequence closes the output, and so does a piece without ids; anything after that is ignored.
+        The end-of-sequence token closes the output, and so does a piece without ids; anything after that is ignored.
+        ``before`` are the ids before the piece.
         """
         if reader.closed:
             return Delta()
@@ -108,8 +109,8 @@ class ReasoningHalf(_Half):
     """FastDeploy's reasoning parser. The content that it returns does not include calls.
 
     Args:
-        tokenizer: the host's.
-        model_name: the RFC's argument, which the host does not pass.
+        tokenizer: the host's tokenizer.
+        model_name: an argument of the RFC, which the host does not pass.
     """
 
     def __init__(self, tokenizer: Any, model_name: str | None = None) -> None:
@@ -143,10 +144,10 @@ class ReasoningHalf(_Half):
 
         Args:
             model_output: the whole output.
-            request: the request, whose tools count: without tools, markup of calls is content; if it does not say,
-                any tool may be called.
+            request: the request. If its list of tools is empty, markup of calls is content; if it has no such list, any
+                tool may be called.
             model_status: where the output begins, as returned by `get_model_status`.
-            output_stage: the RFC's name for it.
+            output_stage: the same, by the RFC's name.
 
         Raises:
             ValueError: the status is unknown.
@@ -172,8 +173,8 @@ class ReasoningHalf(_Half):
         The host does not say to which request a piece belongs, so streams are distinguished by their text so far. Two
         requests with the same text are read alike; the second to continue is read again from its beginning.
 
-        If the prompt leaves open how the output begins, it is content unless it opens reasoning: since the host does
-        not end streams, text that waited for a closing marker would be lost if none came.
+        If the prompt leaves open how the output begins, it begins with content unless it opens reasoning. The host does
+        not end streams, so text that waited for a closing marker would be lost if none came.
 
         Raises:
             ValueError: the status is unknown.
@@ -197,9 +198,9 @@ class ReasoningHalf(_Half):
 class ToolHalf(_Half):
     """FastDeploy's tool parser.
 
-    It is given the output with its reasoning, and only ``enable_thinking`` says where that begins, which the
-    host writes into the request; without that, the output itself decides. Some versions of the host give it the
-    response instead of the request: then any tool may be called.
+    It gets the output with its reasoning. Only ``enable_thinking``, which the host writes into the request, says where
+    the output begins; without it, the output itself decides. Some versions of the host pass the response instead of the
+    request; then any tool may be called.
     """
 
     make_calls: ClassVar[Callable[[Delta], Any]]
@@ -247,10 +248,10 @@ class ToolHalf(_Half):
         self.current_tool_name_sent = self.current_tool_id >= 0
         return type(self).make_delta(delta if delta.calls else Delta())
 
-    # -- the RFC's helpers; the host calls none of them, and nothing here does
+    # -- helpers that the RFC specifies; neither the host nor this module calls them
 
     def _detect_model_version(self, tokenizer: Any) -> str:
-        """The name of the dialect that a tokenizer's model speaks; this parser's own by default."""
+        """The name of the dialect of a tokenizer's model; by default, that of this parser."""
         try:
             return dialect_for(AUTO, tokenizer).name
         except UnknownDialect:
@@ -259,7 +260,7 @@ class ToolHalf(_Half):
     def _parse_tool_call(self, text: str) -> tuple[str, str] | None:
         """Name and arguments of the first call in a text, with its markers; ``None`` if there is no call.
 
-        One function for both of the RFC's: the dialect's templates distinguish the shapes of a call.
+        It serves as two functions of the RFC, because the dialect's templates distinguish the forms of a call.
         """
         calls = parse(text, self.dialect, stage=Stage.CONTENT, policy=environment_policy()).tool_calls
         return (calls[0].name, calls[0].arguments) if calls else None
@@ -267,7 +268,7 @@ class ToolHalf(_Half):
     _parse_v31_tool_call = _parse_v30324_r1_tool_call = _parse_tool_call
 
     def _parse_tool_json(self, tool_json: str) -> dict[str, Any] | None:
-        """The arguments of a call, closed where they are cut; ``None`` where that makes no object."""
+        """The arguments of a call, completed if they are cut off; ``None`` if that makes no object."""
         info = structure_info(self.dialect, "f")
         if info is None:
             return None
@@ -281,7 +282,7 @@ class ToolHalf(_Half):
 
     @staticmethod
     def _extract_json_from_codeblock(text: str) -> str:
-        """What a code block contains; a text without one as it is."""
+        """The contents of a code block; a text without one stays as it is."""
         _, fence, inside = text.partition("```")
         if not fence:
             return text.strip()
@@ -303,7 +304,7 @@ def _field(request: Any, name: str, default: Any = None) -> Any:
 
 
 def _tools(request: Any) -> list[Any] | None:
-    """A request's tools; ``None`` where nothing is said about them."""
+    """A request's tools; ``None`` if it has no such field."""
     tools = _field(request, "tools", ...)
     return None if tools is ... else tools_of(tools)
 
@@ -312,9 +313,10 @@ def _tools(request: Any) -> list[Any] | None:
 
 
 def _hyphened() -> dict[str, str]:
-    """The names to register, and the dialects' own: FastDeploy looks names up with ``-`` for ``_``.
+    """The names to register, with the names of their dialects. FastDeploy looks names up with ``-`` for ``_``.
 
-    Those dialects that leave open where an output begins were written for FastDeploy: they go by their own names too.
+    Dialects that leave open where an output begins were written for FastDeploy, so they are also registered by their
+    own names.
     """
     found = {(PREFIX + name).replace("_", "-"): name for name in names()}
     own = {name: name for d in list_dialects() if d.stage is Stage.UNDECIDED and d.call for name in d.names}

@@ -1,4 +1,4 @@
-"""Finds out from token ids whether reasoning has ended: in a prompt, and in the output after it.
+"""Finds out from token ids whether reasoning has ended, in a prompt and in the output after it.
 
 Engines ask this at each token, to know where a grammar begins to apply. A marker that is a special token counts by
 its id; text that spells it does not. A marker without a token counts by its text, however it is tokenized. Outputs
@@ -35,8 +35,8 @@ class Following:
     """Reads a growing list of ids, each of them once.
 
     Args:
-        d: what is read.
-        tokenizer: the host's.
+        d: the dialect of the output.
+        tokenizer: the host's tokenizer.
         policy: the policy of the output, with ``text_markers`` for outputs with known ids.
     """
 

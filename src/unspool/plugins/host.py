@@ -50,7 +50,7 @@ __all__ = [
 PREFIX: Final = "unspool_"
 """The prefix of a dialect's name in engines that have their own names."""
 AUTO: Final = "auto"
-"""In place of a dialect's name: the one that the model's chat template proves."""
+"""Stands for the dialect that the model's chat template proves."""
 POLICY: Final = "UNSPOOL_POLICY"
 """The environment variable with the policies, see `environment_policy`."""
 
@@ -68,15 +68,15 @@ def names() -> list[str]:
 
 
 def dialect_of(name: str, *, model: str | None = None, chat_template: Any = None) -> Dialect:
-    """The dialect for a name as `names` has it, with `PREFIX` or without.
+    """The dialect of a name from `names`, with or without `PREFIX`.
 
     Args:
-        name: of the dialect, or `AUTO`.
+        name: a name of the dialect, or `AUTO`.
         model: the model's name or path, for `AUTO`.
-        chat_template: the text of its chat template, for `AUTO`; several by name, as transformers keeps them.
+        chat_template: the text of its chat template, for `AUTO`, or a dict of several by name, as in transformers.
 
     Raises:
-        UnknownDialect: there is none, the chat template proves none, or it is unknown which one a model speaks.
+        UnknownDialect: no dialect has this name, the chat template proves none, or the model's dialect is unknown.
     """
     name = name.removeprefix(PREFIX)
     if name != AUTO:
@@ -87,12 +87,12 @@ def dialect_of(name: str, *, model: str | None = None, chat_template: Any = None
 
 
 def dialect_for(name: str, tokenizer: Any, model: str | None = None) -> Dialect:
-    """`dialect_of` with what a tokenizer knows of its model.
+    """`dialect_of`, with the model's name and the chat template of a tokenizer.
 
     Args:
-        name: of the dialect, or `AUTO`.
-        tokenizer: a host's, or ``None``.
-        model: the model's name, where that is known better.
+        name: a name of the dialect, or `AUTO`.
+        tokenizer: the host's tokenizer, or ``None``.
+        model: the model's name, which takes precedence over the tokenizer's.
 
     Raises:
         UnknownDialect: as `dialect_of` does.
@@ -119,20 +119,20 @@ def _detected(model: str | None, chat_template: str | None) -> Dialect:
 
 
 def registered(host: str, written_for: str, register: Callable[[], None]) -> bool:
-    """Run what registers parsers with a host; whether it worked.
+    """Register parsers with a host, and return whether it worked.
 
-    A host of a version that has other interfaces gets one line in its log, and starts without the plug-in. One that
-    takes the parsers, but whose version is another than the plug-in was written for, gets a line that says so.
+    If the host's version has other interfaces, its log gets one line, and it starts without the plug-in. If it takes
+    the parsers, but the plug-in was written for another version, its log gets a line that says so.
 
     Args:
-        host: the name of its package.
-        written_for: the beginning of the versions that the plug-in was written for.
-        register: imports the host, and registers.
+        host: the name of the host's package.
+        written_for: the beginning of the version numbers that the plug-in was written for.
+        register: imports the host, and registers the parsers.
     """
     version = _version(host) or "of an unknown version"
     try:
         register()
-    except Exception as error:  # whatever another version does, its server starts
+    except Exception as error:  # whatever another version does, its server must start
         logger.error(
             "unspool: nothing is registered with %s %s (the plug-in knows the interface of %s): %s",
             host,
@@ -162,7 +162,7 @@ def _version(host: str) -> str | None:
 
 @cache
 def _distributions() -> Mapping[str, list[str]]:
-    """The distributions of each package; read once, since all that are installed are looked through."""
+    """The distributions of each package, cached because every installed distribution must be read."""
     return metadata.packages_distributions()
 
 
@@ -170,7 +170,7 @@ def _distributions() -> Mapping[str, list[str]]:
 
 
 def tools_of(tools: Sequence[Any] | None) -> list[Any]:
-    """Tools as dicts: those of dicts as they are, and of objects (pydantic models, nested or flat) their fields.
+    """Tools as dicts. Dicts stay as they are; objects (pydantic models, nested or flat) become dicts of their fields.
 
     Objects that are not functions, such as an engine's built-in tools, are left out.
     """
@@ -188,7 +188,7 @@ def tools_of(tools: Sequence[Any] | None) -> list[Any]:
 
 
 def tool_choice_of(choice: Any) -> Any:
-    """A tool choice as OpenAI writes it: a word, or an object that is given as a dict or with attributes."""
+    """A tool choice as OpenAI writes it: a string or a dict. An object with attributes becomes a dict."""
     if choice is None or isinstance(choice, str | Mapping):
         return choice or "auto"
     function = getattr(choice, "function", choice)
@@ -202,15 +202,16 @@ def environment_policy() -> Policy | None:
     """The policies in the variable `POLICY`: ``field=value,field=value``, or the path of a TOML file of such fields.
 
     Raises:
-        ValueError: names the variable and what is wrong with it.
+        ValueError: the policies are wrong. The message names the variable.
     """
     given = os.environ.get(POLICY, "").strip()
     return _policy(given) if given else None
 
 
 def ids_policy() -> Policy:
-    """The policies of the environment for outputs whose token ids are known: text that only spells a special token is
-    text, unless they say otherwise.
+    """The policies of the environment, for outputs whose token ids are known.
+
+    Text that only spells a special token is text, unless the policies say otherwise.
 
     Raises:
         ValueError: as `environment_policy` does.
@@ -243,12 +244,12 @@ _CUT = re.compile(r'[\s"{[]')
 
 
 def openings(d: Dialect) -> tuple[str, ...]:
-    """With what the calls of a dialect begin, as far as that is more than a name in a frame."""
+    """The texts with which calls of a dialect begin, except for a bare name in a frame."""
     found = []
     for block in d.calls:
         head = re.split(r"\{calls?\}", block.text)[0].strip()
         for text in [head] if head else [call.text.strip() for call in d.call]:
-            head = unstarted(text.partition("{name}")[0], d.start)  # the prompt may have written it
+            head = unstarted(text.partition("{name}")[0], d.start)  # the prompt may contain the start
             found.append(head[0] if head[:1] in ("{", "[") else _CUT.split(head)[0])
     return tuple(dict.fromkeys(filter(None, found)))
 
@@ -259,7 +260,7 @@ def closings(d: Dialect) -> tuple[tuple[str, str], ...]:
 
 
 def content_ids(d: Dialect, ids: Sequence[int], tokenizer: Any, beginning: Mapping[str, Any]) -> list[int]:
-    """The ids of an output after its reasoning. ``beginning`` are arguments of `Parser` for where the output begins."""
+    """The ids of an output after its reasoning. ``beginning``: the arguments of `Parser` that say where it begins."""
     parser = Parser(d, **{**beginning, "tokenizer": tokenizer})
     end: int | None = 0 if parser.stage is not Stage.REASONING else None
     for event in [*parser.feed_tokens(ids), *parser.close()]:
@@ -271,7 +272,7 @@ def content_ids(d: Dialect, ids: Sequence[int], tokenizer: Any, beginning: Mappi
 
 
 def reasoning_closed(d: Dialect, text: str) -> bool:
-    """Whether reasoning was closed in the last turn of a text, of a prompt or of a prompt and its output."""
+    """Whether reasoning is closed in the last turn of a text, which is a prompt or a prompt and its output."""
     for start in d.start:
         text = text.rpartition(start)[2]
     return any(end and end in text for _, end in closings(d))
@@ -281,9 +282,9 @@ _foreign: "weakref.WeakKeyDictionary[Any, dict[str, re.Pattern[str] | None]]" = 
 
 
 def foreign_tokens(d: Dialect, tokenizer: Any) -> "re.Pattern[str] | None":
-    """Matches the special tokens of a tokenizer that no template of a dialect names; ``None`` where there are none.
+    """A pattern for a tokenizer's special tokens that no template of a dialect contains; ``None`` if there are none.
 
-    The parser itself is asked: these are the tokens that are markup by their id and content as text.
+    The parser itself decides: these are the tokens that it reads as markup by their id, and as content by their text.
     """
 
     def make() -> "re.Pattern[str] | None":
@@ -297,10 +298,10 @@ def foreign_tokens(d: Dialect, tokenizer: Any) -> "re.Pattern[str] | None":
 def remembered(
     memory: "weakref.WeakKeyDictionary[Any, dict[str, _T]]", tokenizer: Any, d: Dialect, make: Callable[[], _T]
 ) -> _T:
-    """What was made for a tokenizer and a dialect; it is made where it is not known yet."""
+    """The cached object for a tokenizer and a dialect; ``make`` makes it if there is none yet."""
     try:
         known = memory.setdefault(tokenizer, {})
-    except TypeError:  # it cannot be a key: nothing is remembered
+    except TypeError:  # the tokenizer cannot be a key, so nothing is cached
         known = {}
     if d.name not in known:
         known[d.name] = make()

@@ -27,11 +27,11 @@ WRITTEN_FOR: Final = "0.18"
 
 
 class ResponseHalf:
-    """lmdeploy's response parser; without a parser name of ours, lmdeploy's own works as usual.
+    """lmdeploy's response parser. If no parser of ours is selected, lmdeploy's own works as usual.
 
     Args:
-        request: the host's. No prompt comes with it: where thinking is not off, the output itself decides where it
-            begins.
+        request: the host's request. It has no prompt, so the output itself decides where it begins, unless thinking is
+            off.
     """
 
     make_message: ClassVar[Any]
@@ -50,13 +50,13 @@ class ResponseHalf:
             self._reader = self._read(request, calls, thoughts)
 
     def _ours(self) -> tuple[str | None, str | None]:
-        """The names of the dialects that read calls and reasoning, where the parsers are ours."""
+        """The names of the dialects for calls and for reasoning; ``None`` for a parser that is not ours."""
         kinds = (type(self).tool_parser_cls, type(self).reasoning_parser_cls)
         calls, thoughts = (getattr(kind, "dialect_name", None) for kind in kinds)
         return calls, thoughts
 
     def _initialize_reasoning_token_counter(self) -> None:
-        """Do nothing: the host counts between two tokens, but our markers need not be tokens."""
+        """Count nothing if a parser is ours: the host counts between two tokens, but our markers need not be tokens."""
         if any(self._ours()):
             self.reasoning_tokens: int | None = None
         else:
@@ -79,7 +79,7 @@ class ResponseHalf:
         )
 
     def stream_chunk(self, delta_text: str, delta_token_ids: Sequence[int], **kwargs: Any) -> Any:
-        """The messages of the next piece, each with whether it has calls."""
+        """The messages of the next piece, each with a flag that says whether it has calls."""
         if self._reader is None:
             return super().stream_chunk(delta_text, delta_token_ids, **kwargs)  # type: ignore[misc]
         delta = self._reader.feed(delta_text)
@@ -125,7 +125,7 @@ def _register() -> None:
 
         @classmethod
         def get_tool_open_tag(cls) -> str:
-            return PREFIX  # it is asked for, and not looked for
+            return PREFIX  # the host requires a tag, but does not search for it
 
         get_tool_close_tag = get_tool_open_tag
 
@@ -156,7 +156,7 @@ def _register() -> None:
 
 
 def _registered(name: str) -> str:
-    """The name to register: what comes before a dot is the name of another registry there."""
+    """The name to register, without dots: to the host, the text before a dot is the name of another registry."""
     return PREFIX + name.replace(".", "_")
 
 

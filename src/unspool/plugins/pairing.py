@@ -23,7 +23,7 @@ from .host import foreign_tokens, remembered
 __all__ = ["Pairing", "Special", "exact_text", "special_of"]
 
 _SLACK: Final = 4
-"""By how many characters the text of ids may differ from the text with which they came."""
+"""By how many characters the decoded text of ids may differ in length from the text that came with them."""
 _LOOK: Final = 64
 """How many characters and ids decide whether text and ids belong together."""
 _BROKEN: Final = "\ufffd"
@@ -53,8 +53,8 @@ def special_of(d: Dialect, tokenizer: Any) -> Special | None:
     """The special tokens that matter; ``None`` if a tokenizer does not list its tokens, so that only text is read.
 
     Args:
-        d: what is read.
-        tokenizer: a host's.
+        d: the dialect of the output.
+        tokenizer: the host's tokenizer.
     """
     return remembered(_known, tokenizer, d, lambda: _special_of(d, tokenizer))
 
@@ -95,8 +95,8 @@ class Pairing:
 
     Args:
         special: see `special_of`.
-        tokenizer: the host's.
-        lags: whether text may come later than its ids, and end before them: the request has stop strings.
+        tokenizer: the host's tokenizer.
+        lags: whether text may come later than its ids, and end before them, because the request has stop strings.
         constrained: see `Ids`.
     """
 
@@ -108,7 +108,7 @@ class Pairing:
         self._decoder = Detokenizer(tokenizer)
         self._lags = lags
         self._owed: list[tuple[str, str]] = []  # text of ids that has not arrived, and the token after it
-        self._run = ""  # the text of ids after the last of those
+        self._run = ""  # the text of the ids after that last token
         self._waiting = ""  # text that may be the beginning of a special token
 
     def agree(self, text: str, ids: Sequence[int]) -> bool:
@@ -172,7 +172,7 @@ class Pairing:
                 self._run += literal
 
     def rest(self) -> str:
-        """The text that still waits when the output ends, and is not a special token."""
+        """Take the text that still waits when the output ends; it is not a special token."""
         rest, self._waiting = self._waiting, ""
         return rest
 
@@ -185,7 +185,7 @@ def _find(text: str, literal: str, begin: int, expected: int, slack: int) -> int
 
 
 def _letters(text: str) -> str:
-    """A text without what may differ: white space and incomplete characters."""
+    """A text without the characters that may differ: white space and incomplete characters."""
     return "".join(text.replace(_BROKEN, "").split())
 
 

@@ -1,4 +1,4 @@
-"""The reader of one output for plug-ins: text in, `Delta` out, the same for pieces and for the whole text."""
+"""Reads one output for the plug-ins: text in, `Delta` out, with the same result for pieces and for the whole text."""
 
 import enum
 import re
@@ -62,9 +62,9 @@ class Ids(msgspec.Struct, frozen=True):
     """How an output's token ids come with its text.
 
     Attributes:
-        lag: text may come later than its ids, and end before them, because there are stop strings.
-        constrained: a grammar of text generates what comes after reasoning, so text that spells a marker counts
-            there.
+        lag: whether text may come later than its ids, and end before them, because there are stop strings.
+        constrained: whether a grammar of text generates what follows the reasoning, so that text that spells a marker
+            counts as one there.
     """
 
     lag: bool = False
@@ -80,11 +80,11 @@ def reader_of(
     says otherwise, or a grammar generated it.
 
     Args:
-        d: what is read.
-        tokenizer: the host's; ``None``: special tokens are not known.
-        keep: what stays as it was written.
+        d: the dialect of the output.
+        tokenizer: the host's tokenizer; ``None``: special tokens are unknown.
+        keep: what stays in the content as it was written.
         ids: how ids come with the text; ``None``: they do not.
-        options: those of `Parser`.
+        options: further arguments of `Parser`.
 
     Raises:
         ValueError, TypeError: a policy or an option is wrong.
@@ -101,12 +101,12 @@ def reader_of(
 
 
 class Reader:
-    """Reads one output: text in, `Delta` out; pieces of text and the whole give the same.
+    """Reads one output: text in, `Delta` out. Pieces of text and the whole text give the same result.
 
     Args:
-        parser: reads it.
-        foreign: see `foreign_tokens`; they are dropped outside of calls.
-        keep: what stays as it was written.
+        parser: the parser of the output.
+        foreign: see `foreign_tokens`. They are dropped outside of calls.
+        keep: what stays in the content as it was written.
         pairing: distinguishes special tokens from text that spells them, if text comes with its ids.
     """
 
@@ -122,16 +122,16 @@ class Reader:
         self._foreign = foreign
         self._pairing = pairing
         self._paired = False  # whether text and ids are known to belong together
-        self._early: list[int] = []  # ids before any text but white space
-        self._blank_start = ""  # that white space
+        self._early: list[int] = []  # ids that came before any text other than white space
+        self._blank_start = ""  # the white space that came with them
         self._keep = keep
         self._feed = parser.feed
-        self._flows = keep is not Keep.CALLS  # what is only more of a call's arguments needs no look
-        self._counts = keep is Keep.REASONING  # but for how much of the text it was
-        self._raw = ""  # what was fed and not returned yet, if anything is kept
+        self._flows = keep is not Keep.CALLS  # a piece that is only more of a call's arguments is passed on as it is
+        self._counts = keep is Keep.REASONING  # its length in the text is still counted
+        self._raw = ""  # text that was fed but not returned yet, if anything is kept
         self._thinking = parser.stage is Stage.REASONING
-        self._behind = False  # directly after reasoning
-        self._blank = ""  # framing that goes with what follows it
+        self._behind = False  # whether the output is directly after reasoning
+        self._blank = ""  # markup that is returned with what follows it
         self._pieces: list[str] = []
         self.arguments: list[str] = []
         """The arguments of each call; ``""`` until it has ended."""
@@ -149,7 +149,7 @@ class Reader:
         return step
 
     def take(self, text: str, ids: Sequence[int] = ()) -> Delta | ToolCallDelta:
-        """As `feed`, but return the event itself if it is only more of a call's arguments, as most of a stream is."""
+        """Like `feed`, but return the event itself if there is only more of a call's arguments, as is most common."""
         if self._pairing is not None:
             if not self._paired or not self._pairing.plain(ids):
                 return self._take_paired(self._pairing, text, ids)
@@ -229,7 +229,7 @@ class Reader:
 
     @staticmethod
     def join(delta: Delta, more: Delta) -> None:
-        """Add what came later."""
+        """Append a later delta to an earlier one."""
         delta.reasoning += more.reasoning
         delta.content += more.content
         delta.calls += more.calls

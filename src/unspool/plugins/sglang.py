@@ -1,9 +1,9 @@
-"""SGLang: detectors of calls and of reasoning, and a `FunctionCallParser` that works without SGLang.
+"""SGLang: detectors for calls and for reasoning, and a `FunctionCallParser` that works without SGLang.
 
-If unspool is installed next to SGLang, the entry point group ``sglang.srt.plugins`` calls `register`;
-``--tool-call-parser unspool_<dialect>`` and ``--reasoning-parser unspool_<dialect>`` then name them.
+If unspool is installed next to SGLang, the entry point group ``sglang.srt.plugins`` calls `register`. The detectors are
+then selected with ``--tool-call-parser unspool_<dialect>`` and ``--reasoning-parser unspool_<dialect>``.
 
-SGLang reads an output twice: a reasoning detector takes the reasoning out, and a detector of calls gets what is left.
+SGLang reads an output twice: a reasoning detector removes the reasoning, and a tool detector reads the rest.
 """
 
 import re
@@ -55,11 +55,11 @@ _PLAIN_NAME: Final = re.compile(r"[\w.-]+")
 
 
 class ToolCallItem(msgspec.Struct, gc=False):
-    """A call, or news of one.
+    """A call, or an update of one.
 
     Attributes:
-        tool_index: its place among the answer's calls, from 0, in streams and in whole texts.
-        name: the tool's name; ``None`` where more of the arguments comes.
+        tool_index: the index of the call in the answer, from 0, in streams and in whole texts.
+        name: the tool's name; ``None`` if only more of the arguments follows.
         parameters: JSON text of the arguments: whole, or the next piece.
     """
 
@@ -79,12 +79,12 @@ class StreamingParseResult(msgspec.Struct, gc=False):
 
 
 class ToolDetector:
-    """Detects calls; one for each output.
+    """Detects the calls of one output.
 
-    Reasoning is none of its business: where it is in the text, it stays in the normal text as it was written.
+    Reasoning in the text stays in the normal text, as it was written.
 
     Args:
-        tokenizer: the host's, for `AUTO` and to know special tokens.
+        tokenizer: the host's tokenizer, for `AUTO` and for its special tokens.
     """
 
     dialect_name: ClassVar[str] = AUTO
@@ -92,9 +92,10 @@ class ToolDetector:
     result_type: ClassVar[Callable[..., Any]] = StreamingParseResult
     info_type: ClassVar[Callable[..., Any]] = StructureInfo
     gathered: ClassVar[int] = 0
-    """So many characters of a call that is not JSON are read at a time, or up to what may end it.
+    """How many characters of a call that is not JSON are read at a time. A character that may end the call is read at
+    once.
 
-    The host's own detectors wait for whole values there.
+    The host's own detectors wait for whole values.
     """
 
     def __init__(self, tokenizer: Any = None) -> None:
@@ -113,7 +114,7 @@ class ToolDetector:
         self.current_tool_name_sent = False
 
     def has_tool_call(self, text: str) -> bool:
-        """Whether a text contains a call, or other markup: SGLang shows a text as it is where this says no."""
+        """Whether a text contains a call or other markup. If it does not, SGLang shows the text as it is."""
         if any(opening in text for opening in openings(self.dialect)):
             return True
         return self._read(None).whole(text).content != text
@@ -127,7 +128,8 @@ class ToolDetector:
     def parse_streaming_increment(self, new_text: str, tools: Sequence[Any]) -> StreamingParseResult:
         """Take the next piece of a stream.
 
-        The host reads only attributes, and its own classes would cost more than parsing.
+        Returns unspool's own classes: the host reads only attributes, and to make its classes would cost more than
+        parsing.
         """
         reader = self._reader
         if reader is None:
@@ -151,7 +153,7 @@ class ToolDetector:
         return self._streaming_result(reader, step)
 
     def finish(self, tools: Sequence[Any]) -> StreamingParseResult:
-        """The stream is over: what was held back."""
+        """End the stream, and return the held text."""
         if self._reader is None:
             return StreamingParseResult()
         reader, rest, self._waiting = self._reader, self._waiting, ""
@@ -160,18 +162,17 @@ class ToolDetector:
         return self._streaming_result(reader, delta)
 
     def supports_structural_tag(self) -> bool:
-        """Whether calls are a beginning, one JSON object, and an end, so that `structure_info` makes a tag."""
+        """Whether a call consists of a beginning, one JSON object and an end, as `structure_info` requires."""
         return bool(self.dialect.call) and structure_info(self.dialect, "f") is not None
 
     def parses_required_natively(self) -> bool:
-        """Whether calls that are required come in the dialect's own form: always, `get_structural_tag` asks for it."""
+        """Whether the host must read required calls with this detector, because it cannot force them as JSON."""
         return not self.supports_structural_tag()
 
     def structure_info(self) -> Callable[[str], Any]:
-        """How a call is written: a function from a tool's name to begin, end and trigger.
+        """Return a function from a tool's name to the begin, end and trigger of a call.
 
-        For a dialect whose calls SGLang's own detector writes, they are that detector's to the letter; else the
-        dialect's.
+        If SGLang has a detector for the dialect, they are exactly that detector's; otherwise the dialect's.
         """
 
         def info(name: str) -> Any:
@@ -188,16 +189,16 @@ class ToolDetector:
         thinking_mode: bool = False,
         parallel_tool_calls: bool = True,
     ) -> Any:
-        """The structural tag of a request, or ``None`` where nothing is constrained.
+        """The structural tag of a request, or ``None`` if nothing is constrained.
 
         Args:
-            tools: as dicts, or SGLang's own.
-            tool_choice: a word, or SGLang's own.
+            tools: dicts, or SGLang's own objects.
+            tool_choice: a string, or SGLang's own object.
             thinking_mode: whether reasoning may come first; otherwise the tag begins after it.
             parallel_tool_calls: whether there may be several calls.
 
         Raises:
-            ConstraintError: a schema asks for what cannot be kept.
+            ConstraintError: a schema cannot be enforced.
         """
         made = constrain(
             self.dialect,
@@ -205,13 +206,13 @@ class ToolDetector:
             tool_choice_of(tool_choice),
             parallel_tool_calls,
             stage=None if thinking_mode else Stage.CONTENT,
-            strict_level=ToolStrictLevel.FUNCTION,  # SGLang asks only where a level, a tool or the choice does
+            strict_level=ToolStrictLevel.FUNCTION,  # SGLang asks only if a level, a tool or the choice does
         )
         return None if made is None else self.tag_type(made.structural_tag)
 
     @staticmethod
     def tag_type(tag: dict[str, Any]) -> Any:
-        """A structural tag as the host takes it; without a host, the JSON object itself."""
+        """Convert a structural tag to the host's type; without a host, it stays a JSON object."""
         return tag
 
     def _read(self, tools: Sequence[Any] | None) -> Reader:
@@ -221,7 +222,7 @@ class ToolDetector:
     def _streaming_result(self, reader: Reader, delta: Delta) -> StreamingParseResult:
         items = []
         for call in delta.calls:
-            if call.name is not None:  # by itself, as SGLang's own have it
+            if call.name is not None:  # in an item of its own, as in SGLang's detectors
                 items.append(ToolCallItem(call.index, call.name))
             if call.arguments:
                 items.append(ToolCallItem(call.index, None, call.arguments))
@@ -241,19 +242,19 @@ def _sides(d: Dialect) -> tuple[str, str]:
 
 @cache
 def _ends(d: Dialect) -> str:
-    """The characters with which calls and blocks of calls end."""
+    """The last characters of calls and of blocks of calls."""
     return "".join({t.text.rstrip()[-1:] for t in (*d.call, *d.calls)} - {"}"})
 
 
 @cache
 def _forms() -> dict[str, StructureInfo]:
-    """How SGLang writes the calls that it forces, by its detectors' names; ``{name}`` is the tool's name."""
+    """How SGLang writes the calls that it forces, by the name of its detector; ``{name}`` is the tool's name."""
     data = tomllib.loads(files(__package__).joinpath("sglang.toml").read_text("utf-8"))
     return {name: msgspec.convert(form, StructureInfo) for form in data["call"] for name in form["names"]}
 
 
 def _forced(asked: str, d: Dialect, name: str) -> StructureInfo | None:
-    """SGLang's own begin, end and trigger; ``None`` where it has none, or where the name would need escaping."""
+    """SGLang's own begin, end and trigger; ``None`` if it has none, or if the name would need escaping."""
     form = next((_forms()[n] for n in (asked, *d.names) if n in _forms()), None)
     if form is None or not _PLAIN_NAME.fullmatch(name):
         return None
@@ -261,7 +262,7 @@ def _forced(asked: str, d: Dialect, name: str) -> StructureInfo | None:
 
 
 def _written(d: Dialect, name: str, call_id: str = "") -> StructureInfo:
-    """Begin and end of a call that makes no structural tag by itself, as the dialect writes it, with an id."""
+    """The begin, end and trigger of a call as the dialect writes it, with an id, if `structure_info` has none."""
     block, call = d.calls[0], d.call_of(name)
     fields = {"name": name, "index": "0", "number": "1", "id": call_id or Ids(d.id, None).of(0, name, {})}
     begin = unstarted(block.opening + written(call.head, fields), d.start).lstrip("\n")
@@ -278,17 +279,17 @@ class _Parts(msgspec.Struct):
 
 
 class ReasoningDetector:
-    """Takes the reasoning out of an output; calls stay as they were written, for the detector of calls.
+    """Removes the reasoning from an output. Calls stay as they were written, for the tool detector.
 
-    SGLang gives it no prompt: ``force_reasoning`` says where the output begins.
+    SGLang does not pass the prompt, so ``force_reasoning`` says where the output begins.
 
     Args:
-        stream_reasoning: whether reasoning comes as it arrives; else in one piece when it has ended.
-        force_reasoning: whether the output begins with reasoning; ``None``: as the dialect has it.
-        continue_final_message: whether the prompt ends in the beginning of the answer, ``previous_content``.
-        force_nonempty_content: an output without content has its reasoning as content.
-        tokenizer: the host's, for `AUTO` and to know special tokens.
-        tool_call_parser_active: whether a detector of calls reads what is left.
+        stream_reasoning: whether reasoning is returned as it arrives; otherwise in one piece when it has ended.
+        force_reasoning: whether the output begins with reasoning; ``None``: as the dialect says.
+        continue_final_message: whether the prompt ends with the beginning of the answer, ``previous_content``.
+        force_nonempty_content: whether the reasoning of an output without content becomes its content.
+        tokenizer: the host's tokenizer, for `AUTO` and for its special tokens.
+        tool_call_parser_active: whether a tool detector reads the rest.
     """
 
     dialect_name: ClassVar[str] = AUTO
@@ -319,12 +320,12 @@ class ReasoningDetector:
         self._stream_reasoning = stream_reasoning
         self._force_content = force_nonempty_content
         self._reader: Reader | None = None
-        self._waiting: list[str] = []  # reasoning that was not returned yet
-        self._thoughts: list[str] = []  # all of it, where it may become the content
+        self._waiting: list[str] = []  # reasoning that has not been returned yet
+        self._thoughts: list[str] = []  # all reasoning, if it may become the content
         self._answered = False
 
     def _begin(self, start: str, end: str, **options: Any) -> None:
-        """Begin the host's base class."""
+        """Initialize the host's base class."""
         super().__init__()
 
     def detect_and_parse(self, text: str) -> Any:
@@ -342,7 +343,7 @@ class ReasoningDetector:
         return self._split_parts(delta, over=self._reader.parser.stage is not Stage.REASONING)
 
     def finish(self) -> Any:
-        """The stream is over: what was held back."""
+        """End the stream, and return the held text."""
         if self._reader is None:
             return self.parts_type()
         delta = self._reader.close()
@@ -380,12 +381,12 @@ def _detector(name: str) -> type[ToolDetector]:
 
 
 class FunctionCallParser:
-    """SGLang's front to its detectors, without SGLang.
+    """SGLang's interface to its detectors, without SGLang.
 
     Args:
-        tools: as dicts, or SGLang's own objects.
-        tool_call_parser: the name of a dialect, with ``unspool_`` before it or without; SGLang's own names are aliases.
-        strict_level: constrains ``auto`` where no tool has ``strict``.
+        tools: dicts, or SGLang's own objects.
+        tool_call_parser: the name of a dialect, with or without ``unspool_`` before it; SGLang's own names are aliases.
+        strict_level: constrains ``auto`` if no tool has ``strict``.
 
     Raises:
         ValueError: no dialect has this name.
@@ -399,33 +400,33 @@ class FunctionCallParser:
         self.tool_strict_level = strict_level
 
     def has_tool_call(self, text: str) -> bool:
-        """Whether a text contains what begins a call; never without tools."""
+        """Whether a text contains the beginning of a call; always false without tools."""
         return bool(self.tools) and self.detector.has_tool_call(text)
 
     def parse_non_stream(self, full_text: str) -> tuple[str, list[ToolCallItem]]:
-        """The text around the calls, and the calls; without a call the text as it was."""
+        """Return the text around the calls, and the calls; a text without calls stays as it is."""
         if not self.tools:
             return full_text, []
         result: StreamingParseResult = self.detector.detect_and_parse(full_text, self.tools)
         return (result.normal_text, result.calls) if result.calls else (full_text, [])
 
     def parse_stream_chunk(self, chunk_text: str) -> tuple[str, list[ToolCallItem]]:
-        """The same for the next piece of a stream."""
+        """Return the text and the calls of the next piece of a stream."""
         if not self.tools:
             return chunk_text, []
         result = self.detector.parse_streaming_increment(chunk_text, self.tools)
         return result.normal_text, result.calls
 
     def parse_stream_end(self) -> tuple[str, list[ToolCallItem]]:
-        """The stream is over: what was held back."""
+        """End the stream, and return the held text and calls."""
         result = self.detector.finish(self.tools)
         return result.normal_text, result.calls
 
     def get_structure_tag(self) -> dict[str, Any] | None:
-        """The structural tag under which calls are well-formed; ``None`` where the dialect's calls make none.
+        """The structural tag that keeps calls well-formed; ``None`` if the dialect's calls have none.
 
         Raises:
-            ConstraintError: a schema asks for what cannot be kept.
+            ConstraintError: a schema cannot be enforced.
         """
         level = max(self.tool_strict_level, ToolStrictLevel.FUNCTION)
         made = structure_constraint(self.detector.dialect, self.tools, "auto", True, level)
@@ -434,10 +435,10 @@ class FunctionCallParser:
     def get_structure_constraint(
         self, tool_choice: Any, parallel_tool_calls: bool = True
     ) -> tuple[Literal["structural_tag", "json_schema"], dict[str, Any]] | None:
-        """Which constraint a request has: see `unspool.structure_constraint`.
+        """The constraint of a request; see `unspool.structure_constraint`.
 
         Raises:
-            ConstraintError: the tools or the choice are wrong, or a schema asks for what cannot be kept.
+            ConstraintError: the tools or the choice are wrong, or a schema cannot be enforced.
         """
         choice = tool_choice_of(tool_choice)
         made = structure_constraint(

@@ -1,4 +1,4 @@
-"""The output of a reader of literals, and the part of it that waits until it is certain."""
+"""The state and the output of a reader of literals. Output is held until it is certain."""
 
 import json
 import re
@@ -22,14 +22,14 @@ class Spelling:
     """How a literal is written, and what kind of value it must be.
 
     Attributes:
-        syntax, root: the literal's.
+        syntax, root: the syntax and the root of the literal.
         quote: the quote around strings (`Syntax.QUOTE`); ``scan`` finds it.
-        mend: errors that can be repaired from left to right are repaired; ``repair``: the same, in JSON.
-        keep: it is passed on unchanged.
+        mend: whether to repair errors that can be repaired from left to right; ``repair``: the same, but only in JSON.
+        keep: whether the literal is passed on unchanged.
         space: matches white space.
-        words: the values of words.
-        stops: whether a text has something at an index that ends the call (1, 0; -1: perhaps). A quote before it
-            closes its string.
+        words: the words that are values, with their JSON text.
+        stops: returns whether the text at an index ends the call (1: yes, 0: no, -1: perhaps). A quote directly before
+            such a text closes its string.
     """
 
     __slots__ = ("keep", "mend", "quote", "repair", "root", "scan", "space", "stops", "syntax", "words")
@@ -40,7 +40,7 @@ class Spelling:
         self.syntax = syntax
         self.root = root
         self.mend = repair
-        self.repair = repair and syntax is Syntax.JSON  # JSON is also read as other languages write it
+        self.repair = repair and syntax is Syntax.JSON  # also read JSON as other languages write it
         self.stops = stops
         self.keep = syntax is Syntax.JSON
         self.space = _SPACE if syntax is Syntax.JSON and not repair else PYTHON_SPACE
@@ -50,16 +50,17 @@ class Spelling:
 
 
 spelling = lru_cache(256)(Spelling)
-"""A `Spelling`, made once."""
+"""Make a `Spelling`, or return a cached one."""
 
 
 class Doubt:
-    """The part of a reader's output that waits until it is certain.
+    """The part of a reader's output that is held until it is certain.
 
     Attributes:
-        since: the output from here on is undecided (-1: nothing is): a set or an object, a repeated key.
-        dropping: how many brackets were open when the value that is being dropped began (-1: none).
-        maybe_set: an object may be a set.
+        since: the index from which the output is undecided (-1: none is), because an object may be a set, or a key may
+            be repeated.
+        dropping: how many brackets were open when the value that is being dropped began (-1: no value is dropped).
+        maybe_set: whether the open object may be a set.
     """
 
     __slots__ = ("_from", "_size", "dropping", "maybe_set", "since")
@@ -68,23 +69,23 @@ class Doubt:
         self.since = -1
         self.dropping = -1
         self.maybe_set = False
-        self._size = 0  # how many characters it has, up to the beginning of the last reading
+        self._size = 0  # how many characters were held before the current reading began
         self._from = 0
 
     def wait(self, since: int, i: int, *, maybe_set: bool = False) -> None:
-        """Hold the output from ``since`` on, which was read from ``i`` on: it may still change."""
+        """Hold the output from ``since`` on, because it may still change. Its text begins at ``i``."""
         self.since = since
         self.maybe_set = maybe_set
         self._size = 0
         self._from = i
 
     def decide(self) -> None:
-        """Decide that what was held is what it looked like."""
+        """Accept the held output as it is."""
         self.since = -1
         self.maybe_set = False
 
     def taken(self) -> None:
-        """Record that the output before it was taken."""
+        """Record that the output before the held part was taken."""
         self.since = 0
 
     def drop(self, depth: int, since: int = -1) -> None:
@@ -94,7 +95,7 @@ class Doubt:
         self.dropping = depth
 
     def over(self) -> None:
-        """The dropped value has ended."""
+        """Record that the dropped value has ended."""
         self.since = self.dropping = -1
 
     def reads(self, i: int) -> None:
@@ -167,7 +168,7 @@ class Telling:
         self.stack: list[str] = []
         self._given: list[set[int]] = []  # hashes of the keys of the open objects
         self._key_text: str | None = ""  # of a key that is passed on unchanged; ``None`` if it is too long
-        self._key_at = 0  # where, after the hold, the text of a translated key begins
+        self._key_at = 0  # where the text of a translated key begins in the held output
         self._size = Magnitude()
         self.delimiter = ""
         self.mode = VALUE
@@ -190,7 +191,7 @@ class Telling:
         return notes
 
     def take(self) -> str:
-        """Take the JSON text since the last call, as far as it is certain."""
+        """Take the JSON text since the last call, up to where it is certain."""
         out = self.out
         if not out:
             return ""
@@ -205,15 +206,15 @@ class Telling:
         return text
 
     def simple(self) -> bool:
-        """Whether it is inside a string value in which a piece of text can be read by itself."""
+        """Whether the reader is in a string value in which a piece of text can be read on its own."""
         return self.mode == STRING and not self._is_key and not self._escape_free and self._doubt.dropping < 0
 
     def strict(self) -> bool:
-        """Whether it reads JSON that is passed on unchanged, without repairs: then its steps can be remembered."""
+        """Whether the reader passes JSON on unchanged and repairs nothing, so that its steps can be remembered."""
         return self._how.keep and not self._how.repair
 
     def spot(self) -> Spot:
-        """Its state."""
+        """Return the state."""
         return memory.spot(self.mode, "".join(self.stack), self._comma, self._is_key, self._number)
 
     def stand(self, spot: Spot) -> None:
@@ -227,10 +228,10 @@ class Telling:
         self._number = spot.number
 
     def follow(self, deeds: Deeds) -> bool:
-        """Repeat the effects of a piece of text, other than the change of state.
+        """Repeat the effects of a piece of text, except for the change of state.
 
-        Return false and do nothing if the text must be read after all: a key is or may be repeated, or a number may
-        be too large.
+        Return false and do nothing if the text must be read after all, because a key is or may be repeated, or a
+        number may be too large.
         """
         digits, number_ends, number, key_part, key_ends, known, left, objects, key = deeds
         if number_ends:
@@ -269,22 +270,22 @@ class Telling:
 
     @property
     def python(self) -> bool:
-        """Whether it reads Python."""
+        """Whether the reader reads Python."""
         return self._how.syntax is Syntax.PYTHON
 
     @property
     def quote_scan(self) -> re.Pattern[str] | None:
-        """Finds the quote that alone ends a string, or its beginning at the end of a text (`Syntax.QUOTE`)."""
+        """The pattern for the quote that ends a string, or for its beginning at the end of a text (`Syntax.QUOTE`)."""
         return self._how.scan
 
     def verbatim(self) -> bool:
-        """Whether it is inside a string that is passed on unchanged."""
+        """Whether the reader is in a string that is passed on unchanged."""
         return self._how.keep and self.delimiter == '"' and not self._pending
 
     # -- what is undecided ----------------------------------------------------------------------------------------
 
     def rest(self) -> str:
-        """Take the held text as it is: nothing more comes."""
+        """Take the held text as it is, because no more text comes."""
         if self._doubt.dropping >= 0:
             return ""
         self._doubt.decide()
@@ -297,14 +298,14 @@ class Telling:
         self._doubt.decide()
 
     def _too_much(self, i: int) -> bool:
-        """Whether too much is held at ``i``; if so, decide, just as if the text had come in pieces."""
+        """Whether too much is held at ``i``. If so, accept it, just as if the text had come in pieces."""
         if not self._doubt.too_much(i):
             return False
         self._overflows()
         return True
 
     def _is_set(self) -> None:
-        """The open object turns out to be a set."""
+        """Change the open object into a set."""
         self.out[self._doubt.since] = "["
         self._doubt.decide()
         self.stack[-1] = "s"
@@ -312,7 +313,7 @@ class Telling:
         self._mended("set")
 
     def _known(self, key: str) -> bool:
-        """Note a key of the innermost object; return whether it is given twice."""
+        """Record a key of the innermost object, and return whether the object already has it."""
         given = self._given[-1]
         code = hash(key)
         if code in given:
@@ -323,11 +324,11 @@ class Telling:
         return False
 
     def _drop(self) -> None:
-        """Drop what is held, and the value that comes."""
+        """Drop what is held, and the value that follows."""
         del self.out[self._doubt.since :]
         self._doubt.drop(len(self.stack))
 
-    # -- telling ----
+    # -- output ---------------------------------------------------------------------------------------------------
 
     def _fail(self, text: str, i: int, why: str) -> int:
         if not self._pending:
@@ -348,7 +349,7 @@ class Telling:
         self._mark = i
 
     def _fix(self, what: str) -> None:
-        # Correct Python is a repair in JSON.
+        # Correct Python counts as a repair in JSON.
         if self._how.repair:
             self._mended(what)
 
@@ -357,7 +358,7 @@ class Telling:
             self.repaired = what
 
     def _element(self) -> None:
-        # An element begins: the comma before it is due.
+        # An element begins, so the comma before it is written now.
         if self._pending:
             self.out.append(self._pending)
             self._pending = ""
@@ -378,7 +379,7 @@ class Telling:
 
 
 def unescaped(key: str) -> str:
-    """The text of the inside of a JSON string."""
+    """Decode the inside of a JSON string."""
     if "\\" not in key:
         return key
     try:
