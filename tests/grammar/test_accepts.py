@@ -140,6 +140,33 @@ def test_a_value_that_its_key_closes_holds_other_tags(value: str) -> None:
             assert not grammar.refuses(raw), raw
 
 
+NESTED = dialect_of("""
+calls = "[calls]{calls}[/calls]"
+call = "* {name}: {arguments} 1)"
+argument = '<p name="{key}">{value}</p>'
+item = "<i>{value}</i>"
+""")
+
+
+@pytest.mark.parametrize("text", ["x 1)[calls]* g: y", "x 1)[/calls]", "x <i>", '<p name="b">', "x 1", "</i> ["])
+@pytest.mark.parametrize("within", ["a", "o", "l"])
+def test_where_values_nest_a_text_holds_nothing_that_ends_its_call(text: str, within: str) -> None:
+    one, more = {"type": "string"}, {"type": "object", "properties": {"k": {"type": "string"}}}
+    schema = {"properties": {"a": one, "o": more, "l": {"type": "array", "items": one}}, "required": [within]}
+    tools = as_tools({"f": schema, "g": {"properties": {}}})
+    constraint = constrain(NESTED, tools, "required", stage="content")
+    assert constraint is not None
+    inner = {"a": text, "o": f'<p name="k">{text}</p>', "l": f"<i>{text}</i>"}[within]
+    raw = f'[calls]* f: <p name="{within}">{inner}</p> 1)[/calls]'
+    meant = {within: {"a": text, "o": {"k": text}, "l": [text]}[within]}
+    calls = unspool.parse(raw, NESTED, tools=tools).tool_calls
+    as_meant = [c.status == "ok" and json.loads(c.arguments) for c in calls] == [meant]
+    assert as_meant or Grammars(constraint).refuses(raw), raw
+    if text == "x 1":
+        assert as_meant
+        assert not Grammars(constraint).refuses(raw), raw
+
+
 def one_value(dialect: str, schema: dict[str, Any], text: str) -> tuple[bool, Any]:
     """Whether a call with this text for its argument ``a`` is generated, and what is read."""
     tools = as_tools({"f": {"type": "object", "properties": {"a": schema}, "required": ["a"]}})

@@ -53,6 +53,7 @@ class Arguments:
         self.outer = tuple(dict.fromkeys(outer))
         self.guard = _guard(d, plan) if d.argument else ()
         self.openings = tuple(dict.fromkeys(p.opening.first for p in plan.arguments.parameters))
+        self.items = tuple(dict.fromkeys(p.opening.first for p in plan.arguments.items))
         self.serials = itertools.count()
 
     def of(self, tool: Tool, end: str) -> Node:
@@ -204,7 +205,7 @@ class Arguments:
 
     def values_in(self, around: "_Around", values: Values, schema: dict[str, Any] | bool, at: str) -> Node:
         """The values of a schema, in the markup for each type."""
-        opened = literal(self.d.argument[0].head)
+        kept_out = (*self.ends_of(self.d.argument[0], []), *self.openings, *self.items)
         found: list[Node] = []
         known: list[tuple[str, dict[str, Any]]] = []
         types = Schema(schema, {"$defs": values.definitions}).types
@@ -213,7 +214,7 @@ class Arguments:
                 continue
             if branch is True or not branch or types is None:
                 head, stop, rest = around("string")
-                found.append(seq(head, Text(stop, others((*self.ends_of(self.d.argument[0], []), opened), stop)), rest))
+                found.append(seq(head, Text(stop, others(kept_out, stop)), rest))
             else:
                 known += _by_type(branch, at)
         for kind, one in _readable(known):
@@ -226,10 +227,11 @@ class Arguments:
             elif kind != "string":
                 found.append(seq(head, values.value(one, at), end))
             elif (listed := _listed(one)) is not None:
-                found += [seq(head, Const(v), end) for v in listed if isinstance(v, str) and opened not in v]
+                kept = [v for v in listed if isinstance(v, str) and not any(e in v for e in kept_out)]
+                found += [seq(head, Const(v), end) for v in kept]
             else:
                 bounds = (one.get("minLength", 0), one.get("maxLength"), one.get("pattern", ""))
-                found.append(seq(head, Text(stop, others((opened, stop), stop), (), *bounds), rest))
+                found.append(seq(head, Text(stop, others(kept_out, stop), (), *bounds), rest))
         if not found:
             raise ConstraintError(f"{at}: admits no value")
         return choice(found)
