@@ -214,6 +214,16 @@ def test_a_lone_angle_bracket_at_the_end_is_content(dialect: Dialect) -> None:
             assert message.content == text or [c.raw for c in message.tool_calls] == [text]
 
 
+def test_a_sign_with_which_a_marker_begins_is_none_by_itself() -> None:
+    dialect = dialect_of('call = "[ name={name}|{arguments}]"')
+    for text in ("1 [", "1 [ ", "1 [2]", "[ nam"):
+        for chunks in ways(text):
+            message, _ = run(dialect, chunks, tools=TOOLS, stage="content")
+            assert (message.content, message.notices) == (text, [])
+    cut, _ = run(dialect, ["1 [ name="], tools=TOOLS, stage="content")
+    assert (cut.content, notices(cut)) == ("1 ", ["stray_open"])
+
+
 @pytest.mark.parametrize(**named(DIALECTS))
 def test_the_beginning_of_a_marker_at_the_end_is_content(dialect: Dialect) -> None:
     for literal in literals(dialect):

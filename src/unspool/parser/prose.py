@@ -249,9 +249,7 @@ class Prose(Steps):
                 if not self._tape.final:
                     return MORE
                 maybe.append(None if match is None else match.fields.get("name"))
-                first = o.pattern.first
-                marked = isinstance(o, Opening) and match is not None and o.marked and self._tells(o)
-                cut = cut or (marked and self._tape.buf.startswith(first, p))
+                cut = cut or (isinstance(o, Opening) and match is not None and o.marked and self._tells(o, p))
         if weak is not None and all(name == weak[1].fields.get("name") for name in maybe) and not look.quoted(p):
             return self._begin_call(weak[0], p, weak[1])
         if thinking:
@@ -349,15 +347,15 @@ class Prose(Steps):
         self._at.go(State.TEXT)
         return True
 
-    def _tells(self, o: Opening) -> bool:
-        """Whether what an opening has before its first field is a marker by itself: no word alone (``function``), and
-        no sign (``[``), unless the file says that it counts anywhere."""
-        first = o.pattern.first
-        if first.isalnum():
+    def _tells(self, o: Opening, p: int) -> bool:
+        """Whether the beginning of an opening is at ``p``, and is a marker by itself: no word alone (``function``),
+        and no sign (``[``), unless the file says that it counts anywhere."""
+        buf, first = self._tape.buf, o.pattern.first
+        if first.isalnum() or not buf.startswith(first, p):
             return False
-        head = "".join(a.text for a in o.pattern.head().atoms)
-        listed = self._plan.dialect.anywhere
-        return any(map(str.isalnum, head)) or any(a.startswith(first) or first.startswith(a) for a in listed)
+        if any(map(str.isalnum, buf[p : o.pattern.progress(buf, p)])):
+            return True
+        return any(a.startswith(first) or first.startswith(a) for a in self._plan.dialect.anywhere)
 
     def _drop_at(self, p: int) -> int:
         """Drop a marker at ``p`` that opens or closes nothing: its end, `NO` or `MORE`."""
@@ -381,8 +379,7 @@ class Prose(Steps):
         tape, look = self._tape, self._look
         buf = tape.buf
         calls = (o for o in scan.markers if isinstance(o, Opening) and o.kind == CALL)
-        marked = [o for o in calls if o.marked and self._tells(o)]
-        found = [(o, o.pattern.first) for o in marked if buf.startswith(o.pattern.first, p)]
+        found = [(o, o.pattern.first) for o in calls if o.marked and self._tells(o, p)]
         here = [o for o, first in found if not look.spelled(first, p, p + len(first))]
         pairs = [(o.block, o.form) for o in here if o.block and o.form]
         look.spare(p, *(b.suffix if b.prefix else f.suffix for b, f in pairs), *look.stray_closings(p))
