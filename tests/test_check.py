@@ -374,6 +374,7 @@ def test_closings_that_nothing_tells_from_others_are_refused(write: Any, keys: s
         ('reasoning = " f:\\n{reasoning};/"\ncall = "<c>{name}: {arguments}</c>"', "reasoning", "a tool is named 'f'"),
         ('reasoning = "<r>{reasoning}</r>"\ncall = "<{name}>{arguments}</c>"', "reasoning", "a tool is named 'r'"),
         ('reasoning = "<r{reasoning}</r>"\ncontent = "<rx{content}</rx>"', "reasoning", "neither begin with the other"),
+        ('reasoning = ["<r{reasoning}/r>", "<rx>{reasoning}</rx>"]', "reasoning", "neither begin with the other"),
     ],
 )
 def test_markers_that_parts_share_are_refused_where_one_would_be_the_other(
@@ -381,6 +382,25 @@ def test_markers_that_parts_share_are_refused_where_one_would_be_the_other(
 ) -> None:
     found = check_dialect(read_file(write('[[examples]]\nraw = "x"\ncontent = "x"\n', f'name = "mine"\n{keys}\n')))
     assert any(p.where == where and what in p.what for p in found), found
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "where", "what"),
+    [
+        ("<a>{reasoning}</r>", "'<f>f<a>Paris</a>", "let no other part open or close with what a call contains"),
+        ("<r>{reasoning}</a>", "calls in reasoning", "let reasoning neither open nor close with what a call contains"),
+    ],
+)
+def test_reasoning_that_an_argument_of_some_name_would_open_or_close_is_refused(
+    write: Any, reasoning: str, where: str, what: str
+) -> None:
+    head = f"""name = "mine"\nreasoning = "{reasoning}"\ncall = "<f>{{name}}{{arguments}}</f>"
+argument = "<{{key}}>{{value}}</{{key}}>"\n"""
+    example = """[[examples]]\nraw = '<f>g<k>x</k></f>'\ntool_calls = [{ name = "g", arguments.k = "x" }]\n"""
+    found = check_dialect(read_file(write(example, head)))
+    assert any(where in p.what and what in p.what for p in found), found
+    free = head.replace("<a>", "<r>").replace("</a>", "</r>")
+    assert check_dialect(read_file(write(example, free))) == []
 
 
 def test_a_call_of_elements_whose_end_nothing_marks_is_refused(write: Any) -> None:

@@ -247,13 +247,18 @@ def _closed_like_names(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _begun_alike(dialect: Dialect) -> Iterator[Problem]:
-    """Openings that are the beginning of another opening: text after the shorter one may complete the longer one."""
+    """Openings that are the beginning of another opening: text after the shorter one may complete the longer one.
+
+    Reasoning, which a prompt may open, is also compared with openings that are only read.
+    """
     keys = ("reasoning", "content", "preamble", "calls")
-    found = [(key, t) for key in keys for t in getattr(dialect, key)[:1]]
-    openings = [(key, t, _solid(unstarted(t.opening, dialect.start))) for key, t in found]
-    for key, t, opening in openings:
-        for other, u, longer in openings:
-            if key != "calls" and opening and longer != opening and longer.startswith(opening):
+    found = [(key, i, t) for key in keys for i, t in enumerate(getattr(dialect, key))]
+    openings = [(key, i, t, _solid(unstarted(t.opening, dialect.start))) for key, i, t in found]
+    for key, first, t, opening in openings:
+        if key == "calls" or first or not opening:
+            continue
+        for other, i, u, longer in openings:
+            if longer != opening and longer.startswith(opening) and (i == 0 or key == "reasoning"):
                 what = f"{t.text!r} opens with {t.opening.strip()!r}, and {u.text!r} of `{other}` begins with it"
                 yield Problem(key, f"{what}: text could complete the longer opening: make neither begin with the other")
 

@@ -527,6 +527,41 @@ def _is_written_and_read(
         demand(kept, f"{raw!r} is read as {got!r}, expected {' and '.join(parts)}")
 
 
+def calls_are_text_where_none_are_read(dialect: Dialect) -> None:
+    """Without tools, calls are content, as they are written."""
+    if not dialect.call or dialect.framed:  # frames of calls are the dialect's own
+        return
+    for turn in (TURNS[0], TURNS[1]):
+        raw = _written(dialect, turn).lstrip()
+        message, _ = run(dialect, [raw], tools=[], stage=Stage.CONTENT)
+        kept = (message.reasoning, message.content) == ("", raw)
+        why = "without tools, calls are text: let no other part open or close with what a call contains"
+        demand(kept, f"{raw!r} is read as {message.reasoning!r} and {message.content!r}; {why}")
+
+
+def calls_in_reasoning_are_read(dialect: Dialect) -> None:
+    """Where calls count in reasoning, it goes on after them."""
+    if not (dialect.call and dialect.reasoning):
+        return
+    if not marked(dialect.calls[0].before or dialect.call[0].before, dialect.anywhere):
+        return
+    if dialect.framed and dialect.start and dialect.reasoning[0].text.startswith(dialect.start):
+        return  # calls are frames, too, and end it
+    turn = TURNS[0] + TURNS[1]
+    calls = _written(dialect, turn).strip()
+    raw = render({"role": "assistant", "reasoning_content": "plan@@more"}, dialect).replace("@@", calls)
+    message, _ = run(dialect, [raw], tools=TOOLS, policy=Policy(call_in_reasoning="resume"))
+    got = [(c.name, json.loads(c.arguments) if c.status == "ok" else c.status) for c in message.tool_calls]
+    kept = got == [*turn] and message.reasoning == "planmore" and not message.content
+    why = "let reasoning neither open nor close with what a call contains"
+    demand(kept, f"{raw!r} is read as {message!r}, expected calls in reasoning; {why}")
+
+
+def _written(dialect: Dialect, turn: Sequence[tuple[str, dict[str, Any]]]) -> str:
+    made = [{"function": {"name": n, "arguments": json.dumps(a, ensure_ascii=False)}} for n, a in turn]
+    return render({"role": "assistant", "tool_calls": made}, dialect, tools=TOOLS, stage=Stage.CONTENT)
+
+
 def a_broken_call_leaves_the_next_one_alone(dialect: Dialect) -> None:
     """If the arguments of a call are broken, or text is before them, the next call is still read."""
     if not dialect.call or not dialect.call[0].body:
@@ -573,6 +608,8 @@ DIALECT_PROMISES: Final[tuple[Callable[[Dialect], None], ...]] = (
     calls_of_any_values_are_written_and_read,
     markers_inside_strings_are_data,
     texts_of_any_words_are_written_and_read,
+    calls_are_text_where_none_are_read,
+    calls_in_reasoning_are_read,
     a_broken_call_leaves_the_next_one_alone,
     no_marker_alone_is_silently_empty,
 )
