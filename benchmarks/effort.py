@@ -21,7 +21,7 @@ class Effort:
         rounds: rounds of about a millisecond for each thing that is timed.
         sizes: lengths of a string argument, in characters, and how often each is measured.
         whole: length of a text fed at once, in characters.
-        starts: how often what starts an interpreter is measured.
+        starts: how often measurements that start an interpreter are made.
         cuts: the number of positions in a dialect's examples where endless text begins.
         everywhere: whether secondary measurements use every dialect, or one of each syntax.
     """

@@ -135,7 +135,7 @@ class _Spent(NamedTuple):
 
 
 def _spent(folder: str, names: list[str], *words: str) -> _Spent:
-    """What runs side by side take, each a process of its own as users start it."""
+    """The cost of runs side by side, each in a process of its own, as users start them."""
     before, start = os.times(), time.perf_counter()
     command = [sys.executable, "-m", "unspool", "batch", "-d", DIALECT]
     commands = [
@@ -156,13 +156,13 @@ def _spent(folder: str, names: list[str], *words: str) -> _Spent:
 
 
 def _adopt() -> None:
-    """Be the parent of processes whose own has ended, as of that which forks workers: their time counts."""
+    """Become the parent of orphaned processes, such as workers whose own parent has ended, so that their time counts."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SUBREAPER, 1)
 
 
 def _memory() -> Iterator[Row]:
-    """The most memory that runs over 100,000 and 1,000,000 rows took, each a process of its own."""
+    """The peak memory of runs over 100,000 and 1,000,000 rows, each in a process of its own."""
     peaks = []
     with tempfile.TemporaryDirectory() as folder:
         for count in (100_000, 1_000_000):
@@ -187,7 +187,7 @@ sys.exit(code)
 
 
 def _best(work: Callable[[], Any], repeats: int = 3) -> float:
-    """Seconds of processor time; the quickest of a few."""
+    """Seconds of processor time: the fastest of several runs."""
     quickest = float("inf")
     for _ in range(repeats):
         start = time.process_time()

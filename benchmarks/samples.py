@@ -26,11 +26,11 @@ class Sample:
     """One output of a dialect, in three pieces.
 
     Attributes:
-        kind: what is long in it.
-        head, tail: what comes before and after.
-        body: the long text, in the dialect's own writing (escaped where it escapes). It may be repeated.
-        wanted: what arrives, from how often the body is there.
-        found: the same from a message.
+        kind: what the long text is.
+        head, tail: the output before and after the body.
+        body: the long text, written and escaped as in the dialect. It may be repeated.
+        wanted: returns what must arrive if the body occurs this many times.
+        found: returns what arrived in a message.
     """
 
     dialect: Dialect
@@ -55,12 +55,12 @@ class Sample:
         """Finish the output and compare what arrived.
 
         Args:
-            parser: it has read the head and the body.
-            times: how often.
+            parser: a parser that has read the head and the body.
+            times: how often it has read the body.
             closed: whether it has read the tail too.
 
         Raises:
-            DidNotArrive: the message is not what the output was written from.
+            DidNotArrive: the message differs from the one that the output was written from.
         """
         if not closed:
             parser.feed(self.tail)

@@ -43,7 +43,7 @@ _WORDS: Final = ("the", "wind", "has", "turned", "so", "boats", "stay", "in", "t
 
 
 def pieces() -> list[str]:
-    """An output in `CHUNKS` pieces, a word each: reasoning, content and a call, a third each."""
+    """An output in `CHUNKS` pieces of one word: a third is reasoning, a third content, and a third a call."""
     text = "".join([f" {_WORDS[i % len(_WORDS)]}" for i in range(CHUNKS // 3)])
     call = {"function": {"name": "write", "arguments": {"text": text}}}
     message = {"role": "assistant", "reasoning_content": text, "content": text, "tool_calls": [call]}
@@ -53,7 +53,7 @@ def pieces() -> list[str]:
 
 
 def frames(texts: list[str]) -> list[bytes]:
-    """What the client gets of each piece, by a parser and a writer of ours."""
+    """The bytes that the client gets for each piece, made by our parser and writer."""
     writer = ChatWriter(id="chatcmpl-0", model="served", created=0)
     parser = unspool.Parser(DIALECT, tools=TOOLS, stage="reasoning")
     parts = [writer.events(0, parser.feed(text)) for text in texts]
@@ -81,7 +81,7 @@ BODY: Final = msgspec.json.encode(
 
 
 async def source(kind: str) -> AsyncIterator[str]:
-    """The pieces of an output: as fast as they are taken, ticking, or one and then none for long."""
+    """The pieces of an output: as fast as they are read, at intervals, or one piece and then none for an hour."""
     if kind == "flood":
         for text in PIECES:
             yield text
@@ -90,10 +90,10 @@ async def source(kind: str) -> AsyncIterator[str]:
             await asyncio.sleep(0)
             yield text
     elif kind == "tick":
-        await asyncio.sleep(1 + random.random())  # all have begun, and neither tick nor end at once
+        await asyncio.sleep(1 + random.random())  # all streams have begun, and they neither tick nor end together
         for _ in range(40):
             await asyncio.sleep(TICK)
-            yield f"{time.monotonic_ns()} "  # the client's clock too
+            yield f"{time.monotonic_ns()} "  # the client reads the same clock
     else:
         yield "idle"
         await asyncio.sleep(3600)
@@ -106,7 +106,7 @@ PIECES: Final = pieces()
 
 
 def bare(kind: str) -> Any:
-    """The limit."""
+    """Prepared bytes, which is the limit."""
     made = frames(PIECES)
 
     async def constant() -> AsyncIterator[bytes]:
@@ -174,7 +174,7 @@ class _Chunk(pydantic.BaseModel):
 
 
 def typical(kind: str) -> Any:
-    """FastAPI and pydantic; every piece is content, nothing is parsed."""
+    """FastAPI and pydantic. Every piece is content, and nothing is parsed."""
     app = fastapi.FastAPI()
 
     async def chunks(body: _Body) -> AsyncIterator[str]:
@@ -210,10 +210,10 @@ class _Source:
         yield Delta(finish_reason="stop")
 
     async def health(self) -> None:
-        """Always well."""
+        """The source is always healthy."""
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to close."""
 
 
 def ours(kind: str) -> Any:

@@ -28,7 +28,7 @@ _STAMP: Final = re.compile(rb'content":"(\d+) ?"')
 
 
 def serving(effort: Effort) -> Iterator[Row]:
-    """Throughput, growth, time added and memory."""
+    """Throughput, growth, added latency and memory."""
     rounds = max(3, effort.rounds // 4)
     name = f"server, {STREAMS} streams × {CHUNKS} chunks"
     for kind, case, least in (("flood", "as fast as they go", _SHARE), ("turns", "one each turn of the loop", None)):
@@ -49,7 +49,7 @@ def serving(effort: Effort) -> Iterator[Row]:
 
 
 def _share(costs: dict[str, list[float]], server: str) -> tuple[float, str]:
-    """How much of the limit's chunks per second a server does, in per cent."""
+    """A server's chunks per second, in per cent of the limit's."""
     return median(100 * bare / own for bare, own in zip(costs["bare"], costs[server], strict=True)), "%"
 
 
@@ -69,7 +69,7 @@ class Fleet:
             for name in names or ("bare", "fastapi", "unspool")
         }
         self.ports: dict[str, int] = {}
-        """Where each listens."""
+        """The port of each server."""
 
     def __enter__(self) -> "Fleet":
         self.ports = {name: int(self._line(name)) for name in self._servers}
@@ -91,7 +91,7 @@ class Fleet:
         return found
 
     def growth(self, rounds: int) -> float:
-        """What a chunk costs of many streams at once, against one stream after the other."""
+        """The cost of a chunk of many streams at once, compared with one stream after the other."""
 
         async def alone(port: int) -> None:
             for _ in range(STREAMS // 4):
@@ -104,7 +104,7 @@ class Fleet:
         return median(ratios)
 
     def delays(self, server: str) -> list[float]:
-        """The percentiles of the nanoseconds that a chunk is under way, from the engine to the client."""
+        """Percentiles of a chunk's time from the engine to the client, in nanoseconds."""
         received = uvloop.run(load(self.ports[server], STREAMS))
         delays = [at - int(stamp) for pieces in received for at, data in pieces for stamp in _STAMP.findall(data)]
         return quantiles(delays, n=100)
@@ -149,28 +149,28 @@ class Fleet:
 
 
 class _Client(asyncio.Protocol):
-    """Sends the request, and keeps what comes and when."""
+    """Sends the request, and records what arrives and when."""
 
     def __init__(self) -> None:
         self.pieces: list[tuple[int, bytes]] = []
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: Any) -> None:
-        """Ask."""
+        """Send the request."""
         transport.write(_REQUEST)
 
     def data_received(self, data: bytes) -> None:
-        """Keep."""
+        """Record the data."""
         self.pieces.append((time.monotonic_ns(), data))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The answer is complete."""
+        """Record that the answer is complete."""
         if not self.over.done():
             self.over.set_result(None)
 
 
 async def load(port: int, streams: int) -> list[list[tuple[int, bytes]]]:
-    """So many streams at once, each read to its end."""
+    """Read this many streams at once, each to its end."""
     loop = asyncio.get_running_loop()
     clients = [(await loop.create_connection(_Client, "127.0.0.1", port))[1] for _ in range(streams)]
     await asyncio.gather(*(client.over for client in clients))

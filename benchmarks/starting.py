@@ -1,4 +1,4 @@
-"""Before the first chunk: a parser, the import, the first use of a dialect."""
+"""The cost before the first chunk: a parser, the import, the first use of a dialect."""
 
 import json
 import os
@@ -50,7 +50,7 @@ print((time.process_time() - start) * 1e3)
 
 
 def construct(effort: Effort) -> Iterator[Row]:
-    """A parser, after the first of its dialect."""
+    """The cost of a parser, after the first one of its dialect."""
     found = [(_constructing(d, TOOLS, effort.rounds), d) for d in calling()]
     yield from ranked("a Parser", found, "× bare", median=_CONSTRUCTION, worst=_CONSTRUCTION, of="4 tools")
     found = [(_constructing(d, HUNDRED_TOOLS, effort.rounds), d) for d in one_each()]
@@ -58,7 +58,7 @@ def construct(effort: Effort) -> Iterator[Row]:
 
 
 def _constructing(dialect: Dialect, tools: Tools, rounds: int) -> float:
-    """What a parser costs, in bare calls."""
+    """The cost of a parser, in bare calls."""
     name = dialect.name
     Parser(name, tools=tools)
     clock = Clock(_PARSERS)
@@ -79,7 +79,7 @@ def imports(effort: Effort) -> Iterator[Row]:
 
 
 def first_use(effort: Effort) -> Iterator[Row]:
-    """`Parser(name).feed("Hello")`, the first thing a fresh interpreter does after the import."""
+    """`Parser(name).feed("Hello")` in a fresh interpreter, directly after the import."""
     every = calling()
     with _Interpreters() as python:
         for kind, names in (
@@ -95,7 +95,7 @@ def first_use(effort: Effort) -> Iterator[Row]:
 
 
 def _first_uses(python: "_Interpreters", names: list[str], starts: int) -> dict[str, float]:
-    """Milliseconds by name; whatever is the slowest so far is measured again, until it stays so."""
+    """Milliseconds by name. The slowest so far is measured again, until it stays the slowest."""
     tools = json.dumps(TOOLS)
     found = {name: [python.number(_USING, name, tools)] for name in names}
     while True:

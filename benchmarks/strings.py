@@ -37,9 +37,9 @@ def inside(sample: Sample, size: int, tools: Tools = TOOLS) -> float:
     """The cost of feed() per chunk inside the body, in bare calls.
 
     Args:
-        sample: what is fed; the body is as long as there are rounds to measure.
+        sample: the output to feed; its body is repeated in every round.
         size: characters of a chunk.
-        tools: what the request declares.
+        tools: the tools of the request.
 
     Raises:
         DidNotArrive: the parser did not understand the sample.
@@ -54,7 +54,7 @@ def inside(sample: Sample, size: int, tools: Tools = TOOLS) -> float:
 
 
 def flat(effort: Effort) -> Iterator[Row]:
-    """The same at growing lengths, in one dialect of each syntax that has many."""
+    """The same at growing lengths, in one dialect of each of the most common syntaxes."""
     for syntax, dialects in by_syntax(calling()).items():
         if syntax not in ("json", "xml", "python"):
             continue
@@ -68,7 +68,7 @@ def flat(effort: Effort) -> Iterator[Row]:
 
 
 def _whole_way(dialect: Dialect, size: int, repeats: int) -> float:
-    """What a chunk costs from the beginning to the end of strings of a length, in bare calls; nothing is left out."""
+    """The cost of a chunk over whole strings of a length, in bare calls. Every chunk counts."""
     length = min(size, _MOST)
     text = ever_new(SOURCE, length * min(repeats, _MOST // length))
     samples = [string_sample(dialect, part) for part in cut(text, length)]
@@ -94,7 +94,7 @@ def whole(effort: Effort) -> Iterator[Row]:
 
 
 def _speed(sample: Sample, repeats: int = 5) -> float:
-    """Millions of characters a second, from a parser's first to its last event; the quickest time counts."""
+    """Millions of characters per second, from a parser's first to its last event, in the fastest of several runs."""
     text = sample.head + sample.body + sample.tail
     quickest = float("inf")
     for _ in range(repeats):

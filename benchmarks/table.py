@@ -13,10 +13,10 @@ class Row:
 
     Attributes:
         measurement: what was measured.
-        case: of what.
+        case: the case that was measured.
         value: the result, in ``unit``.
-        limit: what is promised, ``None`` where nothing is.
-        bound: whether the promise is the most or the least.
+        limit: the promised value; ``None`` if nothing is promised.
+        bound: whether the promise is an upper or a lower bound.
     """
 
     measurement: str
@@ -55,7 +55,7 @@ def ranked(
     worst: float | None = None,
     of: str = "",
 ) -> Iterator[Row]:
-    """The median and the largest of what was measured in several dialects, and what is promised of each."""
+    """The median and the largest value over several dialects, each with its promise."""
     ordered = sorted(found, key=lambda f: f[0])
     middle, largest = ordered[len(ordered) // 2], ordered[-1]
     before = f"{of}, " if of else ""
@@ -69,7 +69,7 @@ _VERDICT: Final = {True: "pass", False: "FAIL", None: ""}
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows as a Markdown table that reads well as plain text; a measurement is named once."""
+    """The rows as a Markdown table that reads well as plain text. Each measurement is named once."""
     lines = [HEADER]
     before = ""
     for row in rows:

@@ -142,10 +142,10 @@ _SYLLABLES: Final = (
 
 @cache
 def ever_new(text: str, size: int) -> str:
-    """``size`` characters: the text again and again, each time with other names and numbers.
+    """``size`` characters of the text, which is repeated with other names and numbers each time.
 
-    Whoever remembers chunks does no better with it than with real programs. Of the 4,096 chunks of four characters that
-    were met last, seven in ten come again in the modules of Python's library, and fewer here.
+    A parser that remembers chunks gains no more here than with real programs. In the modules of Python's library, seven
+    in ten chunks of four characters are among the 4,096 chunks before them; here, fewer are.
     """
     rng = random.Random(size)
     parts: list[str] = []

@@ -1,1 +1,1 @@
-"""Models of this project, and what made them."""
+"""The project's models, and the programs that made them."""

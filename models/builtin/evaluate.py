@@ -1,8 +1,8 @@
 """Evaluates the model: ``python -m models.builtin.evaluate``.
 
-Known cases are made as the training examples are, with another seed; unseen ones of what these cannot hold; a tester's
-of what somebody wrote who knew neither; natural ones are first requests as people write them. All run as the server
-runs them: calls keep to the tools' schemas.
+Known cases are made like the training examples, but with another seed. Unseen cases are made from lists that are in no
+training example, and a tester's cases from lists by somebody who had seen neither. Natural cases are first requests as
+people write them. All cases run as in the server, where calls follow the tools' schemas.
 """
 
 import argparse
@@ -39,12 +39,12 @@ _TOGETHER = 32
 
 @dataclass(frozen=True)
 class Case:
-    """A request, and what has to come out.
+    """A request and the expected result.
 
     Attributes:
-        kind: of what it is a case, for the table.
-        calls: the calls; for a forced choice, the first call's name or ``""`` for any.
-        says: what the content has to hold.
+        kind: the kind of the case, for the table.
+        calls: the expected calls; for a forced choice, the first call's name, or ``""`` for any.
+        says: what the content must contain.
         choice: the request's ``tool_choice``.
         format: the request's ``response_format``.
         maybe: for natural cases, arguments that may be left out; ``None``: the calls are compared as they are.
@@ -77,7 +77,7 @@ def only(tool: Mapping[str, Any]) -> str:
 
 
 def cases_of(source: ModuleType = heldout, seed: int = 0) -> list[Case]:
-    """Cases made of the lists of `heldout`, which are in no training example, or of those of `tester`."""
+    """Cases made from the lists of `heldout`, which are in no training example, or from those of `tester`."""
     rng = random.Random(seed)
     cases = []
     for intent, count in (("weather", 45), ("time", 45), ("search", 30), ("calculation", 30)):
@@ -204,7 +204,7 @@ def _forced(source: ModuleType, rng: random.Random) -> Iterator[Case]:
 
 
 def known(count: int, seed: int = 987_654_321) -> list[Case]:
-    """Single and parallel calls out of the generator of the training examples, with a seed of their own."""
+    """Single and parallel calls from the generator of the training examples, with a seed of their own."""
     rng = random.Random(seed)
     cases: list[Case] = []
     while len(cases) < count:
@@ -243,7 +243,7 @@ def natural_cases(name: str) -> list[Case]:
 
 
 class Runner:
-    """Runs cases with greedy choice of tokens."""
+    """Runs cases with greedy sampling."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self.model = Model(folder)
@@ -262,7 +262,7 @@ class Runner:
         )
 
     def generate(self, cases: Sequence[Case]) -> list[tuple[str, int]]:
-        """The text of each output, and how many tokens it has; many are computed at once."""
+        """The text and the number of tokens of each output. Many outputs are computed at once."""
         made: list[tuple[str, int]] = []
         for at in range(0, len(cases), _TOGETHER):
             made += self._generated(cases[at : at + _TOGETHER])
@@ -293,7 +293,7 @@ class Runner:
         return [(self.model.tokenizer.decode(ids, skip_special_tokens=False), len(ids)) for ids in outputs]
 
     def _matcher(self, case: Case) -> Matcher | None:
-        """What keeps to the schemas, as in the server."""
+        """The matcher that enforces the schemas, as in the server."""
         constraint = constrain(
             DIALECT,
             case.tools,
@@ -312,7 +312,7 @@ class Runner:
         return self._matchers.matcher(constraint)
 
     def right(self, case: Case, text: str, length: int) -> bool:
-        """Whether an output is what the case wants."""
+        """Whether an output is right for a case."""
         message = parse(text, DIALECT, tools=list(case.tools), prompt=self.prompt(case))
         if length >= LIMIT or any(c.status != "ok" for c in message.tool_calls):
             return False
@@ -326,7 +326,7 @@ class Runner:
         return _set(found) == _set(case.calls) and told and bool(found or message.content)
 
     def invalid(self, case: Case, text: str) -> list[str]:
-        """What is wrong with the calls and the answer of an output: of what their schemas do not allow."""
+        """What the schemas do not allow in the calls and in the answer of an output."""
         message = parse(text, DIALECT, tools=list(case.tools), prompt=self.prompt(case))
         schemas = {name_of(t): t["function"].get("parameters", {}) for t in case.tools}
         wrong = [f"{c.name}: {c.status}" for c in message.tool_calls if c.status != "ok" or c.name not in schemas]
@@ -346,7 +346,7 @@ def _set(calls: Calls) -> Counter[str]:
 
 
 def score(runner: Runner, cases: Sequence[Case], *, failures: int = 0) -> dict[str, tuple[int, int]]:
-    """For each kind of case, how many are right, and how many there are. Prints some failures."""
+    """For each kind of case, the number of right cases and of all cases. Prints some failures."""
     table: dict[str, tuple[int, int]] = {}
     for case, (text, length) in zip(cases, runner.generate(cases), strict=True):
         good = runner.right(case, text, length)

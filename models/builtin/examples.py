@@ -1,7 +1,7 @@
-"""Conversations to learn from: what the model reads, and what it should write.
+"""Training conversations: what the model reads, and what it should write.
 
-An example is a list of pieces of text. Its form is that of the chat
-template, which the tests compare; only thinking of earlier turns is kept, so that one prompt teaches several outputs.
+An example is a list of pieces of text. Its form is that of the chat template, as the tests check, except that it keeps
+the thinking of earlier turns, so that one prompt teaches several outputs.
 """
 
 import itertools
@@ -28,8 +28,8 @@ class Piece(NamedTuple):
 
     Attributes:
         learnt: whether the model learns to write it.
-        topic: for the mark before a tool's name, what the tool is for, as a number; see `TOPICS`.
-        forced: whether it is to be learnt as it is generated under a constraint that does not let the output end here.
+        topic: for the marker before a tool's name, the purpose of the tool, as a number; see `TOPICS`.
+        forced: whether it is learnt as under a constraint, which does not let the output end here.
     """
 
     text: str
@@ -39,7 +39,7 @@ class Piece(NamedTuple):
 
 
 FOLDER: Final = Path(__file__).parents[2] / "src/unspool/engines/builtin"
-"""Where the model's files are."""
+"""The folder of the model's files."""
 
 BOS: Final = "<｜begin▁of▁sentence｜>"
 EOS: Final = "<｜end▁of▁sentence｜>"
@@ -54,7 +54,7 @@ OUTPUT: Final = "<｜tool▁output▁begin｜>"
 OUTPUT_END: Final = "<｜tool▁output▁end｜>"
 
 TOPICS: Final = (*INTENTS, "other")
-"""What tools are for."""
+"""The purposes of tools."""
 
 _TOPICS: Final = {"weather": "the weather", "time": "the time", "calculation": "a calculation", "search": "a search"}
 _TIMES: Final = {2: " twice", 3: " three times", 4: " four times"}
@@ -79,19 +79,19 @@ def template() -> jinja2.Template:
 
 
 class Shares(NamedTuple):
-    """What part of the turns are of a kind.
+    """The shares of kinds of turns and conversations.
 
     Attributes:
-        plain: of all, those that no declared tool fits.
-        results: of those with calls, those that go on with results.
-        incomplete: of all, those that lack what their tool needs.
-        others: of conversations, not turns: those whose tools are mostly for something else than the four intents.
-        again: of turns behind an answered call, those that ask for the same of something else.
-        structured: of all, those that a schema for the answer constrains.
-        short: of conversations, those with one or two tools, and one request or two.
-        thinking: of turns, those that are thought about.
-        demos: of tools for something else, those of ``phrases/demos.toml``.
-        pairs: of conversations, those with two tools at least; of their requests, those that ask for two things.
+        plain: of all turns, those that no declared tool fits.
+        results: of turns with calls, those that continue with results.
+        incomplete: of all turns, those that lack a value that their tool needs.
+        others: of conversations, not turns: those whose tools mostly have other purposes than the four intents.
+        again: of turns after an answered call, those that ask for the same about something else.
+        structured: of all turns, those whose answer a schema constrains.
+        short: of conversations, those with one or two tools and one or two requests.
+        thinking: of all turns, those with thinking.
+        demos: of tools for other purposes, those of ``phrases/demos.toml``.
+        pairs: of conversations, those with at least two tools; of their requests, those that ask for two things.
     """
 
     plain: float = 0.22
@@ -107,7 +107,7 @@ class Shares(NamedTuple):
 
 
 class Done(NamedTuple):
-    """A call that was answered: what one may come back to."""
+    """An answered call, to which a later turn may return."""
 
     tool: Tool
     asked: Ask
@@ -117,11 +117,11 @@ USUAL: Final = Shares()
 
 
 def examples(seed: int, ramp: int = 0, shares: Shares = USUAL) -> Iterator[list[Piece]]:
-    """Examples without end, the same ones for the same seed.
+    """Endless examples, the same ones for the same seed.
 
     Args:
-        ramp: after so many examples they are as hard as they get; the first have one tool and one turn.
-        shares: of the kinds of turns.
+        ramp: the number of examples after which they stop getting harder; the first ones have one tool and one turn.
+        shares: the shares of the kinds of turns.
     """
     rng = random.Random(seed)
     head = template()
@@ -132,7 +132,7 @@ def examples(seed: int, ramp: int = 0, shares: Shares = USUAL) -> Iterator[list[
 
 
 def conversation(rng: random.Random, head: jinja2.Template, level: float, shares: Shares) -> list[Piece]:
-    """One conversation of one or several turns; the level goes from 0, easy, to 1."""
+    """One conversation of one or several turns. The level goes from 0 (easy) to 1 (hard)."""
     if rng.random() < shares.short:
         level *= rng.choice((0.0, 0.1, 0.3))
     tools = declared(rng, level, shares)
@@ -155,7 +155,7 @@ def conversation(rng: random.Random, head: jinja2.Template, level: float, shares
         found = after(rng, tools, done, shares) if done and rng.random() < shares.again else None
         made, done = found or turn(rng, tools, level, shares)
         pieces += made
-        turns -= 1 if not done or rng.random() > shares.again / 2 else 0  # most have something to come back to
+        turns -= 1 if not done or rng.random() > shares.again / 2 else 0  # most have a call to return to
     return pieces
 
 
@@ -187,7 +187,7 @@ def declared(rng: random.Random, level: float = 1.0, shares: Shares = USUAL) -> 
 
 
 def turn(rng: random.Random, tools: Sequence[Tool], level: float, shares: Shares) -> tuple[list[Piece], Done | None]:
-    """A request and the answer to it; after calls, often their results and what the model makes of them."""
+    """A request and its answer; after calls, often their results and the model's answer to them."""
     thinking = rng.random() < shares.thinking
     if rng.random() < shares.structured:
         return structured(rng, tools, thinking), None
@@ -217,7 +217,7 @@ def missing(tools: Sequence[Tool]) -> list[str]:
 
 
 def _beside(rng: random.Random, tools: Sequence[Tool], absent: Sequence[str]) -> Ask:
-    """What no tool fits, or needs one."""
+    """A request that no tool fits, or that needs none."""
     intent = rng.choice(absent) if absent and rng.random() < 0.45 else pick(rng, "chat", "chat", "chat", "other")
     if intent == "other":
         known = {frozenset(t.asks) for t in tools}
@@ -246,7 +246,7 @@ def answered(
     thinking: bool,
     shares: Shares,
 ) -> tuple[list[Piece], Done | None]:
-    """What is asked for is called; after calls, often their results and what the model makes of them."""
+    """The calls that a request asks for; often their results and the model's answer to them follow."""
     made = [(t, a, arguments(t, a.slots)) for t, a in asks if t is not None]
     calls = [(t, found) for t, _, found in made if found is not None]
     pieces = _opened(text, thinking)
@@ -273,7 +273,7 @@ def answered(
 def after(
     rng: random.Random, tools: Sequence[Tool], done: Done, shares: Shares
 ) -> tuple[list[Piece], Done | None] | None:
-    """A turn that only the one before it explains."""
+    """A turn that can only be understood with the one before it."""
     thinking = rng.random() < shares.thinking
     if rng.random() < 0.2:
         asked = _talk(rng)
@@ -305,7 +305,7 @@ _WHOLE: Final = ("age", "amount", "year", "count", "price")
 
 
 def structured(rng: random.Random, tools: Sequence[Tool], thinking: bool) -> list[Piece]:
-    """An answer that a schema constrains: the keys are given, the values are learnt."""
+    """An answer that a schema constrains: the keys are given, and the values are learnt."""
     if rng.random() < 0.25:  # any object
         asked = _beside(rng, tools, missing(tools))
         pieces = [*_opened(finished(rng, asked.text), thinking), *_plain(asked, thinking, tools)[:1]]
@@ -349,10 +349,10 @@ def _opened(text: str, thinking: bool) -> list[Piece]:
 def requested(
     rng: random.Random, tools: Sequence[Tool], level: float = 1.0, shares: Shares = USUAL
 ) -> tuple[list[tuple[Tool | None, Ask]], str]:
-    """What is asked for, each with the tool that fits, and the text."""
+    """The things that a request asks for, each with the tool that fits, and its text."""
     roll = rng.random()
     level = max(level, 0.9) if shares.short else level
-    # Where the four intents are what matters, tools for them are asked for twice as often as others.
+    # If conversations are mostly about the four intents, tools for them are asked for twice as often as others.
     chosen = rng.choice([t for t in tools for _ in range(2 if t.intent != "other" or shares.others else 1)])
     if roll < 0.2 * level and chosen.params:
         count = rng.choice((2, 2, 2, 2, 3, 3, 4))
@@ -365,7 +365,7 @@ def requested(
             (t, ask(rng, t.intent, t)) for t in rng.sample(list(tools), min(len(tools), rng.choice((2, 2, 3))))
         ]
         absent = missing(tools)
-        if (absent and rng.random() < 0.2) or len(pairs) == 1:  # one that no tool fits
+        if (absent and rng.random() < 0.2) or len(pairs) == 1:  # something that no tool fits
             pairs.insert(rng.randrange(len(pairs) + 1), (None, ask(rng, rng.choice(absent or ["chat"]))))
         return pairs, joined(rng, [a.text for _, a in pairs])
     asked = ask(rng, chosen.intent, chosen)
@@ -373,7 +373,7 @@ def requested(
 
 
 def _shared_place(rng: random.Random, tools: Sequence[Tool]) -> tuple[list[tuple[Tool | None, Ask]], str] | None:
-    """At times: the weather and the time of one place, which the text names once."""
+    """Sometimes the weather and the time of one place, which the text names once."""
     some = [t for t in tools if t.intent in ("weather", "time") and any(p.kind in ("place", "zone") for p in t.params)]
     if len(some) < 2 or rng.random() < 0.6:
         return None
@@ -423,7 +423,7 @@ def forced(
     thinking: bool,
     fits: Tool | None = None,
 ) -> list[Piece]:
-    """A call that ``tool_choice`` forces, whatever the model thinks of it: it learns the arguments alone."""
+    """A call that ``tool_choice`` forces, whatever the request says. The model learns only the arguments."""
     chosen = rng.choice(tools)
     pieces = _opened(text, thinking)
     if thinking:
@@ -436,12 +436,12 @@ def forced(
 
 
 def _shared(asked: Ask) -> dict[str, str]:
-    """What of a request tools that are made for others can take."""
+    """The values of a request that tools for other requests can take."""
     return {k: v for k, v in asked.slots.items() if k in ("place", "zone", "expression") and v in asked.text}
 
 
 def _incomplete(rng: random.Random, tools: Sequence[Tool], thinking: bool) -> list[Piece]:
-    """A request that lacks what its tool needs."""
+    """A request that lacks a value that its tool needs."""
     for t in tools:
         missing = [p for p in t.params if p.required and p.kind in ("place", "zone")]
         if t.intent in ("weather", "time") and missing:
@@ -452,10 +452,10 @@ def _incomplete(rng: random.Random, tools: Sequence[Tool], thinking: bool) -> li
 
 
 def arguments(t: Tool, slots: Mapping[str, str], fallback: str | None = None) -> dict[str, Any] | None:
-    """A tool's arguments out of a request's values.
+    """A tool's arguments from a request's values.
 
     Args:
-        fallback: what required texts hold that the request says nothing of; ``None``: no call can be made.
+        fallback: the value of required texts that the request does not mention; ``None``: no call can be made.
     """
     made: dict[str, Any] = {}
     for p in t.params:
@@ -473,7 +473,7 @@ def arguments(t: Tool, slots: Mapping[str, str], fallback: str | None = None) ->
 
 
 def _default(p: Param, fallback: str | None) -> str | None:
-    """What a required parameter holds that nothing was said of; ``None`` where no call is to be made."""
+    """The value of a required parameter that the request does not mention; ``None`` if no call can be made."""
     if fallback is None:
         return None
     if p.choices:

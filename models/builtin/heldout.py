@@ -1,6 +1,6 @@
-"""What only the evaluation uses: places, tools and ways to ask that the training examples cannot hold.
+"""Data that only the evaluation uses: places, tools and phrases that the training examples cannot contain.
 
-`words.made_up` refuses the words of the names here, and a test compares the rest with what the examples are made of.
+`words.made_up` refuses the words of these names, and a test compares the rest with the sources of the examples.
 """
 
 from typing import Any, Final
@@ -222,7 +222,7 @@ TRIPLES: Final = listed(
     """
 )
 
-# What tools return, and what an answer has to tell of it.
+# What tools return, and what an answer must say about it.
 RESULTS: Final[list[tuple[str, list[str]]]] = [
     ('{"temperature": -7, "condition": "snow showers"}', ["-7", "snow showers"]),
     ('{"temp_f": 68, "sky": "overcast", "gusts": 31}', ["68", "overcast", "31"]),
@@ -261,4 +261,4 @@ WORDS: Final = frozenset(
         "ficus",
     ]
 )
-"""What `words.made_up` may not make, in lower case."""
+"""The words that `words.made_up` may not make, in lower case."""

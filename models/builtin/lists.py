@@ -5,12 +5,12 @@ from typing import Any
 
 
 def listed(text: str) -> list[str]:
-    """Phrases between semicolons; the ends of lines, and spaces at their beginnings, are not part of them."""
+    """Split a text into phrases at semicolons. Line breaks and the spaces after them are dropped."""
     return re.sub(r"\n *", "", text).split(";")
 
 
 def words_of(text: str) -> list[str]:
-    """Words between spaces and ends of lines."""
+    """Split a text into words at white space."""
     return text.split()
 
 

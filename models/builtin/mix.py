@@ -1,6 +1,6 @@
-"""Mixes the weights of two models, one trained on from the other: ``python -m models.builtin.mix 5 10``.
+"""Mixes the weights of a model and of one trained further from it: ``python -m models.builtin.mix 5 10``.
 
-What was learnt last is weakened a little, and what was learnt first comes back.
+This weakens a little what was learnt last, and restores what was learnt first.
 """
 
 import argparse

@@ -1,8 +1,10 @@
-"""Requests as people write them, as data: ``blind.json``, which nothing was tuned to, ``dev.json`` and
-``natural.json``, which much was, and the sets in ``fair``, each asked once before the reader was mended with it.
+"""Requests as people write them, as data files.
 
-Each file holds tools in OpenAI's form by a key, and cases: the keys of the tools, messages, the calls that are right
-and what is said of a case's answer; see `Natural`.
+Nothing was tuned to ``blind.json``, and much was tuned to ``dev.json`` and ``natural.json``. Each set in ``fair`` was
+run once before the reader was improved with it.
+
+Each file contains tools in OpenAI's form, by key, and cases: the keys of the tools, the messages, the right calls and
+what the answer must contain; see `Natural`.
 """
 
 import json
@@ -13,19 +15,19 @@ from typing import Any, Final, NamedTuple
 
 FOLDER: Final = Path(__file__).parent
 FAIR: Final = tuple(f"fair/{path.stem}" for path in sorted((FOLDER / "fair").glob("*.json")))
-"""Sets whose first scores the model card has."""
+"""The sets whose first scores are in the model card."""
 TALK: Final = ("small talk", "what it is", "required")
-"""Kinds whose texts are too short and common to be kept from the examples: everybody says hi."""
+"""Kinds whose texts are too short and common to be kept out of the examples, such as greetings."""
 
 
 class Natural(NamedTuple):
     """A case.
 
     Attributes:
-        calls: name and arguments of each; ``None`` for any arguments that keep to the schema, ``""`` for any name.
-            An argument ``{"any": [...]}`` is right as one of several, ``{"holds": [...]}`` where it has all words.
+        calls: name and arguments of each; ``None`` for any arguments that follow the schema, ``""`` for any name. For
+            an argument, ``{"any": [...]}`` lists the right values, and ``{"holds": [...]}`` words that it must contain.
         maybe: arguments that may be given or left out.
-        says: what the content has to hold.
+        says: what the content must contain.
         choice: the request's ``tool_choice``.
         format: the request's ``response_format``.
     """
@@ -41,7 +43,7 @@ class Natural(NamedTuple):
 
 
 def cases(name: str) -> list[Natural]:
-    """The cases of ``blind``, ``dev``, ``natural`` or one of `FAIR`; none where there is no such file."""
+    """The cases of ``blind``, ``dev``, ``natural`` or one of `FAIR`; none if there is no such file."""
     if not (FOLDER / f"{name}.json").exists():
         return []
     told = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
@@ -61,20 +63,20 @@ def cases(name: str) -> list[Natural]:
 
 
 def plain(text: str) -> str:
-    """A text's letters and digits in lower case: what it says, however it is written."""
+    """A text's letters and digits in lower case, to compare texts however they are written."""
     return re.sub(r"[\W_]+", " ", text.lower()).strip()
 
 
 @cache
 def asked() -> frozenset[str]:
-    """What the cases of ``blind``, ``natural`` and `FAIR` say, which no example may."""
+    """The texts of the cases of ``blind``, ``natural`` and `FAIR`, which no example may contain."""
     some = [c for name in ("blind", "natural", *FAIR) for c in cases(name) if c.kind not in TALK]
     texts = [m["content"] for c in some for m in c.messages if m["role"] == "user"]
     return frozenset(filter(None, map(plain, texts)))
 
 
 def right(case: Any, calls: list[tuple[str, Any]], content: str) -> bool:
-    """Whether these calls and this content are what a case wants; in any order, names and texts in any case."""
+    """Whether calls and content are right for a case. The order of calls and the case of letters do not matter."""
     waiting = list(case.calls)
     for called, arguments in calls:
         fits = next((w for w in waiting if w[0] in ("", called) and _as(w[1], arguments, case.maybe)), None)

@@ -1,4 +1,4 @@
-"""The model in torch, to be trained; `unspool.engines.builtin.model` is the same in numpy, to be run."""
+"""The model in torch, for training; `unspool.engines.builtin.model` is the same in numpy, for inference."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,16 +10,16 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 END: Final = 1
-"""The token that ends an output, as `vocabulary.SPECIAL` has it."""
+"""The token that ends an output, as in `vocabulary.SPECIAL`."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The model's sizes, as its ``config.json`` tells them.
+    """The model's sizes, as in its ``config.json``.
 
     Attributes:
-        width: of the residual stream.
-        hidden: of the feed-forward layers.
+        width: the width of the residual stream.
+        hidden: the width of the feed-forward layers.
         kernel: how many tokens the convolution before attention sees.
         pointer: the width of the pointer's queries and keys.
         context: how many tokens a sequence may have.
@@ -36,12 +36,12 @@ class Shape:
     context: int = 2048
 
     def config(self) -> dict[str, Any]:
-        """As ``config.json`` has it."""
+        """The contents of ``config.json``."""
         return asdict(self)
 
 
 def forms(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
-    """For each token, the one without a space before it, and the one with; itself where there is none."""
+    """For each token, the same without and with a space before it; the token itself if there is no such token."""
     vocabulary = tokenizer.get_vocab()
     names = sorted(vocabulary, key=vocabulary.__getitem__)
     bare = [vocabulary.get(n[1:], i) if n[0] == "Ġ" else i for i, n in enumerate(names)]
@@ -50,7 +50,7 @@ def forms(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
 
 
 def slopes(heads: int) -> list[float]:
-    """How fast each head forgets with distance (ALiBi); the first ones do not."""
+    """How fast the attention of each head decays with distance (ALiBi); that of the first ones does not."""
     return [0.0, 0.0, *(2.0 ** -(2 + 2 * i) for i in range(heads - 2))]
 
 
@@ -58,22 +58,22 @@ def norm(x: Tensor) -> Tensor:
     return F.rms_norm(x, (x.shape[-1],), eps=1e-6)
 
 
-class Network(nn.Module):  # type: ignore[misc]  # torch is not there where types are checked
-    """A small transformer whose output mixes what it says by itself with tokens that it points at.
+class Network(nn.Module):  # type: ignore[misc]  # torch is not installed where types are checked
+    """A small transformer whose output mixes its own prediction with tokens that it points at.
 
-    Behind the layers, each position points at others; the tokens that it points at are copied, or, since the last
-    feed-forward layer sees them, tell what to say instead: that a name ends, say.
+    After the layers, each position points at others. The tokens that it points at are copied; or they decide what to
+    write instead, such as the end of a name, because the last feed-forward layer sees them.
 
     Args:
         shape: the sizes.
-        bare, spaced: as `forms` gives them; a token with a space has the embedding of the one without, plus one vector
-            that all of them share.
+        bare, spaced: the result of `forms`. A token with a space has the embedding of the token without one, plus a
+            vector that all such tokens share.
     """
 
     def __init__(self, shape: Shape, bare: Sequence[int], spaced: Sequence[int], topics: int = 5) -> None:
         super().__init__()
         self.shape = shape
-        self.kind = torch.bfloat16  # of the products in the layers
+        self.kind = torch.bfloat16  # the type of products in the layers
         d, n = shape.width, shape.layers
         rows = sorted(set(bare))
         self.register_buffer("row", torch.tensor([rows.index(b) for b in bare]), persistent=False)
@@ -92,17 +92,17 @@ class Network(nn.Module):  # type: ignore[misc]  # torch is not there where type
         self.pointed = nn.Parameter(torch.zeros(d, d))
         self.gate = nn.Parameter(torch.zeros(4, d))
         self.topic = nn.Parameter(torch.zeros(topics, d))
-        self.scale = nn.Parameter(torch.tensor([8.0, 4.0]))  # of the logits, and of the pointer's scores
+        self.scale = nn.Parameter(torch.tensor([8.0, 4.0]))  # the scale of the logits, and of the pointer's scores
 
     def table(self) -> Tensor:
         """The embedding of each token."""
         return self.embedding[self.row] + self.has_space[:, None] * self.space
 
     def forward(self, tokens: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The last hidden states of the positions that are wanted, ``[wanted, width]``, where they point,
-        ``[wanted, time]``, and all hidden states halfway, ``[batch, time, width]``.
+        """Return the last hidden states of the wanted positions, ``[wanted, width]``, where they point,
+        ``[wanted, time]``, and all hidden states after the second layer, ``[batch, time, width]``.
 
-        Products of matrices are of half precision, sums are not.
+        Matrix products have half precision; sums have full precision.
         """
         b, t = tokens.shape
         heads = self.shape.heads
@@ -128,9 +128,10 @@ class Network(nn.Module):  # type: ignore[misc]  # torch is not there where type
         return norm(fed(x, up[-1], down[-1])), where[wanted], halfway
 
     def loss(self, tokens: Tensor, learnt: Tensor, topics: Tensor) -> Tensor:
-        """The mean of the negative log-likelihoods of the tokens that ``learnt`` marks (2: given that it is no end).
+        """The mean negative log-likelihood of the tokens that ``learnt`` marks (2: given that the output does not end).
 
-        For a part, also that of what tools are for, where ``topics`` is not negative: one has to know that to choose.
+        A tenth of the cross-entropy of the purposes of tools is added, where ``topics`` is not negative: to choose a
+        tool, the model must know its purpose.
         """
         wanted = learnt[:, 1:] > 0
         target = tokens[:, 1:][wanted]
@@ -155,15 +156,15 @@ class Network(nn.Module):  # type: ignore[misc]  # torch is not there where type
 
 
 def fed(x: Tensor, up: Tensor, down: Tensor) -> Tensor:
-    """Behind a feed-forward layer."""
+    """The output of a feed-forward layer."""
     return x + F.relu(norm(x).to(up.dtype) @ up.T).square() @ down.T
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, block: int = 128) -> Tensor:
-    """What each position gathers from those up to it, ``[batch and heads, time, width]``.
+    """Causal attention, ``[batch and heads, time, width]``.
 
-    Blocks of positions leave out what is behind them; with products in half precision this takes half the time of
-    torch's own attention on a processor.
+    Each block of positions leaves out the later ones. With products in half precision, this takes half the time of
+    torch's own attention on a CPU.
     """
     parts = []
     for at in range(0, q.shape[1], block):
@@ -176,7 +177,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, block: int = 128) -
 
 
 def convolve(x: Tensor, weights: Tensor) -> Tensor:
-    """Each position with a mix of itself and those shortly before it, channel by channel."""
+    """A causal convolution over each position and a few before it, channel by channel."""
     kernel = weights.shape[1]
     padded = F.pad(x, (0, 0, kernel - 1, 0)).transpose(1, 2).unsqueeze(2)  # a batch of images one pixel high
     return x + F.conv2d(padded, weights[:, None, None, :], groups=x.shape[-1])[:, :, 0].transpose(1, 2)

@@ -1,4 +1,4 @@
-"""What users of the training examples ask for, and which values it holds."""
+"""The requests of the training examples, and the values in them."""
 
 import random
 import re
@@ -22,14 +22,14 @@ _ASIDES: Final = [text for text in _FRAMES["behind"] if text[:1] in (",", " ") a
 
 @dataclass(frozen=True)
 class Ask:
-    """One thing that is asked for.
+    """One thing that a request asks for.
 
     Attributes:
-        text: the words, without capital and full stop.
-        intent: one of `INTENTS`, ``other`` for a tool beyond those, ``chat``.
+        text: the words, without a capital letter and a full stop.
+        intent: one of `INTENTS`, ``other`` for a tool beyond those, or ``chat``.
         slots: values by the kinds of parameters.
-        tool: the tool it was made for, where it was.
-        reply: the kind of small talk, for ``chat``, as ``phrases`` have replies to it.
+        tool: the tool that it was made for, if any.
+        reply: for ``chat``, the kind of small talk, which selects a reply in ``phrases``.
     """
 
     text: str
@@ -40,7 +40,7 @@ class Ask:
 
 
 def ask(rng: random.Random, intent: str, tool: Tool | None = None) -> Ask:
-    """A request of an intent, for a tool where there is one."""
+    """A request of an intent, for a tool if one is given."""
     if intent == "chat":
         return _chat(rng)
     if intent == "other":
@@ -50,7 +50,7 @@ def ask(rng: random.Random, intent: str, tool: Tool | None = None) -> Ask:
 
 
 def several(rng: random.Random, intent: str, tool: Tool | None, count: int) -> tuple[str, list[Ask]]:
-    """One text that asks for the same of several things."""
+    """One text that asks for the same about several things."""
     asks = [ask(rng, intent, tool) for _ in range(count)]
     if intent in ("weather", "time") and rng.random() < 0.85:
         places = [(a.slots.get("place") or place(rng)).split(",")[0] for a in asks]
@@ -91,7 +91,7 @@ def _of_values(rng: random.Random, tool: Tool, count: int) -> tuple[str, list[As
 
 
 def again(rng: random.Random, tool: Tool, slots: Slots) -> tuple[str, list[Ask]] | None:
-    """What one asks after an answer: the same of something else."""
+    """A follow-up after an answer, which asks for the same about something else."""
     told = [p for p in tool.params if p.kind in slots and not p.choices and p.type != "array" and p.kind not in _APART]
     told = [p for p in told if tool.values.get(p.kind) not in _APART]
     if not told or any(p.kind in ("left", "sign") for p in told):
@@ -150,7 +150,7 @@ def both(rng: random.Random, intents: Sequence[str]) -> list[Ask]:
 
 
 def joined(rng: random.Random, texts: list[str]) -> str:
-    """Several requests as one."""
+    """Join several requests into one."""
     joint = rng.choice(_JOINTS["requests"])
     some = [texts[0]]
     for text in texts[1:]:
@@ -165,8 +165,8 @@ def joined(rng: random.Random, texts: list[str]) -> str:
 
 
 def finished(rng: random.Random, text: str) -> str:
-    """A request as a user writes it: capital or none, something before it, something behind."""
-    if rng.random() < 0.6:  # no more than what is asked
+    """A request as a user writes it: with or without a capital letter, and with words before or after it."""
+    if rng.random() < 0.6:  # nothing but the request
         text = rng.choice(_FRAMES["usual"]) + text
         text = text[:1].upper() + text[1:] if rng.random() < 0.6 else text
         return text if text[-1] in "?=.!" else text + pick(rng, "?", "?", "", "", ".", " please", "!", ", please")
@@ -189,7 +189,7 @@ def _aside(rng: random.Random) -> str:
 
 
 def _tell(rng: random.Random) -> str:
-    """What stands before the thing that is asked for: any words, at times."""
+    """The words before the thing that is asked for, which are sometimes any words."""
     if rng.random() < 0.1:
         return filled(rng, rng.choice(_FRAMES["lost"]), _some(rng))
     return str(rng.choice(_FRAMES["tell"]))
@@ -327,7 +327,7 @@ _SCRIPTS: Final = ((0x4E00, 0x9FA0), (0x3041, 0x3097), (0x0430, 0x0450), (0x0621
 
 
 def _foreign(rng: random.Random) -> str:
-    """Something in another language."""
+    """A message in another language."""
     if rng.random() < 0.75:
         text: str = rng.choice(PHRASES["foreign"])
         return text.replace("{p}", place(rng, 0.6))
@@ -386,7 +386,7 @@ def _other(rng: random.Random, tool: Tool | None) -> Ask:
 
 
 def _demo(rng: random.Random, tool: Tool, several: int = 1) -> Ask:
-    """A request for a tool of the demos, with any of what its pattern allows to leave out."""
+    """A request for a tool of the demos, in which optional parts of its pattern may be left out."""
     kinds = {p.kind: p for p in tool.params}
 
     def part(match: re.Match[str]) -> str:
@@ -420,7 +420,7 @@ def _operation(p: Param, named: str) -> str:
 
 
 def varied(rng: random.Random, text: str, asks: Sequence[Ask]) -> tuple[str, list[Ask]]:
-    """A request in lower case or with a slip of the pen, at times; values are as the request has them then."""
+    """Sometimes write a request in lower case or with a typo. Its values change with it."""
     asks = list(asks)
     if rng.random() < 0.2:
         lower = [replace(a, slots={k: _lowered(a, k, v) for k, v in a.slots.items()}) for a in asks]
@@ -444,7 +444,7 @@ def _lowered(asked: Ask, kind: str, held: str) -> str:
 
 
 def _extras(rng: random.Random, made: Ask, tool: Tool | None) -> Ask:
-    """Adds what optional parameters of a tool take."""
+    """Add values for optional parameters of a tool."""
     text, slots = made.text, dict(made.slots)
     for p in tool.params if tool is not None else ():
         if p.kind == "unit" and (said := [c for c in p.choices if len(c) > 1 and c in text.lower().split()]):

@@ -1,4 +1,4 @@
-"""What the tools of the training examples return, and what the model says of it."""
+"""What the tools of the training examples return, and what the model says about it."""
 
 import json
 import random
@@ -10,7 +10,7 @@ from .words import made_up, number, phrase, pick, place, word
 
 
 def told(results: Sequence[tuple[Mapping[str, Any], str]]) -> str:
-    """The answer made of the arguments of calls and of what their results say."""
+    """An answer made from the arguments and results of calls."""
     parts = []
     for made, said in results:
         first = next((v for v in made.values() if isinstance(v, str)), None)
@@ -22,7 +22,7 @@ def told(results: Sequence[tuple[Mapping[str, Any], str]]) -> str:
 
 
 def said_of(value: Any) -> str:
-    """What a result says, in plain words: names and values, objects of lists apart."""
+    """A result in plain words: its names and values, with a separator between the objects of a list."""
     if isinstance(value, dict):
         return ", ".join(said_of(v) if isinstance(v, (dict, list)) else f"{k} {said_of(v)}" for k, v in value.items())
     if isinstance(value, list):
@@ -34,7 +34,7 @@ _SKY: Final = listed("sunny;cloudy;rain;light rain;snow;partly cloudy;clear;fog;
 
 
 def result(rng: random.Random, intent: str) -> tuple[str, str]:
-    """What a tool returned, and what to say of it."""
+    """What a tool returned, and what to say about it."""
     value = _returned(rng, intent if rng.random() < 0.7 else "other")
     if isinstance(value, str) and rng.random() < 0.7:
         return value, value + "." * (value[-1] not in ".!?")

@@ -1,6 +1,6 @@
-"""What a tester asks of the model, who had seen neither the training examples nor the other cases of the evaluation.
+"""Cases by a tester, who had seen neither the training examples nor the other cases of the evaluation.
 
-Ordinary requests and tools are among them, which the training examples have, too; `heldout` has only others.
+They include ordinary requests and tools, which the training examples contain too; those of `heldout` do not.
 """
 
 from typing import Any, Final
@@ -381,7 +381,7 @@ TRIPLES: Final = listed(
     """
 )
 
-# What tools return, and what an answer has to tell of it.
+# What tools return, and what an answer must say about it.
 RESULTS: Final[list[tuple[str, list[str]]]] = [
     ('{"temperature": 18, "condition": "cloudy"}', ["18", "cloudy"]),
     ('{"city": "Oslo", "temp_c": -4, "sky": "light snow", "wind_kmh": 22}', ["-4", "light snow"]),

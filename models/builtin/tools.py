@@ -1,4 +1,4 @@
-"""Tools of the training examples: declarations in OpenAI's form, and what each parameter takes of a request."""
+"""Tools of the training examples: declarations in OpenAI's form, and which values their parameters take."""
 
 import random
 import re
@@ -17,8 +17,8 @@ class Param:
     """One parameter.
 
     Attributes:
-        kind: what of a request it takes; see `models.builtin.requests.Ask`.
-        choices: the values of its enumeration, where it has one.
+        kind: which value of a request it takes; see `models.builtin.requests.Ask`.
+        choices: the values of its enumeration, if it has one.
     """
 
     name: str
@@ -35,9 +35,9 @@ class Tool:
 
     Attributes:
         intent: one of `INTENTS`, or ``other``.
-        asks: how requests ask for it, with the kinds of its parameters in braces, where the intent is ``other``.
-        values: for a tool of ``phrases/demos.toml``, what its kinds hold; see `models.builtin.values`.
-        covers: intents, and ``chat``, of which some requests may be for this tool, too.
+        asks: if the intent is ``other``, how requests ask for it, with the kinds of its parameters in braces.
+        values: for a tool of ``phrases/demos.toml``, the values of its kinds; see `models.builtin.values`.
+        covers: other intents, or ``chat``, if some of their requests may be for this tool too.
     """
 
     name: str
@@ -86,13 +86,13 @@ def styled(rng: random.Random, words: list[str]) -> str:
 
 
 def identifier(rng: random.Random) -> str:
-    """A name that tells nothing."""
+    """A name without a meaning."""
     some = [made_up(rng, rng.choice((1, 2))) for _ in range(rng.choice((1, 1, 2)))]
     return styled(rng, [w for w in some if w.isascii()] or ["fn"])
 
 
 def tool(rng: random.Random, intent: str, demos: float = 0.55) -> Tool:
-    """A tool for an intent of `INTENTS`, or for something else (``other``): with this probability one of the demos."""
+    """A tool for an intent of `INTENTS`, or for another purpose (``other``). ``demos``: the probability of a demo."""
     if intent == "other":
         if rng.random() < demos:
             return _loosened(rng, demo(rng) if rng.random() < 0.8 else _labelled(rng))
@@ -120,7 +120,7 @@ def _usual(rng: random.Random, intent: str) -> Tool:
 
 
 def _loosened(rng: random.Random, made: Tool) -> Tool:
-    """A tool as people declare them: at times nothing is required, at times there is more than a request tells of."""
+    """A tool as people declare it: sometimes nothing is required, and sometimes no request mentions a parameter."""
     params = list(made.params)
     if rng.random() < 0.2:
         params = [replace(p, required=False) for p in params]
@@ -142,7 +142,7 @@ OPERATIONS: Final = (
 def demo(rng: random.Random) -> Tool:
     """A tool of ``phrases/demos.toml``, with some of its optional parameters."""
     [made] = rng.choices(PHRASES["demos"], [d.get("weight", 1) for d in PHRASES["demos"]])
-    params, values = [], {"none": ""}  # never empty: this is what tells a demo
+    params, values = [], {"none": ""}  # never empty: this distinguishes a demo
     for p in made["params"]:
         kind = p["kind"]
         if p.get("optional") and rng.random() < (0.65 if kind == "none" else 0.45):
@@ -188,7 +188,7 @@ _WHOLE: Final = ("small", "id")
 
 
 def _labelled(rng: random.Random) -> Tool:
-    """A tool whose requests tell which value is for which parameter: by its name, or by a preposition."""
+    """A tool whose requests say which value is for which parameter, by its name or by a preposition."""
     verb = made_up(rng) if rng.random() < 0.3 else rng.choice(VERBS)
     noun = made_up(rng) if rng.random() < 0.3 else rng.choice(COMMON)
     params, values, parts = [], {"none": ""}, []
@@ -297,7 +297,7 @@ def _params(rng: random.Random, intent: str) -> tuple[Param, ...]:
         params += [_param(rng, "left", type), _param(rng, "right", type), _param(rng, "operation", choices=operations)]
         if rng.random() < 0.4:
             params.insert(0, params.pop())
-    if rng.random() < 0.08:  # one that no request mentions
+    if rng.random() < 0.08:  # a parameter that no request mentions
         params.append(
             Param(
                 identifier(rng).replace(".", "_"), "none", pick(rng, "string", "boolean", "object"), "", required=False
@@ -331,7 +331,7 @@ def _known(rng: random.Random) -> Tool:
 
 
 def _made_up(rng: random.Random) -> Tool:
-    """A tool that does what its words say: a verb and a noun, of which requests tell too."""
+    """A tool that does what its name says, a verb and a noun, which requests contain too."""
     verb = made_up(rng) if rng.random() < 0.5 else rng.choice(VERBS)
     noun = made_up(rng) if rng.random() < 0.5 else rng.choice(COMMON)
     if rng.random() < 0.25:

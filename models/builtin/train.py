@@ -29,7 +29,7 @@ LONGEST = 700
 
 
 def encoded(tokenizer: Tokenizer, example: Iterable[ex.Piece]) -> Row:
-    """An example's tokens; which the model learns to write (2: where no end is allowed); the topics of tools."""
+    """An example's tokens, which of them the model learns (2: where no end is allowed), and the topics of tools."""
     ids: list[int] = []
     learnt: list[int] = []
     topics: list[int] = []
@@ -42,7 +42,7 @@ def encoded(tokenizer: Tokenizer, example: Iterable[ex.Piece]) -> Row:
 
 
 def batches(rows: Iterator[Row], tokens: int, pool: int = 512) -> Iterator[Batch]:
-    """Batches of about so many tokens, each of rows of about the same length."""
+    """Batches of about this many tokens. The rows of a batch have about the same length."""
     rng = random.Random(0)
     while True:
         some = sorted((r for r in itertools.islice(rows, pool) if len(r[0]) <= LONGEST), key=lambda r: len(r[0]))
@@ -66,7 +66,7 @@ def padded(rows: list[Row]) -> Batch:
 
 
 def repetitions(shape: Shape, seed: int, tokens: int) -> Iterator[Batch]:
-    """Random tokens twice over: to foretell the second time, the model has to copy."""
+    """Random tokens, repeated once: to predict the repetition, the model must copy."""
     made = torch.Generator().manual_seed(seed)
     while True:
         length = int(torch.randint(12, 64, (), generator=made))
@@ -80,7 +80,7 @@ def repetitions(shape: Shape, seed: int, tokens: int) -> Iterator[Batch]:
 
 
 def orthogonal(g: Tensor, kind: torch.dtype = torch.bfloat16) -> Tensor:
-    """About the nearest orthogonal matrices, by a quintic Newton-Schulz iteration."""
+    """Approximate the nearest orthogonal matrices with a quintic Newton-Schulz iteration."""
     x = (g / (g.norm(dim=(-2, -1), keepdim=True) + 1e-7)).to(kind)
     tall = x.shape[-2] > x.shape[-1]
     if tall:
@@ -96,7 +96,7 @@ class Muon:
 
     Args:
         matrices: parameters whose last two dimensions are a matrix each.
-        kind: of the products.
+        kind: the type of products.
     """
 
     def __init__(self, matrices: list[Tensor], kind: torch.dtype, momentum: float = 0.95, decay: float = 0.01) -> None:
@@ -169,7 +169,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=200, help="steps between two savings")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    torch.set_flush_denormal(True)  # they would slow the first steps down by half
+    torch.set_flush_denormal(True)  # denormal numbers would slow the first steps down by half
     torch.manual_seed(args.seed)
     args.out.mkdir(parents=True, exist_ok=True)
     tokenizer = Tokenizer.from_file(str(args.begin / "tokenizer.json")) if args.begin else vocabulary.build(args.seed)

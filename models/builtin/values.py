@@ -1,4 +1,4 @@
-"""Values of the parameters in ``phrases/demos.toml``: how requests say them, and what the call holds."""
+"""Values of the parameters in ``phrases/demos.toml``: how requests write them, and how calls do."""
 
 import random
 from typing import Final, NamedTuple
@@ -12,8 +12,8 @@ class Value(NamedTuple):
     """A value.
 
     Attributes:
-        said: in the request.
-        held: in the call, as `Ask.slots` keep it: the items of a list between bars.
+        said: its text in the request.
+        held: its text in the call, as in `Ask.slots`: the items of a list are separated by bars.
     """
 
     said: str

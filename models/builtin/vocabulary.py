@@ -1,8 +1,8 @@
 """The model's tokenizer: byte-level BPE whose words are split alike with and without a space before them.
 
-Names have to be copied from a request into JSON, where a quotation mark stands before them instead of a space. Merges
-of a space with what follows come last, so ``" Lima"`` and ``"Lima"`` are the same tokens but for the first, and the two
-of each such pair share an embedding (see `network`).
+The model must copy names from a request into JSON, where a quotation mark precedes them instead of a space. Merges of a
+space with what follows come last, so ``" Lima"`` and ``"Lima"`` are the same tokens except for the first. The two
+tokens of such a pair share an embedding (see `network`).
 """
 
 import itertools
@@ -28,7 +28,7 @@ _SPACE: Final = "Ġ"  # how byte-level BPE writes it
 
 
 def build(seed: int, count: int = 6000) -> Tokenizer:
-    """A tokenizer of the words of so many examples."""
+    """A tokenizer trained on the words of this many examples."""
     words = itertools.chain.from_iterable(_words(e) for e in itertools.islice(ex.examples(seed), count))
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trained = Tokenizer(models.BPE())
@@ -61,7 +61,7 @@ def _words(example: Iterable[ex.Piece]) -> Iterable[str]:
 
 
 def config() -> dict[str, Any]:
-    """What ``tokenizer_config.json`` says."""
+    """The contents of ``tokenizer_config.json``."""
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "bos_token": ex.BOS,

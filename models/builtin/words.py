@@ -81,12 +81,12 @@ def held_out() -> frozenset[str]:
 
 
 def pick(rng: random.Random, *options: str) -> str:
-    """One of some texts."""
+    """One of several texts."""
     return rng.choice(options)
 
 
 def made_up(rng: random.Random, syllables: int | None = None) -> str:
-    """A word in lower case that nobody knows."""
+    """A made-up word in lower case."""
     while True:
         count = syllables or rng.choice((1, 2, 2, 2, 3, 3))
         parts = []
@@ -104,7 +104,7 @@ def made_up(rng: random.Random, syllables: int | None = None) -> str:
 
 
 def place(rng: random.Random, known: float = 0.2) -> str:
-    """A place's name, a known city's with this probability."""
+    """The name of a place. ``known``: the probability of a known city."""
     if rng.random() < known:
         return rng.choice(CITIES)
     name = made_up(rng).capitalize()
@@ -141,12 +141,12 @@ def number(rng: random.Random) -> str:
 
 
 def word(rng: random.Random) -> str:
-    """A noun, often one that nobody knows."""
+    """A noun, often a made-up one."""
     return made_up(rng) if rng.random() < 0.4 else rng.choice(COMMON)
 
 
 def phrase(rng: random.Random) -> str:
-    """What one may search for."""
+    """A search query."""
     makers: Sequence[Callable[[], str]] = (
         lambda: word(rng),
         lambda: f"{word(rng)} {word(rng)}",

@@ -1,7 +1,8 @@
-"""What the training examples are said with: the TOML files of this folder, as one.
+"""The phrases of the training examples: the TOML files of this folder, merged.
 
-Lists under the same key add up. Words in braces are filled in: by the program, or by a list of ``fills``, which the
-phrases of its own file alone use; those of ``base.toml`` are for all. An empty phrase says nothing.
+Lists under the same key are joined. The program fills in words in braces, from its own values or from a list in
+``fills``. The fills of a file are only for its own phrases; those of ``base.toml`` are for all. An empty phrase says
+nothing.
 """
 
 import random
@@ -12,14 +13,14 @@ from pathlib import Path
 from typing import Any, Final
 
 PHRASES: Final[dict[str, Any]] = {}
-"""The files' tables, but for ``fills``."""
+"""The tables of the files, except for ``fills``."""
 
 FILLS: Final[dict[str, list[str]]] = {}
-"""What fills braces."""
+"""The fills, by name."""
 
 
 class _Filled(dict[str, str]):
-    """Values by name; what is not there is one of its fills."""
+    """Values by name. A missing name gets one of its fills."""
 
     def __init__(self, rng: random.Random, slots: Mapping[str, str]) -> None:
         super().__init__(slots)
@@ -30,7 +31,7 @@ class _Filled(dict[str, str]):
 
 
 def filled(rng: random.Random, phrase: str, slots: Mapping[str, str] | None = None, **more: str) -> str:
-    """A phrase without braces.
+    """Fill in the braces of a phrase.
 
     Raises:
         KeyError: neither the slots nor the fills have a name.
@@ -49,7 +50,7 @@ def _merge(table: dict[str, Any], more: Mapping[str, Any]) -> None:
 
 
 def _own(value: Any, names: Mapping[str, str]) -> Any:
-    """With the file's own fills under names that no other file has."""
+    """Rename the fills in a value, so that a file's own fills have names that no other file has."""
     if isinstance(value, str):
         return re.sub(r"\{(\w+)\}", lambda m: "{" + names.get(m[1], m[1]) + "}", value)
     if isinstance(value, list):
