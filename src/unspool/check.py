@@ -12,7 +12,7 @@ import msgspec
 
 from .arguments import check
 from .dialect.file import Dialect, Example, example_tools, read_dialect
-from .dialect.patterns import Pattern, plain_name
+from .dialect.patterns import Pattern, plain_name, worded
 from .dialect.plan import marked
 from .dialect.registry import find_base
 from .dialect.template import Template, id_steps, literal, unstarted
@@ -198,7 +198,7 @@ def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
         found = [(key, t, _solid(_end(t))) for key in keys for t in getattr(dialect, key) if _end(t)]
         for key, t, closing in found:
             for inner, text, known in seen:
-                shared = key == "reasoning" and inner in ("call", "calls") and closing == known and _worded(closing)
+                shared = key == "reasoning" and inner in ("call", "calls") and closing == known and worded(closing)
                 if _alike(closing, known) and not shared:
                     what = f"{t.text!r} and {text!r} of `{inner}` both close with {min(closing, known, key=len)!r}"
                     why = "if one closing is missing, nothing shows which one it is: make them differ"
@@ -286,11 +286,7 @@ def _end(t: Template) -> str:
 
 def _alike(a: str, b: str) -> bool:
     """Whether two closings are equal, or one ends with the other, and that other has a letter or digit."""
-    return a == b or any(x.endswith(y) and _worded(y) for x, y in ((a, b), (b, a)))
-
-
-def _worded(text: str) -> bool:
-    return any(c.isalnum() for c in text)
+    return a == b or any(x.endswith(y) and worded(y) for x, y in ((a, b), (b, a)))
 
 
 def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:

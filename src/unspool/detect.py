@@ -11,6 +11,7 @@ import msgspec
 
 from .arguments import check, described
 from .dialect.file import Dialect
+from .dialect.patterns import worded
 from .dialect.registry import list_dialects, model_key
 from .dialect.template import Template, pieces
 from .errors import DialectError
@@ -194,7 +195,7 @@ def _literals(t: Template) -> list[str]:
 def _split(texts: Iterable[str]) -> tuple[str, ...]:
     """Split a text into markers; words without any markup are none."""
     found = [m for text in texts for m in _MARKER.findall(text)]
-    return tuple(dict.fromkeys(m for m in found if any(c.isalnum() for c in m) and not _PLAIN.fullmatch(m)))
+    return tuple(dict.fromkeys(m for m in found if worded(m) and not _PLAIN.fullmatch(m)))
 
 
 _SET = re.compile(r"""\{%-?\s*set\s+(\w+)\s*=\s*(['"])((?:(?!\2)[^\\\n]){1,80})\2(?:\.format\((\w+)\))?\s*-?%\}""")

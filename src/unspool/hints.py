@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .dialect.file import Dialect, Example
-from .dialect.patterns import Pattern
+from .dialect.patterns import Pattern, worded
 from .dialect.template import literal
 from .events import (
     NOTICES,
@@ -115,7 +115,7 @@ def rules(dialect: Dialect) -> Iterator[str]:
                 begins[first].append(key)
             opening = literal(template.head).strip()
             searched = Pattern((opening,)).first if opening else ""
-            common = not any(c.isalnum() for c in searched) or searched.isalnum()
+            common = not worded(searched) or searched.isalnum()
             if " " in opening and searched != opening and common:
                 what = f"`{key}` begins with {opening!r}, in which white space is soft"
                 yield f"hint: {what}: only {searched!r} is searched for, and text may contain it for another reason"

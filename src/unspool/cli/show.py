@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ..check import check_dialect, read_file
 from ..dialect.file import Dialect, Example, example_tools
+from ..dialect.patterns import worded
 from ..dialect.registry import list_dialects
 from ..dialect.template import Field, Template, pieces
 from ..events import Event
@@ -44,7 +45,7 @@ def dialect_row(dialect: Dialect) -> tuple[str, str, str, str, str]:
 def start_marker(dialect: Dialect) -> str:
     """The beginning of a dialect's calls, or of its reasoning if it has no calls."""
     marker = _opening(dialect.calls[0]) if dialect.calls else ""
-    if dialect.call and not any(c.isalnum() for c in marker):
+    if dialect.call and not worded(marker):
         marker += _opening(dialect.call[0])
     if not marker and dialect.reasoning:
         marker = _opening(dialect.reasoning[0])

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from .patterns import FEW_SPACES, LITERAL, SPACE, Atom, Pattern, finder, firsts, spaced
+from .patterns import FEW_SPACES, LITERAL, SPACE, Atom, Pattern, finder, firsts, spaced, worded
 from .syntax import Syntax
 from .template import ObjectShape, Template
 
@@ -273,10 +273,10 @@ def tags(pattern: Pattern) -> list[Pattern]:
         if atom is not None and atom.kind == SPACE:
             continue
         text = "".join(a.text for a in group)
-        whole = group and (text[-1] in "]>" or not any(c.isalnum() for c in text))
+        whole = group and (text[-1] in "]>" or not worded(text))
         if group and (atom is None or (whole and (atom.kind != LITERAL or atom.text[0] in "<[]"))):
             fixed = all(a.kind == LITERAL for a in group)
-            if fixed and text[-1] in "]>" and text[0] in "<[]" and any(c.isalnum() for c in text):
+            if fixed and text[-1] in "]>" and text[0] in "<[]" and worded(text):
                 found.append(spaced(group))
             group = []
         if atom is not None:

@@ -155,7 +155,7 @@ class Pattern:
     @property
     def worded(self) -> bool:
         """Whether its literals contain a letter or digit, not only punctuation."""
-        return any(c.isalnum() for a in self.atoms if a.kind == LITERAL for c in a.text)
+        return any(worded(a.text) for a in self.atoms if a.kind == LITERAL)
 
     def match(self, text: str, i: int, fields: dict[str, str]) -> int:
         """The end of the pattern if it matches at ``i``, `NO`, or `MORE`; fills ``fields`` as far as it matches."""
@@ -371,6 +371,11 @@ def _without_beginning(text: str, stops: tuple[str, ...]) -> str:
             if text.endswith(stop[:k]):
                 return text[:-k].strip()
     return text.strip()
+
+
+def worded(text: str) -> bool:
+    """Whether a text contains a letter or digit, not only punctuation and white space."""
+    return any(map(str.isalnum, text))
 
 
 def plain_name(name: str) -> bool:

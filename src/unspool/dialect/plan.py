@@ -34,7 +34,7 @@ from .markers import (
     text,
 )
 from .markup import Awaited
-from .patterns import LITERAL, Pattern, closing, joined
+from .patterns import LITERAL, Pattern, closing, joined, worded
 from .syntax import Syntax
 from .template import ObjectShape, Piece, Template, unstarted
 
@@ -176,10 +176,6 @@ def _openings(t: Template, d: Dialect) -> list[tuple[Piece, ...]]:
     return [rest, t.before] if shared and shared not in map(str.strip, d.start) else [rest]
 
 
-def _worded(text: str) -> bool:
-    return any(c.isalnum() for c in text)
-
-
 def marked(parts: tuple[Piece, ...], anywhere: tuple[str, ...] = ()) -> bool:
     """Whether an opening counts anywhere in text: a letter or digit distinguishes it (the language of a code fence
     does not), or the file says so."""
@@ -188,7 +184,7 @@ def marked(parts: tuple[Piece, ...], anywhere: tuple[str, ...] = ()) -> bool:
         return True
     if parts and isinstance(parts[0], str) and parts[0].startswith("```"):
         text = _FENCE.sub("", text, count=1)
-    return _worded(text)
+    return worded(text)
 
 
 _BRACKETS: Final = "[{("
@@ -513,9 +509,9 @@ def _recover(parts: _Parts) -> Scan:
     inside = all(b.marked for b in blocks)  # a fence in a marked block also belongs to its call
     closings = [
         *(Closing(CALL_END, f.suffix) for f in forms if f.suffix and (f.marked or (inside and f.suffix.weight > 1))),
-        *(Closing(CALL_END, f.suffix) for f in forms if any(c.isalnum() for c in f.suffix.first)),
+        *(Closing(CALL_END, f.suffix) for f in forms if worded(f.suffix.first)),
         *(Closing(CALL_END, f.suffix) for f in forms if f.suffix.first and f.suffix.last_name >= 0),
-        *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if any(c.isalnum() for c in b.suffix.first)),
+        *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if worded(b.suffix.first)),
         *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if b.suffix.weight > 1),
     ]
     marked = (c for c in parts.calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked))
@@ -581,7 +577,7 @@ def string_ends(plan: Plan) -> tuple[str, ...]:
     if plan.policy.markers_in_strings != "end":
         return ()
     atoms = [a for o in plan.calls.string_ends.markers for a in o.pattern.atoms if a.kind == LITERAL]
-    return tuple(dict.fromkeys(a.text for a in atoms if any(c.isalnum() for c in a.text)))
+    return tuple(dict.fromkeys(a.text for a in atoms if worded(a.text)))
 
 
 def _edge(markers: list[Marker], forced: list[Opening], *, named: bool) -> list[Marker]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ..dialect.file import Dialect
-from ..dialect.patterns import Pattern, joined
+from ..dialect.patterns import Pattern, joined, worded
 from ..dialect.registry import as_dialect
 from ..dialect.template import written
 from ..errors import ConstraintError
@@ -73,7 +73,7 @@ def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str", *, i
     opening, closing = block.opening, block.closing
     trigger = joined(Pattern(block.before), Pattern(call.before)).first
     begin = opening + head.lstrip() if not opening else opening + head
-    if not any(c.isalnum() for c in trigger) or not begin.startswith(trigger) or begin.startswith(d.start):
+    if not worded(trigger) or not begin.startswith(trigger) or begin.startswith(d.start):
         return None
     return StructureInfo(begin, tail + closing, trigger)
 

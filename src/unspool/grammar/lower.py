@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from ..dialect.patterns import worded
 from .bounds import step
 from .flat import cases
 from .nodes import Chars, Choice, Const, Finer, Free, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
@@ -99,7 +100,7 @@ def signs(node: Node) -> list[str]:
         part, before = parts[i], parts[i - 1] if i else None
         options = part.parts if isinstance(part, Choice) else (part,)
         texts = [p.text for p in options if isinstance(p, Const)]
-        if len(texts) < len(options) or not all(any(c.isalnum() for c in t) for t in texts):
+        if len(texts) < len(options) or not all(map(worded, texts)):
             continue
         if isinstance(before, Chars) and before.set == "\"'":
             return [f'"{t}"' for t in texts]

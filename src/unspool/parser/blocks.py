@@ -1,7 +1,7 @@
 """Steps between calls: the next call, the block's closing, or stray text."""
 
 from ..dialect.markers import CALL, Block, Opening, Scan
-from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_separators
+from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_separators, worded
 from .calls import Calls
 from .openings import Match
 from .parts import Steps
@@ -57,7 +57,7 @@ class Blocks(Steps):
         more = r == MORE
         for suffix in plan.calls.suffixes:
             r = look.stands(suffix, j)
-            if r >= 0 and any(c.isalnum() for c in suffix.first):
+            if r >= 0 and worded(suffix.first):
                 tape.move(r)
                 ledger.markup(tape.here)
                 ledger.notice("stray_close", suffix.first)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..dialect.file import Dialect
+from ..dialect.patterns import worded
 from ..dialect.template import Template
 from ..events import Stage
 
@@ -48,7 +49,7 @@ def prompt_end(dialect: Dialect, prompt: str) -> Stage:
             return Stage.REASONING
     for template in dialect.calls:
         opening = _literal(template.before)
-        if any(c.isalnum() for c in opening) and text.endswith(opening):
+        if worded(opening) and text.endswith(opening):
             return Stage.TOOL_CALL
     return Stage.CONTENT
 

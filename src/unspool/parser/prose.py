@@ -1,7 +1,7 @@
 """Steps outside of calls: in reasoning, in content, and at the boundaries between parts."""
 
 from ..dialect.markers import CALL, END, FRAME, FRAME_END, REASONING, REASONING_END, Marker, Opening, Region, Scan
-from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space
+from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space, worded
 from .calls import Calls
 from .ledger import CAP, Why
 from .openings import Match
@@ -353,7 +353,7 @@ class Prose(Steps):
         buf, first = self._tape.buf, o.pattern.first
         if first.isalnum() or not buf.startswith(first, p):
             return False
-        if any(map(str.isalnum, buf[p : o.pattern.progress(buf, p)])):
+        if worded(buf[p : o.pattern.progress(buf, p)]):
             return True
         return any(a.startswith(first) or first.startswith(a) for a in self._plan.dialect.anywhere)
 
@@ -389,7 +389,7 @@ class Prose(Steps):
         tape.move(p)
         self._ledger.notice("call_without_name", here[0].pattern.first)
         for block, form in pairs:
-            if block.marked and block.prefix and any(c.isalnum() for c in form.opening.first):
+            if block.marked and block.prefix and worded(form.opening.first):
                 end = block.prefix.match(buf, p, {})
                 j = skip_space(buf, end) if end >= 0 else -1
                 if j >= 0 and buf.startswith(form.opening.first, j) and not self._calls.refused(p):

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ..dialect.patterns import worded
 from ..dialect.plan import Plan
 from ..events import Event, Finish
 
@@ -79,7 +80,7 @@ class TokenFeed:
         """Whether an added token is special, but neither named by a template nor made of what one names."""
         if literal not in self._special:
             return False
-        return not any(literal in t or (t in literal and any(c.isalnum() for c in t)) for t in plan.literals)
+        return not any(literal in t or (t in literal and worded(t)) for t in plan.literals)
 
     def with_spans(self, events: list[Event]) -> list[Event]:
         """Add token spans to events: a token belongs to the event that contains its first character."""

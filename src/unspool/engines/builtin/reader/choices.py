@@ -10,14 +10,12 @@ from .message import Message, Span
 from .prompt import NUMERIC, Parameter
 from .sides import sided
 from .spans import currencies, languages, units
-from .words import CHOICES, CUES, CURRENCIES, MONEY, NUMBERS, OFF, SETS, STOP, TONGUES, UNITS, parts_of, stem
+from .words import CHOICES, COINS, CUES, CURRENCIES, MONEY, NUMBERS, OFF, SETS, STOP, TONGUES, UNITS, parts_of, stem
 
 _MEANS: Final = re.compile(r"\b(\d{1,6}|[a-z]{3,5}) ?(?:=|is|means|for) ?(?:fully )?([a-z]{3,20})\b")
 """How a description explains the number of a choice."""
 _STATES: Final = ("still", "already", "is", "are", "was")
 """Words before a current state, which is not asked for: *the garage is still open, shut it*."""
-_MONEY: Final = {code.lower(): [w for w, c in CURRENCIES.items() if c == code] for code in {*CURRENCIES.values()}}
-"""The names of currencies by their codes."""
 _SHORTENED: Final = 3
 """The least letters of a shortened choice."""
 
@@ -134,7 +132,7 @@ def _forms(m: Message, choice: str) -> Iterator[str]:
 def aliases(choice: str) -> tuple[str, ...]:
     """The synonyms of a choice."""
     low = _words(choice)
-    return (*CHOICES.get(low, ()), *_MONEY.get(low, ()), *([TONGUES[low]] if low in TONGUES else ()))
+    return (*CHOICES.get(low, ()), *COINS.get(low.upper(), ()), *([TONGUES[low]] if low in TONGUES else ()))
 
 
 def _alike(_: Message, choice: str) -> Iterator[str]:

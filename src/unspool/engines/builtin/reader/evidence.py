@@ -229,7 +229,7 @@ def _goes_on(f: Filling, i: int) -> bool:
 def _functional(m: Message, i: int) -> bool:
     """Whether a word only joins others."""
     low = m.words[i].low
-    if i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1)) and low not in ("i",):
+    if i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1)) and low != "i":
         return False  # *Under Pressure*
     return low in SETS["calls"] | RELATIVE | SETS["function"] or low in PREPOSITIONS or low in BEFORE_PLACE
 

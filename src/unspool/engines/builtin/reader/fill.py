@@ -13,7 +13,7 @@ from .phrases import labels, own
 from .places import place
 from .prompt import NUMERIC, Tool, parameter
 from .texts import announced, framed, labelled, listed, quoted, worded
-from .words import plain, stem, without_lead
+from .words import first_word, stem
 
 STEPS: Final = (
     choose,
@@ -69,7 +69,7 @@ def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
 
 def _begun(tool: Tool, message: Message) -> bool:
     """Whether a message begins with the tool's own verb."""
-    return stem(next(iter(plain(without_lead(message.text)).split()), "")) in tool.name_words
+    return stem(first_word(message.text)) in tool.name_words
 
 
 def _set_with(tool: Tool) -> list[str]:

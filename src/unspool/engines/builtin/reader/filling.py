@@ -5,11 +5,12 @@ from typing import Any, Final
 
 from .message import Message, Span, items
 from .prompt import Parameter, Tool
-from .words import DEEDS, GENERIC, SETS, STOP, parts_of, stem
+from .words import DEEDS, GENERIC, SETS, STOP, THINGS, parts_of, stem
 
 _TEXTS: Final = ("", "string", "any")
 """The types of the members of a list of texts."""
 
+_DEVICES: Final = THINGS | {"device", "appliance", "entity"}
 _OPEN: Final = (("body",), ("query",), ("subject",), ("expression",))
 """Kinds of texts that begin with any word."""
 
@@ -202,8 +203,7 @@ def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
 
 def keeps(p: Parameter, word: str) -> bool:
     """Whether a value keeps a noun at its end that may belong to the tool: *desk lamp*, *dining room*."""
-    thing = (SETS["things"] - {"room"}) | {"device", "appliance", "entity"}
-    return word in SETS["things"] and (named(p, (word,)) or (word != "room" and named(p, thing)))
+    return word in SETS["things"] and (named(p, (word,)) or (word != "room" and named(p, _DEVICES)))
 
 
 def is_cased(message: Message) -> bool:

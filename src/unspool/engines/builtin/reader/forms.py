@@ -8,7 +8,7 @@ from .message import Span
 from .prompt import Parameter
 from .sides import sided
 from .spans import FORMS, addresses, dates, repositories, times
-from .words import SETS, STOP, TONGUES, UNITS, stem
+from .words import SETS, STOP, TONGUE_CODES, UNITS, stem
 
 _CONVERTED: Final = ("unit", "currency", "language")
 _LISTED: Final = ("email", "path", "symbol", "expression", "url", "directory", "zone")
@@ -109,8 +109,7 @@ def _converted(f: Filling, p: Parameter, kind: str, free: list[Span]) -> None:
         f.give_all(p, last)
         return
     if kind == "language" and _CODE.search(p.description.lower()):
-        codes = {name: code for code, name in TONGUES.items()}
-        free = [s._replace(value=codes.get(s.value.lower(), s.value)) for s in free]
+        free = [s._replace(value=TONGUE_CODES.get(s.value.lower(), s.value)) for s in free]
     temperature = kind == "unit" and UNITS.get(free[0].value.lower()) in ("celsius", "fahrenheit")
     if side is None:
         if kind == "currency" and len(free) > 1:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from .words import CONCEPTS, GENERIC, KINDS, MEANT, SETS, SIDES, STOP, concepts_of, kin, parts_of, stem
+from .words import CONCEPTS, GENERIC, KINDS, MEANT, SETS, SIDES, STOP, THINGS, concepts_of, kin, parts_of, stem
 
 NUMERIC: Final = ("integer", "number")
 """The types of numbers."""
@@ -194,7 +194,7 @@ def _first_text(named: tuple[str, ...], also: tuple[str, ...], parameters: list[
         return
     required = [p for p in texts if not p.optional] or texts[:1]
     required = [p for p in required if SETS["codes"].isdisjoint(parts_of(p.name))]
-    other = SETS["things"] - {"room"} if kind == "place" else SETS["somebody"] | SETS["records"]
+    other = THINGS if kind == "place" else SETS["somebody"] | SETS["records"]
     required = [p for p in required if other.isdisjoint(parts_of(p.name)) or "name" in parts_of(p.name)]
     plain = next((p for p in required if not p.kinds or p.kinds[0] in SETS["vague"]), None)
     if plain is None or (

@@ -45,6 +45,7 @@ from .words import (
     WANTED,
     WRITE,
     derived,
+    first_word,
     has,
     kin,
     parts_of,
@@ -56,6 +57,8 @@ from .words import (
 ENOUGH: Final = 2.0
 """The least score of a tool that is meant."""
 _LEAST: Final = 0.6
+_NUMBERED: Final = re.compile(r"[A-Z]{2,}[ -]?\d|[a-z]_\d")
+"""A code with a number: *PR 12*, *user_7*."""
 _SHORTENED: Final = 4
 """The least letters of a shortened word."""
 _TITLE: Final = 6
@@ -178,14 +181,14 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         frozenset(kind for word, kind in WANTED.items() if f" {word} " in message.low),
         message.has(0, ("who", "who's")) and message.large(2 - message.has(0, ("who's",))),
         frozenset(stem(message.words[s.first - 1].low) for s in codes(message) if s.first),
-        any(re.search(r"[A-Z]{2,}[ -]?\d|[a-z]_\d", s.value) for s in codes(message)),
+        any(_NUMBERED.search(s.value) for s in codes(message)),
         any(numbers(message)),
         any(is_money(message, s) for s in numbers(message)),
         any(points(message)),
         any(message.large(i + 1) for i in message.at.get("to", ())),
         any(i < message.at["from"][0] + _BETWEEN for i in message.at.get("to", ()) if "from" in message.at),
         _deed(message),
-        next(iter(plain(without_lead(message.text)).split()), ""),
+        first_word(message.text),
     )
     each = {t.name: _words(t, asked) + _values(t, asked, message) for t in tools}
     return {name: score for name, score in each.items() if score > _LEAST}
@@ -286,7 +289,7 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     if most < ENOUGH:
         return _simple(tools, message, found) or _searching(tools, message) or _bare(tools, message)
     first = [t for t in tools if found.get(t.name, 0) == most]
-    verb = next(iter(plain(without_lead(message.text)).split()), "")
+    verb = first_word(message.text)
     near = [t for t in tools if found.get(t.name, 0) >= most - _NEAR]
     able = [t for t in tools if found.get(t.name, 0) >= ENOUGH and parts_of(t.name)[:1] == [verb] and t not in near]
     if len(near) == 1 and able and fill(near[0], Message(message.text)).missing:

@@ -44,6 +44,8 @@ def parts_of(name: str) -> list[str]:
 
 SETS: Final[dict[str, frozenset[str]]] = {name: frozenset(words) for name, words in _DATA["sets"].items()}
 """Words by their function."""
+THINGS: Final = SETS["things"] - {"room"}
+"""Nouns of things that are no place."""
 DEEDS: Final[dict[str, str]] = {w: deed for deed, words in _DATA["deeds"].items() for w in words.split()}
 """The actions of verbs: ``read``, ``create``, ``delete``, ``update``."""
 DERIVED: Final = frozenset(_DATA["derived"])
@@ -118,10 +120,13 @@ SCALES: Final[dict[str, tuple[str, float]]] = {
 }
 """The quantity that each unit measures, and its size relative to other units of that quantity."""
 MONEY: Final[dict[str, str]] = _DATA["money"]
-CURRENCIES: Final[dict[str, str]] = {w: code for code, ws in _DATA["currencies"].items() for w in (code.lower(), *ws)}
+COINS: Final[dict[str, list[str]]] = _DATA["currencies"]
+"""The names of currencies, their codes among them, by their codes of ISO 4217."""
+CURRENCIES: Final[dict[str, str]] = {word: code for code, words in COINS.items() for word in words}
 LANGUAGES: Final = frozenset(_DATA["languages"])
 TONGUES: Final[dict[str, str]] = _DATA["tongues"]
 """Languages by their codes of ISO 639-1."""
+TONGUE_CODES: Final = {language: code for code, language in TONGUES.items()}
 COLORS: Final = frozenset(_DATA["colors"])
 CUISINES: Final = frozenset(_DATA["cuisines"])
 DAYS: Final = frozenset(_DATA["days"])
@@ -195,6 +200,11 @@ def has(text: str, phrase: str) -> bool:
 def plain(text: str) -> str:
     """The words of a text in lower case, without marks."""
     return " ".join(re.findall(r"[\w']+", _DRAWN.sub(r"\1", text.lower().replace("’", "'"))))
+
+
+def first_word(text: str) -> str:
+    """The first word of a request after its polite beginning, in lower case; empty if there is none."""
+    return next(iter(plain(without_lead(text)).split()), "")
 
 
 def without_lead(text: str) -> str:
