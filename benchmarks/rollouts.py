@@ -156,7 +156,7 @@ def _spent(folder: str, names: list[str], *words: str) -> _Spent:
 
 
 def _adopt() -> None:
-    """Become the parent of orphaned processes, such as workers whose own parent has ended, so that their time counts."""
+    """Become the parent of orphaned processes, such as workers whose parent has ended, so that their time counts."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SUBREAPER, 1)
 

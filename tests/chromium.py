@@ -9,7 +9,7 @@ from typing import Any
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """A browser of playwright's."""
+    """A browser of Playwright."""
     from playwright.sync_api import sync_playwright
 
     path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")

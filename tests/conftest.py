@@ -13,10 +13,10 @@ from .transitions import recorded
 
 T = TypeVar("T")
 
-# Before numpy is loaded, here and in processes that tests start: threads that wait for small products take both cores.
+# Set before numpy is loaded, here and in processes that tests start: idle threads of small products take both cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# Machines that run tests are slow at times; what must be fast has a test of its own.
+# Test machines are sometimes slow, and what must be fast has its own test.
 settings.register_profile("unspool", deadline=None, print_blob=True)
 settings.load_profile("unspool")
 
@@ -40,13 +40,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def sample(cases: list[T], most: int, seed: int) -> list[T]:
-    """At most so many of a test's cases, evenly spread; the seed turns the wheel, so that each test takes others."""
+    """At most ``most`` of a test's cases, evenly spread. The seed shifts the selection, so that each test differs."""
     count = min(most, len(cases))
     return [cases[(seed + i * len(cases) // count) % len(cases)] for i in range(count)]
 
 
 @pytest.fixture(scope="session", autouse=True)
 def table_of_states() -> Iterator[None]:
-    """Whatever a test does, the machine changes its state only as its table says."""
+    """Check that the machine changes its state only as its table says, whatever a test does."""
     with recorded():
         yield

@@ -1,4 +1,4 @@
-"""AG-UI's own client in a page of a headless Chromium, from another origin than the server's."""
+"""AG-UI's own client in a page of a headless Chromium, whose origin is not the server's."""
 
 import os
 import re
@@ -54,13 +54,13 @@ class Client:
         self.page.evaluate("open", {"url": f"{url}/ag-ui", "threadId": "thread-1", "messages": []})
 
     def begin(self, text: str = "", **run: Any) -> None:
-        """Run the agent, with one more message of the user's if there is a text."""
+        """Run the agent, with another user message if there is a text."""
         self.runs += 1
         append = [user(text, f"u{self.runs}")] if text else []
         self.page.evaluate("begin", {"runId": f"run-{self.runs}", "append": append, "context": [], "tools": [], **run})
 
     def run(self, text: str = "", **run: Any) -> list[dict[str, Any]]:
-        """The same, to its end; returns the new messages."""
+        """Run the agent to its end, and return the new messages."""
         self.begin(text, **run)
         self.page.wait_for_function("told.newMessages || told.failed")
         assert self.page.evaluate("told.failed") is None
@@ -86,7 +86,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def client(browser: Any, address: str) -> Iterator[Client]:
-    """A page with the client. It must not complain."""
+    """A page with the client, which must log no errors."""
     page = browser.new_page()
     page.set_default_timeout(1000 * PATIENCE)
     faults: list[str] = []

@@ -19,7 +19,7 @@ from ..support import Case, number, parse_case
 pytestmark = pytest.mark.node
 
 VARIABLE = "UNSPOOL_AGUI"
-"""Names the folder where ``npm install`` has put the client; by default the one of `make agui`."""
+"""The variable with the folder into which ``npm install`` put the client; by default that of `make agui`."""
 
 HERE = Path(__file__).parent
 FOLDER = Path(os.environ.get(VARIABLE, HERE.parent.parent / ".venv" / "agui")).resolve()
@@ -49,7 +49,7 @@ class Run:
 
 
 def converse(url: str, *runs: dict[str, Any], messages: list[Any] | None = None) -> list[Run]:
-    """Let the client run its agent, once or several times, and take its report of each run."""
+    """Let the client run its agent, once or several times, and return its report of each run."""
     node = shutil.which("node")
     assert node, "node has to be installed"
     assert (FOLDER / "node_modules").is_dir(), f"run `make agui`, or name the client's folder in {VARIABLE}"
@@ -80,7 +80,7 @@ Rebuilt = tuple[list[str], str, list[tuple[str, str]]]
 
 
 def rebuilt(run: Run) -> Rebuilt:
-    """What the client made of a run."""
+    """The parts that the client rebuilt from a run."""
     messages = run.ended["newMessages"]
     answers = [m for m in messages if m["role"] == "assistant"]
     reasonings = [m["content"] for m in messages if m["role"] == "reasoning"]
@@ -98,7 +98,7 @@ def expected(message: Message) -> Rebuilt:
 
 
 def finished(run: Run) -> dict[str, Any]:
-    """The event that ended a run well."""
+    """The event with which a run finished successfully."""
     assert run.failed is None, run.failed
     assert not run.warnings
     assert run.kinds[0] == "RUN_STARTED"

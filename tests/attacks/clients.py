@@ -37,7 +37,7 @@ async def _connect(
 
 
 def hold(port: int, data: bytes) -> socket.socket:
-    """A client that sends this and reads nothing."""
+    """A client that sends data and reads nothing."""
     one = socket.socket()
     one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
     one.connect(("127.0.0.1", port))
@@ -46,7 +46,7 @@ def hold(port: int, data: bytes) -> socket.socket:
 
 
 def exchange(port: int, data: bytes) -> bytes:
-    """The answer to a client that sends this, as far as it is taken."""
+    """Send data, and return the answer as far as it arrives."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as one:
         try:
             one.sendall(data)
@@ -64,15 +64,15 @@ def burst(
     path: str = CHAT,
     after: str | float = 0.3,
 ) -> int:
-    """So many clients ask, and leave together.
+    """Let many clients send requests, and leave together.
 
     Args:
-        port: the server's.
-        count: how many.
-        leaving: in one turn of the loop, or one after another, in any order.
-        bodies: what they ask for, in turns.
-        path: whom.
-        after: seconds, or ``byte``: as soon as one of them has the first byte of its answer.
+        port: the server's port.
+        count: the number of clients.
+        leaving: whether they leave in one turn of the loop, or one after another in random order.
+        bodies: the bodies of their requests, which alternate.
+        path: the path of their requests.
+        after: when they leave: after some seconds, or ``byte``: as soon as one has the first byte of its answer.
 
     Returns:
         How many had a byte by then.
@@ -99,8 +99,11 @@ def burst(
 
 
 def never_read(server: Victim, count: int, body: Any, seconds: float) -> int:
-    """So many clients ask and read nothing until the server has closed its sockets, at most for so long; returns how
-    many of them were given up."""
+    """Let many clients send requests and read nothing until the server closes their sockets, or the time is over.
+
+    Returns:
+        How many connections the server closed.
+    """
 
     async def main() -> int:
         idle = server.sockets()
@@ -110,7 +113,7 @@ def never_read(server: Victim, count: int, body: Any, seconds: float) -> int:
             del reader
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                for taken in (True, False):  # first it takes them
+                for taken in (True, False):  # first the server accepts them
                     while (server.sockets() > idle) is not taken:
                         await asyncio.sleep(0.05)
         given_up = 0
@@ -133,8 +136,11 @@ def never_read(server: Victim, count: int, body: Any, seconds: float) -> int:
 
 
 def dribble(port: int, count: int, data: bytes, seconds: float) -> list[bytes]:
-    """So many clients send a few bytes, then a byte now and then, until they are sent away or the time is over; returns
-    the answer to each, or raises where one is still connected then."""
+    """Let many clients send a few bytes, then a byte now and then, until the server closes them or the time is over.
+
+    Returns:
+        The answer to each. If one is still connected at the end, an error is raised instead.
+    """
 
     async def one() -> bytes:
         reader, writer = await _connect(port, data[:30])

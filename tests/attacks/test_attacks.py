@@ -1,4 +1,4 @@
-"""Attacks on a server process, in short; `test_long` has the same with a thousand clients and the default times."""
+"""Short attacks on a server process; `test_long` repeats them with a thousand clients and the default times."""
 
 import time
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ def test_whole_answers_that_nobody_reads_are_given_up_too(replaying: Victim) -> 
     assert given_up == [5, 5]
 
 
-# -- clients that take their time --------------------------------------------------------------------------------------
+# -- slow clients ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("part", ["head", "body"])
@@ -93,7 +93,7 @@ def test_heads_that_are_too_large_are_refused(replaying: Victim, head: bytes) ->
     assert all(answer.startswith(b"HTTP/1.1 431") or not answer for answer in answers)
 
 
-# -- what takes the server a while -------------------------------------------------------------------------------------
+# -- work that takes the server long -----------------------------------------------------------------------------------
 
 
 def test_texts_to_parse_that_nobody_waits_for_any_more_are_not_parsed(replaying: Victim) -> None:

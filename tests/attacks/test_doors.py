@@ -1,5 +1,6 @@
-"""Attacks on what came later than chat: approvals, sealed reasoning, tools that the server runs, grammars of custom
-tools, edits of long histories, several models, and what the page asks. Those that compute run with `make attacks`."""
+"""Attacks on features other than chat: approvals, sealed reasoning, tools that the server runs, grammars of custom
+tools, edits of long histories, several models, and the requests of the page. Expensive ones run with `make attacks`.
+"""
 
 import json
 import threading
@@ -26,7 +27,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
 
 @pytest.fixture(scope="module")
 def computing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
-    """One of its models has a tokenizer, a chat template and grammars."""
+    """A server one of whose models has a tokenizer, a chat template and grammars."""
     with serving("--config", str(workshop(tmp_path_factory.mktemp("c"), "builtin"))) as found:
         yield found
 
@@ -52,7 +53,7 @@ def refused(server: Victim, path: str, body: Any, field: str, within: float = 5.
 
 
 def approval(server: Victim) -> dict[str, Any]:
-    """A call that somebody must allow, as Responses tells it."""
+    """A call that needs an approval, as Responses reports it."""
     body = {"input": [user("guarded it")], "tools": [{"type": "mcp", "server_label": "shop"}]}
     status, text = server.ask(RESPONSES, body)
     assert status == 200
@@ -133,7 +134,7 @@ def test_clients_that_leave_a_loop_of_tools_at_any_moment_take_nothing_with_them
 
 
 def test_answers_whose_model_never_stops_calling_end_by_their_limits(server: Victim) -> None:
-    server.ask(CHAT, {"messages": [user("add it")], "max_tool_calls": 1})  # the tools' process runs
+    server.ask(CHAT, {"messages": [user("add it")], "max_tool_calls": 1})  # now the process of the tools runs
 
     def attack() -> None:
         status, text = server.ask(CHAT, {"messages": [user("add many")], "max_tool_calls": 3})
@@ -224,7 +225,7 @@ def test_names_of_models_that_are_wrong_huge_or_none_are_refused(server: Victim)
     survives(server, attack)
 
 
-# -- what the page asks ------------------------------------------------------------------------------------------------
+# -- requests of the page ----------------------------------------------------------------------------------------------
 
 
 def test_files_and_names_that_take_long_to_read_are_refused_at_once(server: Victim) -> None:

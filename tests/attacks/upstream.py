@@ -1,4 +1,4 @@
-"""A server with a completion endpoint, as a process that can be killed and started again at the same port."""
+"""A server with a completion endpoint, in a process that can be killed and restarted at the same port."""
 
 import contextlib
 import signal
@@ -56,14 +56,14 @@ class Upstream:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        """Run it."""
+        """Start the server."""
         command = [sys.executable, "-c", _CODE, str(self.port)]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == "ready\n"
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Kill the server with SIGKILL."""
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()

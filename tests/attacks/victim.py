@@ -1,4 +1,4 @@
-"""A server process to attack, what it reports about itself, and what must hold after an attack."""
+"""A server process to attack, its own reports, and what must hold after an attack."""
 
 import base64
 import contextlib
@@ -18,9 +18,9 @@ from typing import Any
 CHAT = "/v1/chat/completions"
 PATIENCE = 20.0
 QUICK = "the quick question"
-"""Recordings answer this at once, and everything else slowly."""
+"""A message that the recordings answer at once; they answer everything else slowly."""
 FLOOD = "the flood"
-"""Recordings answer this with twenty megabytes, as fast as they can."""
+"""A message that the recordings answer with twenty megabytes, as fast as they can."""
 TOOL_SERVER = Path(__file__).with_name("tool_server.py")
 GROWTH = 100 * 1024
 """KiB that a second identical attack may add."""
@@ -31,8 +31,8 @@ class Victim:
 
     Args:
         running: the process.
-        port: where it listens.
-        log: its lines so far.
+        port: the port on which it listens.
+        log: the lines of its log so far.
     """
 
     def __init__(self, running: "subprocess.Popen[str]", port: int, log: list[str]) -> None:
@@ -54,7 +54,7 @@ class Victim:
                 return error.code, error.read().decode()
 
     def gauges(self) -> dict[str, int]:
-        """What `/metrics` tells of the moment."""
+        """The current values of the gauges of `/metrics`."""
         names = "open_streams|generations|waiting|held_bytes|queued_events"
         return {k: int(v) for k, v in re.findall(rf"^unspool_({names}) (\d+)$", self.ask("/metrics")[1], re.M)}
 
@@ -67,7 +67,7 @@ class Victim:
         return found
 
     def rss(self) -> int:
-        """KiB in memory: the server's own, and its children's."""
+        """The memory of the server and its children, in KiB."""
         listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,rss="], capture_output=True, text=True, check=True)
         rows = [tuple(map(int, line.split())) for line in listed.stdout.splitlines()]
         family = {self.running.pid}
@@ -76,7 +76,7 @@ class Victim:
         return sum(size for pid, _, size in rows if pid in family)
 
     def small(self) -> float:
-        """Seconds that a small request takes; where there is no room yet, it is sent again, as clients do."""
+        """Seconds that a small request takes. If the server is full, the request is sent again, as clients do."""
         began = time.monotonic()
         status, text = 429, ""
         while status == 429 and time.monotonic() - began < PATIENCE:
@@ -92,7 +92,7 @@ def victim(engine: str, *options: str) -> contextlib.AbstractContextManager[Vict
 
 @contextlib.contextmanager
 def serving(*options: str) -> Iterator[Victim]:
-    """The same, with any options."""
+    """`unspool serve` with any options."""
     command = [sys.executable, "-m", "unspool", "serve", "--port", "0", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
@@ -127,8 +127,11 @@ def recordings(folder: Path) -> str:
 
 
 def workshop(folder: Path, other: str = "") -> Path:
-    """The configuration of a server of two models with tools that it runs: one answers by the last message's words
-    with calls of them (`TOOL_SERVER`), the other has this engine, or the same."""
+    """The configuration of a server with two models and with tools that it runs.
+
+    One model answers with calls of the tools (`TOOL_SERVER`), which the words of the last message select. The other has
+    the engine ``other``, or the same engine.
+    """
     lines: list[dict[str, Any]] = []
     calls = {QUICK: "Hello.", **{f"{name} it": call(name) for name in ("guarded", "add", "hang", "flood", "die")}}
     calls["add many"] = "".join(call("add", a=i) for i in range(200))
@@ -161,7 +164,7 @@ def _written(file: Path, lines: list[dict[str, Any]]) -> str:
 
 
 def survives(server: Victim, attack: Callable[[], Any], *, patience: float = PATIENCE) -> None:
-    """Attack twice. Each time a small request is answered within two seconds, and nothing is left behind."""
+    """Attack twice. Each time, a small request must be answered within two seconds, and nothing may be left behind."""
     server.small()
     idle = server.sockets()
     sizes = []

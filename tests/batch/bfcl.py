@@ -2,9 +2,9 @@
 
     python -m tests.batch.bfcl FOLDER
 
-FOLDER holds the wheel of PyPI's ``bfcl-eval``, which is only read as an archive. Each case whose truth is calls of
-declared functions is written by `unspool.render` and read by `unspool.parse`; the calls must be the same. A case
-that a dialect cannot express is refused by `render`, and counted. The exit code is 1 where a case comes back otherwise.
+FOLDER contains the wheel of PyPI's ``bfcl-eval``, which is only read as an archive. Each case whose truth consists of
+calls of declared functions is written by `unspool.render` and read by `unspool.parse`; the calls must be the same. A
+case that a dialect cannot express is refused by `render`, and counted. The exit code is 1 if a case comes back changed.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _schema(node: Any) -> Any:
-    """A schema in JSON's own types; one of another language admits anything."""
+    """A schema in the types of JSON; a type of another language allows anything."""
     if not isinstance(node, Mapping):
         return node
     fields = {k: v for k, v in node.items() if k in ("enum", "required", "description", "default")}
@@ -78,14 +78,14 @@ def _call(index: int, truth: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    """The first of the values that are right, at every depth: inside objects each is a list of them."""
+    """The first of the right values, at every depth: inside objects, each value is a list of right ones."""
     if isinstance(value, Mapping):
         return {k: _value(v[0]) if isinstance(v, list) and v else v for k, v in value.items() if v != [""]}
     return [_value(v) for v in value] if isinstance(value, list) else value
 
 
 class Result(NamedTuple):
-    """What became of the cases in one dialect."""
+    """The results of the cases in one dialect."""
 
     dialect: str
     equal: int
@@ -94,7 +94,7 @@ class Result(NamedTuple):
 
 
 def attempt(dialect: Dialect, sample: Sequence[Case]) -> Result:
-    """Write and read back."""
+    """Write the cases, and read them back."""
     refused: Counter[str] = Counter()
     equal, wrong = 0, []
     for case in sample:

@@ -1,8 +1,8 @@
 """Checks that runs survive random kills: `python -m tests.batch.kills --kills 100`.
 
-Each run has an output, a number of workers and a size of blocks of its own. It is started until it ends by itself;
-before, this process kills it, or one of its workers, at a random moment. Whatever is there after a kill must be right,
-and the end must be that of a run that nobody disturbed.
+Each run has its own output, number of workers and size of blocks. It is restarted until it ends by itself; before that,
+this process kills it, or one of its workers, at random moments. Whatever a killed run has written must be right, and
+the result must be that of an undisturbed run.
 """
 
 import argparse
@@ -43,12 +43,12 @@ class Run(NamedTuple):
         return self.out if not self.out.suffix else Path(f"{self.out}.unspool")
 
     def made(self) -> set[Path]:
-        """Parts that are there under their own names, which means that they are whole."""
+        """The parts that exist under their own names, which means that they are whole."""
         return set(self.parts.glob("part-*.*"))
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process started, in any of its threads, and theirs."""
+    """The processes that a process started, in any of its threads, and the processes that they started."""
     found: list[int] = []
     for threads in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # it has just ended
@@ -64,7 +64,7 @@ def alive(pid: int) -> bool:
 
 
 def content(out: Path) -> list[object]:
-    """Everything that a finished run wrote: rows in their order, and bad ones."""
+    """Everything that a finished run wrote: its rows in order, and the bad ones."""
     errors = Path(f"{out}.errors.jsonl").read_bytes()
     if out.suffix == ".jsonl":
         return [out.read_bytes(), errors]
@@ -73,10 +73,10 @@ def content(out: Path) -> list[object]:
 
 
 def whole(run: Run, part: Path) -> None:
-    """A part is whole, or there is none.
+    """Assert that a part is whole, or does not exist.
 
     Raises:
-        AssertionError: it is shorter, or not what its ending says.
+        AssertionError: the part is cut off, or is not in the format of its extension.
     """
     if part.suffix == ".parquet":
         assert pq.ParquetFile(part).metadata.num_rows <= run.rows, part
@@ -85,12 +85,12 @@ def whole(run: Run, part: Path) -> None:
 
 
 def disturbed(run: Run, rng: random.Random, most: int) -> Counter[str]:
-    """Start a run until it ends by itself, and count what was killed, at most so many times."""
+    """Restart a run until it ends by itself, and count what was killed. ``most`` limits the number of kills."""
     killed: Counter[str] = Counter()
     while True:
         process = run.start()
         first = len(run.made())
-        if rng.random() < 0.7:  # else while it starts
+        if rng.random() < 0.7:  # otherwise, kill it while it starts
             while process.poll() is None and len(run.made()) == first:
                 time.sleep(0.002)
         limit = time.monotonic() + rng.choice((0.05, 0.3, 1.0)) * rng.random()
@@ -115,7 +115,7 @@ def disturbed(run: Run, rng: random.Random, most: int) -> Counter[str]:
 
 
 def main() -> int:
-    """Kill; the result is the exit code."""
+    """Run the check, and return the exit code."""
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--kills", type=int, default=100)
     p.add_argument("--seed", type=int, default=None)

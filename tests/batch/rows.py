@@ -10,14 +10,14 @@ TOOLS = [tool("f", a="string", n="integer")]
 
 
 def output(i: int) -> str:
-    """What a model wrote: with reasoning, and two calls of which every fifth pair has arguments of a wrong type."""
+    """An output with reasoning and two calls; the arguments of every fifth output have a wrong type."""
     value = json.dumps(i if i % 5 else "bad")
     call = f'\n<tool_call>\n{{"name": "f", "arguments": {{"a": "x{i}", "n": {value}}}}}\n</tool_call>'
     return f"<think>\nplan {i} 北\n</think>\n\nSure.{call * 2 if i % 3 else ''}"
 
 
 def row(i: int) -> dict[str, Any]:
-    """A row with columns of every kind; one of them has a name that is written too."""
+    """A row with columns of every kind. One of them has the name of an output column."""
     return {
         "key": i,
         "output": output(i),
@@ -29,12 +29,12 @@ def row(i: int) -> dict[str, Any]:
 
 
 def is_bad(i: int) -> bool:
-    """Whether a row of the file cannot be read."""
+    """Whether a row of the file is unreadable."""
     return i % 10 == 3
 
 
 def write_lines(path: Path, count: int) -> Path:
-    """A file of rows as JSON lines; those that are bad are bad in several ways."""
+    """Write a file of rows as JSON lines. The bad rows are bad in several ways."""
     lines = [json.dumps(row(i), ensure_ascii=False) for i in range(count)]
     for i in filter(is_bad, range(count)):
         lines[i] = ("no JSON", "[1]", json.dumps(row(i) | {"output": 7}), json.dumps(row(i) | {"output": None}))[

@@ -40,12 +40,12 @@ def rows_in(path: Path) -> list[dict[str, Any]]:
 
 
 def wanted(numbers: Iterable[int]) -> list[dict[str, Any]]:
-    """What rows of `write_lines` become."""
+    """The expected results of rows of `write_lines`."""
     return list(parse_many([row(i) for i in numbers], "hermes"))
 
 
 def same(rows: list[dict[str, Any]], numbers: list[int]) -> None:
-    """Assert that rows are those of these numbers, ids of calls aside: they follow from the place in the file."""
+    """Assert that rows are those of these numbers, except for the ids of calls, which depend on the row's place."""
     assert [r["key"] for r in rows] == numbers
     for one, two in zip(rows, wanted(numbers), strict=True):
         for call in [*one["tool_calls"], *two["tool_calls"]]:
@@ -152,7 +152,7 @@ def test_columns_that_change_their_type_are_carried_as_json(tmp_path: Path) -> N
 
 
 DEEP = 1_000_000
-"""Deeper than any Python reads JSON; 3.11 reads a thousand, 3.14 a hundred thousand."""
+"""Deeper than any Python reads JSON: 3.11 reads a thousand levels, 3.14 a hundred thousand."""
 ODD = {
     b'{"output": "a \\ud800 b"}': "",
     b'{"output": "a \xff b"}': "row",
@@ -166,7 +166,7 @@ ODD = {
     b"{}": "output",
     b"\xef\xbb\xbf{}": "row",
 }
-"""Lines of JSON, and the column that is at fault in a table."""
+"""Lines of JSON, and the column that is wrong in a table."""
 
 
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
@@ -176,7 +176,7 @@ def test_whatever_a_line_holds_the_others_go_on(form: str, tmp_path: Path) -> No
     assert run(source, "-o", out) == 0
     bad = {b["row"]: b["reason"].partition(":")[0] for b in rows_in(tmp_path / f"{out.name}.errors.jsonl")}
     wanted = {i: column for i, column in enumerate(ODD.values()) if column}
-    if form == "jsonl":  # as they are written
+    if form == "jsonl":  # the lines as they are written
         wanted = {i: column for i, column in wanted.items() if column != "n"}
     assert bad == wanted
     found = rows_in(out)
@@ -228,7 +228,7 @@ def test_a_bar_tells_how_far_a_run_is(
     assert found[0][0] < 30
 
 
-# -- going on ----------------------------------------------------------------------------------------------------------
+# -- resuming --------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_that_is_killed_at_random_goes_on(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_a_run_that_is_killed_at_random_goes_on(tmp_path: Path) -> None:
                 kills += 1
         if process.returncode == 0:
             break
-        if out.exists():  # it is whole, though the run was killed before it was done with the parts
+        if out.exists():  # it is whole, although the run was killed before it had removed the parts
             same(rows_in(out), good)
     assert kills >= 2
     same(rows_in(out), good)
@@ -273,7 +273,7 @@ def test_of_a_run_with_workers_nothing_is_left_when_one_is_killed(killed: str, t
         while not list(out.glob("part-*.parquet")):
             time.sleep(0.01)
             assert process.poll() is None
-        children = _children(process.pid)  # one of them forks workers
+        children = _children(process.pid)  # one of them forks the workers
         workers = [p for child in children for p in _children(child)]
         assert len(workers) == 2
         os.kill(process.pid if killed == "parent" else workers[0], signal.SIGKILL)
@@ -313,7 +313,7 @@ def test_a_part_that_is_shorter_than_it_was_written_is_made_again(tmp_path: Path
     source, out = write_lines(tmp_path / "in.jsonl", 45), tmp_path / "out"
     assert run(source, "-o", out, "--rows", "10") == 0
     whole = {p: p.read_bytes() for p in out.glob("*.parquet")}
-    first, second, *_ = sorted(whole)  # as where the power failed
+    first, second, *_ = sorted(whole)  # as after a power failure
     first.write_bytes(b"")
     second.write_bytes(whole[second][:-1])
     (out / ".unspool" / "00000002.json").write_bytes(b"")
@@ -384,14 +384,14 @@ def test_several_workers_write_the_same(tmp_path: Path) -> None:
 
 
 def test_workers_are_threads_where_there_is_no_global_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So far as an interpreter with the lock can say: who reads, that it is not this thread, and what is written."""
+    """As far as an interpreter with the lock can show it: which threads read, and what is written."""
     source = write_lines(tmp_path / "in.jsonl", 60)
     assert run(source, "-o", tmp_path / "one.jsonl") == 0
     seen: dict[int, set[int]] = {}
 
     def read(self: Reader, *given: Any) -> dict[str, Any]:
         seen.setdefault(id(self), set()).add(threading.get_ident())
-        time.sleep(0.001)  # so that no thread does all
+        time.sleep(0.001)  # so that no thread does all the work
         return original(self, *given)
 
     original = Reader.read

@@ -1,4 +1,4 @@
-"""`auto` where rows name no dialect: their outputs tell it, or nobody guesses."""
+"""`auto` for rows that name no dialect: their outputs decide, and nothing is guessed."""
 
 import io
 import json

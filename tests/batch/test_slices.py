@@ -1,4 +1,4 @@
-"""Workers on other machines read the same rows, at the same places, as one that reads a file from its beginning."""
+"""Workers on other machines read the same rows, at the same places, as one worker that reads the whole file."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from .rows import output, row, write_lines
 
 
 def recordings(path: Path, count: int) -> Path:
-    """A file of many recordings, after empty lines some of them."""
+    """A file of many recordings, some of them after empty lines."""
     parts = []
     for i in range(count):
         write_recording(path, Asked(id=f"r{i}", dialect="hermes"), [output(i)[:9], output(i)[9:]])

@@ -1,4 +1,4 @@
-"""`parse_table` and `parse_many`: what is written of rows, and what is carried."""
+"""`parse_table` and `parse_many`: which columns are written, and which are carried over."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ ROWS = [row(i) for i in range(12)]
 
 
 def _table(rows: list[dict[str, Any]] = ROWS) -> pa.Table:
-    # Arrow unifies nested tools; as JSON text they stay what they are.
+    # Arrow unifies nested tools; as JSON text, they stay as they are.
     return pa.Table.from_pylist([r | {"tools": json.dumps(r["tools"])} for r in rows])
 
 

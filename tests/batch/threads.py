@@ -1,8 +1,8 @@
 """Threads that read concurrently: `make free-threaded PYTHON=python3.14t`, on an interpreter without a global lock.
 
-What threads share, nobody has used before: dialects in which nothing was read yet, sets of tools, a tokenizer, formats
-of conversations. Each thread reads everything in an order of its own, and all must read what one reads that is
-alone. Then `unspool.batch` with two threads is beside one.
+The threads share objects that are new: dialects, toolsets, a tokenizer and formats of conversations. Each thread reads
+everything in its own order, and must get the results of a single thread. Finally, `unspool.batch` with two threads is
+compared with one thread.
 """
 
 import argparse
@@ -33,21 +33,21 @@ _TEMPLATE = """\
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}"""
 _FORMATS = 20
-"""Templates of conversations; more than formats are remembered."""
+"""How many templates of conversations there are: more than the cache of formats holds."""
 
 
 class Shared(NamedTuple):
-    """What all threads use, and none has used."""
+    """The new objects that all threads use."""
 
     cases: list[Case]
     tools: dict[str, Toolset]
     tokenizer: Tokenizer
     mark: str
-    """Stands in templates, so that their formats are new."""
+    """A text in templates that makes their formats new."""
 
 
 def fresh(of: int, turn: int) -> Shared:
-    """Every so manieth shipped dialect, as if it had just been loaded, and what is read in it."""
+    """Every ``of``-th shipped dialect, as if it had just been loaded, with its outputs."""
     dialects = [msgspec.structs.replace(d) for d in list_dialects()[turn % of :: of]]
     tools = {d.name: read_toolset(case.tools) for d in dialects for case in islice(cases([d]), 1)}
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -59,7 +59,7 @@ def fresh(of: int, turn: int) -> Shared:
 
 
 def readings(shared: Shared, seed: int) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """What a thread reads, by name; how texts are cut is its own."""
+    """What a thread reads, by name. The seed decides how texts are cut."""
     rng = random.Random(seed)
     for case in shared.cases:
         yield f"{case}", partial(_text, case, shared.tools[case.dialect.name], rng)
@@ -103,7 +103,7 @@ def _conversation(shared: Shared, i: int) -> Any:
 
 
 def everything(shared: Shared, seed: int, begin: threading.Barrier | None = None) -> dict[str, Any]:
-    """Read all of it in an order that follows from the seed, from the moment on at which all threads are there."""
+    """Read everything in an order that depends on the seed, once all threads have started."""
     work = list(readings(shared, seed))
     if begin is not None:
         random.Random(seed).shuffle(work)
@@ -112,15 +112,15 @@ def everything(shared: Shared, seed: int, begin: threading.Barrier | None = None
 
 
 def race(threads: int, of: int, turn: int = 0) -> int:
-    """How many readings were the same in all threads as in one alone.
+    """Count the readings, which must be the same in all threads as in a single one.
 
     Args:
-        threads: how many.
-        of: every so manieth dialect is read.
-        turn: of these, which.
+        threads: the number of threads.
+        of: every ``of``-th dialect is read.
+        turn: the first dialect that is read.
 
     Raises:
-        AssertionError: one of them differs.
+        AssertionError: a reading differs.
     """
     shared, begin = fresh(of, turn), threading.Barrier(threads)
     with ThreadPoolExecutor(threads) as pool:
@@ -135,10 +135,10 @@ def race(threads: int, of: int, turn: int = 0) -> int:
 
 
 def one_memory(threads: int, times: int) -> None:
-    """What is derived from a dialect is kept in one place, whichever thread asks for it first.
+    """Assert that objects derived from a dialect are cached in one place, whichever thread asks first.
 
     Raises:
-        AssertionError: two threads have one each.
+        AssertionError: two threads got different objects.
     """
     shared = list_dialects()[0]
     begin = threading.Barrier(threads)
@@ -163,7 +163,7 @@ def _seconds(workers: int, rows: list[dict[str, Any]]) -> tuple[float, list[dict
 
 
 def _faster(count: int) -> float:
-    """How much faster two threads are than one, in the better of three turns."""
+    """How much faster two threads are than one, in the best of three rounds."""
     rows = [row(i) for i in range(count)]
     best = {1: float("inf"), 2: float("inf")}
     for _ in range(3):
@@ -180,7 +180,7 @@ def _locked() -> bool:
 
 
 def main() -> int:
-    """Race and measure; the result is the exit code: 2 where the interpreter has its lock."""
+    """Run the checks and measure; return the exit code, which is 2 if the interpreter has a global lock."""
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--rounds", type=int, default=30)
     p.add_argument("--threads", type=int, default=8)
@@ -195,7 +195,7 @@ def main() -> int:
         done += race(options.threads, 8, turn)
     print(f"{done:,} readings by {options.threads} threads in {options.rounds} rounds: none differs")
     _faster(options.rows)
-    return 1 if _locked() else 0  # a package may have turned it on
+    return 1 if _locked() else 0  # a package may have turned the lock on
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command lines of agents from npm, each in its own folder. Nothing that they send is kept."""
+"""The command-line agents from npm, each in its own folder. Nothing that they send is kept."""
 
 import json
 import os
@@ -14,7 +14,7 @@ PATIENCE = 180.0  # seconds
 
 
 def program(name: str) -> str:
-    """The path of a program; its test is skipped where it is not installed."""
+    """The path of a program. If it is not installed, the test is skipped."""
     path = BIN / name
     if not path.exists():
         pytest.skip(f"{name} is not installed; `make clients` does so")
@@ -22,7 +22,7 @@ def program(name: str) -> str:
 
 
 def run(arguments: list[str], folder: Path, home: Path, more: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Run a program in a folder; the JSON lines that it prints."""
+    """Run a program in a folder, and return the JSON lines that it prints."""
     known = {name: value for name in ("PATH", "LANG") if (value := os.environ.get(name)) is not None}
     done = subprocess.run(
         arguments,
@@ -39,11 +39,11 @@ def run(arguments: list[str], folder: Path, home: Path, more: Mapping[str, str])
 
 
 def call(name: str, arguments: Any) -> str:
-    """What a model writes to call a tool, in the dialect hermes."""
+    """The text of a call in the dialect hermes."""
     body = json.dumps({"name": name, "arguments": arguments})
     return f"<think>\nI use {name}.\n</think>\n\n<tool_call>\n{body}\n</tool_call>"
 
 
 def say(text: str) -> str:
-    """What a model writes to answer."""
+    """The text of an answer in the dialect hermes."""
     return f"<think>\nNow I answer.\n</think>\n\n{text}"

@@ -1,4 +1,4 @@
-"""Claude Code against a server before a scripted engine: streams, commands, files, several turns."""
+"""Claude Code with a server in front of a scripted engine: streams, commands, files, several turns."""
 
 import os
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_claude_code_runs_commands_writes_files_and_goes_on_with_its_session(tmp
     assert made.read_text() == "Hello from a file\n"
     assert [e["result"] for e in (*first, *again) if e["type"] == "result"] == ["All done.", "Again."]
     assert len(engine.requests) == 4
-    # It asks to keep all thinking, so that each prompt goes on from the last, also across its user turns.
+    # It asks to keep all thinking, so each prompt continues the last one, even across user turns.
     assert [extends(engine, i, outputs[i - 1]) for i in (1, 2, 3)] == [True, True, True]
     assert [m["reasoning_content"] for m in engine.requests[3].messages if m["role"] == "assistant"] == [
         "I use Bash.",

@@ -1,4 +1,4 @@
-"""Codex against a server before a scripted engine: streams, commands, patches by their grammar, several turns."""
+"""Codex with a server in front of a scripted engine: streams, commands, patches by their grammar, several turns."""
 
 import os
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_codex_runs_commands_applies_patches_and_goes_on_with_its_session(tmp_pa
         say("Again."),
     ]
     engine = Writing(*outputs)
-    # A model that Codex knows has apply_patch as a custom tool with a Lark grammar.
+    # For models that it knows, Codex declares apply_patch as a custom tool with a Lark grammar.
     with live(engine, "hermes", prompts=template(), seal=Seal([os.urandom(32)])) as server:
         first = codex(server.url, "gpt-5.5", tmp_path, "Do it")
         again = codex(server.url, "gpt-5.5", tmp_path, "resume", "--last", "Once more")
@@ -61,7 +61,7 @@ def test_codex_runs_commands_applies_patches_and_goes_on_with_its_session(tmp_pa
     assert asked.constraint is not None
     assert "%lark" in asked.constraint.lark
     assert [extends(engine, i, outputs[i - 1]) for i in (1, 2)] == [True, True]
-    # The reasoning came back sealed, and was read.
+    # The reasoning came back sealed, and the server could read it.
     assert [m["reasoning_content"] for m in engine.requests[3].messages if m["role"] == "assistant"] == [
         "I use exec_command.",
         "I use apply_patch.",

@@ -1,9 +1,9 @@
-"""The tests that are generic in the dialect, with dialect files put among the shipped ones.
+"""Runs the generic tests of dialects with further dialect files among the shipped ones.
 
     python -m tests.dialect.among FILE.toml… [-- PYTEST_ARGUMENT…]
 
-The files become dialects by an entry point each, as those of any package do; the exit code is pytest's. Each takes two
-to four seconds of a processor.
+Each file becomes a dialect by an entry point, like those of any package, and takes two to four seconds of processor
+time. The exit code is pytest's.
 """
 
 import os
@@ -23,7 +23,7 @@ SUITES = (
     "tests/test_values_read.py", "tests/test_values_strings.py", "tests/dialect", "tests/grammar", "tests/parser",
     "tests/server/test_streams.py", "tests/wire/test_every_wire.py",
 )  # fmt: skip
-"""Where tests are that are parametrized by dialects."""
+"""The tests that are parametrized by dialects."""
 
 
 def package(files: Sequence[Path], folder: Path) -> None:
@@ -39,7 +39,7 @@ def package(files: Sequence[Path], folder: Path) -> None:
 
 
 def run(files: Sequence[Path], *arguments: str) -> int:
-    """Run the generic tests of these files alone; returns pytest's exit code."""
+    """Run the generic tests of only these files, and return pytest's exit code."""
     names = [read_file(f).name for f in files]
     with tempfile.TemporaryDirectory() as folder:
         package(files, Path(folder))
@@ -50,10 +50,10 @@ def run(files: Sequence[Path], *arguments: str) -> int:
 
 
 def failures(files: Sequence[Path], *arguments: str) -> dict[str, list[str]]:
-    """Run the generic tests of these files; the tests that failed, by the dialect's name.
+    """Run the generic tests of these files, and return the tests that failed, by the name of the dialect.
 
     Raises:
-        RuntimeError: pytest could not run them at all.
+        RuntimeError: pytest could not run the tests at all.
     """
     names = [read_file(f).name for f in files]
     found: defaultdict[str, list[str]] = defaultdict(list)

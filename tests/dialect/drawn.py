@@ -1,12 +1,12 @@
-"""Dialect files that nobody wrote: hypothesis draws markers, frames, separators, styles of arguments, ids and margins,
-with hostile overlaps between them. What `check_dialect` accepts keeps to all that shipped dialects do.
+"""Random dialect files: hypothesis draws markers, frames, separators, styles of arguments, ids and margins, with
+hostile overlaps. A file that `check_dialect` accepts must keep every promise of the shipped dialects.
 
     python -m tests.dialect.drawn --files 300 [--seed 1] [--among 5]
 
-Prints why files were refused, and each fault with its file: something that does not hold of an accepted file, or a text
-that means something else when it is cut, whatever the file is. With ``--among``, so many of the accepted files are put
-among the shipped ones for the generic tests, in three to four seconds of a processor each, and each that fails is
-printed with its tests. The exit code is 1 where there was a fault.
+Prints why files were refused, and each fault with its file: a promise that an accepted file breaks, or a text that, in
+any file, means something else when it is cut. With ``--among``, this many of the accepted files are put among the
+shipped ones for the generic tests, which takes three to four seconds of processor time each, and each file that fails
+is printed with its tests. The exit code is 1 if there was a fault.
 """
 
 import argparse
@@ -66,7 +66,7 @@ BLANK = '[[examples]]\nraw = "Hello."\ncontent = "Hello."\n'
 
 
 def pairs(rng: random.Random, known: list[tuple[str, str]]) -> tuple[str, str]:
-    """An opening and a closing; now and then one of another part, or one that begins like it."""
+    """An opening and a closing. Sometimes one is that of another part, or begins like it."""
     kind = rng.randint(0, 11)
     if known and kind == 0:
         return rng.choice(known)
@@ -88,7 +88,7 @@ def _pair(rng: random.Random) -> tuple[str, str]:
 
 
 def drawn_file(rng: random.Random) -> str:
-    """The text of a dialect file, its examples written by the renderer where that can write them."""
+    """The text of a dialect file. The renderer writes its examples, as far as it can."""
     keys = _keys(rng)
     head = "".join(f"{key} = {_toml(value)}\n" for key, value in keys.items())
     try:
@@ -99,7 +99,7 @@ def drawn_file(rng: random.Random) -> str:
 
 
 FILES = st.randoms(use_true_random=True).map(drawn_file)
-"""Files that are independent of each other; drawn choice by choice, hypothesis would try many that hardly differ."""
+"""Files that are independent of each other. If they were drawn choice by choice, hypothesis would try similar files."""
 
 
 def _keys(rng: random.Random) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def _keys(rng: random.Random) -> dict[str, Any]:
     if maybe(9):
         _calling(rng, keys, around, begun, maybe)
     for key in ("reasoning", "calls"):
-        if key in keys and maybe(1):  # what the model writes, too, but the renderer does not
+        if key in keys and maybe(1):  # a form that the model also writes, but the renderer does not
             keys[key] = [keys[key], rng.choice(OTHERS[key == "reasoning" :]).format(f"{{{key}}}")]
     if maybe(1):
         field = rng.choice(list(CHOICES))
@@ -159,7 +159,7 @@ def _calling(rng: random.Random, keys: dict[str, Any], around: Any, begun: str, 
         keys["arguments"] = "python"
         if maybe(8):
             keys["call"] = around("\0", empty=maybe(5)).replace("\0", "{name}({arguments})")
-    if maybe(9):  # else outer white space is at its `call`, where it may not be, as one may write it
+    if maybe(9):  # otherwise outer white space is at `call`, where authors may put it by mistake
         keys["call"] = keys["call"].strip()
     if style == "quote":
         keys["quote"] = rng.choice(("<q>", "''", '<|"|>', "§q", "']"))
@@ -197,7 +197,7 @@ TURNS: tuple[tuple[str, str, tuple[tuple[str, dict[str, Any]], ...]], ...] = (
 
 
 def examples(dialect: Dialect) -> Iterator[str]:
-    """Examples of a dialect, as far as it can write them."""
+    """Examples of a dialect, as far as the renderer can write them."""
     for reasoning, content, calls in TURNS:
         message = {
             "role": "assistant",
@@ -219,11 +219,11 @@ def examples(dialect: Dialect) -> Iterator[str]:
         yield f"[[examples]]\nraw = {_toml(raw)}\nreasoning = {_toml(reasoning)}\ncontent = {_toml(content)}\n{table}"
 
 
-# -- what an accepted file keeps to ------------------------------------------------------------------------------------
+# -- promises of an accepted file ----------------------------------------------------------------------------------
 
 
 def refusal(text: str) -> str:
-    """Why the loader, or `check_dialect`, refuses a file; empty where both take it."""
+    """Why the loader or `check_dialect` refuses a file; empty if both accept it."""
     try:
         dialect = parse_dialect(text, "drawn.toml", find_base)
     except DialectError as error:
@@ -233,10 +233,10 @@ def refusal(text: str) -> str:
 
 
 def keeps_to_everything(dialect: Dialect, rng: random.Random) -> None:
-    """What the generic tests ask of a shipped dialect, at random places.
+    """Check what the generic tests check of shipped dialects, at random places.
 
     Raises:
-        AssertionError: it does not hold.
+        AssertionError: a check fails.
     """
     outputs_mean_the_same_however_they_are_cut(dialect, rng)
     if dialect.call:
@@ -294,7 +294,7 @@ def the_loop_closes(dialect: Dialect, rng: random.Random) -> None:
 
 
 class Tally:
-    """What became of the files that were drawn."""
+    """The results for the files that were drawn."""
 
     def __init__(self) -> None:
         self.refused: Counter[str] = Counter()
@@ -316,7 +316,7 @@ class Tally:
                 return
             self.accepted.append(text)
             keeps_to_everything(parse_dialect(text, "drawn.toml", find_base), random.Random(text))
-        except Exception as error:  # whatever it is, it is a fault: of the accepted file, or of the check
+        except Exception as error:  # any exception is a fault, of the accepted file or of the check
             place = traceback.extract_tb(error.__traceback__)[-1]
             self._fault(text, f"{type(error).__name__} at {place.filename}:{place.lineno}: {error}")
 
@@ -325,7 +325,7 @@ class Tally:
         self.faults.append((text, fault))
 
     def report(self) -> None:
-        """Print it all."""
+        """Print the results."""
         for reason, count in self.refused.most_common():
             print(f"{count:5} refused: {reason}")
         refused = sum(self.refused.values())
@@ -334,21 +334,21 @@ class Tally:
 
 
 BATCH = 20
-"""How many files one run of pytest takes."""
+"""How many files one run of pytest tests."""
 TRIED = (
     "test_every_raw_text_keeps_the_promises_that_check_tries",
     "test_every_dialect_keeps_the_promises_that_check_tries",
     "test_every_first_raw_text_is_written_and_generated",
 )
-"""What `check_dialect` has just tried, in tests/test_invariants.py: the promises themselves."""
+"""The tests in tests/test_invariants.py that `check_dialect` has just run: the promises themselves."""
 
 
 def put_among(texts: Sequence[str], run: int) -> int:
-    """Run the generic tests of these files as if they were shipped; how many files failed.
+    """Run the generic tests of these files as if they were shipped, and return how many files failed.
 
     Args:
-        texts: the files.
-        run: a number for the names of the dialects, by which many tests seed what they draw.
+        texts: the texts of the files.
+        run: a number in the names of the dialects, which many tests use as a seed.
     """
     failed = 0
     left_out = [f"--deselect=tests/test_invariants.py::{test}" for test in TRIED]

@@ -1,5 +1,6 @@
-"""A plugin of pytest, for `tests.dialect.among`: only tests of the dialects that AMONG names are collected, since
-`list_dialects` lists no others; by name all can be had. Collecting the tests of all takes a quarter of a minute.
+"""A pytest plug-in for `tests.dialect.among`, which collects only the tests of the dialects in the variable AMONG.
+
+`list_dialects` lists only these, but `get_dialect` finds all. To collect the tests of all takes a quarter of a minute.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Openings that nothing tells from text count anywhere where the file says so."""
+"""Openings that look like text count anywhere if the file says so."""
 
 from pathlib import Path
 

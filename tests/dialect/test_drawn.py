@@ -1,4 +1,4 @@
-"""A file that `unspool check` accepts keeps to all that shipped dialects keep to; `make drawn` draws many more."""
+"""A file that `unspool check` accepts keeps every promise of the shipped dialects; `make drawn` draws many more."""
 
 import random
 
@@ -29,7 +29,7 @@ call = '<f {name}>{arguments}</f>'
 argument = '<p name="{key}" type="{type}">{value}</p>'
 item = "<i>{value}</i>"
 """,
-    # Frames in guillemets, each opened by the start, and Python.
+    # Frames in guillemets, each of which begins with the start, and Python.
     """
 start = "«bot»"
 end = ["«eot»"]
@@ -39,7 +39,7 @@ calls = "«bot»«act»{call}«/act»"
 call = "{name}({arguments})"
 arguments = "python"
 """,
-    # White space before the closing of a line, and an end that this begins with.
+    # White space before a closing, and an end that begins with the same white space.
     r"""
 end = [";;;"]
 reasoning = "\n\n<é> {reasoning} </é> "
@@ -47,7 +47,7 @@ calls = "@tool {call}\n\n@end"
 call = "@too\n\n{name}#{number}{arguments}@en"
 argument = "  - {key} := {value} ;!\n"
 """,
-    # Frames with a margin before their header, which cut each other short.
+    # Frames with a margin before their header, which end each other.
     r"""
 start = "<bot>\n"
 end = ["@end"]
@@ -58,7 +58,7 @@ separator.calls = "\n"
 call = "[name={name}:{arguments}]"
 id = "{index}"
 """,
-    # Quotes of its own, and ids that are in lines after prose.
+    # Its own quotes, and ids on lines after prose.
     r"""
 reasoning = "<|a|>{reasoning}<|/a|>"
 calls = "\n{calls}"
@@ -78,7 +78,7 @@ def test_files_with_hostile_overlaps_are_accepted_and_keep_to_everything() -> No
 
 
 def written(keys: str) -> str:
-    """A whole file with these keys; the renderer writes its examples."""
+    """A whole file with these keys, whose examples the renderer writes."""
     head = f'name = "drawn"{keys}'
     return head + "".join(examples(parse_dialect(head + BLANK, "drawn.toml", find_base)))
 

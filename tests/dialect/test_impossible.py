@@ -1,4 +1,4 @@
-"""Files that nothing could read back are refused by the loader, with the reason and what would do instead."""
+"""The loader refuses files whose outputs could not be read back, with the reason and an alternative."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_an_impossible_file_is_refused_with_a_reason_and_a_proposal(keys: str, w
 @pytest.mark.parametrize(
     "keys",
     [
-        'call = "<c>{name}{arguments}</c>"',  # an object begins with a brace, which is in no name
+        'call = "<c>{name}{arguments}</c>"',  # an object begins with a brace, which no name contains
         'call = "<c>{name}{arguments}</c>"\nargument = "<{key}>{value}</{key}>"',
         'call = "<c>{name} {arguments}</c>"\narguments = "python"',
         'call = "<c>{name} [{id}] {arguments}</c>"',

@@ -1,4 +1,4 @@
-"""Tests of what may wait among arguments in markup, and what of them is whole."""
+"""Arguments in markup: which text may wait between them, and which arguments are complete."""
 
 import json
 from typing import Any

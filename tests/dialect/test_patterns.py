@@ -22,7 +22,7 @@ def message(*calls: tuple[str, str]) -> dict[str, Any]:
 
 
 def both_ways(text: str, dialect: Any, **options: Any) -> Message:
-    """The message, which is the same read whole and by characters."""
+    """The message, which must be the same for the whole text and for single characters."""
     whole = parse(text, dialect, **options)
     parser = Parser(dialect, **options)
     for c in text:

@@ -1,4 +1,4 @@
-"""`read_plain`: shipped files are read as `tomllib` reads them, and what is doubtful is left to it."""
+"""`read_plain` reads shipped files as `tomllib` does, and leaves everything doubtful to it."""
 
 import subprocess
 import sys

@@ -1,5 +1,4 @@
-"""A template is cut once: its sides, its steps, and what is left of an opening where the prompt contains its
-beginning."""
+"""A template is cut once, into sides and steps. If the prompt contains the beginning of an opening, the rest is left."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Servers in processes of their own, and `Upstream` in front of them."""
+"""Servers in their own processes, and the engine `Upstream` connected to them."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def process(command: list[str], url: str, log: Path, **environment: str) -> Iterator[None]:
-    """A server in a process of its own, from when it answers ``url``."""
+    """A server in its own process, as soon as it answers at ``url``."""
     with log.open("wb") as output:
         server = subprocess.Popen(
             command, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, "OMP_NUM_THREADS": "1", **environment}

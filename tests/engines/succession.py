@@ -15,7 +15,7 @@ OUTPUT: Final = (
     *("<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "get_weather", "<｜tool▁sep｜>"),
     *('{"city": ', '"Paris"', ', "days": 3}', "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"),
 )
-"""What follows the prompt; no token is in it twice."""
+"""The output after the prompt, in which no token occurs twice."""
 LOOP: Final = ("tick", " tock", " tack ")
 """Text that repeats forever if a prompt ends with it."""
 MARKERS: Final = ("<｜User｜>", "<｜Assistant｜>", "<think>", *OUTPUT, *LOOP)
@@ -26,18 +26,18 @@ TEMPLATE: Final = (
     "<｜tool▁sep｜>{{ c.function.arguments | tojson }}<｜tool▁call▁end｜>{% endfor %}<｜tool▁calls▁end｜>{% endif %}"
     "<｜end▁of▁sentence｜>{% endif %}{% endfor %}{% if add_generation_prompt %}<｜Assistant｜><think>{% endif %}"
 )
-"""A chat template like that of DeepSeek V3.1, with thinking on."""
+"""A chat template like that of DeepSeek-V3.1, with thinking on."""
 
 
 def chains(ids: dict[str, int]) -> dict[int, int]:
-    """Which token follows which."""
+    """The successor of each token."""
     text = [ids[t] for t in ("<think>", *OUTPUT, EOS)]
     loop = [ids[t] for t in (*LOOP, LOOP[0])]
     return {a: b for chain in (text, loop) for a, b in pairwise(chain)}
 
 
 def weights(size: int, follows: dict[int, int], otherwise: int) -> "tuple[NDArray[np.float32], NDArray[np.float32]]":
-    """Embeddings and head of a model of as many dimensions as it has tokens, whose layers add nothing."""
+    """Embeddings and head of a model that has as many dimensions as tokens, and whose layers add nothing."""
     head = np.zeros((size, size), np.float32)
     for token in range(size):
         head[follows.get(token, otherwise), token] = 1
@@ -45,7 +45,7 @@ def weights(size: int, follows: dict[int, int], otherwise: int) -> "tuple[NDArra
 
 
 def layers(size: int, hidden: int) -> "dict[str, NDArray[np.float32]]":
-    """The one layer of such a model, which adds nothing; by the names of GGUF."""
+    """The only layer of such a model, which adds nothing, by the names of GGUF."""
     square: Any = np.zeros((size, size), np.float32)
     return {
         "attn_norm": np.ones(size, np.float32),

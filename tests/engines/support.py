@@ -1,6 +1,6 @@
-"""What the tests of engines share: tokenizers made on the spot, and matchers with them.
+"""Helpers for the tests of engines: tokenizers that are made here, and matchers with them.
 
-The engines are imported where they are used: the default run has none of them.
+The engines are imported inside functions, because the default run does not install them.
 """
 
 from functools import cache
@@ -14,11 +14,11 @@ from unspool.grammar import Llguidance, Matcher, Xgrammar
 
 WITH_CALLS = [d for d in list_dialects() if d.call]
 EOS = 256
-"""The token that ends a sequence; those before it are the bytes."""
+"""The token that ends a sequence. The tokens before it are the bytes."""
 
 
 def _letters() -> dict[int, str]:
-    """How byte-level tokenizers write each byte: printable ones as they are, the others by letters after Latin-1."""
+    """How byte-level tokenizers write each byte: printable ones as they are, others as letters beyond Latin-1."""
     plain = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = [b for b in range(256) if b not in plain]
     return {b: chr(b) if b in plain else chr(256 + others.index(b)) for b in range(256)}
@@ -26,7 +26,7 @@ def _letters() -> dict[int, str]:
 
 @cache
 def byte_tokenizer() -> Any:
-    """Every byte is the token of its own number."""
+    """A tokenizer in which each byte is the token with the same number."""
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE(vocab={letter: byte for byte, letter in _letters().items()}, merges=[]))

@@ -34,7 +34,7 @@ TOOL = {
 
 def test_a_folder_is_all_that_it_needs(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     folder = tmp_path / "model"
-    made = copy.deepcopy(model())  # others use it too
+    made = copy.deepcopy(model())  # other tests use the model too
     made.config.eos_token_id = made.generation_config.eos_token_id = tokenizer().eos_token_id
     made.save_pretrained(folder)
     tokenizer().save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""xgrammar reads GBNF as its own EBNF, which is how FastDeploy gets constraints."""
+"""xgrammar reads GBNF as its own EBNF, which is how constraints reach FastDeploy."""
 
 import pytest
 

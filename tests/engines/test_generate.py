@@ -1,6 +1,6 @@
-"""A model of transformers generates under the mask; whatever it says is a valid call.
+"""A model of transformers generates under the mask, and everything that it writes is a valid call.
 
-The model's weights are random, so that nothing but the mask makes its output right.
+The model's weights are random, so only the mask makes its output right.
 """
 
 import json
@@ -33,14 +33,14 @@ SPECIAL = (
 )
 """Special tokens of DeepSeek's and Qwen's tokenizers."""
 ADDED = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
-"""Tokens that Qwen's tokenizers add, not as special ones."""
+"""Tokens that Qwen's tokenizers add, but not as special tokens."""
 ENDS = {
     "deepseekv3": "<｜end▁of▁sentence｜>",
     "deepseekv31": "<｜end▁of▁sentence｜>",
     "hermes": "<|im_end|>",
     "qwen3-coder": "<|im_end|>",
 }
-"""Dialect, and the token that ends its turns."""
+"""Each dialect, and the token that ends its turns."""
 
 SCHEMAS: dict[str, dict[str, Any]] = {
     "get_weather": {
@@ -74,9 +74,9 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     },
     "now": {"type": "object", "properties": {}, "additionalProperties": False},
 }
-"""All strings are bounded: a random model would go on for ever."""
+"""All strings are bounded, because a random model would never end them."""
 LIMIT = 1500
-"""How many tokens a run may take."""
+"""How many tokens a run may generate."""
 
 
 @cache
@@ -98,7 +98,7 @@ def tokenizer() -> Any:
 
 @cache
 def model() -> Any:
-    """A small Llama of random weights; its vocabulary is padded, as real ones are."""
+    """A small Llama with random weights. Its vocabulary is padded, like real ones."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -111,7 +111,7 @@ def model() -> Any:
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=LIMIT + 64,
-        initializer_range=0.2,  # so that some tokens are much likelier than others
+        initializer_range=0.2,  # makes some tokens much likelier than others
     )
     return LlamaForCausalLM(config).eval()
 
@@ -123,12 +123,12 @@ def engine(name: str, eos: int) -> Llguidance | Xgrammar:
 
 
 class Masked:
-    """A logits processor: takes the tokens that were sampled, and leaves those that may come next.
+    """A logits processor that accepts the sampled tokens, and leaves only the tokens that may come next.
 
     Args:
-        matcher: at the beginning of the output.
+        matcher: a matcher at the beginning of the output.
         begin: how many tokens the prompt has.
-        likelier: is added to the logits of some tokens.
+        likelier: values that are added to the logits of some tokens.
     """
 
     def __init__(self, matcher: Matcher, begin: int, likelier: dict[int, float]) -> None:
@@ -187,7 +187,7 @@ def generate(
 
 
 def check(name: str, run: Run, seed: int, **request: Any) -> None:
-    """Assert that a run is one of valid calls, read as tokens and as text."""
+    """Assert that a run consists of valid calls, read as tokens and as text."""
     text = tokenizer().decode(run.ids, skip_special_tokens=False)
     assert run.ended, text
     parser = Parser(name, tokenizer=tokenizer(), **request)
@@ -233,7 +233,7 @@ def test_a_named_tool_is_called_once(name: str, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", ENDS)
 def test_a_required_run_under_xgrammar_ends_in_valid_calls(name: str, seed: int) -> None:
-    # Without strings of bounded length, in which xgrammar is looser.
+    # Without strings of bounded length, for which xgrammar is less strict.
     stops = SCHEMAS["plan"]["properties"]["stops"]
     plan = {**SCHEMAS["plan"], "properties": {"stops": stops}}
     request: dict[str, Any] = {
@@ -248,7 +248,7 @@ def test_a_required_run_under_xgrammar_ends_in_valid_calls(name: str, seed: int)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ENDS)
 def test_a_required_run_may_think_and_talk_before_its_calls(name: str, seed: int) -> None:
-    # Free text would not end by itself: the tokens that go on to the calls are made likelier.
+    # Free text would not end by itself, so the tokens that lead to calls are made likelier.
     likelier = {
         tokenizer().convert_tokens_to_ids(t): 8.0 for t in ("</think>", "<tool_call>", "<｜tool▁calls▁begin｜>")
     }

@@ -60,7 +60,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "no positions": ("BloomConfig", {"hidden_size": 64, "n_layer": 2, "n_head": 4, "initializer_range": 0.2}),
 }
-"""Ways in which decoders keep what was: each has caches or positions of its own."""
+"""Kinds of decoders, each with its own caches or positions."""
 PROMPTS = (
     "How is the weather in Paris today, and what shall I wear for it?",
     "Hi",
@@ -73,7 +73,7 @@ PROMPTS = (
 
 @pytest.fixture(scope="session")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Model directories by kind, each made once."""
+    """The model directory of a kind, each made once."""
 
     @cache
     def made(kind: str) -> Path:
@@ -102,7 +102,7 @@ def loaded(path: Path) -> TransformersModel:
 
 
 def run(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """A test that is a coroutine."""
+    """Run a test that is a coroutine."""
 
     @wraps(test)
     def sync(*args: Any, **kwargs: Any) -> None:
@@ -148,7 +148,7 @@ async def test_outputs_that_join_and_leave_are_those_of_generate(
         async for piece in engine.generate(ask(PROMPTS[i], max_tokens=counts[i])):
             found += piece.token_ids
             if i % 2 and len(found) % 6 == 0:
-                await asyncio.sleep(0.05)  # it stops, leaves the batch, and comes back
+                await asyncio.sleep(0.05)  # it pauses, leaves the batch, and comes back
         return found
 
     got = await asyncio.gather(*(one(i) for i in range(len(PROMPTS))))
@@ -211,7 +211,7 @@ async def test_who_is_cancelled_frees_slot_and_cache(directory: Callable[[str], 
     assert ids_of(await waiting) == generated(model, PROMPTS[2], 10)
     await streams[1].aclose()
     await until(lambda: engine.running == 0)
-    await collect(engine, ask(PROMPTS[3], max_tokens=1))  # a prompt alone: the batch before it is let go of
+    await collect(engine, ask(PROMPTS[3], max_tokens=1))  # a prompt alone, so that the batch before it is released
     assert model._cache is None
     await engine.close()
 
@@ -223,7 +223,7 @@ async def test_a_step_that_fails_leaves_those_unharmed_that_took_no_part(
     model = loaded(directory("llama"))
     engine = Batching(model, ahead=4)
     slow = await begun(engine, ask(PROMPTS[0], max_tokens=40))
-    await settled(lambda: len(next(iter(engine._running)).pieces))  # it has stopped, as part of a batch
+    await settled(lambda: len(next(iter(engine._running)).pieces))  # it has paused, as part of a batch
     stream = await begun(engine, ask(PROMPTS[1], max_tokens=40), 2)
     forward, broken = model._forward, [True]
 
@@ -243,7 +243,7 @@ async def test_a_step_that_fails_leaves_those_unharmed_that_took_no_part(
     await engine.close()
 
 
-# -- what is read from the directory -----------------------------------------------------------------------------------
+# -- files of the directory ---------------------------------------------------------------------------------
 
 
 def changed(source: Path, target: Path, **files: dict[str, Any]) -> Path:

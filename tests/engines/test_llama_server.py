@@ -1,8 +1,8 @@
-"""The engine `Upstream` in front of llama-cpp-python's server, and of llama.cpp's own where ``LLAMA_SERVER`` names one.
+"""The engine `Upstream` with llama-cpp-python's server, and with llama.cpp's own if ``LLAMA_SERVER`` names it.
 
-The models are files made here: one whose tokens follow each other (`succession`), and one of random weights, which only
-a grammar makes say anything that means something. llama-cpp-python shows tokens of a model that are user-defined, and
-hides control tokens; llama.cpp's server shows the control tokens that a request lists.
+The models are files made here: one whose tokens follow each other (`succession`), and one with random weights, whose
+output has a meaning only under a grammar. llama-cpp-python shows the user-defined tokens of a model, and hides control
+tokens; llama.cpp's server shows the control tokens that a request lists.
 """
 
 import asyncio
@@ -59,12 +59,12 @@ TOOLS: list[dict[str, Any]] = [
 
 
 def write(path: Path, *, hidden: bool = False, random: bool = False) -> None:
-    """A model of the architecture ``llama``.
+    """Write a model of the architecture ``llama``.
 
     Args:
         path: the file.
         hidden: whether the markers are control tokens.
-        random: whether its weights are, so that it writes anything.
+        random: whether its weights are random, so that it may write anything.
     """
     import gguf
 
@@ -138,7 +138,7 @@ def url(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def random_url(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server of the model that writes anything."""
+    """A server of the model that may write anything."""
     folder = tmp_path_factory.mktemp("random")
     write(folder / "model.gguf", random=True)
     yield from serve(kind, folder / "model.gguf", folder)
@@ -164,7 +164,7 @@ def test_the_raw_text_passes_with_its_markers(url: str, kind: str) -> None:
     if kind == "llama.cpp":
         assert usage is not None
         assert usage.completion_tokens == len(OUTPUT) + 1, "the end is one"
-        asked = "Weather in Paris?".replace(" ", "▁").encode()  # which is bytes to this tokenizer
+        asked = "Weather in Paris?".replace(" ", "▁").encode()  # the tokens of this tokenizer are bytes
         assert usage.prompt_tokens == len(asked) + 4, "the beginning is there once"
 
 
@@ -219,7 +219,7 @@ def test_a_required_call_is_valid_whatever_the_weights(random_url: str, dialect:
     assert [c.status for c in message.tool_calls] == ["ok"], raw
     schemas = {t["function"]["name"]: t["function"]["parameters"] for t in TOOLS}
     for call in message.tool_calls:
-        # Bytes at random: some that are not character count as one to llama.cpp's grammars.
+        # llama.cpp's grammars take some random bytes that are no characters for characters.
         arguments = json.loads(re.sub("\ufffd+", "?", call.arguments))
         jsonschema.validate(arguments, schemas[call.name])
 
@@ -232,7 +232,7 @@ def test_the_server_reads_the_grammar_of_every_dialect(url: str, dialect: str) -
 
 
 def test_the_server_takes_the_longest_lengths(url: str) -> None:
-    # llama-cpp-python's server dies of a grammar that it cannot read.
+    # llama-cpp-python's server crashes on a grammar that it cannot read.
     text_: dict[str, Any] = {"type": "string", "minLength": 1500, "maxLength": 2000}
     items = {"type": "array", "items": {"type": "object", "properties": {"a": text_}}, "maxItems": 1900}
     long = {"type": "object", "properties": {"text": text_, "items": items}, "required": ["text"]}

@@ -1,4 +1,4 @@
-"""Threads that compute beside an event loop: work ends when nobody waits for it, and the loop goes first."""
+"""Threads that compute beside an event loop: work ends when nobody waits for it, and the loop takes precedence."""
 
 import asyncio
 import threading
@@ -20,14 +20,14 @@ def threads() -> Iterator[Threads]:
 
 
 def busy(seconds: float) -> None:
-    """Compute, and keep the interpreter's lock."""
+    """Compute while holding the interpreter's lock."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         pass
 
 
 def spinning(started: asyncio.Event, ended: threading.Event, ending: float = 0.0) -> Callable[[Awaited], None]:
-    """Work that goes on for as long as somebody waits for it, and takes some seconds to end."""
+    """Work that continues while somebody waits for it, and then takes ``ending`` seconds to end."""
     loop = asyncio.get_running_loop()
 
     def work(awaited: Awaited) -> None:
@@ -66,7 +66,7 @@ def test_the_loop_has_a_turn_between_two_steps_of_long_work(threads: Threads, mo
 
 
 def test_short_steps_do_not_wait_for_the_loop(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unspool.engines.threads._SLICE", 60.0)  # short is what any machine can do
+    monkeypatch.setattr("unspool.engines.threads._SLICE", 60.0)  # long enough for any machine
     monkeypatch.setattr("unspool.engines.threads._PATIENCE", 60.0)
     checked, seen = threading.Event(), list[bool]()
 

@@ -1,4 +1,4 @@
-"""The engine `Upstream` in front of ``transformers serve``, in a process of its own."""
+"""The engine `Upstream` with ``transformers serve``, in its own process."""
 
 import asyncio
 import sys
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.engines, pytest.mark.filterwarnings("ignore")]
 
 
 def save(folder: Path) -> None:
-    """A model that writes `OUTPUT` after `PROMPT`, with its tokenizer and its chat template."""
+    """Save a model that writes `OUTPUT` after `PROMPT`, with its tokenizer and its chat template."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 

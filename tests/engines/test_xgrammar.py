@@ -1,4 +1,4 @@
-"""What the structural tag of a constraint holds under xgrammar: what the renderer writes, and what is sampled."""
+"""What xgrammar accepts and samples under the structural tag of a constraint."""
 
 import json
 import random
@@ -33,7 +33,7 @@ REFUSED = {
     ("minimax-m2", 4): _CLOSING,
     ("qwen3-coder", 4): _CLOSING,
 }
-"""Examples (dialect, number) whose first text the structural tag does not hold, and why."""
+"""Examples (dialect, number) whose first text the structural tag does not allow, and why."""
 
 EXAMPLES = [(d, i) for d in WITH_CALLS for i in range(len(d.examples))]
 
@@ -53,11 +53,11 @@ def test_every_exception_names_an_example() -> None:
     assert {(d.name, i) for d, i in EXAMPLES} >= set(REFUSED)
 
 
-# -- what the renderer writes ------------------------------------------------------------------------------------------
+# -- output of the renderer ----------------------------------------------------------------------------------------
 
 
 def kept(dialect: Dialect, schemas: Schemas) -> Schemas:
-    """The tools whose schemas the dialect can keep."""
+    """The tools whose schemas the dialect can enforce."""
     found = {}
     for name, schema in schemas.items():
         try:
@@ -86,8 +86,8 @@ def bounded(schema: Any, root: Any, value: Any, bounds: tuple[str, ...]) -> Iter
 
 
 def never(dialect: Dialect) -> tuple[str, tuple[str, ...]]:
-    """Characters that strings with one of the bounds do not hold."""
-    if dialect.argument_format == "json":  # the pattern of a bounded string takes no escape
+    """Characters that strings with one of the bounds cannot contain."""
+    if dialect.argument_format == "json":  # the pattern of a bounded string allows no escapes
         return '"\\\n', ("minLength", "maxLength")
     # Text of some length contains no character with which a marker begins.
     marker = dialect.codec.quote if dialect.argument_format == "quote" else dialect.item[0].text if dialect.item else ""
@@ -138,7 +138,7 @@ BROKEN: dict[str, tuple[Schemas, str, dict[str, Any]]] = {
     "too few items": (RICH, "plan_trip", {"from": {"name": "a"}, "stops": [], "mode": "train", "fast": True}),
     "none of the alternatives": (RICH, "set", {"value": "text"}),
 }
-"""Schemas, and a call that breaks them."""
+"""Schemas, and a call that violates them."""
 
 
 @pytest.mark.parametrize("case", BROKEN)
@@ -160,14 +160,14 @@ LOOSER = {
     "cut characters": "free text is bytes, not always UTF-8",
     "lengths": "they are ignored in JSON from which markers are kept out, and count cut characters otherwise",
 }
-"""In what xgrammar is looser than the constraint: what it lets through is counted, and does not count as valid."""
+"""Where xgrammar is less strict than the constraint. Such calls are counted apart, and not as valid ones."""
 
 
 def looser(dialect: Dialect, schemas: Schemas, call: Any) -> str:
-    """By which known difference a call is wrong; ``""`` where it is right.
+    """The known difference that makes a call invalid; ``""`` if it is valid.
 
     Raises:
-        jsonschema.ValidationError: by none of them.
+        jsonschema.ValidationError: the call is invalid for another reason.
     """
     assert call.status == "ok", call
     try:
