@@ -79,9 +79,7 @@ def as_presumed(dialect: Dialect) -> Dialect:
     )
     if policy == own:
         return dialect
-    presumed = msgspec.structs.replace(dialect, policy=policy)
-    vars(presumed)["examples"] = dialect.examples  # instead of what the property reads from the file
-    return presumed
+    return promises.altered(dialect, dialect.examples, policy=policy)
 
 
 AS_WRITTEN: list[Dialect] = [at_content(d) for d in unspool.list_dialects()]

@@ -89,9 +89,14 @@ def at_content(dialect: Dialect) -> Dialect:
     if dialect.stage is not Stage.REASONING:
         return dialect
     examples = tuple(msgspec.structs.replace(e, stage=e.stage or dialect.stage) for e in dialect.examples)
-    begun = msgspec.structs.replace(dialect, stage=Stage.CONTENT)
-    vars(begun)["examples"] = examples  # instead of what the property reads from the file
-    return begun
+    return altered(dialect, examples, stage=Stage.CONTENT)
+
+
+def altered(dialect: Dialect, examples: tuple[Example, ...], **fields: Any) -> Dialect:
+    """A dialect with other fields and these examples, instead of those that the property reads from its file."""
+    other = msgspec.structs.replace(dialect, **fields)
+    vars(other)["examples"] = examples
+    return other
 
 
 # -- ways to cut a text ------------------------------------------------------------------------------------------------
