@@ -55,7 +55,8 @@ class Blocks(Steps):
         if r == MORE and not tape.final:  # a call may begin with what closes one
             return False
         more = r == MORE
-        for suffix in plan.calls.suffixes:
+        thought = ledger.paused and look.soonest([o.pattern for o in plan.reasoning.ends], j) >= 0
+        for suffix in () if thought else plan.calls.suffixes:
             r = look.stands(suffix, j)
             if r >= 0 and worded(suffix.first):
                 tape.move(r)
