@@ -369,6 +369,7 @@ def test_closings_that_nothing_tells_from_others_are_refused(write: Any, keys: s
     [
         ('end = ["@end"]\nreasoning = "<r>{reasoning}@end"', "reasoning", "at which the model stops"),
         ('end = ["@end"]\ncalls = "<t>{calls}</t>"\ncall = "<f>{name}{arguments}@end"', "call", "'@end', one of `end`"),
+        ('end = ["<r>"]\nreasoning = "<r>\\n{reasoning}</r>"', "reasoning", "'<r>', one of `end`, at which"),
         ('reasoning = "<r>{reasoning}/#"\ncall = "#f/#{name}({arguments})#e#"', "reasoning", "mentions a call"),
         ('call = "<f {name}{arguments}/>"', "call", "'/' may be in a name"),
         ('reasoning = " f:\\n{reasoning};/"\ncall = "<c>{name}: {arguments}</c>"', "reasoning", "a tool is named 'f'"),
@@ -413,6 +414,16 @@ def test_a_call_of_elements_whose_end_nothing_marks_is_refused(write: Any) -> No
     example, keys = (text.replace("|", " ").replace("*/", "~!") for text in (example, keys))
     first, *_ = check_dialect(read_file(write(example, keys)))
     assert first.what.endswith("or let `call` open with one that has a letter or digit")
+
+
+def test_a_call_whose_closing_a_broken_one_would_take_is_refused(write: Any) -> None:
+    keys = """name = "mine"\ncalls = "<c>{call}</c>"\ncall = "[{name}: {arguments}]"\n"""
+    example = """[[examples]]\nraw = '<c>[f: {"a": 1}]</c>'\ntool_calls = [{ name = "f", arguments.a = 1 }]\n"""
+    first, *_ = check_dialect(read_file(write(example, keys)))
+    assert first.what.startswith("""the arguments of a broken call are read as '{"a": @@}]'""")
+    assert "let `call` close with a marker that has a letter or digit" in first.what
+    keys, example = keys.replace("}]", "}[/f]"), example.replace("}]<", "}[/f]<")
+    assert check_dialect(read_file(write(example, keys))) == []
 
 
 def test_frames_may_all_close_alike(write: Any) -> None:

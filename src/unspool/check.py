@@ -15,7 +15,7 @@ from .dialect.file import Dialect, Example, example_tools, read_dialect
 from .dialect.patterns import Pattern, plain_name, worded
 from .dialect.plan import marked
 from .dialect.registry import find_base
-from .dialect.template import Template, id_steps, literal, unstarted
+from .dialect.template import BODIES, Template, id_steps, literal, unstarted
 from .errors import ConstraintError, DialectError
 from .events import Event
 from .hints import explained, rules
@@ -264,8 +264,14 @@ def _begun_alike(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _ended_inside(dialect: Dialect) -> Iterator[Problem]:
-    """Parts whose closing ends the turn, though something must follow them."""
+    """Parts whose opening, or whose closing, ends the turn, though something must follow it."""
     ends = tuple(_solid(e) for e in dialect.end)
+    for key in BODIES:
+        for t in getattr(dialect, key):
+            found = next((e for e in ends for p in t.before if isinstance(p, str) and e in _solid(p)), "")
+            if found:
+                what = f"{t.text!r} opens with {found!r}, one of `end`, at which the model stops"
+                yield Problem(key, f"{what}: leave it out of `end`, or open the part with something else")
     blocks = [b for b in dialect.calls if b.opening.strip() or b.closing.strip()]
     keys = ["argument", "item", *(["call"] if blocks else []), *([] if _starts_frames(dialect) else ["reasoning"])]
     for key in keys:

@@ -588,7 +588,12 @@ def a_broken_call_leaves_the_next_one_alone(dialect: Dialect) -> None:
         why = "write a marker before `{arguments}`, or let `call` open with one that has a letter or digit"
     else:
         why = "let `call` close with a marker that has a letter or digit, by which the call's end is found"
-    demand(kept, f"the next call after a broken one is not read: {raw!r}; {why}")
+    what = f"the next call after a broken one is not read: {raw!r}"
+    if kept and dialect.argument_format == "json":
+        broken = message.tool_calls[0].arguments.rstrip()
+        kept = broken == '{"a": @@}'
+        what = f"the arguments of a broken call are read as {broken!r}: {raw!r}"
+    demand(kept, f"{what}; {why}")
 
 
 def no_marker_alone_is_silently_empty(dialect: Dialect) -> None:
