@@ -2,7 +2,7 @@
 
     python -m tests.fuzz --seconds 60 [--seed 1] [--dialect NAME]
 
-Prints the seed, and for a failure the smallest case that was found; the exit code is then 1.
+Prints the seed and, for a failure, the smallest case that was found; the exit code is then 1.
 """
 
 import argparse
@@ -33,13 +33,13 @@ NOISE = [
 
 
 class Attempt(NamedTuple):
-    """One input of the machine."""
+    """One input for the machine."""
 
     dialect: Dialect
     text: str
     options: dict[str, Any]
     ids: bool = False
-    """Fed as token ids, of a tokenizer in which the dialect's markers are special tokens."""
+    """Whether it is fed as token ids, with a tokenizer in which the dialect's markers are special tokens."""
 
     def __str__(self) -> str:
         fields = {k: v for k, v in self.options.items() if k != "ids"}
@@ -90,7 +90,7 @@ def options(dialect: Dialect, rng: random.Random) -> dict[str, Any]:
         prefill = mutate(rng.choice(RAWS[dialect.name]), rng, dialect)
         found["prompt"] = f"user: hi\n{begin}{prefill[: rng.randint(0, len(prefill))]}"
     if rng.random() < 0.2:
-        # Only a declared function can be named, and none required where none is declared.
+        # Only a declared function can be named, and none can be required if none is declared.
         names = ["get_weather"] if tools is None else [t["function"]["name"] for t in tools]
         functions = [{"type": "function", "function": {"name": name}} for name in names[:1]]
         found["tool_choice"] = rng.choice(["none", *(["required", *functions] if names else [])])
@@ -105,7 +105,7 @@ def attempt(rng: random.Random, dialects: list[Dialect]) -> Attempt:
 
 
 def failure(case: Attempt, seed: int) -> str:
-    """What is wrong with the machine's answer; empty if nothing is."""
+    """What is wrong with the machine's result; empty if nothing is."""
     text = case.text
     try:
         if case.ids:
@@ -128,7 +128,7 @@ def failure(case: Attempt, seed: int) -> str:
 
 
 def failure_of_ids(case: Attempt) -> str:
-    """The same of an input that is fed as token ids."""
+    """The same for an input that is fed as token ids."""
     tokenizer = special(case.dialect.name)
     ids = encode(tokenizer, case.text)
     if not ids:
@@ -166,7 +166,7 @@ def minimise(case: Attempt, fails: Callable[[Attempt], bool], seconds: float = 1
 
 
 def search(seconds: float, seed: int, dialects: list[Dialect]) -> tuple[int, Attempt | None, str]:
-    """Try inputs for a time; how many were tried, and the smallest case that fails, if any."""
+    """Try inputs for some time. Return how many were tried, the smallest case that fails, and its fault."""
     rng = random.Random(seed)
     until = time.monotonic() + seconds
     tried = 0

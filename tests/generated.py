@@ -13,7 +13,7 @@ from unspool.cli import parsers
 from unspool.events import Event
 
 _HIDDEN = {"start", "end", "token_start", "token_end"}
-"""Fields of every event: the page describes them once."""
+"""The fields of every event, which the page describes only once."""
 
 
 def table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
@@ -38,13 +38,13 @@ def _type(hint: object) -> str:
 
 
 def _sentence(text: str) -> str:
-    """A docstring's first paragraph, in Markdown and fit for a cell."""
+    """A docstring's first paragraph, as Markdown for a cell."""
     first = " ".join(text.split("\n\n", 1)[0].split())
     return re.sub(r"``([^`]+)``", r"`\1`", first).replace("|", "\\|")
 
 
 def commands() -> str:
-    """Every command, its usage in a line, and its arguments."""
+    """Every command, with its usage in one line and its arguments."""
     parts = []
     for name, parser in parsers()[1].items():
         rows = [(_names(action), _cell(action.help or "")) for action in _actions(parser)]
@@ -73,7 +73,7 @@ def _cell(text: str) -> str:
 
 
 _PARTS = [(True, True, True), (False, True, True), (True, False, True), (False, False, True), (True, True, False)]
-"""Whether there is reasoning, content and a call: all of it, then what is left where a format has no place for one."""
+"""Whether a message has reasoning, content and a call: all of them first, then fewer, for formats that lack a part."""
 _PROPERTIES = {"city": {"type": "string"}, "days": {"type": "integer"}}
 _TOOLS = [
     {
@@ -97,7 +97,7 @@ def _exhibit(dialect: unspool.Dialect) -> str:
 
 
 def _rendered(dialect: unspool.Dialect) -> str:
-    # An id of the dialect's form, always the same: the renderer would draw one.
+    # An id in the dialect's form that is always the same; the renderer would draw a random one.
     form = dialect.id.replace("{index}", "0").replace("{number}", "1").replace("{name}", "get_weather")
     call = unspool.ToolCall(0, form.replace("?", "a"), "get_weather", '{"city": "Paris", "days": 3}')
     for reasoning, content, calls in _PARTS:
@@ -112,7 +112,7 @@ def _rendered(dialect: unspool.Dialect) -> str:
 
 
 def _about(dialect: unspool.Dialect) -> str:
-    """The comment that a dialect's file begins with."""
+    """The comment at the beginning of a dialect's file."""
     folder = Path(unspool.__file__).parent / "dialects"
     lines = (folder / f"{dialect.name}.toml").read_text(encoding="utf-8").splitlines()
     comment = []

@@ -1,4 +1,4 @@
-"""A template is cut once, into sides and steps. If the prompt contains the beginning of an opening, the rest is left."""
+"""A template is cut once, into sides and steps; a prompt may contain the beginning of an opening."""
 
 import pytest
 

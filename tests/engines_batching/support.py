@@ -1,4 +1,4 @@
-"""A small model that computes in no time, whose every history goes on in its own way, and what watches a model."""
+"""A small, fast model that continues each history differently, and a wrapper that watches a model."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ GREEDY = Sampling(temperature=0)
 
 @cache
 def byte_tokenizer() -> Tokenizer:
-    """Every byte is the token of its own number; the special tokens come after them."""
+    """A tokenizer in which each byte is the token with the same number. The special tokens come after the bytes."""
     plain = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = [b for b in range(256) if b not in plain]
     letters = {chr(b) if b in plain else chr(256 + others.index(b)): b for b in range(256)}
@@ -34,12 +34,14 @@ def byte_tokenizer() -> Tokenizer:
 
 
 class Babble:
-    """Chooses the next logits by the whole history, mostly printable ASCII. After a full stop it ends, unless its
-    prompt begins with an exclamation mark."""
+    """Chooses the next logits by the whole history, mostly printable ASCII.
+
+    It ends after a full stop, unless its prompt begins with an exclamation mark.
+    """
 
     def __init__(self, context: int = 1_000_000) -> None:
         self.tokenizer: Any = byte_tokenizer()
-        self.vocab_size = 300  # padded, as those of real models are
+        self.vocab_size = 300  # padded, like those of real models
         self.context = context
         self.eos = frozenset({EOS, CALL})
 
@@ -83,13 +85,13 @@ class Spelled(Babble):
 
 
 class Watched:
-    """A model that counts its tokens, fails once where it is asked to, and can be held up.
+    """A model that counts its tokens, can fail once, and can be paused.
 
     Attributes:
-        computed: logits so far.
-        fail_after: so many more, then it fails, once.
-        sizes: how many outputs each step was for.
-        gate: while it is clear, nothing is computed.
+        computed: the number of logits so far.
+        fail_after: after how many more logits it fails, once.
+        sizes: the number of outputs in each step.
+        gate: while it is not set, nothing is computed.
     """
 
     def __init__(self, model: Model) -> None:
@@ -124,7 +126,7 @@ class Watched:
 
 
 def ask(prompt: Any = "Hello", **more: Any) -> Request:
-    """A request; greedy unless it says otherwise."""
+    """A request, which is greedy by default."""
     return Request(prompt=prompt, **{"sampling": GREEDY, **more})
 
 
@@ -155,7 +157,7 @@ async def settled(value: Callable[[], int]) -> int:
 
 
 async def begun(engine: Engine, request: Request, count: int = 1) -> AsyncGenerator[Delta, None]:
-    """An output after some of its pieces are pulled."""
+    """An output of which some pieces have been pulled."""
     stream = engine.generate(request)
     for _ in range(count):
         await anext(stream)

@@ -1,4 +1,4 @@
-"""Continuous batching: who joins, leaves, waits and fails, and what is reported."""
+"""Continuous batching: requests that join, leave, wait and fail, and what is reported."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ from .support import CALL, EOS, Babble, Spelled, Watched, ask, begun, byte_token
 
 
 def run(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """A test that is a coroutine."""
+    """Run a test that is a coroutine."""
 
     @wraps(test)
     def sync(*args: Any, **kwargs: Any) -> None:
@@ -168,7 +168,7 @@ async def test_slots_are_free_at_the_next_token_though_every_consumer_sleeps() -
     model = Watched(Babble())
     engine = Batching(model, slots=2, ahead=3)
     streams = [await begun(engine, ask(f"!{i}")) for i in range(2)]
-    assert await settled(lambda: model.computed) <= 2 * 4  # both have stopped: the thread sleeps
+    assert await settled(lambda: model.computed) <= 2 * 4  # both outputs have paused, and the thread sleeps
     await streams[0].aclose()
     pieces = await asyncio.wait_for(collect(engine, ask("third", max_tokens=5)), 10)
     assert len(pieces) == 5
@@ -256,7 +256,7 @@ async def test_every_token_is_a_piece_and_the_last_has_the_counts() -> None:
     assert [p.usage for p in pieces[1:-1]] == [None] * (len(pieces) - 2)
     usage = pieces[-1].usage
     assert usage is not None
-    assert (usage.prompt_tokens, usage.completion_tokens) == (5, len(ids) + 1)  # with the one that ends it
+    assert (usage.prompt_tokens, usage.completion_tokens) == (5, len(ids) + 1)  # with the token that ends it
     await engine.close()
 
 
@@ -286,7 +286,7 @@ async def test_special_tokens_are_kept_in_the_text() -> None:
 
 
 class Own:
-    """A tokenizer that tells which token is its own end of a sequence."""
+    """A tokenizer that says which token ends its sequences."""
 
     def __init__(self, eos: int) -> None:
         self.eos_token_id = eos
@@ -352,7 +352,7 @@ async def test_prompts_are_text_or_ids() -> None:
     await engine.close()
 
 
-# -- what cannot be ----------------------------------------------------------------------------------------------------
+# -- invalid requests --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -417,7 +417,7 @@ def test_there_is_a_slot_and_a_piece_at_least(options: dict[str, Any], error: st
 @run
 async def test_a_step_that_fails_ends_who_runs_and_nobody_who_comes_later() -> None:
     model = Watched(Babble())
-    engine = Batching(model, slots=2, ahead=1_000_000)  # nobody stops
+    engine = Batching(model, slots=2, ahead=1_000_000)  # no output pauses
     running = [asyncio.ensure_future(collect(engine, ask(f"!{i}"))) for i in range(2)]
     await until(lambda: model.sizes[-1:] == [2])
     later = asyncio.ensure_future(collect(engine, ask("!later", max_tokens=4)))
@@ -521,7 +521,9 @@ async def test_a_required_request_ends_in_valid_calls(dialect: str, temperature:
         assert pieces[-1].finish_reason == "stop", text
         check_calls(parse(text, dialect, tools=TOOLS, tool_choice="required", stage="content"), text)
     alone = Batching(Babble())
-    assert await free == await collect(alone, ask("!free", max_tokens=200))  # who has no constraint is not touched
+    assert await free == await collect(
+        alone, ask("!free", max_tokens=200)
+    )  # outputs without a constraint do not change
     await alone.close()
     await engine.close()
 

@@ -1,4 +1,4 @@
-"""A budget of reasoning ends in the dialect's own marker, whatever the model would have written."""
+"""At the end of its budget, reasoning is closed with the dialect's own marker, whatever the model would write."""
 
 import asyncio
 
@@ -40,7 +40,7 @@ def written(model: Spelled, thinking: Thinking | None, constraint: Constraint | 
         (THOUGHT, asked(3, inside=False), THOUGHT),
         ("<think>" + THOUGHT, asked(2, inside=False), "<think>I </think>"),
         ("aé日本b</think>c", asked(2), "aé</think>"),  # a character is never cut
-        (THOUGHT, asked(4, closing="<eos>"), "I th"),  # a special token is one token, and here the end
+        (THOUGHT, asked(4, closing="<eos>"), "I th"),  # a special token is one token, and ends the output here
     ],
 )
 def test_after_so_many_tokens_of_thought_the_marker_comes(text: str, thinking: Thinking, message: str) -> None:

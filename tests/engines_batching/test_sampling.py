@@ -1,4 +1,4 @@
-"""Sampling: which tokens may come, how often each does, and how penalties and seeds change that."""
+"""Sampling: which tokens are possible, how often each is chosen, and how penalties and seeds change that."""
 
 from collections import Counter
 from typing import Any
@@ -20,7 +20,7 @@ SHARES = np.exp(LOGITS.astype(np.float64)) / np.exp(LOGITS.astype(np.float64)).s
 
 
 def drawn(count: int = 2000, logits: NDArray[np.float32] = LOGITS, mask: Any = None, **options: Any) -> Counter[int]:
-    """How often each token comes first."""
+    """How often each token is the first one."""
     sampler = Sampler(Sampling(**{"seed": 7, **options}), [], len(logits))
     return Counter(sampler.choose(logits, mask) for _ in range(count))
 

@@ -1,4 +1,4 @@
-"""What a message asks for: corrections within it, several calls of one tool, tools that its values fit."""
+"""What a message asks for: corrections in it, several calls of one tool, and tools that its values fit."""
 
 import json
 from typing import Any

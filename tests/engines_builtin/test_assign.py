@@ -1,4 +1,4 @@
-"""Values are given to parameters together: the best total wins, optional parameters need evidence."""
+"""Values are assigned to parameters together: the best total wins, and optional parameters need evidence."""
 
 import time
 from typing import Any

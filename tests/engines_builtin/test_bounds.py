@@ -1,4 +1,4 @@
-"""Thinking, words and calls end, whatever the model would like to go on with."""
+"""Thinking, words and calls end, whatever the model would write next."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ MOST: dict[Part, int] = {"thinking": 5, "words": 3, "calls": 4}
 
 
 class Wishes:
-    """A model that always wants the same token most, then ``second``."""
+    """A model that always prefers the token ``first``, and then ``second``."""
 
     def __init__(self, first: int, second: int) -> None:
         self.tokenizer: Any = OWN.tokenizer

@@ -1,4 +1,4 @@
-"""Where values begin and end, what else says a choice or a switch, and lists of what is one at a time."""
+"""Where values begin and end, other words for choices and switches, and lists for parameters that take one value."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Short texts, names and phrases go to parameters together, by what speaks for each pair."""
+"""Short texts, names and phrases are assigned to parameters together, by the evidence for each pair."""
 
 from typing import Any
 

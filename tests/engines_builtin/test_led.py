@@ -1,4 +1,4 @@
-"""The builtin model is led to what a request says, token by token, as long as nothing else is taken."""
+"""The builtin model is led to the call that a request asks for, token by token, until another token is sampled."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ CALL = "<｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>"
 
 
 class Wishes:
-    """A model that always wants the same token."""
+    """A model that always prefers the same token."""
 
     def __init__(self) -> None:
         self.tokenizer: Any = OWN.tokenizer
@@ -53,7 +53,7 @@ def prompt(text: str, *, thinking: bool = False) -> list[int]:
 
 
 def generated(tokens: list[int], forced: Sequence[int] = ()) -> str:
-    """What comes until the end, after the tokens that were taken whatever was likeliest."""
+    """The output until its end, after the tokens in ``forced``, which are taken whatever is likeliest."""
     model = Led(Wishes())
     state, logits = model.prefill(tokens)
     out: list[int] = []

@@ -1,4 +1,4 @@
-"""The builtin model: its arithmetic, its files, what it answers, and the examples that it was trained on."""
+"""The builtin model: its arithmetic, its files, its answers, and the examples that it was trained on."""
 
 import itertools
 import json
@@ -17,7 +17,7 @@ from unspool.engines.builtin.serving import served
 from unspool.grammar.matchers import Llguidance
 from unspool.request.prompts import Prompts, read_tokenizer
 
-BAR = 0.85  # of the unseen cases below, of which 9 in 10 were right; the model card tells the scores of all
+BAR = 0.85  # of the unseen cases below, of which 9 in 10 were right; the model card has the scores of all
 LARGEST = 3_200_000  # bytes
 WEATHER: Any = {
     "type": "function",
@@ -128,7 +128,7 @@ def test_a_word_is_split_alike_with_and_without_a_space_before_it(model: Model) 
     for _ in range(200):
         word = words.made_up(rng).capitalize()
         bare, spaced = (model.tokenizer.encode(t).tokens for t in (word, " " + word))
-        assert spaced in (["Ġ" + bare[0], *bare[1:]], ["Ġ", *bare])  # the latter where the first letter is not ASCII
+        assert spaced in (["Ġ" + bare[0], *bare[1:]], ["Ġ", *bare])  # the latter if the first letter is not ASCII
 
 
 def test_the_template_writes_calls_that_the_dialect_reads() -> None:
@@ -283,7 +283,7 @@ WORDS = {"v": words.VERBS, "w": words.COMMON, "a": words.QUALITIES, "tell": PHRA
 
 
 def ways(phrase: str, value: str) -> str:
-    """A pattern of what a phrase of the examples says of a value."""
+    """A pattern for the texts that a phrase of the examples makes with a value."""
     parts = re.split(r"\{(\w+)\}", phrase)
     for i in range(1, len(parts), 2):
         options = WORDS.get(parts[i].rstrip("2")) or FILLS.get(parts[i]) or [value]
@@ -314,7 +314,7 @@ def test_no_phrase_of_the_examples_says_what_the_evaluation_asks(intent: str) ->
 
 
 def without_edges(text: str) -> set[str]:
-    """A request, with and without what the examples put before and behind one, and the marks at its end."""
+    """A request, with and without the words that the examples put around one, and the punctuation at its end."""
     before = [f"{p.strip()} ".lower() for p in (*PHRASES["frames"]["before"], *PHRASES["frames"]["polite"])]
     marks = len(text) - len(text.rstrip(".?!"))
     found = {text[: len(text) - n] for n in range(marks + 1)}

@@ -17,7 +17,7 @@ from unspool.grammar import ToolStrictLevel
 from unspool.request.prompts import Prompts, read_tokenizer
 
 BAR = 0.85
-"""Of the blind cases, of which 192 of 200 are right. The model card has the scores of all."""
+"""The share of blind cases that must be right; 192 of 200 are. The model card has all scores."""
 
 
 def tool(name: str, properties: Any, **more: Any) -> Any:
@@ -34,7 +34,7 @@ USUAL = tool("get_weather", {"city": {"type": "string"}}, required=["city"])
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Live]:
-    """As ``unspool serve`` runs it."""
+    """The server as ``unspool serve`` starts it."""
     options: Any = {"strict_level": ToolStrictLevel.PARAMETER, "model": "builtin"}
     engine = Batching(served(), sampling=SAMPLING)
     with live(engine, "deepseekv31", prompts=Prompts(read_tokenizer(FOLDER)), **options) as running:
@@ -136,7 +136,7 @@ def test_a_response_format_is_answered_with_json_that_is_whole(server: Live) -> 
 def test_of_the_blind_cases_enough_are_right_and_no_call_is_invalid() -> None:
     runner = evaluate.Runner()
     everything = evaluate.natural_cases("blind")
-    cases = everything[::4]  # of each kind some; the model card tells the scores of all
+    cases = everything[::4]  # some of each kind; the model card has the scores of all
     outputs = runner.generate(cases)
     assert not [w for c, (text, _) in zip(cases, outputs, strict=True) for w in runner.invalid(c, text)]
     right = [runner.right(c, *output) for c, output in zip(cases, outputs, strict=True)]

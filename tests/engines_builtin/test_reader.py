@@ -1,4 +1,4 @@
-"""What a request asks for is read by its words: which tools, with which arguments; what is not clear is left alone."""
+"""The words of a request say which tools it asks for, and with which arguments; unclear requests are left alone."""
 
 import json
 import time
@@ -75,7 +75,7 @@ def reading() -> Reading:
 
 
 def prompt(tools: list[dict[str, Any]], messages: list[dict[str, Any]], *, thinking: bool = False) -> Prompt:
-    """As the server writes it and the engine reads it."""
+    """A prompt as the server writes it and the engine reads it."""
     text = examples.template().render(
         messages=messages, tools=tools or None, bos_token=examples.BOS, add_generation_prompt=True, thinking=thinking
     )
@@ -107,7 +107,7 @@ FEW: dict[str, Any] = {
         }
     },
 }
-"""Tools of optional parameters, without descriptions."""
+"""Tools with optional parameters, without descriptions."""
 
 
 @pytest.mark.parametrize(

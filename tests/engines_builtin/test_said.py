@@ -1,4 +1,4 @@
-"""Calls of the builtin model contain what was said, unless the model is sure of something else."""
+"""Calls of the builtin model contain words of the request, unless the model is sure of something else."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ CALL = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>find<｜tool▁se
 
 
 class Flat:
-    """A model that likes all tokens alike."""
+    """A model in which all tokens are equally likely."""
 
     def __init__(self) -> None:
         self.tokenizer: Any = OWN.tokenizer
@@ -37,7 +37,7 @@ def ids(text: str) -> list[int]:
 
 
 def likely(said: str, output: str, head: str = HEAD, call: str = CALL) -> set[str]:
-    """The tokens that are as likely as before after a request and an output; none: all are."""
+    """The tokens that stay as likely as before, after a request and an output; empty if all do."""
     model = Copying(Flat())
     state, _ = model.prefill(ids(f"{head}<｜User｜>{said}<｜Assistant｜></think>"))
     logits = np.zeros(OWN.vocab_size, np.float32)

@@ -1,6 +1,6 @@
-"""A server with ``/v1/completions`` as vLLM's, around a model in the batching loop: its own thread, real sockets.
+"""A server with ``/v1/completions`` like vLLM's, around a model in the batching loop, with real sockets.
 
-Unlike vLLM's it stops an output whose client does not read, holds little for it, and refuses fields that it lacks.
+Unlike vLLM, it stops an output whose client does not read, buffers little for it, and refuses unknown fields.
 """
 
 import asyncio
@@ -30,21 +30,21 @@ NAME: Final = "babble"
 _HELD: Final = 16 * 1024
 """How many bytes the server's side of a socket holds, about."""
 _PADDING: Final = b":" + b" " * 4000 + b"\n"
-"""A comment in every event, so that few events fill the buffers of the client's side, which nobody here sets."""
+"""A comment in every event, so that a few events fill the client's buffers, whose size is not set here."""
 
 
 class Completions:
     """The server; it listens from the start.
 
     Args:
-        model: what generates. Its tokenizer gets an end of its own that no token has: the loop then tells the token
-            that ends an output, as vLLM does.
+        model: the model. Its tokenizer gets an end that is no token, so that the loop reports the token that ends an
+            output, as vLLM does.
         slots: how many outputs are generated at once.
-        ahead: how many pieces the loop is ahead of a client, without what the sockets hold.
+        ahead: how many pieces the loop may be ahead of a client, without those in the sockets.
 
     Attributes:
-        url: where it listens.
-        engine: what it serves.
+        url: its address.
+        engine: the engine that it serves.
     """
 
     def __init__(self, model: Watched, *, slots: int, ahead: int) -> None:
@@ -58,7 +58,7 @@ class Completions:
             Route("/health", self._health),
         ]
         listening = socket.socket()
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _HELD)  # connections have the same
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _HELD)  # connections inherit it
         listening.bind(("127.0.0.1", 0))
         listening.listen(512)
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -70,7 +70,7 @@ class Completions:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the server and the loop; returns when they have."""
+        """End the server and the loop, and wait until they have ended."""
         self._server.should_exit = True
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
@@ -104,7 +104,7 @@ class Completions:
 
 
 class Asked(msgspec.Struct, forbid_unknown_fields=True):
-    """A request; what is left out is as with vLLM."""
+    """A request. The defaults are vLLM's."""
 
     prompt: str | list[int]
     model: str | None = None
@@ -128,9 +128,9 @@ class Asked(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Stream:
-    """An answer: an output's pieces as events, until it ends or the client leaves.
+    """An answer: the pieces of an output as events, until it ends or the client leaves.
 
-    What goes wrong before the first piece is an HTTP error; later it is an event.
+    A failure before the first piece is an HTTP error; a later one is an event.
     """
 
     def __init__(self, asked: Asked, pieces: AsyncGenerator[Delta, None], tokenizer: Any) -> None:
@@ -140,7 +140,7 @@ class Stream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         work = asyncio.ensure_future(self._answer(scope, receive, send))
-        gone = asyncio.ensure_future(receive())  # the body was read: what comes next is that the client has left
+        gone = asyncio.ensure_future(receive())  # the body was read, so the next message says that the client has left
         await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
         for task in (work, gone):
             task.cancel()
@@ -176,7 +176,7 @@ class Stream:
         await send(_event(b"[DONE]", more=False))
 
     def _told(self, piece: Delta) -> dict[str, Any]:
-        """The event of a piece. The token that ends an output is among the ids; the text holds it on demand."""
+        """The event of a piece. The ids include the token that ends an output; the text does so on demand."""
         text = piece.text
         if piece.finish_reason == "stop" and not self._asked.include_stop_str_in_output:
             text = text.removesuffix(self._tokenizer.decode(piece.token_ids, skip_special_tokens=False))
@@ -201,7 +201,7 @@ _HEAD: Final = {
 
 
 def _logprobs(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Entries as completions have them; the chosen token is always among the alternatives."""
+    """Entries as in completions. The chosen token is always among the alternatives."""
     return {
         "text_offset": [0] * len(entries),
         "tokens": [e["token"] for e in entries],
@@ -225,7 +225,7 @@ def _refusal(status: int, message: str) -> Response:
 
 
 class _Narrow(HttpToolsProtocol):
-    """Waits with the next event as soon as the socket takes no more."""
+    """Stops writing as soon as the socket is full."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

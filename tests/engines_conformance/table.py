@@ -1,7 +1,7 @@
-"""The engines that the suite runs over: how each is made, and what it can.
+"""The engines that the suite tests: how each is made, and what it can do.
 
-A new engine is one more `Entry` in `ENTRIES`. What an entry claims is tested; what it does not claim is tested to be
-absent where that can be seen.
+A new engine is one more `Entry` in `ENTRIES`. The suite tests what an entry claims and, as far as possible, that the
+engine lacks what the entry does not claim.
 """
 
 import json
@@ -40,17 +40,17 @@ class Made(NamedTuple):
     """A running engine and what a test asks of it. A prompt is a text; see `request`.
 
     Attributes:
-                prompts: of outputs that differ, have three pieces or more, end by themselves or at `LIMIT`, and are
-            the same each time at temperature 0. The last piece has the usage.
-                endless: of an output of 10,000 tokens or more, whose text does not repeat its beginning.
-        failing: for a number of pieces, the prompt of a request that fails with status `fault` after them; the next
-            request does not fail. Nothing else may be generated meanwhile.
-        generated: how many pieces or tokens the engine generated so far, for all outputs together.
+        prompts: prompts of outputs that differ, have three pieces or more, end by themselves or at `LIMIT`, and are the
+            same each time at temperature 0. The last piece has the usage.
+        endless: the prompt of an output of 10,000 tokens or more, whose text does not repeat its beginning.
+        failing: returns, for a number of pieces, the prompt of a request that fails with status `fault` after them. The
+            next request does not fail. Nothing else may be generated meanwhile.
+        generated: how many pieces or tokens the engine has generated so far, for all outputs together.
         running: how many outputs are being generated.
         ahead: how many pieces an output may be ahead of its consumer.
         places: how many outputs are generated at once.
-        fault: the status of a failure; another one where the failure is that of a server elsewhere.
-        stop: ends what runs beside the engine, which is closed by then.
+        fault: the status of a failure; it differs if another server fails.
+        stop: ends whatever runs beside the engine, which is already closed.
     """
 
     engine: Engine
@@ -69,11 +69,11 @@ class Entry(NamedTuple):
     """An engine of the table.
 
     Attributes:
-        name: for the tests' ids.
-        make: makes it in the event loop in which it is used, given a folder of its own. The engine's `close` lets go
-            of all that it holds, and may be called again. Tests of the server use the engine in the server's own loop.
-        can: keys of `ABILITIES`.
-        marks: of pytest.
+        name: the name in the tests' ids.
+        make: makes the engine in the event loop in which it is used, given a folder of its own. The engine's `close`
+            releases everything, and may be called again. Tests of the server use the engine in the server's own loop.
+        can: the keys of its `ABILITIES`.
+        marks: marks of pytest.
     """
 
     name: str
@@ -86,7 +86,7 @@ LIMIT: Final = 200
 
 
 def request(prompt: str, **more: Any) -> Request:
-    """A request as every engine can take it: a prompt, and the message it was made from; greedy unless asked else."""
+    """A request that every engine can take: a prompt, and the message that it was made from. Greedy by default."""
     asked = {"max_tokens": LIMIT, "sampling": Sampling(temperature=0), **more}
     return Request(prompt=prompt, messages=[{"role": "user", "content": prompt}], **asked)
 
@@ -95,7 +95,7 @@ def request(prompt: str, **more: Any) -> Request:
 
 
 class Played(tuple[tuple[float, Delta], ...]):
-    """The pieces of a recording, which tell who plays them."""
+    """The pieces of a recording, which count how they are played."""
 
     watch: "Watch"
 
@@ -110,7 +110,7 @@ class Played(tuple[tuple[float, Delta], ...]):
 
 
 class Watch:
-    """What is known of all outputs together."""
+    """Counts over all outputs."""
 
     generated = 0
     running = 0
@@ -166,7 +166,7 @@ def batching(model: Watched, prompts: Sequence[str], endless: str) -> Made:
 
 
 def watched(model: Watched, engine: "Batching", prompts: Sequence[str], endless: str) -> Made:
-    """A batching loop, and what is known of it by its model."""
+    """A batching loop, with the counts of its model."""
 
     def failing(count: int) -> str:
         model.fail_after = count
@@ -199,11 +199,11 @@ def make_batching(folder: Path) -> Made:
 
 
 BUFFERED: Final = 500
-"""How many events of a stream, of more than 4 kB each, sockets and aiohttp hold at most. On Linux it is a megabyte."""
+"""The most events of a stream, of more than 4 kB each, that sockets and aiohttp hold: a megabyte on Linux."""
 
 
 def make_upstream(folder: Path) -> Made:
-    """The same model in another event loop, and HTTP between."""
+    """The same model in another event loop, over HTTP."""
     from unspool.engines.upstream import Upstream
 
     from .completions import Completions
@@ -220,7 +220,7 @@ def make_upstream(folder: Path) -> Made:
 
 
 class Talkative:
-    """A model that does not end where its prompt begins with an exclamation mark."""
+    """A model that does not end if its prompt begins with an exclamation mark."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -273,7 +273,7 @@ def make_transformers(folder: Path) -> Made:
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=20_000,
-        initializer_range=0.2,  # so that some tokens are much likelier than others
+        initializer_range=0.2,  # makes some tokens much likelier than others
         eos_token_id=tokenizer().eos_token_id,
         bos_token_id=None,
     )
@@ -301,10 +301,10 @@ ENTRIES: Final = (
 
 
 def entries(*can: str, cannot: str = "") -> pytest.MarkDecorator:
-    """Run a test over the engines that have some abilities, and lack one.
+    """Run a test with the engines that have certain abilities, and lack another.
 
     Raises:
-        ValueError: there is no such ability, or no engine that fits: the test would never run.
+        ValueError: an ability is unknown, or no engine matches, so that the test would never run.
     """
     unknown = {*can, *([cannot] if cannot else [])} - ABILITIES.keys()
     if unknown:

@@ -16,7 +16,7 @@ from .table import ABILITIES, ENTRIES, LIMIT, Made, entries, request
 from .tools import TOOLS, check_calls
 
 SOON = 5.0
-"""Seconds; it takes one where nothing else loads the machine."""
+"""Seconds; on an idle machine, it takes one."""
 
 
 # -- pieces ------------------------------------------------------------------------------------------------------------
@@ -78,14 +78,14 @@ async def test_log_probabilities_are_reported_for_every_token_where_they_are_ask
             assert len(entry["top_logprobs"]) == count
             alternatives = [alternative["logprob"] for alternative in entry["top_logprobs"]]
             assert alternatives == sorted(alternatives, reverse=True)
-            if count:  # greedy: the chosen one is the likeliest
+            if count:  # greedy: the chosen token is the likeliest
                 assert entry["logprob"] == pytest.approx(alternatives[0], abs=1e-4)
         whole = b"".join(bytes(entry["bytes"]) for entry in entries).decode(errors="replace")
         assert whole == text_of(pieces)
     assert not any(p.logprobs for p in await collect(made.engine, request(made.prompts[0])))
 
 
-# -- cancelling, and consumers that are slow ---------------------------------------------------------------------------
+# -- cancelling, and slow consumers -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["close", "cancel"])
@@ -125,7 +125,7 @@ async def test_who_is_cancelled_before_the_first_piece_leaves_nothing(made: Made
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    await made.engine.generate(request(made.endless)).aclose()  # one that never began
+    await made.engine.generate(request(made.endless)).aclose()  # an output that never began
     await until(lambda: made.running() == 0)
     assert text_of(await collect(made.engine, request(made.prompts[0])))
 

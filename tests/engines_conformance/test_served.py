@@ -14,7 +14,7 @@ from .table import LIMIT, Made, entries
 
 TEMPLATE = "{{ messages[-1].content }}"
 PLAIN = "kimi"
-"""A dialect without calls, whose markers no engine of the table writes: what is written is the content."""
+"""A dialect without calls, whose markers no engine of the table writes, so the whole output is content."""
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def asked(prompt: str, **more: Any) -> dict[str, Any]:
 
 
 def answer(server: Live, prompt: str, **more: Any) -> dict[str, Any]:
-    """The one choice of an answer."""
+    """The only choice of an answer."""
     response = server.post(**asked(prompt, **more))
     assert response.status_code == 200, response.text
     (choice,) = response.json()["choices"]

@@ -1,4 +1,4 @@
-"""Recordings: written, read, played and captured, without losing a cut."""
+"""Recordings are written, read, played and captured with every cut."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ def lines(path: Path, *records: dict[str, Any]) -> Path:
 
 
 class Pieces:
-    """An engine that yields pieces, then perhaps fails."""
+    """An engine that yields pieces, and then may fail."""
 
     tokenizer: Any = None
 

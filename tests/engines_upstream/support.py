@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Asked(msgspec.Struct):
-    """A request as it came."""
+    """A request as it arrived."""
 
     method: str
     path: str
@@ -37,7 +37,7 @@ class Connection:
         self.writer = writer
 
     async def send(self, *pieces: bytes) -> None:
-        """Write pieces, each on its own way."""
+        """Write pieces, each in its own packet."""
         for piece in pieces:
             self.writer.write(piece)
             await self.writer.drain()
@@ -67,9 +67,9 @@ class Fake:
     """A server.
 
     Args:
-        owner: of the model that it lists.
-        answer: what it does for a request to generate.
-        routes: what it does for other paths.
+        owner: the owner of the model that it lists.
+        answer: answers requests to generate.
+        routes: answer requests to other paths.
     """
 
     def __init__(self, owner: str, answer: Answer, **routes: Answer) -> None:
@@ -100,14 +100,14 @@ class Fake:
         finally:
             for listening in server.sockets:
                 asyncio.get_running_loop().remove_reader(listening.fileno())
-            await _turns()  # what was accepted becomes one of ours; asyncio loses it if the server is closed by then
+            await _turns()  # accepted connections must reach us: asyncio loses them if the server closes first
             server.close()
             serving = dict(self._serving)
             for task, writer in serving.items():
                 task.cancel()
-                writer.transport.abort()  # closing waits for a client to read; a task that never began closes nothing
+                writer.transport.abort()  # closing would wait for the client; a task that never began closes nothing
             await asyncio.gather(*serving, return_exceptions=True)
-            await _turns()  # what was aborted is closed
+            await _turns()  # aborted connections are now closed
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.ensure_future(self._serve(Connection(reader, writer)))
@@ -193,7 +193,7 @@ def fails(status: int, body: Any = None, content_type: str = "application/json")
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a test's own coroutine, which must end in time and leave nothing after."""
+    """Run a test's coroutine, which must end in time and leave no tasks behind."""
 
     async def whole() -> T:
         async with asyncio.timeout(PATIENCE):
@@ -207,7 +207,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 @contextlib.asynccontextmanager
 async def connected(*fakes: Fake, **options: Any) -> AsyncIterator[Upstream]:
-    """An engine in front of servers that run."""
+    """An engine that is connected to running servers."""
     async with contextlib.AsyncExitStack() as stack:
         for fake in fakes:
             await stack.enter_async_context(fake.running())

@@ -1,4 +1,4 @@
-"""Whatever a server does wrong ends in an engine's error, with a status that says whose fault it is."""
+"""Every fault of a server becomes an `EngineError` whose status says whose fault it is."""
 
 import asyncio
 import logging
@@ -59,7 +59,7 @@ def raw(*pieces: bytes) -> Answer:
     return answer
 
 
-# -- streams that are as they should be, cut as they should not be -----------------------------------------------------
+# -- correct streams, cut at odd places ---------------------------------------------------
 
 HELLO = said("Grüße, 世界 🌍") + said("!", "stop") + DONE
 
@@ -93,7 +93,7 @@ def test_lone_surrogates_pass() -> None:
     assert reads(says(said("a\ud83d"), said("b", "stop"), DONE)) == "a\ud83db"
 
 
-# -- streams that are not as they should be ----------------------------------------------------------------------------
+# -- malformed streams --------------------------------------------------------------------------
 
 MALFORMED: dict[str, bytes] = {
     "no JSON": b"data: {broken\n\n",

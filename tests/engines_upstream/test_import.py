@@ -1,4 +1,4 @@
-"""The engine costs nobody a dependency who does not use it."""
+"""The engine adds no dependency for those who do not use it."""
 
 import subprocess
 import sys

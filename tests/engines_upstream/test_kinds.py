@@ -2,9 +2,9 @@
 
 The bytes are those of the servers' own sources: vLLM 0.33.0 (``entrypoints/openai/completion/serving.py``: events are
 dumped without unset fields, the usage without nulls), SGLang 0.5.23 (``srt/entrypoints/openai/serving_completions.py``
-and ``protocol.py``: nulls are told), llama.cpp as llama-cpp-python 0.3.36 has it (``tools/server/server-task.cpp``:
+and ``protocol.py``: nulls are written), llama.cpp as in llama-cpp-python 0.3.36 (``tools/server/server-task.cpp``:
 ``to_json_non_oaicompat``), llama-cpp-python 0.3.36 (``llama_cpp/llama.py``) and transformers 5.23
-(``cli/serving/completion.py``). FastDeploy's are after its documentation: its sources are on no registry.
+(``cli/serving/completion.py``). FastDeploy's follow its documentation, because its sources are on no registry.
 """
 
 import asyncio
@@ -150,11 +150,11 @@ COUNTS: dict[str, Any] = {"prompt_tokens": 2, "completion_tokens": 3, "total_tok
 
 
 def server(kind: str, answer: Answer | None = None) -> Fake:
-    """A server of a kind, with what it takes to be told from others."""
+    """A server of a kind, with the routes by which it is recognized."""
     fake = Fake(OWNERS[kind] or "me", answer or says(WRITTEN[kind].encode()))
 
     async def tokenize(connection: Connection, asked: Asked) -> None:
-        # vLLM's and SGLang's answer tells more.
+        # The answers of vLLM and SGLang say more.
         await connection.json({"tokens": [1, 15043], "count": 2, "max_model_len": 4096})
 
     fake.routes["/tokenize"] = tokenize
@@ -169,7 +169,7 @@ def server(kind: str, answer: Answer | None = None) -> Fake:
 
 
 def seen(kind: str, asked: Request, **options: Any) -> tuple[Asked, list[Delta]]:
-    """The request as the server got it, and what came of it."""
+    """The request as the server got it, and the resulting output."""
 
     async def main() -> tuple[Asked, list[Delta]]:
         fake = server(kind)
@@ -492,7 +492,7 @@ def test_what_a_kinds_grammar_cannot_keep_is_refused() -> None:
     assert seen("vllm", request(constraint=wanted))[0].body["response_format"] == wanted.structural_tag
 
 
-# -- which kind it is --------------------------------------------------------------------------------------------------
+# -- detecting the kind ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if not k.endswith("llguidance")])

@@ -1,4 +1,4 @@
-"""Of several servers the least busy one is asked, and one that is not there costs nobody an answer."""
+"""Requests go to the least busy of several servers, and a missing server loses no answer."""
 
 import asyncio
 from collections import Counter
@@ -33,7 +33,7 @@ HI = says(said("Hi", "stop"), DONE)
 
 
 async def _drops(connection: Connection, asked: Asked) -> None:
-    """Closes without a word."""
+    """Close the connection without an answer."""
 
 
 async def _headers_only(connection: Connection, asked: Asked) -> None:
@@ -150,7 +150,7 @@ def test_a_dead_server_is_taken_out_and_comes_back() -> None:
     async def main() -> None:
         stays, dies = Fake("vllm", HI), Fake("vllm", HI)
         async with dies.running():
-            pass  # its port is known, and nobody listens
+            pass  # its port is known, but nothing listens there
         async with stays.running():
             engine = Upstream([stays.url, dies.url], check_interval=0.05)
             await engine.health()
@@ -194,7 +194,7 @@ def test_health_is_bad_a_second_after_the_last_server_has_gone_whatever_the_inte
         async with fake.running():
             engine = Upstream(fake.url, check_interval=1000)
             await engine.health()
-        await asyncio.sleep(1.1)  # what it answered does not count any more
+        await asyncio.sleep(1.1)  # its last answer is outdated
         with pytest.raises(EngineError, match="cannot be reached") as caught:
             await engine.health()
         assert caught.value.status == 503

@@ -1,4 +1,4 @@
-"""Events come out whole, however their bytes are cut, and no stream makes the reader hold without bound."""
+"""Events are read whole, however their bytes are cut, and no stream makes the reader buffer without limit."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""Streams are stopped at once, wait for slow readers, and are cheap by the hundred."""
+"""Streams stop at once, wait for slow readers, and are cheap in large numbers."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ from .support import (
 
 
 class Running:
-    """Generates until the client leaves, and tells how far it came."""
+    """Generates until the client leaves, and counts what it sent."""
 
     def __init__(self, size: int = 10, pause: float = 0.0) -> None:
         self.piece = chunk(said("x" * size))
@@ -107,7 +107,7 @@ def test_a_reader_that_does_not_pull_stops_the_server() -> None:
             stream = engine.generate(request())
             await anext(stream)
             before = -1
-            while server.sent != before:  # until nothing moves
+            while server.sent != before:  # until the server pauses
                 before = server.sent
                 await asyncio.sleep(0.2)
             assert server.sent < 2000, "what the sockets hold, and little more"
@@ -153,7 +153,7 @@ def test_a_closed_engine_is_not_well_and_checks_no_more() -> None:
             await asyncio.sleep(0.05)
             assert len(fake.asked) == asked
 
-    run(main())  # which looks for tasks that are left
+    run(main())  # which checks that no tasks are left
 
 
 def test_an_engine_may_be_closed_again_in_another_loop() -> None:
@@ -208,7 +208,7 @@ def test_the_health_check_ends_with_the_engine() -> None:
             await asyncio.sleep(0.05)
         assert isinstance(engine, Upstream)
 
-    run(main())  # which looks for tasks that are left
+    run(main())  # which checks that no tasks are left
 
 
 def test_bytes_that_are_no_utf_8_and_a_byte_order_mark_end_no_stream() -> None:

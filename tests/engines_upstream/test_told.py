@@ -1,4 +1,4 @@
-"""What a server gets of a request besides its prompt, and what it reports of itself later."""
+"""What a server gets besides the prompt of a request, and what it later reports about itself."""
 
 import asyncio
 import logging

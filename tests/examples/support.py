@@ -23,11 +23,11 @@ RAW = (
     "One city.</think><｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>"
     '{"city": "Paris"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
 )
-"""What the raw endpoint generates, in the builtin model's format, after a prompt that opened the reasoning."""
+"""The output of the raw endpoint, in the builtin model's format, after a prompt that opened the reasoning."""
 
 
 def example(name: str) -> ModuleType:
-    """An example as a module. It is imported, but its `main` does not run."""
+    """Import an example as a module, without running its `main`."""
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -38,7 +38,7 @@ def example(name: str) -> ModuleType:
 
 @contextlib.contextmanager
 def raw_endpoint() -> Iterator[tuple[str, list[Any]]]:
-    """A server that answers every prompt with `RAW`, as vLLM streams it; its address, and the requests it got."""
+    """A server that answers every prompt with `RAW`, as vLLM streams it. Yields its address and the requests it got."""
     asked: list[Any] = []
 
     async def models(request: Request) -> Response:
@@ -72,7 +72,7 @@ def _said(text: str, reason: str | None) -> bytes:
 
 
 def page_with_delay(name: str, seconds: float) -> Starlette:
-    """Serves a page of the examples whose loading ends so much later: until then a browser does not print it."""
+    """Serve a page of the examples whose loading ends some seconds later; a browser does not print it before."""
 
     async def page(request: Request) -> Response:
         return HTMLResponse((EXAMPLES / name).read_text(encoding="utf-8") + '<img src="/delay">')
@@ -86,7 +86,7 @@ def page_with_delay(name: str, seconds: float) -> Starlette:
 
 @contextlib.contextmanager
 def running(app: Any) -> Iterator[str]:
-    """An ASGI application on a free port, for as long as the block lasts; its address."""
+    """Run an ASGI application on a free port during the block, and yield its address."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, ws="none", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""Each of the programs that people copy runs, and prints what it says."""
+"""Each example runs, and prints what it promises."""
 
 import asyncio
 import json

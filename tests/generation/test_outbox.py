@@ -1,4 +1,4 @@
-"""What is put goes on at once while the connection takes it, and waits in order while it does not."""
+"""Messages are sent at once while the connection takes them, and wait in order while it does not."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -11,7 +11,7 @@ from unspool.server.replies import StreamReply
 
 
 class Connection:
-    """Takes messages; may be stopped and started again."""
+    """Takes messages, and can be stopped and started again."""
 
     def __init__(self) -> None:
         self.taken: list[MutableMapping[str, Any]] = []

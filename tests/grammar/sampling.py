@@ -1,4 +1,4 @@
-"""Random outputs under a constraint's mask, and tools that between them use every supported keyword of JSON Schema."""
+"""Random outputs under a constraint's mask, and tools that together use every supported keyword of JSON Schema."""
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ PLAIN: dict[str, Any] = {
     },
     "now": {"type": "object", "properties": {}, "additionalProperties": False},
 }
-"""What most requests declare."""
+"""The kinds of parameters that most requests declare."""
 
 RICH: dict[str, Any] = {
     "plan_trip": {
@@ -85,7 +85,7 @@ JSON_ONLY: dict[str, Any] = {
         "additionalProperties": False,
     }
 }
-"""What only dialects whose arguments are JSON can keep."""
+"""Schemas that only dialects with JSON arguments can enforce."""
 
 
 def as_tools(schemas: Mapping[str, Any], *, strict: bool = True) -> list[dict[str, Any]]:
@@ -96,14 +96,14 @@ def as_tools(schemas: Mapping[str, Any], *, strict: bool = True) -> list[dict[st
 
 
 def words_of(dialect: Dialect, names: Iterable[str] = ()) -> list[str]:
-    """What brings an output on: the markers of the dialect, and how calls of tools begin."""
+    """Words that move an output forward: the markers of the dialect, and the beginnings of calls."""
     plan = compile_plan(dialect, Policy())
     words = {
         w for w in (*plan.literals, *(s.first for s in plan.calls.suffixes), dialect.codec.quote) if w and w.strip()
     }
     call, block = dialect.call[0], dialect.calls[0]
     head, end = call.lead + call.opening, call.closing + call.trail
-    if dialect.argument:  # a value ends where something follows that may
+    if dialect.argument:  # a value ends only before something that may follow it
         closing = dialect.argument[0].closing + dialect.argument[0].trail
         opening = literal(dialect.argument[0].head)
         keys = [k for s in names.values() for k in s["properties"]] if isinstance(names, Mapping) else []
@@ -115,8 +115,8 @@ def words_of(dialect: Dialect, names: Iterable[str] = ()) -> list[str]:
 
 
 def take(matcher: Matcher, word: bytes) -> bytes:
-    """As much of a word as a matcher accepts; it allows the first byte."""
-    if isinstance(matcher, _LlguidanceMatcher):  # needs no mask for every byte
+    """As much of a word as a matcher accepts. It must allow the first byte."""
+    if isinstance(matcher, _LlguidanceMatcher):  # it needs no mask for each byte
         taken = matcher._matcher.try_consume_tokens(list(word))
         assert taken
         return word[:taken]
@@ -129,7 +129,7 @@ def take(matcher: Matcher, word: bytes) -> bytes:
 
 
 class Sampler:
-    """Random texts, byte by byte: a byte that may come next, or a word that brings the output on, as far as it may."""
+    """Random texts: in each step a byte that may come next, or as much as is allowed of a word that moves on."""
 
     def __init__(self, words: Sequence[str], rng: random.Random, eos: int, limit: int = 1500) -> None:
         self.words = [w.encode() for w in words]
@@ -146,7 +146,7 @@ class Sampler:
             if mask[self.eos] and (rng.random() < 0.4 or mask.sum() == 1):
                 assert matcher.accept(self.eos)
                 return bytes(out), True
-            # No more of what a comma would bring, where something else than digits may come.
+            # No comma, which would make the output longer, if something other than digits may come.
             if choices > self.limit // 3 and (mask[:256].sum() > mask[list(b",0123456789.eE+-")].sum()):
                 mask[ord(",")] = False
             out += take(matcher, self.choose(mask))

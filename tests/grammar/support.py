@@ -1,4 +1,4 @@
-"""What the tests of grammars share: a byte-level tokenizer of llguidance, and matchers with it."""
+"""Helpers for the tests of grammars: a byte-level tokenizer for llguidance, and matchers with it."""
 
 import json
 import random
@@ -19,7 +19,7 @@ WITH_CALLS = [d for d in list_dialects() if d.call]
 
 @cache
 def byte_tokenizer() -> Any:
-    """Every byte is a token; the one after them ends the sequence."""
+    """A tokenizer in which every byte is a token, and the token after them ends the sequence."""
     return llguidance.LLTokenizer("byte")
 
 
@@ -28,7 +28,7 @@ def eos() -> int:
 
 
 class Grammars:
-    """Matchers of one constraint: compiled once."""
+    """Matchers of one constraint, which is compiled once."""
 
     def __init__(self, constraint: Constraint) -> None:
         self._matcher = from_lark(byte_tokenizer(), constraint.lark)
@@ -48,7 +48,7 @@ class Grammars:
 
 
 def read(text: str, dialect: Dialect, rng: random.Random, **request: Any) -> unspool.Message:
-    """The message, at random chunks."""
+    """The message of a text that is fed in random chunks."""
     parser = Parser(dialect, **request)
     i = 0
     while i < len(text):
@@ -75,10 +75,10 @@ def takes(text: str, data: str) -> bool:
 
 
 def validate(arguments: Any, schema: Mapping[str, Any]) -> None:
-    """As `jsonschema.validate`, which checks the schema itself each time.
+    """Like `jsonschema.validate`, but without checking the schema itself each time.
 
     Raises:
-        jsonschema.ValidationError: the arguments are not what the schema allows.
+        jsonschema.ValidationError: the schema does not allow the arguments.
     """
     _validator(json.dumps(schema)).validate(arguments)
 

@@ -1,4 +1,4 @@
-"""What the renderer writes is what the grammar holds, and nothing that breaks a schema."""
+"""The grammar allows what the renderer writes, and nothing that violates a schema."""
 
 import json
 import random
@@ -19,7 +19,7 @@ from .values import random_value
 
 @pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda d: d.name)
 def test_where_calls_are_required_no_example_with_content_before_them_is_generated(dialect: Dialect) -> None:
-    # That all others are, `tests/test_invariants.py` holds against each.
+    # For all other examples, `tests/test_invariants.py` checks that they are generated.
     level = ToolStrictLevel.PARAMETER
     for example in dialect.examples:
         if example.tool_calls and example.content:

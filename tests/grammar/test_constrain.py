@@ -1,4 +1,4 @@
-"""`constrain` as an interface: when it constrains, what it refuses, and what hosts of structural tags get."""
+"""The interface of `constrain`: when it constrains, what it refuses, and what hosts of structural tags get."""
 
 import json
 import re

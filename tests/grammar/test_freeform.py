@@ -1,4 +1,4 @@
-"""Grammars of custom tools are kept inside every dialect's own envelope."""
+"""Grammars of custom tools are enforced inside every dialect's own format."""
 
 import json
 import random
@@ -60,8 +60,10 @@ GRAMMARS = {"apply_patch": read_lark(PATCH)}
 
 
 def good(dialect: Dialect) -> str:
-    """`GOOD`; where a closing of the dialect begins as one of its lines ends, with other ends: a terminal of a tool's
-    grammar ends with no beginning of a closing, which what comes next could make whole."""
+    """`GOOD`, with other line endings if a closing of the dialect begins like one of its line endings.
+
+    A terminal of a tool's grammar cannot end with the beginning of a closing, because the next text could complete it.
+    """
     begun = tuple(c[:n] for c in closings(dialect) for n in range(1, len(c)))
     if not any(line.endswith(begun) for line in GOOD.splitlines()):
         return GOOD
@@ -120,7 +122,7 @@ def test_a_closing_marker_inside_the_text_is_kept_out_of_a_raw_value() -> None:
 
 
 def accepts(grammar: str, text: str, *, json_string: bool) -> bool:
-    """Whether the grammar admits a text, bare or in a JSON string."""
+    """Whether the grammar accepts a text, bare or in a JSON string."""
     inner = Freeform(grammar).written('"' if json_string else "")
     quote = r"\"" if json_string else "|"
     matcher = from_lark(byte_tokenizer(), f'%llguidance {{}}\nstart: "{quote}" f "{quote}"\nf: %lark {{\n{inner}}}\n')

@@ -1,4 +1,4 @@
-"""GBNF says the same as the other forms: read back with llguidance's own converter, and run with its matcher."""
+"""GBNF means the same as the other forms: it is read with llguidance's own converter, and run with its matcher."""
 
 import itertools
 import json
@@ -44,7 +44,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 
 def calls(d: Dialect) -> list[tuple[str, dict[str, Any]]]:
-    """`CALLS`, without what a text of a bounded length cannot contain: the characters with which closings begin."""
+    """`CALLS`, without characters that text of bounded length cannot contain: those with which closings begin."""
     if not d.argument:
         return CALLS
     (name, values), *others = CALLS
@@ -52,7 +52,7 @@ def calls(d: Dialect) -> list[tuple[str, dict[str, Any]]]:
     return [(name, {**values, "city": "".join(c for c in values["city"] if c not in first)}), *others]
 
 
-# llguidance reads words greedily, which GBNF does not: where several markers begin alike it gets stuck.
+# Unlike GBNF, llguidance reads words greedily, and gets stuck if several markers begin alike.
 LEXED = {"beam"}
 READ = [pytest.param(d, marks=pytest.mark.xfail(strict=True) if d.name in LEXED else (), id=d.name) for d in WITH_CALLS]
 
@@ -76,7 +76,7 @@ def turn(d: Dialect, *calls: tuple[str, dict[str, Any]], **parts: Any) -> dict[s
 
 
 def first_id(d: Dialect) -> str:
-    """The id that a model gives its first call: of the dialect's form, or a number that counts."""
+    """The id of a model's first call: in the dialect's form, or a number that counts."""
     return d.id.replace("?", "a") if "?" in d.id else "0"
 
 
@@ -193,7 +193,7 @@ def test_repetitions_are_counted(low: int, high: int | None, separator: str, cou
 
 @pytest.mark.parametrize("seed", range(12))
 def test_free_text_ends_where_its_marker_first_stands(seed: int) -> None:
-    # Over two letters markers overlap with themselves and each other in every way.
+    # With only two letters, markers overlap with themselves and each other in every way.
     rng = random.Random(seed)
 
     def word(low: int, high: int) -> str:
@@ -201,7 +201,7 @@ def test_free_text_ends_where_its_marker_first_stands(seed: int) -> None:
 
     stop, without = word(1, 4), tuple(word(2, 4) for _ in range(rng.randint(0, 2)))
     reader = matcher(one(Seq((Text(stop, without), Const("!")))))
-    # Where the stop contains another marker, that one ends the text, and the rest of the stop must follow.
+    # If the stop contains another marker, that marker ends the text, and the rest of the stop must follow.
     cut = min((stop.find(w) + len(w) for w in without if w in stop), default=len(stop))
     end, rest = stop[:cut], stop[cut:]
     taken = 0

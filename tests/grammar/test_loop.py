@@ -18,9 +18,9 @@ STAGES = (None, "content", "reasoning", "tool_call", "undecided")
 
 
 def sets(dialect: Dialect) -> list[str]:
-    """The schemas that the dialect's grammar keeps.
+    """The schemas that the dialect's grammar enforces.
 
-    In JSON that is left to the engine, Lark keeps no marker out of strings: that matters where one ends an open string.
+    Lark keeps no marker out of JSON strings, which the engine checks. This matters if a marker ends an open string.
     """
     whole = dialect.argument_format == "json" and dialect.policy.markers_in_strings != "end"
     return [name for name in SETS if name != "json" or whole]
@@ -30,7 +30,7 @@ def sets(dialect: Dialect) -> list[str]:
 def test_samples_parse_into_calls_that_keep_to_schema_and_choice(dialect: Dialect) -> None:
     rng = random.Random(dialect.name)
     ended = count = 0
-    # Every sixth combination; the dialects begin by turns with the first six.
+    # Every sixth combination. The dialects take turns with the first six.
     combinations = list(itertools.product(sets(dialect), (True, False), STAGES))
     for name, parallel, stage in combinations[WITH_CALLS.index(dialect) % 6 :: 6]:
         if stage in ("reasoning", "undecided") and not dialect.reasoning:
@@ -51,7 +51,7 @@ def test_samples_parse_into_calls_that_keep_to_schema_and_choice(dialect: Dialec
             message = parse(text, dialect, **request)
             assert calls_of(message) == calls_of(read(text, dialect, rng, **request)), text
             if any(n.detail == "a number too large for a float" for n in message.notices):
-                continue  # where a schema admits anything, the engine's own JSON has such numbers
+                continue  # if a schema allows anything, the engine's own JSON has such numbers
             calls = message.tool_calls
             for call in calls:
                 assert (call.status, call.known) == ("ok", True), (text, call)
@@ -60,12 +60,12 @@ def test_samples_parse_into_calls_that_keep_to_schema_and_choice(dialect: Dialec
             most = 1 if isinstance(choice, dict) or not parallel else len(calls)
             assert least <= len(calls) <= max(least, most), text
             assert not isinstance(choice, dict) or calls[0].name == first
-    assert ended >= 0.75 * count  # the rest was cut: they prove nothing
+    assert ended >= 0.75 * count  # the rest was cut off, and proves nothing
 
 
 @pytest.mark.parametrize("name", ["hermes", "deepseekv31", "qwen3-coder", "glm47", "pythonic", "gemma4", "minimax-m3"])
 def test_every_production_is_generated(name: str) -> None:
-    """Counts what the samples hold: each optional argument with and without, each alternative, each part of a turn."""
+    """Counts what samples contain: each optional argument and its absence, each alternative, each part of a turn."""
     dialect = get_dialect(name)
     rng = random.Random(name)
     seen: Counter[str] = Counter()
@@ -105,7 +105,7 @@ KEYWORDS = {
     "pythonic": {"a", "no a", "another"},
     "qwen3-coder": {"a", "no a", "another"},
 }
-"""What is wanted of tools with patterns, formats and bounds (JSON), and of those that let other arguments be."""
+"""What samples must contain for tools with patterns, formats and bounds (JSON), and with additional arguments."""
 
 
 @pytest.mark.parametrize("name", KEYWORDS)

@@ -1,4 +1,4 @@
-"""Whole numbers between bounds are exactly those, written as JSON writes them."""
+"""A pattern for whole numbers between bounds matches exactly these, as JSON writes them."""
 
 import math
 import re

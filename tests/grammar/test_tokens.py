@@ -45,7 +45,7 @@ def id_of(tokenizer: Tokenizer, token: str) -> int:
 def generate(
     matcher: Any, rng: random.Random, eos: int, special: list[int], limit: int = 1500
 ) -> tuple[list[int], bool]:
-    """Random tokens under the mask, those that are special often."""
+    """Random tokens under the mask, with many special tokens."""
     ids: list[int] = []
     while len(ids) < 1500:
         mask = matcher.mask()

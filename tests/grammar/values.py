@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-# Not among them: the text `null`, which markup where null is admitted means as null.
+# The text `null` is missing, because in markup it means null if the schema allows null.
 TEXTS = (
     "",
     "a",
@@ -20,7 +20,7 @@ TEXTS = (
 
 
 def random_value(schema: Any, root: Any, rng: random.Random) -> Any:
-    """A value of the schema (keywords as in `tests.grammar.sampling`), keys in the schema's order."""
+    """A random value of a schema (keywords as in `tests.grammar.sampling`), with keys in the schema's order."""
     if schema is True or not schema:
         return rng.choice((*TEXTS, 3, True, None))
     if "$ref" in schema:
