@@ -4,23 +4,36 @@ import re
 from typing import Any, Final
 
 from .fill import fill
-from .filling import Filled
+from .filling import Filled, role
+from .fits import clear
 from .message import Message
 from .prompt import Prompt, Tool, Turn
 from .scores import best
+from .talk import talk
 from .words import AGAIN, FOLLOW, SETS, STOP, plain, stem
 
 Call = tuple[str, dict[str, Any]]
 _SHORT: Final = 5
 """The most words of a follow-up without a typical beginning."""
+_REMEMBERED: Final = 3
+"""The messages in which a value is looked for."""
 _ALIKE: Final = 8
 """The most words of a follow-up that asks for the same again."""
 _SAME: Final = re.compile(r"(?i)\b(?:the )?same(?: thing| message)?\b")
 _DOES: Final = re.compile(
     r"(?i)^\W*(?:(?:and|now|please|can you|could you|also) )*(?:do|send|tell|say|set|give|make|text|write|email)\b"
 )
-_INSTEAD: Final = re.compile(r"(?i),? (?:instead|too|as well|also)(?:,? please)?[.?!]*$")
+_INSTEAD: Final = re.compile(r"(?i),? (?:ones|instead|too|as well|also)(?:,? please)?[.?!]*$")
+_KEPT: Final = re.compile(r"(?i)(?<=\S),?\s+(?:(?:and|with|for|on|at|in)\s+)*(?:the\s+)?same\s+\w+[.?!]*$")
+"""Words that keep a value: *what about Prague, same dates*."""
 _SIGH: Final = re.compile(r"(?i)^\W*(?:(?:h+m+|oh|ah|um|uh|er|well|actually)\b[\s,.!]*)+")
+_TURNED: Final = re.compile(
+    r"(?i)\b(?:(?:the )?(?:way|trip|journey|ride|flight|train|drive|one)? ?back(?: again)?"
+    r"|(?:the )?return(?: (?:trip|journey|flight|train|way|ride))?|(?:the )?other (?:way|direction)(?: a?round)?"
+    r"|vice versa|(?:in )?reverse|(?:the )?opposite direction)(?=\W|$)"
+)
+"""Words that exchange the two ends of the call before."""
+_REMARK: Final = re.compile(r"\W*([^,.!?;:]{1,30})[,.!;]+\s+")
 _ANSWERS: Final = re.compile(
     r"(?i)^\W*(?:(?:yes|sure|ok|okay|well|oh|sorry|please)\b[\s,.!]*)*"
     r"(?:(?:i think |i guess |i believe )?(?:it'?s|it is|that'?s|that is|i meant|for|in|to)\b\s*)?"
@@ -49,20 +62,45 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
         return [(t.text, t.arguments) for t in before]
     begun = next((f for f in FOLLOW if low == f or low.startswith(f"{f} ")), None)
     last = tools[before[-1].text]
-    text = _INSTEAD.sub("", text)
+    text = _KEPT.sub("", _INSTEAD.sub("", text))
     if begun is None and len(low.split()) <= _ALIKE and (rest := _SAME.sub(" ", text)) != text:
-        return _changed(last, [t for t in before if t.text == last.name], _DOES.sub("", rest))
+        return _changed(prompt, last, [t for t in before if t.text == last.name], _DOES.sub("", rest))
+    if (turned := _turned(last, before[-1], text)) is not None:
+        return turned
     own = best(prompt.tools, Message(text))
     if own is last and _repeats(last, Message(text)) and not _differs(last, before[-1], text):
         return [(t.text, t.arguments) for t in before if t.text == last.name]
+    if begun is None and own in (last, None) and _formal(last, before[-1], text):
+        return _changed(prompt, last, [t for t in before if t.text == last.name], text)
     short = begun is not None or (len(low.split()) <= _SHORT and own is None)
     rest = _behind(begun, text) if begun else text
     if not short or not rest.strip() or (own and own is not last):
         return None
-    calls = _changed(last, [t for t in before if t.text == last.name], rest)
+    calls = _changed(prompt, last, [t for t in before if t.text == last.name], rest)
     if calls is None:
         calls = _switched(prompt.tools, before[-1], rest)
     return calls if calls is None or begun or own or _says_only(text, calls) else None
+
+
+def _turned(tool: Tool, before: Turn, text: str) -> list[Call] | None:
+    """The earlier call with its two ends exchanged, and with the other values of a message: *and the way back?*"""
+    ends = {role(p): p.name for p in tool.parameters if role(p) is not None and p.name in before.arguments}
+    rest = _TURNED.sub(" ", text)
+    if ends.keys() != {"from", "to"} or rest == text:
+        return None
+    new = fill(
+        tool._replace(parameters=tuple(p for p in tool.parameters if p.name not in ends.values())), Message(rest)
+    )
+    there, back = ends["from"], ends["to"]
+    values = before.arguments | {there: before.arguments[back], back: before.arguments[there]} | new.values
+    return [(tool.name, values)]
+
+
+def opened(text: str) -> str:
+    """A message without the remarks before its request: *nice, play it*, *oh ok. and in Rome?*"""
+    while (found := _REMARK.match(text)) and talk(found[1], plain(found[1]).split()) and plain(text[found.end() :]):
+        text = text[found.end() :]
+    return text
 
 
 def _repeats(tool: Tool, message: Message) -> bool:
@@ -76,6 +114,19 @@ def _differs(tool: Tool, before: Turn, text: str) -> bool:
     """Whether a message contains a different value: *unlock it again*."""
     given = fill(tool, Message(text)).values
     return any(before.arguments.get(name, value) != value for name, value in given.items())
+
+
+def _formal(tool: Tool, before: Turn, text: str) -> bool:
+    """Whether a message has another value with a clear form for a required text: *how many are in acme/api?*"""
+    given = fill(tool, m := Message(text)).values
+    return any(
+        p.type == "string"
+        and p.name in given
+        and given[p.name] != before.arguments.get(p.name)
+        and clear(p, given[p.name], m)
+        for p in tool.parameters
+        if not p.optional and p.kinds[:1] not in (("body",), ("query",), ("subject",))
+    )
 
 
 def _switched(tools: tuple[Tool, ...], before: Turn, text: str) -> list[Call] | None:
@@ -130,11 +181,26 @@ def _behind(begun: str, text: str) -> str:
     return re.sub(rf"(?i)^\W*{lead}\b[\s,]*", "", text)
 
 
-def _changed(tool: Tool, before: list[Turn], text: str) -> list[Call] | None:
+def _said(prompt: Prompt, tool: Tool, turn: Turn) -> dict[str, Any]:
+    """A call's arguments without the optional ones that the user did not say."""
+    texts = [t.text for t in prompt.turns if t.role == "user"]
+    whole = plain(" ".join(texts))
+    given = [fill(tool, Message(text)).values for text in texts[-_REMEMBERED:]]
+    needed = {p.name for p in tool.parameters if not p.optional}
+    return {
+        name: value
+        for name, value in turn.arguments.items()
+        if name in needed or plain(str(value)) in whole or any(one.get(name) == value for one in given)
+    }
+
+
+def _changed(prompt: Prompt, tool: Tool, before: list[Turn], text: str) -> list[Call] | None:
     """A tool's calls with new values: all of them, if they agree in the values that change; else one."""
     given = {name for turn in before for name in turn.arguments}
     due = tool._replace(
-        parameters=tuple(p._replace(optional=p.optional and p.name not in given) for p in tool.parameters)
+        parameters=tuple(
+            p._replace(optional=p.optional and (p.name not in given or bool(p.choices))) for p in tool.parameters
+        )
     )
     new = fill(due, Message(text))
     names = {*new.values} | ({new.several[0]} if new.several else set())
@@ -144,6 +210,6 @@ def _changed(tool: Tool, before: list[Turn], text: str) -> list[Call] | None:
     calls: list[Call] = []
     for turn in before[:1] if names & differ else before:
         f = Filled(tool)
-        f.values, f.several = turn.arguments | new.values, new.several
+        f.values, f.several = _said(prompt, tool, turn) | new.values, new.several
         calls += [(tool.name, arguments) for arguments in f.calls()]
     return calls

@@ -9,9 +9,10 @@ from .clauses import clauses
 from .corrections import corrected
 from .fill import fill, value
 from .filling import Filled, is_cased, named
-from .follow import Call, answered, earlier, follow_up
+from .follow import Call, answered, earlier, follow_up, opened
 from .message import Message
 from .prompt import Parameter, Prompt, Tool, Turn
+from .refer import meant, picked, reckoned, subject, told
 from .scores import said_out
 from .spelling import mended
 from .talk import BEYOND, itself, listed, reaction, refused, talk
@@ -62,7 +63,14 @@ def read(prompt: Prompt) -> Answer | None:
         return Answer([], *about)
     if earlier(prompt) and (said := reaction(text, words)):
         return Answer([], said)
-    if (calls := follow_up(prompt, text)) is not None:
+    text = opened(text)
+    if (summed := reckoned(prompt, text)) != text:
+        text = summed
+    elif (calls := picked(prompt, earlier(prompt), text)) is not None:
+        return Answer(calls)
+    elif said := told(prompt, earlier(prompt), text):
+        return Answer([], said, "The tool has answered this.")
+    elif (calls := follow_up(prompt, text)) is not None:
         return Answer(calls)
     if (resumed := answered(prompt)) is not None and not resumed[1].missing:
         return Answer([(resumed[0].name, given) for given in resumed[1].calls()])
@@ -111,20 +119,23 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
     filled = [(tool, fill(tool, m, cased=is_cased(message))) for (tool, _), m in zip(asked, parts, strict=True)]
     before = earlier(prompt)
     shared = _shared(filled) if len(filled) > 1 else {}
-    known = _known(prompt, before) if len(filled) == 1 or BACK & message.at.keys() else {}
+    back = bool(BACK & message.at.keys())
+    known = _known(prompt, before) if len(filled) == 1 or back else {}
     calls: list[Call] = []
     for i, (tool, f) in enumerate(filled):
         for p in tool.parameters:
             if not p.optional and named(p, SETS["codes"]) and _no_code(f.values.get(p.name)):
                 del f.values[p.name]
                 f.missing.append(p)
-        if not _resolved(tool, f, filled[:i]):
+        if not _resolved(tool, f, filled[:i], told=bool(before)):
             return None
         for p in f.missing[:]:
             kind = _kind(p)
             if kind in shared and kind in SETS["shared"]:
                 f.put(p, shared[kind][0], several=shared[kind][1])
-            elif (same := next((known[k] for k in (p.name, kind) if k in known), None)) is not None:
+            elif (same := next((known[k] for k in (p.name, kind) if k in known), None)) is not None or (
+                back and (same := _subject(prompt, before, p, filled[:i])) is not None
+            ):
                 f.put(p, same, several=False)
         if f.missing:
             return _ask(tool, f, parts[i]) if len(filled) == 1 and not before else None
@@ -168,6 +179,14 @@ def _shared(filled: list[tuple[Tool, Filled]]) -> dict[str, tuple[Any, bool]]:
     return found
 
 
+def _subject(prompt: Prompt, before: list[Turn], p: Parameter, clauses: list[tuple[Tool, Filled]]) -> Any:
+    """What *it* means for a parameter: the only text of the previous clause, or of the last call and its result."""
+    if not clauses:
+        return meant(prompt, before, p)
+    tool, f = clauses[-1]
+    return subject(p, [(q, f.values.get(q.name)) for q in tool.parameters if not q.optional])
+
+
 def _known(prompt: Prompt, before: list[Turn]) -> dict[str, Any]:
     """The values of earlier calls, by the names of their parameters and by their kinds."""
     tools = {t.name: t for t in prompt.tools}
@@ -181,8 +200,11 @@ def _known(prompt: Prompt, before: list[Turn]) -> dict[str, Any]:
     }
 
 
-def _resolved(tool: Tool, f: Filled, before: list[tuple[Tool, Filled]]) -> bool:
+def _resolved(tool: Tool, f: Filled, before: list[tuple[Tool, Filled]], *, told: bool) -> bool:
     """Replace a word that refers to the previous clause by its text: *define zeal and translate it*.
+
+    Args:
+        told: whether it may refer to the last call and its result, which others look for.
 
     Returns:
         Whether no such reference is left.
@@ -190,6 +212,10 @@ def _resolved(tool: Tool, f: Filled, before: list[tuple[Tool, Filled]]) -> bool:
     for p in tool.parameters:
         spoken = p.kinds[:1] != ("language",)  # its code may be *it*
         if spoken and p.type == "string" and str(f.values.get(p.name, "")).lower() in SETS["pronouns"]:
+            if told and not before:
+                del f.values[p.name]
+                f.missing += [] if p.optional else [p]
+                continue
             alike = [other.values[p.name] for t, other in before if t.name == tool.name and p.name in other.values]
             said = alike[-1:] or [v for _, other in before for v in other.values.values() if isinstance(v, str)]
             if len(said) != 1:

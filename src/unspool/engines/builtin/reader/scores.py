@@ -145,7 +145,7 @@ def _shortens(word: str, name: str) -> bool:
     return len(word) >= _SHORTENED and name.startswith(word) and len(name) > len(word) + 2
 
 
-def _deed(m: Message) -> str | None:
+def deed(m: Message) -> str | None:
     """The action of a message's verb: *open an issue* creates one, *open the file* reads it."""
     words = plain(without_lead(m.text)).split()[:2]
     if words[:1] == ["open"]:
@@ -187,7 +187,7 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         any(points(message)),
         any(message.large(i + 1) for i in message.at.get("to", ())),
         any(i < message.at["from"][0] + _BETWEEN for i in message.at.get("to", ()) if "from" in message.at),
-        _deed(message),
+        deed(message),
         first_word(message.text),
     )
     each = {t.name: _words(t, asked) + _values(t, asked, message) for t in tools}
@@ -200,7 +200,7 @@ def _words(tool: Tool, asked: _Asked) -> float:
     score = 3.0 * len(asked.concepts & {*named}) - ("search" in asked.concepts & {*named} and len(named) > 1)
     for concept in asked.concepts & {*also}:
         score += 2 if "search" not in named or concept == "search" else 0.5
-    done = _does(tool)
+    done = does(tool)
     own = asked.stems & (tool.name_words - GENERIC)
     phrase = " ".join(w for w in parts_of(tool.name) if w not in SETS["calling"])
     score += 3 * (" " in phrase and own.isdisjoint(phrase.split()) and has(asked.low, phrase))
@@ -311,14 +311,15 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
 
 def _reading(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) -> Tool | None:
     """The tool that reads and needs no further argument, for a question like *any new emails?*"""
-    if _deed(message) != "read":
+    if deed(message) != "read":
         return None
-    spoken = [t for t in tools if found.get(t.name, 0) >= ENOUGH and _does(t) == "read"]
+    spoken = [t for t in tools if found.get(t.name, 0) >= ENOUGH and does(t) == "read"]
     able = [t for t in spoken if not fill(t, Message(message.text)).missing]
     return max(able, key=lambda t: found[t.name]) if able else None
 
 
-def _does(tool: Tool) -> str | None:
+def does(tool: Tool) -> str | None:
+    """The action of a tool, by its name."""
     return next((DEEDS[w] for w in parts_of(tool.name) if w in DEEDS), None)
 
 

@@ -383,7 +383,7 @@ def currencies(m: Message) -> Iterator[Span]:
         elif (
             w.low in SETS["coins"]
             and (m.has(i + 1, SETS["turned into"] | {"in"}) or m.has(i - 1, SETS["turned into"] | {"in"}))
-            and not CURRENCIES.keys().isdisjoint(m.at)
+            and (not CURRENCIES.keys().isdisjoint(m.at) or not any(w.low[0].isdigit() for w in m.words))
         ):
             yield Span(i, i + 1, "GBP")
         elif w.low in CURRENCIES and (w.low != "try" or w.text == "TRY") and (w.low != "won" or i):

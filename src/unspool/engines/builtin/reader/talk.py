@@ -39,7 +39,7 @@ def talk(text: str, words: list[str]) -> str:
     """The answer to small talk, even in several phrases (*ok, thanks*); empty if a message contains more."""
     if not words:
         return TALK["ok"] if len(text) < 8 else ""
-    if words[0] in SETS["goes on"] and _NAME.search(text):
+    if (words[0] in SETS["goes on"] and _NAME.search(text)) or '"' in text:
         return ""
     answer = ""
     i = 0

@@ -69,6 +69,10 @@ for _concept, (_, _asks) in CONCEPTS.items():
             ASKING.setdefault(_word, []).append((_phrase, _concept))
 MEANT: Final[dict[str, str]] = {concept: d["kind"] for concept, d in _DATA["concepts"].items() if "kind" in d}
 """The kind of a tool's first text, by concept."""
+ORDINALS: Final[dict[str, int]] = _DATA["ordinals"]
+"""The positions that words such as *second* tell, from 0."""
+EXTREMES: Final[dict[str, list[str]]] = _DATA["extremes"]
+"""For adjectives that pick one of several things: the least (``-``) or the most (``+``), and what they measure."""
 SIDES: Final[dict[str, str]] = _DATA["sides"]
 """The kind of a tool's two sides, such as ``source`` and ``target``, by concept."""
 SIGNS: Final[dict[str, str]] = _DATA["signs"]

@@ -1,0 +1,129 @@
+"""What a message takes from the calls before it and their results: entries, pronouns, the two ends, numbers."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, tool
+from tests.engines_builtin.test_reader import prompt
+from unspool.engines.builtin.reader import Answer, read
+
+CHOICE: dict[str, Any] = {"type": "string", "enum": ["celsius", "fahrenheit"]}
+TOOLS = {
+    "weather": tool("get_current_weather", ["location"], location=TEXT, unit=CHOICE),
+    "trains": tool("find_trains", ["from_station", "to_station"], from_station=TEXT, to_station=TEXT, date=TEXT),
+    "flights": tool("search_flights", ["origin", "destination"], origin=TEXT, destination=TEXT),
+    "fly": tool("book_flight", ["flight_id"], flight_id=TEXT),
+    "list": tool("list_files", ["path"], path=TEXT),
+    "read": tool("read_file", ["path"], path=TEXT),
+    "delete": tool("delete_file", ["path"], path=TEXT),
+    "events": tool("list_events", ["date"], date=TEXT),
+    "unplan": tool("delete_event", ["event_id"], event_id=TEXT),
+    "issues": tool("list_issues", ["repo"], repo=TEXT),
+    "close": tool("close_issue", ["repo", "number"], repo=TEXT, number=WHOLE),
+    "timer": tool("set_timer", ["minutes"], minutes=WHOLE),
+    "stop": tool("cancel_timer", ["timer_id"], timer_id=TEXT),
+    "restart": tool("restart_container", ["name"], name=TEXT),
+    "logs": tool("container_logs", ["container"], container=TEXT, lines=WHOLE),
+    "user": tool("get_user", ["user_id"], user_id=WHOLE),
+    "times": tool("multiply", ["a", "b"], a=NUMBER, b=NUMBER),
+    "plus": tool("add", ["a", "b"], a=NUMBER, b=NUMBER),
+    "disk": tool("get_disk_usage", ["path"], path=TEXT),
+}
+FLIGHTS = '[{"id": "UA12", "price": 320}, {"id": "DL77", "price": 280}]'
+FILES = "src/main.py\nsrc/utils.py\nsrc/README.md"
+EVENTS = '[{"id": "ev_1", "title": "Dentist"}, {"id": "ev_2", "title": "Team lunch"}]'
+ISSUES = '{"issues": [{"number": 12, "title": "Login broken"}, {"number": 15, "title": "Typo in footer"}]}'
+DISK = '{"total_gb": 500, "free_gb": 50}'
+
+
+def asked(first: str, names: str, given: dict[str, Any], result: str, text: str) -> Answer | None:
+    """The answer to a message after the call of the first of some tools."""
+    some = [TOOLS[name] for name in names.split()]
+    called = {"name": some[0]["function"]["name"], "arguments": json.dumps(given)}
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": first},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "type": "function", "function": called}]},
+        {"role": "tool", "tool_call_id": "1", "content": result},
+        {"role": "assistant", "content": "Here you are."},
+        {"role": "user", "content": text},
+    ]
+    return read(prompt(some, messages))
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "result", "text", "expected"),
+    [
+        ("flights fly", {}, FLIGHTS, "book the second one", ("book_flight", {"flight_id": "DL77"})),
+        ("flights fly", {}, FLIGHTS, "book the cheaper one please", ("book_flight", {"flight_id": "DL77"})),
+        ("list read delete", {"path": "src"}, FILES, "delete the last one", ("delete_file", {"path": "src/README.md"})),
+        ("list read delete", {"path": "src"}, FILES, "show me the utils one", ("read_file", {"path": "src/utils.py"})),
+        ("events unplan", {"date": "today"}, EVENTS, "cancel the dentist one", ("delete_event", {"event_id": "ev_1"})),
+        (
+            "issues close",
+            {"repo": "acme/web"},
+            ISSUES,
+            "close the typo one",
+            ("close_issue", {"repo": "acme/web", "number": 15}),
+        ),
+        (
+            "issues close",
+            {"repo": "acme/web"},
+            ISSUES,
+            "how many are there in acme/api?",
+            ("list_issues", {"repo": "acme/api"}),
+        ),
+        ("timer stop", {"minutes": 10}, '{"timer_id": "t-3"}', "cancel it", ("cancel_timer", {"timer_id": "t-3"})),
+        ("restart logs", {"name": "web"}, "ok", "nice, now show me its logs", ("container_logs", {"container": "web"})),
+        ("plus times", {"a": 5, "b": 6}, "11", "now multiply that by 3", ("multiply", {"a": 11, "b": 3})),
+    ],
+)
+def test_a_message_points_to_what_was_called_and_answered(
+    names: str, given: dict[str, Any], result: str, text: str, expected: tuple[str, dict[str, Any]]
+) -> None:
+    answer = asked("please", names, given, result, text)
+    assert answer is not None
+    assert answer.calls == [expected]
+
+
+@pytest.mark.parametrize(
+    ("first", "text", "expected"),
+    [
+        ("trains from Basel to Bern", "and the way back?", {"from_station": "Bern", "to_station": "Basel"}),
+        ("trains from Basel to Bern", "and to Zurich?", {"from_station": "Basel", "to_station": "Zurich"}),
+        (
+            "trains from Basel to Bern",
+            "ok and back on 2025-06-09?",
+            {"from_station": "Bern", "to_station": "Basel", "date": "2025-06-09"},
+        ),
+    ],
+)
+def test_the_way_back_exchanges_the_two_ends(first: str, text: str, expected: dict[str, Any]) -> None:
+    answer = asked(first, "trains", {"from_station": "Basel", "to_station": "Bern"}, "08:03", text)
+    assert answer is not None
+    assert answer.calls == [("find_trains", expected)]
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [("weather in Oslo", {}), ("weather in Oslo in fahrenheit", {"unit": "fahrenheit"})],
+)
+def test_an_optional_argument_is_kept_only_if_it_was_said(first: str, expected: dict[str, Any]) -> None:
+    answer = asked(first, "weather", {"location": "Oslo", "unit": "fahrenheit"}, "37", "and in Rome?")
+    assert answer is not None
+    assert answer.calls == [("get_current_weather", {"location": "Rome", **expected})]
+
+
+@pytest.mark.parametrize("text", ["so how many GB are still free there?", "how much is that in percent?"])
+def test_what_a_result_tells_is_answered_from_it(text: str) -> None:
+    answer = asked("disk usage of /data", "disk", {"path": "/data"}, DISK, text)
+    assert answer is not None
+    assert not answer.calls
+    assert "50" in answer.words
+
+
+def test_a_question_with_a_new_value_is_not_answered_from_the_result() -> None:
+    answer = asked("disk usage of /data", "disk", {"path": "/data"}, DISK, "and how full is /home?")
+    assert answer is not None
+    assert answer.calls == [("get_disk_usage", {"path": "/home"})]
