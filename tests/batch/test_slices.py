@@ -8,7 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from unspool.batch.blocks import Block, blocks
+from unspool.batch.reading import Reader, Reading
 from unspool.batch.slices import load, slices
+from unspool.batch.work import Worker, arrow_columns, schema_of
 from unspool.engines.capture import Asked, write_recording
 
 from .rows import output, row, write_lines
@@ -57,4 +59,20 @@ def test_slices_of_tables_are_their_row_groups(tmp_path: Path) -> None:
     parts = list(slices([str(tmp_path / "a.parquet")], 100))
     assert [(s.first, s.rows) for s in parts] == [(0, 4), (4, 4), (8, 2)]
     rows: list[Any] = [load(s).rows for s in parts]
-    assert pa.Table.from_batches(rows) == table
+    assert pa.concat_tables(rows) == table
+
+
+@pytest.mark.parametrize("form", ["table", "lines"])
+def test_a_row_group_that_fits_into_no_batch_is_read_whole(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a column holds more than 2 GB of text."""
+    pieces = [[0, 1, 2], [3], [4, 5, 6, 7]]
+    given = pa.schema([("output", pa.string()), ("key", pa.int64())])
+    made = [pa.table([[None if i % 4 == 3 else output(i) for i in p], p], given) for p in pieces]
+    schema = schema_of(arrow_columns(given)) if form == "table" else None
+    worker = Worker(Reader(Reading(dialect="hermes")), schema)
+    whole = worker.work(Block(0, "a", 100, pa.concat_tables(made).combine_chunks()))
+    monkeypatch.setattr("unspool.batch.work.ROWS", 3)
+    done = worker.work(Block(0, "a", 100, pa.concat_tables(made)))
+    assert [(b.row, b.file) for b in done.bad] == [(103, "a"), (107, "a")]
+    assert done == whole
+    assert done.summary.rows == 6

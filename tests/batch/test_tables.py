@@ -1,15 +1,18 @@
 """`parse_table` and `parse_many`: which columns are written, and which are carried over."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
 import unspool
 from unspool.batch import WRITTEN, BadRow, Columns, InputError, RowError, Summary, parse_many, parse_table
+from unspool.cli import main
 
 from ..rl.test_conversation import TOKENIZER, encode
 from .rows import TOOLS, output, row
@@ -67,6 +70,59 @@ def test_nested_tools_lose_what_arrow_put_into_them() -> None:
     found = parse_table(table, "hermes").to_pylist()
     assert [r["valid"] for r in found] == [True, False]
     assert [c["known"] for r in found for c in r["tool_calls"]] == [True, False]
+
+
+TIMES: list[tuple[pa.DataType, list[int], list[Any]]] = [
+    (pa.timestamp("us", "UTC"), [1_500_000], ["1970-01-01T00:00:01.500000Z"]),
+    (pa.timestamp("ns", "UTC"), [1_500_000_000], ["1970-01-01T00:00:01.500000Z"]),
+    (pa.timestamp("ns", "UTC"), [1], ["1970-01-01 00:00:00.000000001Z"]),
+    (pa.timestamp("us"), [1 << 62], ["<value out of range: 4611686018427387904>"]),
+    (pa.time64("ns"), [1], ["00:00:00.000000001"]),
+    (pa.duration("ns"), [1], ["1"]),
+    (pa.duration("s"), [1 << 62], ["4611686018427387904"]),
+]
+"""Times of tables, and as JSON has them: some fit into no type of Python's."""
+
+
+@pytest.mark.parametrize(("kind", "given", "wanted"), TIMES, ids=lambda value: str(value))
+def test_times_of_tables_are_carried_though_python_has_none_like_them(
+    kind: pa.DataType, given: list[int], wanted: list[Any], tmp_path: Path
+) -> None:
+    times = pa.array(given, pa.int64()).cast(kind)
+    within = {
+        "struct": pa.StructArray.from_arrays([times], names=["t"]),
+        "list": pa.ListArray.from_arrays([0, 1], times),
+        "large": pa.LargeListArray.from_arrays([0, 1], times),
+        "fixed": pa.FixedSizeListArray.from_arrays(times, 1),
+        "map": pa.MapArray.from_arrays([0, 1], pa.array(["k"]), times),
+    }
+    table = pa.table({"output": ["Hi."], "time": times, **within})
+    parsed = parse_table(table, "hermes")
+    assert parsed["time"].combine_chunks() == pa.chunked_array([times]).combine_chunks()
+    nested = {"struct": {"t": wanted[0]}, "list": wanted, "large": wanted, "fixed": wanted, "map": [["k", wanted[0]]]}
+    assert {name: json.loads(parsed[name][0].as_py()) for name in within} == nested
+    if pa.types.is_timestamp(kind) and kind.unit == "us" and given[0] > 1 << 60:
+        return  # parquet's writer refuses it
+    pq.write_table(table, tmp_path / "in.parquet")
+    words = ["batch", str(tmp_path / "in.parquet"), "-d", "hermes", "-o", str(tmp_path / "out.jsonl"), "--workers", "1"]
+    assert main(words) == 0
+    (found,) = map(json.loads, (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines())
+    assert found["time"] == wanted[0]
+    assert {name: json.loads(found[name]) for name in within} == nested
+
+
+def test_tensors_are_nested_too() -> None:
+    kind = pa.fixed_shape_tensor(pa.int64(), (2,))
+    table = pa.table(
+        {"output": ["Hi."], "at": pa.ExtensionArray.from_storage(kind, pa.array([[1, 2]], kind.storage_type))}
+    )
+    assert parse_table(table, "hermes")["at"].to_pylist() == ["[1,2]"]
+
+
+def test_a_column_that_arrow_cannot_read_is_named() -> None:
+    twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    with pytest.raises(InputError, match=r"meta: .* duplicate field names"):
+        parse_table(pa.table({"output": ["Hi."], "meta": twice}), "hermes")
 
 
 def test_ids_of_calls_are_the_same_each_time_and_no_other_rows() -> None:

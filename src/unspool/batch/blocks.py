@@ -50,16 +50,16 @@ class Block(NamedTuple):
         number: its index among all blocks.
         file: the file that it comes from.
         first: the index of its first row among all rows.
-        rows: an Arrow batch, or raw lines; ``None`` replaces a line that is too long.
+        rows: Arrow's rows, or raw lines; ``None`` replaces a line that is too long.
         recorded: whether each row is a recording, and so may have several lines.
-        mark: a checksum of the lines; 0 for an Arrow batch.
+        mark: a checksum of the lines; 0 for Arrow's rows.
         part: the share of its file that is read after it, up to 1; ``None`` if unknown.
     """
 
     number: int
     file: str
     first: int
-    rows: pa.RecordBatch | list[bytes | None]
+    rows: pa.RecordBatch | pa.Table | list[bytes | None]
     recorded: bool = False
     mark: int = 0
     part: float | None = None

@@ -13,7 +13,7 @@ from ..dialect.registry import get_dialect
 from ..errors import UnknownDialect
 from .blocks import Block, blocks
 from .reading import AUTO, RECORDED, Columns, Detected, Reader, Reading, RowError
-from .work import line_values
+from .work import line_values, values_of
 
 __all__ = ["SAMPLE", "files_detected", "first_detected"]
 
@@ -89,7 +89,9 @@ def _rows(block: Block, columns: Columns) -> Iterator[Mapping[str, Any]]:
     """The values of a block's rows that detection needs."""
     used = [c for c in dict.fromkeys(columns) if c and c != columns.tools]
     if isinstance(block.rows, pa.RecordBatch):
-        yield from block.rows.select([c for c in used if c in block.rows.schema.names]).to_pylist()
+        names = [c for c in used if c in block.rows.schema.names]
+        for row in zip(*(values_of(block.rows, name) for name in names), strict=True):
+            yield dict(zip(names, row, strict=True))
         return
     for line in block.rows:
         try:

@@ -56,10 +56,7 @@ def load(piece: Slice) -> Block:
     """
     if piece.file.endswith(".parquet"):
         with pq.ParquetFile(piece.file) as source:
-            table = source.read_row_group(piece.start).combine_chunks()
-        batches = table.to_batches()
-        rows = batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
-        return Block(piece.number, piece.file, piece.first, rows)
+            return Block(piece.number, piece.file, piece.first, source.read_row_group(piece.start))
     with open(piece.file, "rb") as stream:
         stream.seek(piece.start)
         found = list(read_lines(stream, piece.rows, piece.stop - piece.start))

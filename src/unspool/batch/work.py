@@ -1,17 +1,17 @@
 """The work on a block: reads its rows, carries its columns, and counts."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
-from .blocks import Block, InputError
+from .blocks import ROWS, Block, InputError
 from .reading import RECORDED, WRITTEN, Reader, RowError, carried_names
 from .summary import Summary
 
-__all__ = ["BadRow", "Done", "Worker", "arrow_columns", "line_columns", "line_values", "schema_of"]
+__all__ = ["BadRow", "Done", "Worker", "arrow_columns", "line_columns", "line_values", "schema_of", "values_of"]
 
 _CALL: Final = pa.struct(
     [
@@ -111,7 +111,63 @@ class Done(NamedTuple):
 
 def arrow_columns(schema: pa.Schema) -> pa.Schema:
     """The columns of a table to pass on: nested ones as JSON text."""
-    return pa.schema([(f.name, pa.string() if pa.types.is_nested(f.type) else f.type) for f in schema])
+    return pa.schema([(f.name, pa.string() if _is_nested(f.type) else f.type) for f in schema])
+
+
+def _is_nested(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_nested(getattr(kind, "storage_type", kind)))
+
+
+def values_of(batch: pa.RecordBatch, name: str) -> list[Any]:
+    """The values of a table's column as JSON can carry them. Times that Python has no type for are Arrow's text.
+
+    Raises:
+        InputError: Arrow cannot read the column.
+    """
+    column = batch.column(name)
+    if _is_nested(column.type):
+        column = getattr(column, "storage", column)
+    try:
+        try:
+            return _cast(column, _in_microseconds).to_pylist()  # type: ignore[no-any-return]
+        except (ValueError, OverflowError):  # parts of a microsecond, or years after 9999
+            return _cast(column, _as_text).to_pylist()  # type: ignore[no-any-return]
+    except (ValueError, NotImplementedError) as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+def _cast(column: pa.Array, told: Callable[[pa.DataType], pa.DataType]) -> pa.Array:
+    kind = _with_times(column.type, told)
+    return column if kind == column.type else column.cast(kind)
+
+
+def _with_times(kind: pa.DataType, told: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """A type in which those of times, also within others, are replaced."""
+    types = pa.types
+    if types.is_temporal(kind):
+        return told(kind)
+    if types.is_struct(kind):
+        return pa.struct([f.with_type(_with_times(f.type, told)) for f in kind])
+    if types.is_map(kind):
+        return pa.map_(_with_times(kind.key_type, told), _with_times(kind.item_type, told))
+    if types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(_with_times(kind.value_type, told)), kind.list_size)
+    if types.is_list(kind) or types.is_large_list(kind):
+        made = pa.list_ if types.is_list(kind) else pa.large_list
+        return made(kind.value_field.with_type(_with_times(kind.value_type, told)))
+    return kind
+
+
+def _in_microseconds(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_date(kind) or getattr(kind, "unit", "us") != "ns":
+        return kind
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    return pa.duration("us") if pa.types.is_duration(kind) else pa.time64("us")
+
+
+def _as_text(kind: pa.DataType) -> pa.DataType:
+    return pa.string()
 
 
 def line_columns(block: Block) -> _Carried:
@@ -213,8 +269,7 @@ class Worker:
             read = self._read_lines(block, block.rows, bad, summary)
             rows = _lines(read) if self._schema is None else self._table(read)
         else:
-            records, carried = self._read_batch(block, block.rows, bad, summary)
-            rows = self._arrow_table(records, carried) if self._schema is not None else _arrow_lines(records, carried)
+            rows = self._arrow(block, block.rows, bad, summary)
         summary.add_errors(len(bad))
         return Done(block.number, rows, bad, summary)
 
@@ -251,12 +306,30 @@ class Worker:
 
     # -- Arrow -----------------------------------------------------------------------------------------------------
 
+    def _arrow(
+        self, block: Block, rows: pa.RecordBatch | pa.Table, bad: list[BadRow], summary: Summary
+    ) -> pa.Table | bytes:
+        """Read Arrow's rows. A column of more than 2 GB of text does not fit into one batch."""
+        batches = rows.to_batches(ROWS) if isinstance(rows, pa.Table) else [rows]
+        tables: list[pa.Table] = []
+        lines: list[bytes] = []
+        for batch in batches:
+            records, carried = self._read_batch(block, batch, bad, summary)
+            if self._schema is None:
+                lines.append(_arrow_lines(records, carried))
+            else:
+                tables.append(self._arrow_table(records, carried))
+            block = block._replace(first=block.first + len(batch))
+        if self._schema is None:
+            return b"".join(lines)
+        return pa.concat_tables([self._schema.empty_table(), *tables])
+
     def _read_batch(
         self, block: Block, batch: pa.RecordBatch, bad: list[BadRow], summary: Summary
     ) -> tuple[list[_Row], pa.RecordBatch]:
         columns = self._reader.reading.columns
         used = [c for c in dict.fromkeys(columns) if c and c in batch.schema.names]
-        values = {name: batch.column(name).to_pylist() for name in used}
+        values = {name: values_of(batch, name) for name in used}
         records: list[_Row] = []
         kept: list[int] = []
         for i in range(len(batch)):
@@ -279,8 +352,9 @@ class Worker:
             column = batch.column(_own(field)) if _own(field) in there else None
             if column is None:
                 column = pa.nulls(len(batch), field.type)
-            elif pa.types.is_nested(column.type):
-                column = pa.array([None if v is None else _json(v) for v in column.to_pylist()], pa.string())
+            elif _is_nested(column.type):
+                values = values_of(batch, _own(field))
+                column = pa.array([None if v is None else _json(v) for v in values], pa.string())
             columns.append(column.cast(field.type))
         return pa.table(columns, schema=self._schema)
 
@@ -405,10 +479,13 @@ def _lines(read: Iterable[tuple[_Row, dict[str, Any]]]) -> bytes:
 
 
 def _arrow_lines(records: list[_Row], batch: pa.RecordBatch) -> bytes:
-    rows = batch.to_pylist()
-    nested = {f.name for f in batch.schema if pa.types.is_nested(f.type)}
     names = carried_names(batch.schema.names)
-    cells = ({names[n]: _json(v) if n in nested and v is not None else v for n, v in row.items()} for row in rows)
+    columns = []
+    for field in batch.schema:
+        values = values_of(batch, field.name)
+        nested = _is_nested(field.type)
+        columns.append([_json(v) if nested and v is not None else v for v in values])
+    cells = (dict(zip(names.values(), row, strict=True)) for row in zip(*columns, strict=True))
     return _lines(zip(records, cells, strict=True))
 
 
