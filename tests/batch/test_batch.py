@@ -128,6 +128,14 @@ def test_recordings_are_rows(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("ending", ["", ".jsonl", ".parquet"])
+def test_two_columns_of_one_name_are_refused(ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "in.parquet"
+    pq.write_table(pa.Table.from_arrays([["Hi."], ["a"], ["b"]], ["output", "x", "x"]), source)
+    assert run(source, "-o", tmp_path / f"out{ending}") == 2
+    assert f"INPUT: {source}: x: two columns of the input have this name" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
 def test_what_was_written_can_be_read_again_and_no_column_is_lost(ending: str, tmp_path: Path) -> None:
     first = tmp_path / "in.jsonl"
@@ -329,6 +337,7 @@ def test_a_file_that_is_there_is_not_made_again(tmp_path: Path, capsys: pytest.C
     assert run(source, "-o", out, "--resume") == 0
     assert "exists already" in capsys.readouterr().err
     assert out.read_text(encoding="utf-8") == "mine\n"
+    assert run(source, "-o", out, "--resume", "--strict") == 1  # its bad rows are there, too
     assert run(source, "-o", out) == 0
     assert len(rows_in(out)) == 4
 

@@ -8,7 +8,7 @@ import msgspec
 import pyarrow as pa
 
 from ..dialect.file import Dialect
-from .blocks import ROWS, Block, InputError, table_blocks
+from .blocks import ROWS, Block, InputError, check_names, table_blocks
 from .detection import SAMPLE, first_detected
 from .reading import AUTO, WRITTEN, Columns, Reading, RowError
 from .run import BlockWorker, Job, Progress
@@ -62,11 +62,12 @@ def parse_table(
 
     Raises:
         RowError: a row cannot be read, and ``errors`` is not given.
-        InputError: the table lacks the column.
+        InputError: the table lacks the column, two columns have the same name, or Arrow cannot read one.
         UnknownDialect: there is no such dialect, or no row names one and the outputs do not show one.
         TypeError: ``table`` is not a table.
     """
     batches, schema = _batches(table)
+    check_names(schema)
     reading = _reading(dialect, column, options)
     needed = (reading.columns.text, reading.columns.token_ids)
     if not any(name in schema.names for name in needed):

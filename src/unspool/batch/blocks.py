@@ -9,6 +9,7 @@ import io
 import os
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -23,6 +24,7 @@ __all__ = [
     "InputError",
     "begins_recording",
     "blocks",
+    "check_names",
     "find_inputs",
     "parquet_schema",
     "read_lines",
@@ -124,6 +126,7 @@ def _parquet(file: str, rows: int) -> Iterator[tuple[pa.RecordBatch, bool, float
     read = 0
     try:
         with pq.ParquetFile(file) as source:
+            check_names(source.schema_arrow, f"{file}: ")
             for batch in source.iter_batches(batch_size=rows):
                 read += len(batch)
                 yield batch, False, read / max(source.metadata.num_rows, 1)
@@ -135,13 +138,26 @@ def parquet_schema(file: str) -> pa.Schema:
     """The columns of a parquet file.
 
     Raises:
-        InputError: the file is not parquet.
+        InputError: the file is not parquet, or two of its columns have the same name.
         OSError: the file cannot be read.
     """
     try:
-        return pq.read_schema(file)
+        schema = pq.read_schema(file)
     except pa.ArrowInvalid as error:
         raise InputError(f"{file}: is not a parquet file: {error}") from None
+    check_names(schema, f"{file}: ")
+    return schema
+
+
+def check_names(schema: pa.Schema, file: str = "") -> None:
+    """Check that the columns of a table have different names.
+
+    Raises:
+        InputError: two have the same; the message begins with ``file``.
+    """
+    twice = next((name for name, count in Counter(schema.names).items() if count > 1), None)
+    if twice is not None:
+        raise InputError(f"{file}{twice}: two columns of the input have this name; rename one")
 
 
 def _lines(file: str, rows: int) -> Iterator[tuple[list[bytes | None], bool, float | None]]:

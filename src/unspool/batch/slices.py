@@ -7,7 +7,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .blocks import BYTES, LINE, Block, InputError, begins_recording, read_lines
+from .blocks import BYTES, LINE, Block, InputError, begins_recording, check_names, read_lines
 
 __all__ = ["Slice", "load", "slices"]
 
@@ -67,6 +67,7 @@ def load(piece: Slice) -> Block:
 def _groups(file: str) -> Iterator[tuple[int, int, int]]:
     try:
         with pq.ParquetFile(file) as source:
+            check_names(source.schema_arrow, f"{file}: ")
             for i in range(source.metadata.num_row_groups):
                 yield i, i + 1, source.metadata.row_group(i).num_rows
     except pa.ArrowInvalid as error:

@@ -221,14 +221,7 @@ def _merged(left: str, right: str) -> str:
 
 
 def schema_of(carried: pa.Schema) -> pa.Schema:
-    """The columns of the output.
-
-    Raises:
-        InputError: two columns have the same name.
-    """
-    twice = next((n for n in carried.names if carried.names.count(n) > 1), None)
-    if twice is not None:
-        raise InputError(f"{twice}: two columns of the input have this name; rename one")
+    """The columns of the output."""
     names = carried_names(carried.names)
     return pa.schema([*SCHEMA, *(_renamed(f, names[f.name]) for f in carried)])
 
@@ -313,13 +306,16 @@ class Worker:
         batches = rows.to_batches(ROWS) if isinstance(rows, pa.Table) else [rows]
         tables: list[pa.Table] = []
         lines: list[bytes] = []
-        for batch in batches:
-            records, carried = self._read_batch(block, batch, bad, summary)
-            if self._schema is None:
-                lines.append(_arrow_lines(records, carried))
-            else:
-                tables.append(self._arrow_table(records, carried))
-            block = block._replace(first=block.first + len(batch))
+        try:
+            for batch in batches:
+                records, carried = self._read_batch(block, batch, bad, summary)
+                if self._schema is None:
+                    lines.append(_arrow_lines(records, carried))
+                else:
+                    tables.append(self._arrow_table(records, carried))
+                block = block._replace(first=block.first + len(batch))
+        except InputError as error:
+            raise InputError(f"{block.file}: {error}" if block.file else str(error)) from None
         if self._schema is None:
             return b"".join(lines)
         return pa.concat_tables([self._schema.empty_table(), *tables])

@@ -92,7 +92,7 @@ def run_batch(options: argparse.Namespace) -> int:
         )
         if job.finished:
             print(f"{options.output} exists already; without --resume it is overwritten", file=sys.stderr)
-            return 0
+            return 1 if options.strict and job.errors.is_file() else 0
         summary = job.run_on_ray(bar, address=options.ray_address) if options.ray else job.run(bar)
     except ImportError as error:
         raise missing(error, "ray") from None
