@@ -213,7 +213,8 @@ def test_prompts_and_stages_are_read_from_their_columns() -> None:
         ({}, "output: is missing"),
         ({"token_ids": [1]}, "token_ids: needs a tokenizer"),
         ({"output": "x", "tools": "{"}, "tools: "),
-        ({"output": "x", "tools": [{"type": "function"}]}, "tools: "),
+        ({"output": "x", "tools": [{"type": "function"}]}, "tools[0]"),
+        ({"output": "x", "tools": {}}, "tools: must be a list"),
         ({"output": "x", "finish_reason": 3}, "finish_reason: must be a string"),
     ],
 )
@@ -225,6 +226,35 @@ def test_a_bad_row_is_reported_and_stops_nothing(given: dict[str, Any], reason: 
     assert bad[0].reason.startswith(reason)
     with pytest.raises(RowError, match=r"row 1: "):
         list(parse_many([row(0), given], "hermes"))
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"output": "x", "model": ["a"]}, "model: must be a string, not list"),
+        ({"output": "x", "chat_template": {"a": 1}}, "chat_template: must be a string, not dict"),
+        ({"output": "x", "response_template": ["a"]}, "response_template: must be an object"),
+        ({"token_ids": [True]}, "token_ids[0]: must be a token id, an integer, not bool"),
+        ({"token_ids": "[1"}, "token_ids: "),
+        ({"token_ids": "{}x"}, "token_ids: "),
+    ],
+)
+def test_the_reason_names_the_column(given: dict[str, Any], reason: str) -> None:
+    bad: list[BadRow] = []
+    rows = [row(0) | {"model": "Qwen/Qwen3-8B"}, {"model": "Qwen/Qwen3-8B"} | given]
+    if "response_template" in given:
+        del rows[1]["model"]
+    assert len(list(parse_many(rows, "auto", tokenizer=TOKENIZER, errors=bad))) == 1
+    assert bad[0].row == 1
+    assert bad[0].reason.startswith(reason)
+
+
+def test_ids_that_an_earlier_run_carried_as_text_are_read_again() -> None:
+    (first,) = parse_many([{"token_ids": encode(output(1))}], "hermes", tokenizer=TOKENIZER)
+    rows = [{"token_ids": first["token_ids"]}]
+    for dialect in ("hermes", "auto"):
+        (again,) = parse_many(rows, dialect, tokenizer=TOKENIZER)
+        assert again == first
 
 
 def test_texts_alone_are_rows_too() -> None:

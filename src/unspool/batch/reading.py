@@ -1,6 +1,7 @@
 """Reads one row: finds its output and its dialect, and makes the columns of the result."""
 
 import json
+import re
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
@@ -40,6 +41,8 @@ AUTO: Final = "auto"
 _LETTERS: Final = bytes(((string.ascii_letters + string.digits) * 5)[:256], "ascii")
 """A letter or digit for each byte."""
 _KEPT_TOOLS: Final = 256
+_ARGUMENT: Final = re.compile(r"\w+(?=[:.\[])")
+"""The argument that an error's message begins with."""
 
 
 _OURS: Final = frozenset(WRITTEN)
@@ -182,7 +185,7 @@ class Reader:
         """
         reading = self.reading
         columns = columns or reading.columns
-        ids = row.get(columns.token_ids) if self._tokenizer is not None else None
+        ids = self._ids(row, columns)
         text: Any = row.get(columns.text)
         if ids is None and text is None:
             there = row.get(columns.token_ids) is not None
@@ -214,10 +217,20 @@ class Reader:
                 counts = counts_of(events, len(ids))
                 message = parser.message
         except (ValueError, TypeError) as error:
-            raise RowError(_named(str(error), columns)) from None
+            raise RowError(_named(error, columns)) from None
         except Exception as error:  # one row's failure in tokenizer or parser must not stop the others
             raise RowError(f"{type(error).__name__}: {error}") from error
         return _record(message, counts, tools.validators)
+
+    def _ids(self, row: Mapping[str, Any], columns: Columns) -> Any:
+        """The token ids of a row, if there is a tokenizer; JSON text, which earlier runs make of them, is read."""
+        ids = row.get(columns.token_ids) if self._tokenizer is not None else None
+        if not isinstance(ids, str):
+            return ids
+        try:
+            return json.loads(ids)
+        except (ValueError, RecursionError) as error:
+            raise RowError(f"{columns.token_ids}: {error}") from None
 
     def _tools(self, given: Any, columns: Columns) -> _Tools:
         if given is None:
@@ -228,7 +241,7 @@ class Reader:
             try:
                 tools = self._read_tools(json.loads(given) if isinstance(given, str) else _pruned(given))
             except (ValueError, TypeError, RecursionError) as error:
-                raise RowError(f"{columns.tools}: {error}") from None
+                raise RowError(_named(error, columns, columns.tools)) from None
             if len(self._kept) >= _KEPT_TOOLS:
                 self._kept.pop(next(iter(self._kept)))
             found = self._kept[key] = tools
@@ -241,14 +254,17 @@ class Reader:
         """The dialect that a row's columns name, for ``auto``.
 
         Raises:
-            RowError: its response template cannot be read.
+            RowError: its response template cannot be read, or another of these columns is no text.
             UnknownDialect: it names an unknown dialect.
         """
         name = row.get(columns.dialect) if columns.dialect else None
         template, answers = row.get(columns.chat_template), row.get(columns.response_template)
-        if isinstance(answers, Mapping):
+        if answers is not None and not isinstance(answers, str):
             answers = json.dumps(_pruned(answers), sort_keys=True)
         key = name, self.model(row, columns), template, answers
+        for column, value in zip((columns.dialect, columns.model, columns.chat_template), key, strict=False):
+            if value is not None and not isinstance(value, str):
+                raise RowError(f"{column}: must be a string, not {type(value).__name__}")
         if key not in self._named:
             if len(self._named) >= _KEPT_TOOLS:
                 self._named.clear()
@@ -261,11 +277,11 @@ class Reader:
 
     def output(self, row: Mapping[str, Any], columns: Columns) -> str | None:
         """The output of a row as text; ``None`` if it cannot be read."""
-        ids = row.get(columns.token_ids) if self._tokenizer is not None else None
-        if ids is None:
-            text = row.get(columns.text)
-            return text if isinstance(text, str) else None
         try:
+            ids = self._ids(row, columns)
+            if ids is None:
+                text = row.get(columns.text)
+                return text if isinstance(text, str) else None
             decoded: str = self._tokenizer.decode(ids, skip_special_tokens=False)
         except Exception:  # tokenizers raises nothing more specific; reading the row reports it as bad
             return None
@@ -292,7 +308,7 @@ def _named_by(model: str | None, answers: str | None, template: str | None, colu
         try:
             return from_response_template(json.loads(answers)).dialect
         except (DialectError, ValueError, TypeError, RecursionError) as error:
-            raise RowError(f"{columns.response_template}: {error}") from None
+            raise RowError(_named(error, columns, columns.response_template)) from None
     if model is None and template is None:
         return None
     candidates = detect_dialect(model=model, chat_template=template)
@@ -309,11 +325,15 @@ def _id(dialect: Dialect, name: str, index: int, row: int) -> str:
     return fill_letters(form, letters.ljust(size, "0"))
 
 
-def _named(text: str, columns: Columns) -> str:
-    """A parser's error, rewritten to name the column."""
-    argument, colon, rest = text.partition(":")
-    column = {"text": columns.text, "ids": columns.token_ids}.get(argument) or getattr(columns, argument, None)
-    return f"{column}{colon}{rest}" if column else text
+def _named(error: Exception, columns: Columns, column: str | None = None) -> str:
+    """The message of an error, which names an argument, rewritten to name the argument's column, or else ``column``."""
+    text = str(error)
+    argument = _ARGUMENT.match(text)
+    name = argument[0] if argument else ""
+    own = {**columns._asdict(), "text": columns.text, "ids": columns.token_ids}.get(name)
+    if own is not None:
+        return f"{own}{text[len(name) :]}"
+    return text if column is None else f"{column}: {text}"
 
 
 def _record(message: Message, counts: dict[str, int] | None, validators: Validators) -> dict[str, Any]:
