@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +20,7 @@ __all__ = ["Encoder", "Ids", "Loaded", "load_tokenizer"]
 Ids = NDArray[np.int64]
 
 _NAMED: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+_TAG: Final = re.compile(r"<[|｜].+[|｜]>")
 _BREAKS: Final = range(0x13000, 0x13400)
 """Letters of a script that is no longer in use. They are printable, so that no encoding of text escapes them."""
 
@@ -106,7 +108,8 @@ class Encoder:
 
     Args:
         tokenizer: a ``tokenizers.Tokenizer``.
-        structure: texts that structure prompts; added tokens in them count as special tokens.
+        structure: texts that structure prompts. Special are the added tokens that are marked so, occur in these texts,
+            or look like ``<|…|>``; others, such as ``<td>``, may be ordinary text.
     """
 
     def __init__(self, tokenizer: Any, structure: Iterable[str]) -> None:
@@ -115,7 +118,8 @@ class Encoder:
         self._literals = {token: text for text, token in self.added.items()}
         marked = marked_special(tokenizer)
         written = "\n".join(structure)
-        marks = (t for t in self.added if (t in marked or t in written) and len(t) > 1 and not t.isspace())
+        special = (t for t in self.added if t in marked or t in written or _TAG.fullmatch(t))
+        marks = (t for t in special if len(t) > 1 and not t.isspace())
         self._marks = sorted(t for t in marks if not t.isalnum())
         # After this token, text is encoded as in the middle of a conversation.
         self._anchor = next((t for t in self._marks if self._alone(t)), "")
