@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -49,12 +48,11 @@ def test_rows_are_those_of_a_local_run_though_a_worker_is_killed(tmp_path: Path)
     source = inputs(tmp_path / "in", 3_000)
     assert run(source, tmp_path / "local.parquet") == 0
     killed: list[int] = []
+    ended = threading.Event()
 
     def kill() -> None:
         parts = tmp_path / "ray.parquet.unspool"
-        until = time.monotonic() + 120
-        while time.monotonic() < until and not killed:
-            time.sleep(0.02)
+        while not killed and not ended.wait(0.02):
             if len(list(parts.glob("part-*.parquet"))) >= 3:
                 for pid in workers()[:1]:
                     os.kill(pid, signal.SIGKILL)
@@ -62,8 +60,11 @@ def test_rows_are_those_of_a_local_run_though_a_worker_is_killed(tmp_path: Path)
 
     thread = threading.Thread(target=kill)
     thread.start()
-    assert run(source, tmp_path / "ray.parquet", "--ray") == 0
-    thread.join()
+    try:
+        assert run(source, tmp_path / "ray.parquet", "--ray") == 0
+    finally:
+        ended.set()
+        thread.join()
     assert killed, "no worker was found to kill"
     assert pq.read_table(tmp_path / "ray.parquet") == pq.read_table(tmp_path / "local.parquet")
     errors = [rows_in(tmp_path / f"{name}.parquet.errors.jsonl") for name in ("local", "ray")]
