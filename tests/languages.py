@@ -7,7 +7,7 @@ ROOT = Path(__file__).parent.parent
 ENGLISH = ROOT / "docs" / "en"
 CHINESE = ROOT / "docs" / "zh"
 UNTRANSLATED: set[str] = set()
-"""English pages without a Chinese one, by their paths below docs/en. An entry that has become stale fails a test."""
+"""English pages without a Chinese one, by their paths below docs/en. A stale entry fails a test."""
 
 PAIRS: dict[Path, Path] = {
     ROOT / "README.md": ROOT / "README.zh.md",
@@ -17,7 +17,7 @@ PAIRS: dict[Path, Path] = {
         if (CHINESE / page.relative_to(ENGLISH)).exists()
     },
 }
-"""Each English page that has a Chinese one, and that."""
+"""Each English page that has a Chinese one, with its Chinese page."""
 
 _BLOCK = re.compile(r"(?:<!-- file: \S+ -->\n)?^(?P<fence>```+)[^`\n]*\n(?:.*?\n)??(?P=fence)$", re.M | re.S)
 _REGION = re.compile(r"<!-- (?P<name>[a-z]+) -->\n.*?<!-- /(?P=name) -->", re.S)
@@ -29,7 +29,7 @@ def blocks(text: str) -> list[str]:
 
 
 def regions(text: str) -> dict[str, str]:
-    """What is made from the code, by its name."""
+    """The generated regions, by name."""
     return {region["name"]: region[0] for region in _REGION.finditer(text)}
 
 
@@ -40,7 +40,7 @@ def headings(text: str) -> list[int]:
 
 
 def anchors(text: str) -> set[str]:
-    """What its headings are linked by, on the site and in the repository."""
+    """The anchors of its headings, on the site and in the repository."""
     titles = re.findall(r"^#+ (.*)$", text, re.M)
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
@@ -52,7 +52,7 @@ def tables(text: str) -> list[int]:
 
 
 def links(text: str) -> set[str]:
-    """Where it links to, without the anchors, whose names are of the page's language."""
+    """The targets of its links, without the anchors, which are in the page's language."""
     prose = _BLOCK.sub("", _REGION.sub("", text))
     return set(re.findall(r"\]\(([^)#\s]+)", prose))
 

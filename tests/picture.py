@@ -35,7 +35,7 @@ text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill
 
 
 def picture() -> str:
-    """The picture as SVG, made of what the parser says of `OUTPUT`."""
+    """The picture as SVG, made from the events of `OUTPUT`."""
     parser = unspool.Parser("qwen3-coder", tools=_TOOLS)
     events = [*parser.feed(OUTPUT), *parser.close("stop")]
     shapes = [_label(24, 30, "what the model writes"), _label(540, 30, "what you get")]
@@ -51,7 +51,7 @@ def picture() -> str:
 
 
 def _runs(events: list[unspool.Event]) -> tuple[list[str], int]:
-    """The output, each event's span on its colour, and where it ends."""
+    """The output, with the span of each event in its colour, and where the drawing ends."""
     shapes: list[str] = []
     line, column = 0, 0
     for event in events:

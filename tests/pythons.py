@@ -1,6 +1,6 @@
 """The core under other Pythons: `make pythons`, for each installed interpreter of a promised version.
 
-What a Python does otherwise than its neighbour (`re`, `asyncio`, warnings) shows in no other way. Each gets an
+This is the only way to notice differences between versions of Python (`re`, `asyncio`, warnings). Each version gets an
 environment of its own, beside the one of the other targets.
 """
 
@@ -22,9 +22,9 @@ CORE = (
     "test_regex.py", "test_renderer.py", "test_schema.py", "test_stage.py", "test_tokens.py", "test_tokens_feed.py",
     "test_toolset.py", "test_traps.py", "test_values_markup.py", "test_values_read.py", "test_values_strings.py",
 )  # fmt: skip
-"""Where tests are run, unless others are named."""
+"""The folders of the tests that run by default."""
 SAMPLE = ("--cases", "10")
-"""Of each test so many cases: what a Python does otherwise, it does in all of them. ``--cases 0`` runs all."""
+"""How many cases of each test run, since a difference shows in all of them. ``--cases 0`` runs all."""
 _ASK = "import platform, sysconfig; print(platform.python_version(), sysconfig.get_config_var('Py_GIL_DISABLED') or 0)"
 
 
@@ -45,7 +45,7 @@ def promised() -> list[str]:
 
 
 def candidates() -> Iterator[Path]:
-    """Programs that may be such a Python: those of ``PYTHONS``, of ``PATH``, and pyenv's."""
+    """Programs that may be such a Python: from ``PYTHONS``, from ``PATH``, and pyenv's."""
     yield from map(Path, os.environ.get("PYTHONS", "").split())
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     folders = [*map(Path, os.environ.get("PATH", "").split(os.pathsep)), *sorted(pyenv.glob("versions/*/bin"))]
@@ -60,13 +60,15 @@ def interpreters() -> list[Interpreter]:
             continue
         told = subprocess.run([path, "-c", _ASK], capture_output=True, text=True, check=False)
         told_version = re.fullmatch(r"(3\.\d+)\.(\d+) 0\n", told.stdout)
-        if told.returncode == 0 and told_version and told_version[1] in promised():  # pyenv's shims may be of none
+        if (
+            told.returncode == 0 and told_version and told_version[1] in promised()
+        ):  # pyenv's shims may belong to no version
             found.setdefault(tuple(map(int, f"{told_version[1]}.{told_version[2]}".split("."))), path)
     return [Interpreter(version, path) for version, path in sorted(found.items())]
 
 
 def environment(folder: Path, interpreter: Interpreter) -> Path:
-    """The interpreter of an environment with what tests need, which is made where it is missing or out of date."""
+    """The interpreter of an environment with the tests' packages, which is made if it is missing or out of date."""
     made = folder / f"python-{interpreter}"
     python, stamp, project = made / "bin" / "python", made / ".installed", ROOT / "pyproject.toml"
     if not stamp.is_file() or stamp.stat().st_mtime < project.stat().st_mtime:
@@ -79,7 +81,7 @@ def environment(folder: Path, interpreter: Interpreter) -> Path:
 
 
 def main() -> int:
-    """Run the core's tests under each, or what pytest is given; the result is the exit code: 2 where there is none."""
+    """Run the core's tests, or pytest's arguments, under each interpreter. The exit code is 2 if there is none."""
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("folder", type=Path, help="where the environments are")
     p.add_argument("--list", action="store_true", help="list the interpreters, and run nothing")

@@ -2,8 +2,8 @@
 
     python -m tests.readme
 
-rewrites them in place, then gives the Chinese pages the code, the outputs and the tables of the English ones;
-`tests/test_readme.py` and `tests/test_languages.py` compare.
+rewrites them in place, and copies the code, the outputs and the tables of the English pages into the Chinese ones.
+`tests/test_readme.py` and `tests/test_languages.py` check the result.
 """
 
 import contextlib
@@ -37,9 +37,9 @@ _EN = ROOT / "docs" / "en"
 _SERVED = ("tutorial.md", "features/reasoning_output.md", "features/tool_calling.md", "howto/vllm.md")
 _ALONE = ("architecture.md", "library.md", "reference.md", "gallery.md", "why.md", "migration.md", "configuration.md")
 GROUPS: list[list[Path]] = [[README, *(_EN / name for name in _SERVED)], *([_EN / name] for name in _ALONE)]
-"""Pages whose code is run; those of a group share their servers."""
+"""Pages whose code is run. The pages of a group share their servers."""
 COMMANDS = [[_EN / name] for name in ("cli.md", "howto/constrain.md", "howto/evaluate.md", "howto/lost-call.md")]
-"""Pages that run commands, each a process that imports much: `make examples` tests these."""
+"""Pages that run commands, each in a process with many imports; `make examples` tests them."""
 PAGES = [page for group in (*GROUPS, *COMMANDS) for page in group]
 BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 _OUTPUT = re.compile(r"\n\n```text\n(.*?)^```$", re.M | re.S)
@@ -48,7 +48,7 @@ _PORT = re.compile(r"(?<=(?:127\.0\.0\.1|localhost):)\d+")
 
 
 def rewritten(texts: Sequence[str]) -> list[str]:
-    """The texts of a group's pages with their tables and outputs made anew."""
+    """The texts of a group's pages, with new tables and outputs."""
     with _workplace() as env, _Servers(env) as servers:
         return [_with_outputs(_with_tables(text), env, servers) for text in texts]
 
@@ -106,7 +106,7 @@ def _code(text: str) -> str:
 
 
 def _with_outputs(text: str, env: dict[str, str], servers: "_Servers") -> str:
-    """The text with each ``text`` block replaced by what the block before it prints."""
+    """The text, with each ``text`` block replaced by the output of the block before it."""
     parts: list[str] = []
     at = 0
     namespace: dict[str, Any] = {}
@@ -130,7 +130,7 @@ def _with_outputs(text: str, env: dict[str, str], servers: "_Servers") -> str:
 
 @contextlib.contextmanager
 def _workplace() -> Iterator[dict[str, str]]:
-    """An empty folder with what the examples need; yields the environment for a shell in it."""
+    """A folder with the files that the examples need. Yields the environment for a shell in it."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         bin_ = Path(folder, "bin")
@@ -149,7 +149,7 @@ def _workplace() -> Iterator[dict[str, str]]:
 
 
 class _Servers:
-    """The `unspool serve` of the pages; each starts, on a free port, with the first example that speaks to it."""
+    """The `unspool serve` processes of the pages. Each starts on a free port when the first example connects to it."""
 
     def __init__(self, env: dict[str, str]) -> None:
         self._env = env
@@ -165,21 +165,21 @@ class _Servers:
             server.communicate()
 
     def forget(self) -> None:
-        """Another page begins, with ports of its own."""
+        """Forget the servers, because another page begins, with its own ports."""
         self._named.clear()
 
     def read(self, commands: str) -> None:
-        """Take note of the servers that a page starts, by their ports; the first on a port is the one to speak to."""
+        """Record the servers that a page starts, by port. Examples use the first server on a port."""
         for command in _SERVE.finditer(commands):
             words = command["arguments"].split()
-            if "--tokenizer" in words:  # before an engine that is not here
+            if "--tokenizer" in words:  # in front of an engine that does not run here
                 continue
             port = words.index("--port") if "--port" in words else None
             name = "8192" if port is None else words[port + 1]
             self._named.setdefault(name, " ".join(words if port is None else words[:port] + words[port + 2 :]))
 
     def there(self, example: str) -> str:
-        """The example, with the ports where the servers listen."""
+        """The example, with the ports on which the servers listen."""
         return _PORT.sub(lambda port: self._port(self._named[port[0]]), example)
 
     def _port(self, arguments: str) -> str:

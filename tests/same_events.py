@@ -1,11 +1,11 @@
-"""Does the machine still emit the same events? Compares two source trees over mutated model output.
+"""Checks that the machine still emits the same events, by comparing two source trees on mutated model output.
 
     python -m tests.same_events --ref REF [--share 0.1] [--seed 1]
 
-Reads every dialect's examples, mutated (cuts; markers doubled, deleted, inserted, swapped parts, long stretches), under
-random policies, stages, prompts, tools and choices among them, as text and as token ids, cut at random: once with the
-package of a git ref and once with the working tree's, in two processes. The first difference is printed; the exit code
-is then 1. A share of 1 is about a quarter of a million runs.
+Reads mutated examples of every dialect (cut; with markers doubled, deleted or inserted, parts swapped, or long texts)
+under random policies, stages, prompts, tools and tool choices, as text and as token ids, cut at random: once with the
+package of a git ref and once with that of the working tree, in two processes. The first difference is printed, and the
+exit code is then 1. A share of 1 is about a quarter of a million runs.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 RUNS = 240_000
-"""How many runs a share of 1 is."""
+"""The number of runs for a share of 1."""
 SIZE = 8
 """Bytes of a run's digest."""
 NOISE = [
@@ -50,16 +50,16 @@ class Case(NamedTuple):
     policy: dict[str, Any]
     ids: bool
     size: int
-    """Of the pieces: 0 is the whole text, -1 one character or token at a time, others at most so many."""
+    """The size of the pieces: 0 is the whole text, -1 one character or token, other numbers a maximum."""
     reason: str | None
     stages: dict[int, str]
-    """An engine's words for pieces."""
+    """The stages that an engine reports for pieces."""
     asks: bool
-    """Whether the message and the stage are asked for on the way."""
+    """Whether the message and the stage are read between pieces."""
 
 
 def corpus() -> dict[str, Any]:
-    """What runs are made of, from the working tree: for each dialect its texts, literals and tools."""
+    """The material of all runs, from the working tree: the texts, literals and tools of each dialect."""
     import unspool
     from unspool.policy import CHOICES
     from unspool.promises import literals
@@ -105,7 +105,7 @@ def corpus() -> dict[str, Any]:
                     unspool.render({"role": "assistant", "content": "", "tool_calls": calls}, d, tools=[nested])
                 )
             except ValueError:
-                continue  # the dialect cannot write it
+                continue  # the dialect cannot write this message
         tools = [*tools_of(d), nested]
         names = {t["function"]["name"] for t in tools}
         tools += [t for t in (tool("other", a="string"), tool("now")) if t["function"]["name"] not in names]
@@ -113,7 +113,7 @@ def corpus() -> dict[str, Any]:
     return {"dialects": found, "choices": {name: list(values) for name, values in CHOICES.items()}}
 
 
-# -- what both processes do -------------------------------------------------------------------------------------------
+# -- in both processes -----------------------------------------------------------------------------------------
 
 
 def mutated(text: str, rng: random.Random, raws: list[str], literals: list[str], everyones: list[str]) -> str:
@@ -156,7 +156,7 @@ def mutated(text: str, rng: random.Random, raws: list[str], literals: list[str],
 
 
 def case(found: dict[str, Any], seed: int, index: int) -> Case:
-    """The run of a number."""
+    """The run with this number."""
     rng = random.Random(f"{seed}:{index}")
     names = found["names"]
     name = names[index % len(names)]
@@ -193,7 +193,7 @@ def names_of(tools: list[Any]) -> list[str]:
 
 @cache
 def tokenizer(literals: tuple[str, ...]) -> Any:
-    """A tokenizer in which every longer literal of a dialect without white space is a special token, bytes the rest."""
+    """A tokenizer of bytes in which every longer literal of a dialect without white space is a special token."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
     made = Tokenizer(
@@ -207,7 +207,7 @@ def tokenizer(literals: tuple[str, ...]) -> Any:
 
 
 def pieces(sequence: Any, size: int, rng: random.Random) -> list[Any]:
-    """A text, or ids, cut."""
+    """A text, or ids, cut into pieces."""
     if size == 0 or not sequence:
         return [sequence]
     cut, at = [], 0
@@ -219,7 +219,7 @@ def pieces(sequence: Any, size: int, rng: random.Random) -> list[Any]:
 
 
 def events_of(found: dict[str, Any], run: Case) -> list[str]:
-    """What the machine of this process says."""
+    """The events of this process's machine."""
     import unspool
 
     options = dict(run.options)
@@ -246,7 +246,7 @@ def events_of(found: dict[str, Any], run: Case) -> list[str]:
 
 
 def joined(events: list[Any]) -> list[Any]:
-    """Events, those that are pieces of one call's arguments as one: how many there are is the machine's business."""
+    """Events, with adjacent pieces of a call's arguments joined, because their number may change."""
     import msgspec
 
     from unspool import ToolCallDelta
@@ -263,13 +263,13 @@ def joined(events: list[Any]) -> list[Any]:
 
 
 def work(path: str, seed: int, start: int, count: int, target: str) -> None:
-    """Write the digests of runs; of one run alone, its events."""
+    """Write the digests of runs; for a single run, its events."""
     found = loaded(path)
     digests = bytearray()
     for index in range(start, start + count):
         try:
             said = events_of(found, case(found, seed, index))
-        except Exception as error:  # one side may raise what the other does not
+        except Exception as error:  # only one side may raise
             said = [f"{type(error).__name__}: {error}"]
         if count == 1:
             Path(target).write_text(json.dumps(said), encoding="utf-8")
@@ -280,14 +280,14 @@ def work(path: str, seed: int, start: int, count: int, target: str) -> None:
 
 
 def loaded(path: str) -> dict[str, Any]:
-    """The corpus, read back."""
+    """Read the corpus from a file."""
     return indexed(json.loads(Path(path).read_text(encoding="utf-8")))
 
 
 def indexed(found: dict[str, Any]) -> dict[str, Any]:
-    """The corpus with what all its runs draw from."""
+    """The corpus, with the values from which all its runs draw."""
     found["names"] = sorted(found["dialects"])
-    # Not too many: a plan is compiled for each. Each value alone, and some together.
+    # Each value alone, and some together; not too many, because a plan is compiled for each.
     choices = found["choices"]
     rng = random.Random(1)
     found["policies"] = [{field: value} for field, values in choices.items() for value in values] + [
@@ -301,7 +301,7 @@ def indexed(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def source_of(ref: str, folder: str) -> str:
-    """The package's sources of a git ref."""
+    """The package's sources at a git ref."""
     archive = subprocess.run(["git", "archive", ref, "src"], cwd=ROOT, check=True, capture_output=True).stdout
     with tarfile.open(fileobj=BytesIO(archive)) as tar:
         tar.extractall(folder, filter="data")
@@ -309,13 +309,13 @@ def source_of(ref: str, folder: str) -> str:
 
 
 def start(source: str, arguments: list[str]) -> "subprocess.Popen[bytes]":
-    """A process that works with the package of a source tree."""
+    """Start a process with the package of a source tree."""
     environment = {**os.environ, "PYTHONPATH": source, "PYTHONHASHSEED": "0"}
     return subprocess.Popen([sys.executable, __file__, "--work", *arguments], env=environment, cwd=source)
 
 
 def compare(ref: str, share: float, seed: int) -> int:
-    """How many runs differ; prints the first."""
+    """Count the runs that differ, and print the first."""
     count = int(RUNS * share)
     with tempfile.TemporaryDirectory() as folder:
         sources = [source_of(ref, folder), str(ROOT / "src")]
@@ -337,7 +337,7 @@ def compare(ref: str, share: float, seed: int) -> int:
         print(f"{count:,} runs, seed {seed}: {len(differ):,} differ from {ref}")
         if differ:
             found = loaded(path)
-            # The shortest of the first is the easiest to read.
+            # Of the first differences, the shortest is the easiest to read.
             index = min(differ[:400], key=lambda i: (len(case(found, seed, i).text), i))
             run = case(found, seed, index)
             print(f"run {index}: {run.dialect}, policy {run.policy}, pieces {run.size}, ids {run.ids}, {run.reason}")

@@ -67,10 +67,10 @@ __all__ = [
 
 
 def as_presumed(dialect: Dialect) -> Dialect:
-    """A dialect with the library's policies for what is broken, undeclared or cut off, which most tests presume.
+    """A dialect with the library's policies for broken, undeclared and cut-off calls, which most tests presume.
 
-    `tests.test_policy` has the others, for every dialect. What a file's own policies make of its examples is tested
-    with `cases`.
+    `tests.test_policy` tests the other policies, for every dialect. The effect of a file's own policies on its examples
+    is tested with `cases`.
     """
     own = dialect.policy
     bad = own.bad_arguments if own.bad_arguments == "repair" else None
@@ -85,7 +85,7 @@ def as_presumed(dialect: Dialect) -> Dialect:
 AS_WRITTEN: list[Dialect] = [at_content(d) for d in unspool.list_dialects()]
 """Every dialect with its own policies."""
 DIALECTS: list[Dialect] = [as_presumed(d) for d in AS_WRITTEN]
-"""Every dialect. A new file is tested without further work."""
+"""Every dialect. New files are included without further work."""
 CALLING = [d for d in DIALECTS if d.call]
 THINKING = [d for d in DIALECTS if d.reasoning]
 VERBATIM = [d for d in CALLING if d.argument_format == "json"]
@@ -119,7 +119,7 @@ def cases(dialects: Iterable[Dialect] = tuple(AS_WRITTEN)) -> list[Case]:
 
 
 def examples(dialects: Iterable[Dialect] = tuple(AS_WRITTEN)) -> list[Case]:
-    """Every example once, by its first raw text: for tests of what is made of a message, however it was written."""
+    """Every example once, with its first raw text, for tests that do not depend on how a message was written."""
     return [case for case in cases(dialects) if case.raw == case.example.raw[0]]
 
 
@@ -133,7 +133,7 @@ def tool(name: str, **properties: Any) -> dict[str, Any]:
 
 
 def native_id(dialect: Dialect, call_id: str) -> str | None:
-    """A call's id where the model wrote it; ``None`` where it was made up and has random letters."""
+    """A call's id if the model wrote it; ``None`` if it was generated with random letters."""
     return None if "?" in dialect.id else call_id
 
 
@@ -148,7 +148,7 @@ def values(message: Message) -> list[tuple[str, Any]]:
 
 
 def expected(example: Example) -> list[tuple[str, Any]]:
-    """The same of an example."""
+    """The names and argument values of an example's calls."""
     return [(c.name, c.arguments) for c in example.tool_calls]
 
 
@@ -162,11 +162,11 @@ def dialect_of(keys: str) -> Dialect:
 
 
 def block_is_marked(dialect: Dialect) -> bool:
-    """Whether the block of calls, as it is written, counts anywhere in text: its opening has a letter or digit."""
+    """Whether the written block of calls counts anywhere in text, because its opening has a letter or digit."""
     return compile_plan(dialect).calls.blocks[0].marked
 
 
 def is_marked(dialect: Dialect) -> bool:
-    """Whether calls, as they are written, count anywhere in text: by their block's opening, or by their own."""
+    """Whether written calls count anywhere in text, by their block's opening or by their own."""
     block = compile_plan(dialect).calls.blocks[0]
     return block.marked or (not block.prefix and marked(dialect.call[0].before, dialect.anywhere))

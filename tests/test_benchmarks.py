@@ -1,4 +1,4 @@
-"""The benchmarks run and measure what they say; how long anything takes is not tested."""
+"""The benchmarks run, and measure what they claim. Times are not tested."""
 
 import json
 from pathlib import Path

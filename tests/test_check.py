@@ -1,4 +1,4 @@
-"""A dialect file must contain what its examples promise, and says where it does not."""
+"""A dialect file must keep what its examples promise; otherwise, the problem is located."""
 
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,7 @@ def test_a_message_that_the_dialect_refuses_to_write_is_an_error(write: Any, mon
 )
 def test_calls_are_compared_by_name_json_value_and_id(write: Any, calls: str, message: str) -> None:
     raw = """raw = '<tools>[{"name": "f", "arguments": {"a": 1}}]</tools>'"""
-    # The second example declares the tool, so that the first one's call is read whatever it expects.
+    # The second example declares the tool, so the call of the first is read whatever the first expects.
     text = failure(write(f"[[examples]]\n{raw}\ntool_calls = {calls}\n{GOOD}"))
     assert f"mine.toml: examples[0].raw[0]: {message}" in text
 
@@ -128,7 +128,7 @@ def test_a_good_file_has_no_problems(write: Any) -> None:
 
 
 class _ForgetsAtCuts(Parser):
-    """A parser to which a cut matters: only the first piece counts."""
+    """A parser that depends on cuts: only the first piece counts."""
 
     def feed(self, text: str, stage: Stage | str | None = None) -> list[Event]:
         if not self.message.content:
@@ -214,7 +214,7 @@ def test_a_promise_of_every_dialect_is_one_of_a_users_file(write: Any) -> None:
     raw = "<tools>[call:f{a:1}<end>]</tools>"
     example = f"[[examples]]\nraw = '{raw}'\ntool_calls = [{{ name = 'f', arguments = {{ a = 1 }} }}]\n"
     assert check_dialect(read_file(write(example, head + "quote = '<q>'\n"))) == []
-    # Strings that are between these quotes cannot contain one.
+    # Strings in these quotes cannot contain one.
     problem, *_ = check_dialect(read_file(write(example, head + "quote = '北京'\n")))
     assert str(problem).startswith(
         "file: the calls (('f', {'a': 'Paris', 'b': 'é 北京 🌧️', 'n': -3}),) cannot be written"

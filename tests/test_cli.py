@@ -1,4 +1,4 @@
-"""The command line: every command, its exit codes, and its manners in a pipe and on a terminal."""
+"""The command line: every command, its exit codes, and its behaviour in a pipe and on a terminal."""
 
 import io
 import json
@@ -101,7 +101,7 @@ def command(*argv: str) -> list[str]:
 
 
 def on_terminal(*argv: str, stdin: str = "", **extra: str) -> str:
-    """What the real command shows on a terminal."""
+    """The output of the real command on a terminal."""
     ours, theirs = os.openpty()
     with subprocess.Popen(command(*argv), stdin=subprocess.PIPE, stdout=theirs, env=environment(**extra)) as process:
         os.close(theirs)
@@ -112,7 +112,7 @@ def on_terminal(*argv: str, stdin: str = "", **extra: str) -> str:
         try:
             while piece := os.read(ours, 4096):
                 shown += piece
-        except OSError:  # Linux tells the end of a terminal so
+        except OSError:  # on Linux, this is the end of a terminal
             pass
     os.close(ours)
     assert process.returncode == 0
@@ -282,7 +282,7 @@ class Following:
         self.process.stdin.flush()
 
     def wait_for(self, text: str) -> str:
-        """What is shown until a text is; fails after a minute."""
+        """The output up to a text; fails after a minute."""
         assert self.process.stdout
         shown = b""
         while text.encode() not in shown:
@@ -292,7 +292,7 @@ class Following:
         return shown.decode()
 
     def end(self) -> tuple[str, int]:
-        """What is shown to the end, and the exit code."""
+        """The output up to the end, and the exit code."""
         rest, _ = self.process.communicate(timeout=10)
         return rest.decode(), self.process.returncode
 
@@ -666,7 +666,7 @@ def test_demo_takes_its_time_when_asked_to(run: Run, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def recording(files: Path) -> Path:
-    """A recorded output whose reasoning the prompt opened, of a file's dialect, with a tool."""
+    """A recorded output in a file's dialect, with a tool; the prompt opened its reasoning."""
     asked = Asked(
         dialect="mine.toml",
         prompt="<|user|>Hi<|assistant|><think>",

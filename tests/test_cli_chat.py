@@ -1,4 +1,4 @@
-"""The command that talks: turns, calls and their results, with an engine and with a server."""
+"""The command `chat`: turns, calls and their results, with an engine and with a server."""
 
 import io
 import json
@@ -26,7 +26,7 @@ def tools(tmp_path: Path) -> str:
 
 @pytest.fixture
 def chat(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Any:
-    """Run the command on lines of input; the exit code, the output and the errors."""
+    """Run the command on lines of input, and return the exit code, the output and the errors."""
 
     def run(arguments: list[str], *lines: str) -> tuple[int, str, str]:
         monkeypatch.setattr("sys.stdin", io.StringIO("".join(line + "\n" for line in lines)))
@@ -72,7 +72,7 @@ def test_an_engine_answers_turn_by_turn_and_gets_the_results_that_are_typed(
     assert (second["reasoning_content"], second["tool_calls"][0]["function"]["name"]) == ("A city.", "get_weather")
     assert (third["content"], third["tool_call_id"]) == ('{"sky": "clear"}', second["tool_calls"][0]["id"])
     assert fourth["content"] == "It is sunny."
-    assert "<think|>A cit|" in out  # where the result is asked for, /raw is the command
+    assert "<think|>A cit|" in out  # the prompt for a result takes the command /raw
     assert "You ar|e welc|ome.|\n3 pieces\n" in out
     assert json.loads(out[out.index("[\n") :]) == [first, second, third, fourth]
 
@@ -86,7 +86,7 @@ def test_a_server_answers_as_an_engine_does(chat: Any, tools: str) -> None:
     assert '{"city": "Paris"}' in out
     assert "content    It is sunny." in out
     assert '"content": "clear"' in out
-    assert '"delta":' in out  # what came are server-sent events
+    assert '"delta":' in out  # the raw answer consists of server-sent events
 
 
 def test_a_turn_that_fails_is_reported_and_forgotten(chat: Any, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_the_tools_of_an_mcp_server_run_here_once_they_are_allowed(chat: Any, tm
     assert (code, err) == (0, "")
     assert "add  Add two numbers." in out
     assert "result     42\n" in out
-    _, out, _ = chat(line, "What is 17 plus 25?")  # nobody is there to allow it
+    _, out, _ = chat(line, "What is 17 plus 25?")  # nobody can allow it
     assert "result     The user did not allow this call.\n" in out
     config.write_text("{}", encoding="utf-8")
     code, _, err = chat(line, "Hi")

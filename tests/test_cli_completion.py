@@ -1,4 +1,4 @@
-"""What completes words in a shell: what the scripts offer is what the commands take."""
+"""Shell completion: the scripts offer what the commands take."""
 
 import shutil
 import subprocess
@@ -10,7 +10,7 @@ from unspool.cli import COMMANDS, main
 
 
 def offered(script: Path, *words: str) -> list[str]:
-    """What bash offers for the last word."""
+    """The completions that bash offers for the last word."""
     code = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _unspool; printf "%s\\n" "${COMPREPLY[@]}"'
     line = ["bash", "-uc", code, "bash", str(script), *words]
     return subprocess.run(line, capture_output=True, text=True, check=True, cwd=script.parent).stdout.split()

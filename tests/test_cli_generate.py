@@ -1,4 +1,4 @@
-"""The command that prompts an engine."""
+"""The command `generate`, which prompts an engine."""
 
 import json
 from pathlib import Path

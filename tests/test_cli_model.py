@@ -1,4 +1,4 @@
-"""Which engine, template and dialect the arguments of `serve` and `generate` mean."""
+"""The engine, template and dialect that the arguments of `serve` and `generate` select."""
 
 import argparse
 import os
@@ -30,7 +30,7 @@ def test_without_arguments_the_builtin_model_answers_in_its_own_dialect() -> Non
     assert model.prompts.check(model.dialect)
 
 
-@pytest.mark.parametrize("kind", [None, next(iter(KINDS))])  # each has tests of its own
+@pytest.mark.parametrize("kind", [None, next(iter(KINDS))])  # each kind has its own tests
 def test_urls_are_one_engine(kind: str | None, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("secret\n")
     words = ["--engine", URL, "--engine", f"{URL}9", "--dialect", "hermes", "--engine-key", f"@{tmp_path / 'key'}"]

@@ -1,4 +1,4 @@
-"""A sample of the tests: few cases of each, spread over all, and others for each test."""
+"""A sample of the tests: a few cases of each, spread over all cases, and different for each test."""
 
 from collections import Counter
 

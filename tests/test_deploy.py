@@ -1,4 +1,4 @@
-"""What `deploy/` has: the container is built and run without docker, and the unit verified without systemd."""
+"""The files in `deploy/`: the container is built and run without docker, and the unit is verified without systemd."""
 
 import contextlib
 import json
@@ -38,7 +38,7 @@ def test_the_container_copies_what_exists_and_runs_without_rights() -> None:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the build stage makes of the files that it copies, and of no others."""
+    """The result of the build stage, made from only the files that it copies."""
     source, made = tmp_path_factory.mktemp("src"), tmp_path_factory.mktemp("opt") / "unspool"
     build = DOCKERFILE.split("\nFROM ")[1]
     for paths, to in re.findall(r"^COPY (.*) (\S+)$", build, re.M):
@@ -88,8 +88,10 @@ def answers(port: str) -> bool:
 
 @pytest.fixture
 def image(tmp_path: Path) -> Iterator[list[str]]:
-    """A command that runs in a container of the image: built over a Debian with its Python, made here, since the base
-    that the file names lies at a registry."""
+    """A command that runs in a container of the image.
+
+    The image is built on a Debian with its Python that is made here, because the base in the file is at a registry.
+    """
     base, certificates, pip = tmp_path / "base", "/etc/ssl/certs", tmp_path / "pip.conf"
     pip.write_text(f"[global]\ncert = {certificates}/ca-certificates.crt\n", encoding="utf-8")
     buildah = ["buildah", "--root", f"{tmp_path}/root", "--runroot", f"{tmp_path}/run", "--storage-driver", "vfs"]

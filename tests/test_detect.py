@@ -8,7 +8,7 @@ from unspool import Candidate, detect_dialect
 from unspool.dialect import registry
 
 NAMES = {
-    # The three of the request that registers the DeepSeek names.
+    # The three models of the RFC for DeepSeek's parsers.
     "unsloth/DeepSeek-V3.1-BF16": "deepseekv31",
     "unsloth/DeepSeek-V3-0324-BF16": "deepseekv3",
     "unsloth/DeepSeek-R1-BF16": "deepseekv3",
@@ -134,12 +134,12 @@ def test_constants_of_a_template_are_filled_in() -> None:
 
 @pytest.mark.parametrize("dialect", [d for d in DIALECTS if d.models and d.call], ids=lambda d: d.name)
 def test_what_a_dialect_writes_tells_it(dialect: unspool.Dialect) -> None:
-    """Among the first are those that write the same way; the dialect itself is one of them."""
+    """The best candidates write the same way, and the dialect itself is one of them."""
     written = "\n".join(e.raw[0] for e in dialect.examples) + "".join((*dialect.start[:1], *dialect.end[:1]))
     found = detect_dialect(chat_template=written)
     score = {c.dialect: c.score for c in found}
     if dialect.name in ("pythonic",):
-        return  # nothing in it is a marker
+        return  # it contains no marker
     assert score[dialect.name] > 0.8, found[:3]
 
 

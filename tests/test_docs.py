@@ -1,4 +1,4 @@
-"""The guide to dialect files describes every key and field, and its examples are valid."""
+"""The guide to dialect files describes every key and every field, and its examples are valid."""
 
 import re
 from importlib import import_module

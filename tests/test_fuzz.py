@@ -1,4 +1,4 @@
-"""The fuzz, by hypothesis and by a few seconds of the plain one; `python -m tests.fuzz` runs as long as one likes."""
+"""Fuzzing with hypothesis, and a few seconds of the simple fuzzer; `python -m tests.fuzz` runs for any time."""
 
 import os
 import random

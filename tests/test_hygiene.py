@@ -35,7 +35,7 @@ ACROSS = {
     "agui_node", "attacks", "benchmarks", "clients", "conftest", "deploy", "docs", "examples",
     "fuzz", "hygiene", "invariants", "languages", "limits", "misuse", "readme", "templates", "traps", "ui",
 }  # fmt: skip
-"""Tests of no one module: of promises, of everything together, or of what is beside the package."""
+"""Tests that belong to no single module: of promises, of everything together, or of files beside the package."""
 
 
 def test_the_tests_mirror_the_sources() -> None:
@@ -99,7 +99,7 @@ def test_the_core_imports_nothing_but_msgspec_and_the_standard_library() -> None
 
 
 def test_no_regex_of_the_core_can_backtrack_over_text_without_bound() -> None:
-    # A star or plus next to another one over the same characters is where backtracking explodes.
+    # Backtracking explodes if two quantifiers over the same characters are adjacent.
     for path in CORE:
         for line, text in texts(path):
             assert not re.search(r"\.\*(?![+?]).*\.\*", text), f"{path.name}:{line}: {text!r}"

@@ -49,7 +49,7 @@ every_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
 def mutants(dialect: Dialect, count: int) -> Iterator[str]:
-    """Mutated raw texts of a dialect's examples, always the same ones."""
+    """Mutated raw texts of a dialect's examples, the same in every run."""
     rng = random.Random(dialect.name)
     raws = [c.raw for c in cases([dialect])]
     for _ in range(count):
@@ -75,7 +75,7 @@ def test_an_example_means_what_its_file_says(case: Case) -> None:
 
 @every_case
 def test_every_raw_text_keeps_the_promises_that_check_tries(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    if case.raw != case.example.raw[0]:  # another spelling of the first: at fewer places
+    if case.raw != case.example.raw[0]:  # for other spellings than the first, try fewer places
         monkeypatch.setattr("unspool.promises.MAX_PLACES", 80)
     for promise in RAW_PROMISES:
         promise(case)
@@ -98,7 +98,7 @@ def test_every_dialect_keeps_the_promises_that_check_tries(
 @pytest.mark.parametrize(**named(DIALECTS))
 def test_chunking_is_invisible_in_mutated_outputs(dialect: Dialect) -> None:
     rng = random.Random(dialect.name)
-    for text in mutants(dialect, 12):  # `make fuzz` goes on with it
+    for text in mutants(dialect, 12):  # `make fuzz` tries more
         for tools in (None, tools_of(dialect)):
             whole = same(run(dialect, [text], tools=tools, ids=number)[0])
             for chunks in (list(text), random_split(text, rng, 5), random_split(text, rng, 30)):
@@ -167,12 +167,12 @@ def test_json_arguments_keep_the_models_own_bytes(dialect: Dialect, arguments: s
 @pytest.mark.parametrize(**named(VERBATIM))
 @pytest.mark.parametrize("arguments", ["null", "", " ", '""', '"{}"', "{}"])
 def test_missing_null_and_empty_arguments_are_an_empty_object(dialect: Dialect, arguments: str) -> None:
-    # Where nothing closes a call either, a name alone is none.
+    # If nothing closes a call, a name alone is no call.
     bare = not dialect.call[0].after and not dialect.calls[0].after and dialect.call[0].text.endswith("{arguments}")
     if (dialect.call[0].object is not None or bare) and not arguments.strip():
         arguments = "null"
     if "{name}{arguments}" in dialect.call[0].text and arguments == "null":
-        arguments = "{}"  # else it would be part of the name
+        arguments = "{}"  # otherwise it would be part of the name
     text = write_calls(dialect, [("now", arguments), ("f", '{"a": "x"}')])
     for chunks in ([text], list(text)):
         message, _ = run(dialect, chunks, tools=TOOLS)
@@ -233,7 +233,7 @@ NASTY = [
 
 
 def holdable(dialect: Dialect) -> list[str]:
-    """Texts that a string argument of a dialect can hold."""
+    """Texts that a string argument of a dialect can contain."""
     found = [*NASTY, *literals(dialect)]
     if dialect.codec.quote != '"':
         found = [t for t in found if dialect.codec.quote not in t]
@@ -248,7 +248,7 @@ def test_every_marker_bracket_and_quote_inside_a_string_is_data(dialect: Dialect
         for i, value in enumerate((text, f"x {text} y", f"{text}\n")):
             calls: list[tuple[str, Any]] = [("f", {"a": value, "n": 3}), ("g", {"a": text})]
             raw = write_calls(dialect, calls)
-            for chunks in ([raw], list(raw))[: 2 if i == turn % 3 else 1]:  # by character each in its turn
+            for chunks in ([raw], list(raw))[: 2 if i == turn % 3 else 1]:  # single characters only for every third
                 message, _ = run(dialect, chunks, tools=TOOLS)
                 assert values(message) == calls, raw
                 assert message.content == ""
@@ -326,7 +326,7 @@ def test_text_before_arguments_spoils_its_own_call_alone(dialect: Dialect) -> No
     for chunks in ([raw], list(raw)):
         message, _ = run(dialect, chunks, tools=TOOLS)
         bad, good = [("f", "invalid")], [("g", "ok")]
-        # Where the name has no marker after it, such a header may come back as text.
+        # If no marker follows the name, such a header may become text.
         assert [(c.name, c.status) for c in message.tool_calls] in (bad + good, good), message
         assert json.loads(message.tool_calls[-1].arguments) == {"a": "x"}
         assert notices(message) != []

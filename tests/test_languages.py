@@ -1,4 +1,4 @@
-"""The English and the Chinese pages are the same pages: none is missing, and code, outputs and structure are equal."""
+"""The English and the Chinese pages correspond: none is missing, and code, outputs and structure are equal."""
 
 import re
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_every_page_is_in_both_languages() -> None:
 
 
 def test_the_pages_of_features_are_where_fastdeploys_proposal_has_them() -> None:
-    """``docs/features`` leads to the English ones, and is not a copy."""
+    """``docs/features`` is a link to the English pages, not a copy."""
     for name in ("reasoning_output.md", "tool_calling.md"):
         assert (ROOT / "docs/features" / name).resolve() == ENGLISH / "features" / name
         assert (CHINESE / "features" / name).exists()
@@ -64,7 +64,7 @@ def test_headings_tables_and_links_are_of_the_same_structure(english: Path, chin
 
 
 def _neutral(link: str) -> str:
-    """A link, without the language that it leads to."""
+    """A link, without the language of its target."""
     return "README" if link in ("README.md", "README.zh.md") else link.replace("docs/zh/", "docs/en/")
 
 

@@ -1,4 +1,4 @@
-"""Limits: what is held back, for how long, and that work grows with the text (the design's invariants 5 and 6)."""
+"""Limits: what is held and for how long, and that work grows linearly with the text (invariants 5 and 6)."""
 
 import json
 import random
@@ -22,7 +22,7 @@ SENTENCE = "It was a warm day, and 3 cats sat there. "
 
 
 def pending(parser: Parser, chunks: Sequence[str]) -> int:
-    """Feed chunks; the most characters that waited after any of them."""
+    """Feed chunks, and return the most characters that waited after any of them."""
     fed = emitted = most = 0
     for chunk in chunks:
         fed += len(chunk)
@@ -37,7 +37,7 @@ def pending(parser: Parser, chunks: Sequence[str]) -> int:
 def test_plain_words_of_content_go_out_at_once(dialect: Dialect) -> None:
     for tools in (None, TOOLS):
         parser = Parser(dialect, stage="content", tools=tools)
-        parser.feed("Well then: ")  # one word alone might be a header
+        parser.feed("Well then: ")  # a single word might be a header
         out = ""
         for word in (SENTENCE * 3).split(" "):
             events = parser.feed(f"{word} ")
@@ -91,7 +91,7 @@ ENDLESS = [
 
 
 def endless(dialect: Dialect) -> list[tuple[str, str]]:
-    """Beginnings, and what follows them without an end."""
+    """Beginnings of texts, each with text that repeats endlessly after it."""
     heads = [""]
     if dialect.reasoning:
         heads.append(around_reasoning(dialect)[0])
@@ -169,11 +169,11 @@ def feed_all(dialect: Dialect, text: str, size: int) -> None:
 @pytest.mark.parametrize(**named(DIALECTS))
 def test_four_times_the_text_takes_four_times_the_time(dialect: Dialect) -> None:
     for i, kind in enumerate(growing(dialect)):
-        # Whole texts for all kinds, small chunks for every third: the same code reads both.
+        # Whole texts for all kinds, but small chunks only for every third, because the same code reads both.
         for size, chunk in ((8_000, 1 << 30), (3_000, 6))[: 2 if (len(dialect.name) + i) % 3 == 0 else 1]:
             small, large = kind(size), kind(size * 4)
             ratio = float("inf")
-            for attempt in range(1, 6):  # a busy machine may spoil a measurement, not all of them
+            for attempt in range(1, 6):  # a busy machine may spoil some measurements, but not all
                 begin = fastest(lambda s=small, c=chunk: feed_all(dialect, s, c), attempt)  # type: ignore[misc]
                 end = fastest(lambda t=large, c=chunk: feed_all(dialect, t, c), attempt)  # type: ignore[misc]
                 ratio = min(ratio, end / begin)

@@ -1,4 +1,4 @@
-"""A message's parts: arguments as a dict, segments with their tokens, and what a parser says of itself."""
+"""Arguments of a message as a dict, its segments with their tokens, and a parser's report about itself."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Misuse of every public function: the error names the argument, what it got, what is allowed; nothing breaks."""
+"""Misuse of every public function: the error names the argument, what it got and what is allowed; nothing breaks."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -166,7 +166,7 @@ def test_a_refused_call_leaves_the_parser_as_it_was(name: str) -> None:
         for piece in pieces:
             plain.feed(piece)
             for wrong in REFUSED:
-                # Deep inside a string the parser does not look at what it is fed before Python itself refuses it.
+                # Deep inside a string, the parser does not check what it is fed before Python itself refuses it.
                 with pytest.raises((TypeError, ValueError, AttributeError)):
                     wrong(tried)
             tried.feed(piece)

@@ -1,4 +1,4 @@
-"""Every value of every policy, whole and in streams; and the RFC's rules for the four names that it registers."""
+"""Every value of every policy, whole and in streams, and the RFC's rules for the four names that it registers."""
 
 import json
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ KEEP = Policy(text_before_tools="keep", text_between_tools="keep")
 
 
 def both(dialect: Dialect | str, raw: str, policy: Policy | None, **options: Any) -> Message:
-    """The message, the same whole and per character."""
+    """The message, which must be the same for the whole text and for single characters."""
     settings: dict[str, Any] = {"tools": TOOLS, "policy": policy, "ids": number, **options}
     whole, _ = run(dialect, [raw], **settings)
     stream, _ = run(dialect, list(raw), **settings)
@@ -297,7 +297,7 @@ def test_a_call_in_reasoning_is_text_or_its_end_or_an_interruption(dialect: Dial
     raw = write_reasoning(dialect, f"plan{call}more") + write_content(dialect, "So.")
     message = both(dialect, raw, Policy(call_in_reasoning=choice, text_between_tools="keep"), stage="content")
     closing = around_reasoning(dialect)[1].strip()
-    if choice == "text" and closing in call:  # it closes the reasoning, in a call or not
+    if choice == "text" and closing in call:  # it closes the reasoning, whether or not it is in a call
         assert message.reasoning.rstrip() == "plan" + call.partition(closing)[0].rstrip()
         assert values(message) == []
     elif choice == "text":
@@ -354,7 +354,7 @@ def section(*calls: str) -> str:
 
 
 class Row(NamedTuple):
-    """A row of the RFC: an output in a stage, and what it means. ``CALL`` stands for a call of either version."""
+    """A row of the RFC: an output in a stage, and its meaning. ``CALL`` stands for a call of either version."""
 
     section: str
     stage: str | None
@@ -428,7 +428,7 @@ ROWS = [
 def test_the_rfcs_rules_hold_for_its_names(name: str, shape: str, row: Row) -> None:
     raw, content = (t.replace(CALL, section(shape)) for t in (row.raw, row.content))
     message = both(name, raw, None, stage=row.stage, tools=WEATHER)
-    # White space beside a marker may be the dialect's own margin.
+    # White space beside a marker may be a margin of the dialect.
     assert message.reasoning.strip() == row.reasoning.strip()
     assert message.content.strip() == content.strip()
     assert values(message) == [("get_weather", X)] * row.calls

@@ -1,4 +1,4 @@
-"""What README.md and the pages in docs show is what unspool does."""
+"""README.md and the pages in docs show what unspool does."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,7 @@ LINKING = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 OTHERS = "vllm serve|pip install |python3 -m venv|\\. \\.venv"
-"""Commands of others that a page may show."""
+"""Commands of other programs that a page may show."""
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
@@ -65,7 +65,7 @@ def test_the_readme_is_read_in_a_few_minutes() -> None:
     ],
 )
 def test_the_measured_table_has_the_figures_of_the_pages(readme: Path, target: str, page: str, pattern: str) -> None:
-    """Each was measured once, and is where it is explained."""
+    """Each figure comes from the page that explains it."""
     rows = [line for line in readme.read_text(encoding="utf-8").splitlines() if f"`make {target}`" in line]
     found = re.search(pattern, " ".join((ROOT / f"docs/en/{page}.md").read_text(encoding="utf-8").split()))
     assert found is not None

@@ -26,7 +26,7 @@ POSSESSIVE = {
 
 @pytest.mark.parametrize(("regex", "alphabet"), POSSESSIVE.values(), ids=POSSESSIVE)
 def test_a_possessive_group_takes_what_a_greedy_one_takes(regex: Regex, alphabet: str) -> None:
-    """Python before 3.11.5 takes more of some; none of ours needs to go back."""
+    """Python before 3.11.5 may take more; none of our expressions needs to backtrack there."""
     regex.match("")  # compiles it
     possessive: re.Pattern[str] = regex.match.__self__  # type: ignore[attr-defined]
     greedy = re.compile(re.sub(r"(?<!\\)([*+?}])\+", r"\1", possessive.pattern), possessive.flags)

@@ -1,4 +1,4 @@
-"""The renderer writes what a family's template writes, and what it writes reads back; what it refuses it names."""
+"""The renderer writes what a family's template writes and what can be read back; it names what it refuses."""
 
 import json
 import random
@@ -246,7 +246,7 @@ def test_in_a_block_of_calls_its_opening_is_not_written(dialect: Dialect) -> Non
     whole, rest = render(turn, dialect), render(turn, dialect, stage="tool_call")
     assert whole.endswith(rest)
     opening = dialect.calls[0].text.split("{call")[0].strip()
-    for start in dialect.start:  # is in the prompt
+    for start in dialect.start:  # the start is in the prompt
         opening = opening.removeprefix(start.strip()).strip()
     assert whole[: len(whole) - len(rest)].strip() == opening
 
@@ -369,7 +369,7 @@ def test_the_renderer_reads_by_the_dialects_own_policy() -> None:
 
 WORDS = ["the", "quick", "fox,", "über", "Zürich", "jumps;", "x<4", "&", "[sic]", "北京", "says", "it's", "fine."]
 SEEDS = 20
-"""How many messages are drawn for each dialect, always the same ones."""
+"""How many messages are drawn for each dialect, the same in every run."""
 
 
 def tame_text(rng: random.Random) -> str:
@@ -394,7 +394,7 @@ def tame_call(rng: random.Random) -> Call:
 
 
 UNMARKED = {d.name for d in CALLING if not stands_out(d)}
-"""Dialects whose calls are text where prose comes before them, because no marker tells them apart."""
+"""Dialects whose calls are text after prose, because no marker distinguishes them."""
 
 
 @pytest.mark.parametrize(**named(DIALECTS))
@@ -447,18 +447,18 @@ MARKS = [
 
 @cache
 def marks(dialect: Dialect) -> list[str]:
-    """The dialect's own markers, and what other syntaxes use."""
+    """The markers of the dialect, and those of other syntaxes."""
     templates = (*dialect.reasoning, *dialect.content, *dialect.calls, *dialect.call, *dialect.argument)
     own = {p for t in templates for p in re.split(r"\{[a-z]+\}", t.text) if p} | {*dialect.end, *dialect.start}
     return [*MARKS, *sorted(own), dialect.codec.quote]
 
 
 PLANES = [(0, 0x80), (0x80, 0x800), (0x800, 0xD800), (0xE000, 0x10000), (0x10000, 0x110000)]
-"""Code points that UTF-8 writes with as many bytes each; surrogates are none."""
+"""Code points by the number of their bytes in UTF-8, without surrogates."""
 
 
 def nasty_text(dialect: Dialect, rng: random.Random) -> str:
-    """Text of `marks`, and of anything else."""
+    """Text made of `marks` and of any other characters."""
     pieces = []
     for _ in range(rng.randrange(7)):
         anything = "".join(chr(rng.randrange(*rng.choice(PLANES))) for _ in range(rng.randrange(6)))

@@ -1,4 +1,4 @@
-"""Sealed reasoning: only the server that made it, with a key that it still has, reads it."""
+"""Only the server that sealed a reasoning can open it, with a key that it still has."""
 
 import base64
 import os

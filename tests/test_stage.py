@@ -1,4 +1,4 @@
-"""Where an output begins: by the caller's word, by the prompt, by the dialect, or by what comes."""
+"""Where an output begins: the caller, the prompt, the dialect or the output itself decides."""
 
 import json
 import random
@@ -52,24 +52,24 @@ CAP = 65_536
 
 
 def opening(dialect: Dialect) -> str:
-    """What opens reasoning, as the template writes it."""
+    """The opening of reasoning, as the template writes it."""
     return around_reasoning(dialect)[0]
 
 
 def closing(dialect: Dialect) -> str:
-    """What closes reasoning, without margins."""
+    """The closing of reasoning, without margins."""
     return around_reasoning(dialect)[1].strip()
 
 
 def history(dialect: Dialect) -> str:
-    """A conversation up to a user's words, with an assistant's turn in it."""
+    """A conversation with an assistant's turn, up to a user message."""
     turns = [d.raw for d in cases([dialect]) if d.example.stage is None and d.calls][:1] or ["Hello."]
     end = dialect.end[0] if dialect.end else "\n"
     return f"You are helpful.\nuser: hi\n{dialect.start[0]}{turns[0]}{end}\nuser: and now?\n"
 
 
 def after(dialect: Dialect, prompt: str, output: str, **options: Any) -> Any:
-    """The message of an output that answers a prompt, the same whole and per character."""
+    """The message of an output after a prompt, which must be the same for the whole text and for single characters."""
     settings: dict[str, Any] = {"tools": TOOLS, "prompt": prompt, "ids": number, **options}
     whole, _ = run(dialect, [output] if output else [], **settings)
     stream, _ = run(dialect, list(output), **settings)
@@ -184,7 +184,7 @@ def test_a_call_opened_in_a_prefill_starts_with_its_full_name_and_the_prompts_ar
     at = raw.index("two")
     held = any(t.closing.startswith(" ") for t in dialect.argument)  # the space may belong to the closing
     prompt = history(dialect) + dialect.start[0] + raw[:at]
-    if is_marked(dialect):  # others are calls only with declared tools
+    if is_marked(dialect):  # other calls count only with declared tools
         assert detect_stage(dialect, prompt) is Stage.TOOL_CALL
     for chunks in ([raw[at:]], list(raw[at:])):
         parser = Parser(dialect, prompt=prompt, tools=TOOLS)
@@ -212,13 +212,13 @@ def test_calls_that_end_in_the_prompt_are_not_said_again(dialect: Dialect) -> No
 
 @pytest.mark.parametrize("case", [c for c in cases(STARTING) if c.example.stage is None], ids=str)
 def test_a_prompt_may_end_anywhere_even_inside_a_marker(case: Case) -> None:
-    """An output cut in two, its head in the prompt: the rest is read as it was in the whole."""
+    """An output is cut in two, with its head in the prompt. The rest is read as in the whole output."""
     options: dict[str, Any] = {
         "tools": case.tools,
         "policy": Policy(text_before_tools="keep", text_between_tools="keep"),
     }
     whole, _ = run(case.dialect, [case.raw], stage="content", ids=number, **options)
-    for at in range(case.number % 17, len(case.raw), 17):  # the cases begin by turns with the first places
+    for at in range(case.number % 17, len(case.raw), 17):  # the cases take turns with the first places
         prompt = f"user: hi\n{case.dialect.start[0]}{case.raw[:at]}"
         message = after(case.dialect, prompt, case.raw[at:], **options)
         assert whole.content.endswith(message.content), prompt
@@ -235,7 +235,7 @@ def test_a_prompt_that_ends_inside_the_opening_of_reasoning_is_completed_by_the_
         assert (message.reasoning, message.content) == ("plan", "answer"), text[:at]
 
 
-# -- the caller's word -------------------------------------------------------------------------------------------------
+# -- the caller's stage -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(**named([d for d in OPENING if not d.framed]))
@@ -378,7 +378,7 @@ def test_undecided_text_beyond_the_cap_is_content_with_a_notice(name: str) -> No
     assert parser.message.content.endswith("word</think>answer")
 
 
-# -- an engine's own word for a chunk ----------------------------------------------------------------------------------
+# -- an engine's stage for a chunk --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(**named(THINKING))
@@ -422,7 +422,7 @@ def test_the_same_word_again_and_again_changes_nothing(dialect: Dialect) -> None
     parser = Parser(dialect, stage="reasoning")
     for chunk in random_split("plan and more", random.Random(3), 3):
         parser.feed(chunk, stage="reasoning")
-    for event in parser.feed(tail):  # where the closing begins with the text's last letter, that was held
+    for event in parser.feed(tail):  # if the closing begins with the text's last letter, that letter was held
         assert not isinstance(event, ReasoningDelta) or event.end <= len("plan and more")
     parser.close()
     assert parser.message.reasoning == whole.reasoning == "plan and more"

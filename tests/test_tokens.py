@@ -1,4 +1,4 @@
-"""Token ids become text without broken characters, one id at a time, at constant cost."""
+"""Token ids are decoded without broken characters, one id at a time, at constant cost."""
 
 import gc
 import weakref
@@ -28,7 +28,7 @@ ADDED = ["<think>", "</think>", "<|im_end|>", "<tool call>", "<｜end▁of▁sen
 
 
 def stream(tokenizer: Any, ids: Iterable[int]) -> tuple[str, bool]:
-    """All that comes out for ``ids``, and whether the last character was cut."""
+    """The whole text of ``ids``, and whether its last character was cut."""
     detokenizer = Detokenizer(tokenizer)
     parts = [part for token in ids for part in detokenizer.push(token)]
     rest, cut = detokenizer.flush()
@@ -41,7 +41,7 @@ def encode(tokenizer: Tokenizer, text: str) -> list[int]:
 
 
 def inner(tokenizer: Any) -> Tokenizer:
-    """The real tokenizer, without what is wrapped around it here."""
+    """The real tokenizer, without the wrapper of these tests."""
     found: Tokenizer = getattr(tokenizer, "inner", None) or getattr(tokenizer, "backend_tokenizer", tokenizer)
     return found
 
@@ -61,7 +61,7 @@ def whole(tokenizer: Any, ids: list[int]) -> str:
 
 
 def make_byte_level() -> Tokenizer:
-    """As GPT-2, Llama 3, Qwen, DeepSeek: spelled bytes, and merges learnt from a little text."""
+    """Like GPT-2, Llama 3, Qwen and DeepSeek: spelled bytes, and merges that are trained on a short text."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -105,7 +105,7 @@ def sentencepiece_vocabulary() -> tuple[dict[str, int], list[tuple[str, str]]]:
 
 
 def make_byte_fallback(strip: bool = True) -> Tokenizer:
-    """As Llama 2 and Mistral (with the leading space stripped) or Gemma (without)."""
+    """Like Llama 2 and Mistral (which strip the leading space) or Gemma (which does not)."""
     vocabulary, merges = sentencepiece_vocabulary()
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, unk_token="<unk>", byte_fallback=True))
     spaces = normalizers.Replace(" ", "▁")
@@ -136,7 +136,7 @@ def make_words(decoder: Any) -> Tokenizer:
 
 
 class OnlyDecodes:
-    """A tokenizer of which nothing is known but that it decodes; counts what is asked of it."""
+    """A tokenizer that can only decode, and counts its calls."""
 
     def __init__(self, inner: Tokenizer) -> None:
         self.inner = inner
@@ -148,7 +148,7 @@ class OnlyDecodes:
 
 
 class Slotted:
-    """The same, but it can neither be weakly referenced nor hashed."""
+    """The same, but without weak references and hashes."""
 
     __hash__ = None  # type: ignore[assignment]
     __slots__ = ("asked", "inner")
@@ -161,7 +161,7 @@ class Slotted:
 
 
 class FastOfTransformers:
-    """Wraps a backend; its own ``decode`` tidies up spaces, as transformers' do."""
+    """Wraps a backend. Its own ``decode`` cleans up spaces, as in transformers."""
 
     def __init__(self, backend: Tokenizer) -> None:
         self.backend_tokenizer = backend
@@ -174,7 +174,7 @@ class FastOfTransformers:
 
 
 class SlowOfTransformers:
-    """Decodes in Python; puts spaces around special tokens unless asked not to."""
+    """Decodes in Python, and puts spaces around special tokens by default."""
 
     def __init__(self, inner: Tokenizer) -> None:
         self.inner = inner
@@ -242,7 +242,7 @@ class TestText:
 
     @pytest.mark.parametrize("tokenizer", ALL)
     def test_a_character_is_held_until_its_last_byte_and_no_longer(self, tokenizer: Any) -> None:
-        ids = encode(inner(tokenizer), "a\U00012345b")  # no merges for it: four tokens
+        ids = encode(inner(tokenizer), "a\U00012345b")  # there are no merges for it, so it is four tokens
         detokenizer = Detokenizer(tokenizer)
         parts = ["".join(detokenizer.push(token)) for token in ids]
         assert [part for part in parts if part] == ["a", "\U00012345", "b"]
@@ -387,7 +387,7 @@ class TestAddedTokens:
         text, literal = detokenizer.push(think)
         assert set(text) == {"\ufffd"}
         assert literal == "<think>"
-        # The rest of the character is broken on its own, and what follows is whole.
+        # The rest of the character is broken too, and the text after it is whole.
         more = "".join(part for token in [ids[-1], *ids[-4:]] for part in detokenizer.push(token))
         assert more == "\ufffd\U00012345"
 
@@ -518,11 +518,11 @@ class TestCost:
         first = tokenizers[0]
         first.asked.clear()
         Detokenizer(first)
-        assert first.asked  # examined again: it had been let go
+        assert first.asked  # it is examined again, because it had been released
 
     def test_a_tokenizer_is_not_kept_alive(self) -> None:
         makers: list[Callable[[], Any]] = [
-            # Not all versions of `tokenizers` allow weak references, so what is looked at is what contains a tokenizer.
+            # Not all versions of `tokenizers` allow weak references, so the test watches an object that contains one.
             *(lambda: OnlyDecodes(LLAMA), lambda: FastOfTransformers(LLAMA), lambda: FastOfTransformers(BYTE_LEVEL)),
         ]
         for make in makers:

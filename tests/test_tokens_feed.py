@@ -1,4 +1,4 @@
-"""Token ids: the same message as from text, spans of tokens, markers known by their ids."""
+"""Token ids give the same message as text, with spans of tokens and markers that are known by their ids."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ END = "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
 
 
 FOREIGN = "<|unheard_of|>"
-"""A special token that no dialect names."""
+"""A special token that no dialect contains."""
 
 
 @cache
@@ -59,14 +59,14 @@ def deepseek() -> Tokenizer:
 
 @cache
 def special(name: str) -> Tokenizer:
-    """A tokenizer in which every longer literal of a dialect without white space is a special token, bytes the rest."""
+    """A tokenizer of bytes in which every longer literal of a dialect without white space is a special token."""
     tokenizer = Tokenizer(
         models.BPE(vocab={t: i for i, t in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, merges=[])
     )
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     found = [t for t in literals(get_dialect(name)) if len(t) > 3 and not any(c.isspace() for c in t)]
-    # Byte-level decoders take some characters, such as «, for bytes: no token that is decoded alone can spell them.
+    # Byte-level decoders take some characters, such as «, for bytes, so no single token can spell them.
     found = [FOREIGN, *(t for t in found if not t.isalnum() and decoders.ByteLevel().decode([t]) == t)]
     tokenizer.add_special_tokens([AddedToken(t, special=True) for t in found])
     return tokenizer
@@ -94,7 +94,7 @@ def byte_tokens() -> dict[int, str]:
 def feed(
     dialect: str | Dialect, pieces: Sequence[Sequence[int]], tokenizer: Any, **options: Any
 ) -> tuple[Message, list[Event]]:
-    """Feed ids in pieces; asserts that spans of tokens tile them."""
+    """Feed ids in pieces, and assert that the spans of tokens tile them."""
     reason = options.pop("finish_reason", "stop")
     parser = Parser(dialect, tokenizer=tokenizer, **{"tools": TOOLS, "ids": number, **options})
     events: list[Event] = []
@@ -130,7 +130,7 @@ def ways(ids: list[int]) -> list[list[list[int]]]:
 
 
 def free(case: Case) -> bool:
-    """Whether no string of the calls contains a marker: by its id it would end the call, and by design."""
+    """Whether no string of the calls contains a marker, whose id would end the call by design."""
     held = repr([c.arguments for c in case.calls])
     return not any(t in held for t in literals(case.dialect) if len(t) > 3)
 
@@ -234,7 +234,7 @@ def test_markers_spelled_as_text_inside_text_values_stay_data_where_policy_ignor
         pytest.skip("the closing is not one special token, or is too short to be told from text")
     head, tail = write_calls(dialect, [("f", {"a": "⌖"})]).split("⌖")
     ordinary = {i for i in encode(tokenizer, tail) if i not in tokenizer.get_added_tokens_decoder()}
-    # What closes the call is data, too, if it is special tokens: what is none counts as its text.
+    # The call's closing is data too if it consists of special tokens; other text counts as usual.
     inner = f"x {closing} y" if tokenizer.decode([*ordinary]).strip() else f"x {closing}{tail.strip()} y"
     ids = encode(tokenizer, head) + plain(tokenizer, inner) + encode(tokenizer, tail)
     for pieces in ways(ids):
@@ -256,7 +256,7 @@ def test_a_closing_markers_id_inside_an_unterminated_string_ends_the_call() -> N
         message, _ = feed("deepseekv31", pieces, deepseek(), policy=Policy(bad_arguments="repair"))
         assert [c.status for c in message.tool_calls] == ["repaired", "ok"]
         assert values(message) == [("f", {"a": "open"}), ("g", {"a": "y"})]
-    # As text the same characters are data: the string ends at the next quote, and what follows it is wrong.
+    # As text, the same characters are data: the string ends at the next quote, and the text after it is an error.
     by_text = Parser("deepseekv31", tools=TOOLS)
     by_text.feed(raw)
     by_text.close()

@@ -1,4 +1,4 @@
-"""Tools and the choice among them: parser, grammar, renderer, protocols and command line take and refuse the same."""
+"""Tools and tool choice: parser, grammar, renderer, protocols and command line take and refuse the same ones."""
 
 import json
 from pathlib import Path

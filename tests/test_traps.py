@@ -1,4 +1,4 @@
-"""Traps that some engine fails today, each over the dialects where it applies."""
+"""Traps that some engine falls into today, each for the dialects to which it applies."""
 
 import json
 import random
@@ -45,12 +45,12 @@ Calls = list[tuple[str, Any]]
 
 
 def ways(raw: str) -> list[list[str]]:
-    """Whole, and one character at a time."""
+    """The chunks of a text: whole, and one character at a time."""
     return [[raw], list(raw)] if raw else [[]]
 
 
 def assert_calls(dialect: Dialect, raw: str, calls: Calls, content: str = "", **options: Any) -> None:
-    """In both ways a raw text means calls and content, and the calls are ok."""
+    """Assert that a raw text means calls and content in both ways, and that the calls are ok."""
     for chunks in ways(raw):
         message, _ = run(dialect, chunks, **{"tools": TOOLS, **options})
         assert values(message) == calls, raw
@@ -59,7 +59,7 @@ def assert_calls(dialect: Dialect, raw: str, calls: Calls, content: str = "", **
 
 
 def assert_text(dialect: Dialect | str, text: str, **options: Any) -> None:
-    """In both ways a turn of a text is all content."""
+    """Assert that a turn with only a text is content in both ways."""
     for chunks in ways(text if isinstance(dialect, str) else write_turn(dialect, text)):
         message, _ = run(dialect, chunks, **{"tools": TOOLS, **options})
         assert (message.content, message.tool_calls, message.reasoning) == (text, [], "")
@@ -196,7 +196,7 @@ def test_plain_content_that_looks_like_syntax_is_kept(dialect: Dialect) -> None:
     forms = set(call_forms(dialect, "f", "a='x'"))
     for text in LOOKALIKES:
         if any(e in text for e in own) or text in forms:
-            continue  # it does not look like a marker or a call of the dialect, it is one
+            continue  # in this dialect, it is a marker or a call
         assert_text(dialect, text, stage="content")
         if called and not any(text.endswith(e[: len(text)]) for e in literals(dialect) if text):
             for chunks in ways(f"{dialect.content[0].inner_lead}{text}. {write_calls(dialect, calls)}"):
@@ -210,7 +210,7 @@ def test_a_lone_angle_bracket_at_the_end_is_content(dialect: Dialect) -> None:
     for text in ("a <", "a <|", "1 [", "a ```", "a </", "a {"):
         for chunks in ways(text):
             message, _ = run(dialect, chunks, tools=TOOLS, stage="content")
-            # Where a bare name opens a turn's call, `a {` is one that the end cuts.
+            # If a bare name opens a call, `a {` is a call that the end cuts off.
             assert message.content == text or [c.raw for c in message.tool_calls] == [text]
 
 
@@ -276,7 +276,7 @@ def test_what_ends_a_turn_is_dropped_at_the_end_and_text_before_it(dialect: Dial
 def test_names_of_any_usual_form_are_read_whole(dialect: Dialect) -> None:
     for name in ("a", "get_weather", "files.search", "mcp-server_tool", "ns:tool", "a/b", "x1"):
         if ":" in name and "{index}" in dialect.call[0].text:
-            continue  # such a name is not written by this dialect
+            continue  # this dialect cannot write such a name
         calls: Calls = [(name, {"a": "x"}), (name, {"a": "y"})]
         assert_calls(dialect, write_calls(dialect, calls), calls, tools=[tool(name, a="string")])
 
@@ -331,10 +331,10 @@ def test_a_header_without_a_name_is_text_with_a_notice(dialect: Dialect) -> None
     raw = write_calls(dialect, [("@@", {"a": "x"})])
     for chunks in ways(raw):
         message, _ = run(dialect, chunks, tools=TOOLS)
-        if message.tool_calls:  # another alternative takes the header's fixed word for the name, and breaks on the rest
+        if message.tool_calls:  # another form takes the header's fixed word for the name, and the rest is broken
             assert [(c.known, c.status) for c in message.tool_calls] == [(False, "invalid")], raw
             continue
-        if message.reasoning:  # what closes calls closes reasoning, too, and shows that it was that
+        if message.reasoning:  # the closing of calls also closes reasoning, so the text was reasoning
             assert dialect.stage is Stage.UNDECIDED
             assert "@@" in message.reasoning, raw
             continue
@@ -398,7 +398,7 @@ def test_a_demanded_call_may_be_bare_json(dialect: Dialect) -> None:
     assert_calls(
         dialect, '{"name": "g", "parameters": {"a": "x"}}', [("g", {"a": "x"})], tool_choice=named_g, stage="content"
     )
-    # any other object is the arguments
+    # any other object is taken for the arguments
     for text in (
         '{"name": "Ada", "arguments": 3}',
         '{"arguments": {}, "name": "g"}',

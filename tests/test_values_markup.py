@@ -1,4 +1,4 @@
-"""Arguments in markup that a model writes wrong: closings that are missing, keys given twice, all arguments in one."""
+"""Errors of models in marked-up arguments: missing closings, repeated keys, all arguments in one."""
 
 import itertools
 import json
@@ -51,7 +51,7 @@ def every_way(dialect: Dialect, raw: str, **options: Any) -> tuple[list[tuple[st
 
 
 def closing(dialect: Dialect, key: str) -> str:
-    """What closes an argument."""
+    """The closing of an argument."""
     return fill(dialect.argument[0].text.partition("{value}")[2].strip(), key=key)
 
 
@@ -190,7 +190,7 @@ def test_children_of_one_name_without_a_schema_become_a_list(dialect: Dialect) -
     ]:  # fmt: skip
         for tools in (None, TOOLS):
             assert every_way(dialect, write_calls(dialect, [("h", inner)]), tools=tools)[:2] == ([("h", meant)], ["ok"])
-    # where the schema wants a list, the elements' names are their own affair
+    # if the schema has a list, the names of its elements do not matter
     assert every_way(dialect, write_calls(dialect, [("h", element("l", twice))]))[0] == [("h", {"l": ["x", "y"]})]
 
 
@@ -302,5 +302,5 @@ def test_arguments_that_are_right_are_not_touched(dialect: Dialect) -> None:
     raw = write_calls(dialect, calls)
     parsed, statuses, notes = every_way(dialect, raw)
     assert (parsed, statuses) == (calls, ["ok", "ok"])
-    assert set(notes) <= {"missing_close"}  # where one closing comes after all calls
+    assert set(notes) <= {"missing_close"}  # if all calls share one closing
     assert json.dumps(write_arguments(dialect, {"n": 1}))

@@ -1,4 +1,4 @@
-"""Values of arguments: Python literals, numbers, and text whose type only the schema knows."""
+"""Values of arguments: Python literals, numbers, and text whose type depends on the schema."""
 
 import json
 import random
@@ -65,7 +65,13 @@ def test_keyword_names_are_argument_names_in_python_syntax(dialect: Dialect) -> 
 
 @pytest.mark.parametrize(**named(PYTHON))
 def test_positional_arguments_are_invalid_in_python_syntax(dialect: Dialect) -> None:
-    for arguments in ("'Paris'", "1, a='x'", "a='x', 2 ", "*args ", "no "):  # a space: no closing begins in them
+    for arguments in (
+        "'Paris'",
+        "1, a='x'",
+        "a='x', 2 ",
+        "*args ",
+        "no ",
+    ):  # the space prevents a closing from beginning in them
         raw = write_calls(dialect, [("f", arguments), ("g", {"a": "y"})])
         for chunks in ways(raw):
             message, _ = run(dialect, chunks, tools=TOOLS)
@@ -201,7 +207,7 @@ SCHEMAS: list[tuple[Any, str, Any]] = [
 def test_the_schema_tells_the_type_of_text(dialect: Dialect) -> None:
     for schema, written, meant in SCHEMAS:
         if written == '"null"' and any('"{value}"' in t.text for t in dialect.argument):
-            meant = "null"  # there, quotes tell a string from what it would be without them
+            meant = "null"  # in this dialect, quotes mark strings
         declared = tool("h", x=schema)
         declared["function"]["parameters"].update(REF)
         raw = write_calls(dialect, [("h", {"x": written}), ("h", {"x": written})])

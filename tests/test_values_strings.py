@@ -1,4 +1,4 @@
-"""Literals that a model writes wrong: strings left open, quotes inside quotes, sets, zeros, keys given twice."""
+"""Errors of models in literals: unterminated strings, nested quotes, sets, leading zeros, repeated keys."""
 
 import random
 import re
@@ -49,7 +49,7 @@ def every_way(dialect: Dialect, raw: str, **options: Any) -> Any:
 
 
 def ending(dialect: Dialect) -> bool:
-    """Whether words are in what closes every call, in what closes the block around each, and in what opens the next."""
+    """Whether the closings of calls and of their blocks, and the opening of the next call, contain words."""
     each = "{call}" in dialect.calls[0].text
     block = dialect.calls[0].after if each else ()
     closings = ["".join(p for p in after if isinstance(p, str)) for after in (dialect.call[0].after, block) if after]
@@ -62,7 +62,7 @@ ENDING = [d for d in VERBATIM if ending(d)]
 
 
 def left_open(dialect: Dialect) -> tuple[str, str]:
-    """Two calls, the first of which leaves its string open; and the value of that string."""
+    """Two calls, the first with an unterminated string, and the value of that string."""
     raw = write_calls(dialect, [("f", {"a": "北!"}), ("g", {"a": "y"})])
     at = raw.index("北!") + 2
     rest = raw[at:]
@@ -89,7 +89,7 @@ def test_a_closing_that_something_legal_follows_ends_an_open_string_where_the_po
 def test_a_closing_that_nothing_legal_follows_is_the_strings_text(dialect: Dialect) -> None:
     after = dialect.call[0].after or dialect.calls[0].after
     marker = "".join(p for p in after if isinstance(p, str)).strip()
-    # Where calls and blocks close alike, the one may follow the other.
+    # If calls and blocks have the same closing, one may follow the other.
     twice = marker if dialect.call[0].after == dialect.calls[0].after else marker * 2
     for value in (f"a{marker}b", f"{marker} ", f"x {twice} y", f"{marker}\n{marker[:-1]}"):
         raw = write_calls(dialect, [("f", {"a": value, "b": "x"}), ("g", {"a": value})])

@@ -29,7 +29,7 @@ RARE = [
     f"hm\n\n{_NOW}{_NOW} more</think>x",
     f'hm\n\n{_NOW}{_OPEN}\n</｜DSML｜function_calls><｜DSML｜invoke name="now"/>',
 ]
-"""Thoughts with calls that have no arguments, or break off: what the random corpus hardly finds."""
+"""Reasoning with calls that have no arguments or break off, which are rare in the random corpus."""
 
 BY_STEPS: set[Change] = {(state, to) for state, row in TABLE.items() for to in row.leads_to}
 FROM_OUTSIDE: set[Change] = {(state, to) for o in OUTSIDE for state in o.states for to in o.leads_to}
@@ -57,7 +57,7 @@ def recorded() -> Iterator[set[Change]]:
 
 
 def drawing() -> str:
-    """The picture of the table, in the language of Graphviz."""
+    """The picture of the table, in Graphviz's language."""
     lines = ["digraph states {", *_LOOK, f'  {_START}; " " -> "EDGE"']
     inside = set(INSIDE)
     lines += ["  subgraph cluster_call {", '    label="in a call"', *(f'    "{state.name}"' for state in INSIDE), "  }"]
@@ -71,7 +71,7 @@ def drawing() -> str:
 
 _START = '" " [shape=circle, fixedsize=true, width=0.15, height=0.15, style=filled, fillcolor="#1f2328"]'
 _ENTRY = next(iter(INSIDE))
-"""The state to which the edge of a call that opens leads, as far as Graphviz is concerned: it ends at the frame."""
+"""The state to which Graphviz draws the edge of a call that opens; the edge ends at the frame."""
 _LOOK = (
     "  compound=true; ranksep=0.45; nodesep=0.3; bgcolor=transparent",
     '  graph [fontname="Helvetica", fontsize=12, style=rounded, color="#8250df"]',
@@ -89,7 +89,7 @@ text { fill: #1f2328; } .node path, .node ellipse { stroke: #1f2328; }
 
 
 def drawn() -> str:
-    """The picture as SVG; it holds the text that it was drawn from. Needs Graphviz."""
+    """The picture as SVG, which contains the text that it was drawn from. Needs Graphviz."""
     ran = subprocess.run(["dot", "-Tsvg"], input=drawing(), capture_output=True, text=True, check=True)
     shapes = re.sub(r"<!--.*?-->\n?", "", ran.stdout[ran.stdout.index("<svg") :], flags=re.S)
     head, body = shapes.split(">\n", 1)
@@ -115,7 +115,7 @@ def rows() -> str:
 
 
 def descriptions() -> dict[State, str]:
-    """What is said of each state in the source."""
+    """The description of each state in the source."""
     import ast
     import inspect
 
@@ -129,7 +129,7 @@ def descriptions() -> dict[State, str]:
 
 
 def unreached(share: float) -> set[Change]:
-    """What of the table the corpus does not reach."""
+    """The changes in the table that the corpus does not reach."""
     from .same_events import RUNS, case, corpus, events_of, indexed
 
     found = indexed(corpus())

@@ -1,5 +1,7 @@
-"""A simple writer of model output, independent of the renderer. It fills the first form of each part, and refuses
-nothing."""
+"""A simple writer of model output, independent of the renderer.
+
+It fills the first form of each part, and refuses nothing.
+"""
 
 import json
 import re
@@ -9,7 +11,7 @@ from typing import Any
 from unspool import Dialect
 
 Arguments = dict[str, Any] | str
-"""The values of a call, or its arguments as the model is to write them."""
+"""The values of a call, or its arguments as the text that the model writes."""
 
 _FIELD = re.compile(r"\{([a-z_]+)\}")
 
@@ -28,7 +30,7 @@ def write_calls(dialect: Dialect, calls: Sequence[tuple[str, Arguments]]) -> str
     else:
         lead = dialect.calls[0].lead
         blocks = [fill(template, call=w) for w in written]
-        # Between blocks the separator takes the place of the next one's margin.
+        # Between blocks, the separator replaces the margin of the next one.
         text = dialect.separator.calls.join([blocks[0], *(b.removeprefix(lead) for b in blocks[1:])])
     return text.lstrip()
 
@@ -51,7 +53,7 @@ def call_forms(dialect: Dialect, name: str, arguments: str) -> Iterator[str]:
 
 
 def an_id(dialect: Dialect, index: int, name: str) -> str:
-    """An id such as the dialect makes them."""
+    """An id in the dialect's form."""
     return fill(dialect.id, name=name, index=str(index), number=str(index + 1)).replace("?", "0")
 
 
@@ -67,7 +69,7 @@ def write_arguments(dialect: Dialect, values: dict[str, Any]) -> str:
 
 
 def write_argument_text(dialect: Dialect, key: str, value: str) -> str:
-    """The arguments of a call with one argument, a number whose digits are given."""
+    """The arguments of a call with one argument, a number with these digits."""
     if dialect.argument:
         return fill(dialect.argument[0].text, key=key, value=value, string="false", type="number")
     if dialect.codec.quote != '"':
@@ -115,7 +117,7 @@ def write_reasoning(dialect: Dialect, reasoning: str) -> str:
 
 
 def around_reasoning(dialect: Dialect) -> tuple[str, str]:
-    """What opens a reasoning part and what closes it; margins are left out."""
+    """The opening and the closing of a reasoning part, without margins."""
     head, _, tail = write_reasoning(dialect, "\0").partition("\0")
     return head, tail
 
@@ -127,5 +129,5 @@ def write_content(dialect: Dialect, content: str) -> str:
 
 
 def write_turn(dialect: Dialect, content: str) -> str:
-    """A turn of nothing but content that has no frame, in the white space that the dialect writes around it."""
+    """A turn with only content and no frame, with the white space that the dialect writes around it."""
     return fill(dialect.content[0].text, content=content)

@@ -37,7 +37,7 @@ class Connection:
         self.writer = writer
 
     async def send(self, *pieces: bytes) -> None:
-        """Write pieces, each in its own packet."""
+        """Write pieces, and flush after each."""
         for piece in pieces:
             self.writer.write(piece)
             await self.writer.drain()

@@ -2,8 +2,8 @@
 
     python -m tests.infer.corpus CACHE [PATTERN …]
 
-Templates come from where `tests.templates.sources` has them. Each is tried twice: by inference alone, as if no dialect
-were shipped, and with the shipped ones, as `unspool.choose_dialect` tries them. With patterns, only files whose names
+The templates come from `tests.templates.sources`. Each is tried twice: by inference alone, as if no dialect were
+shipped, and with the shipped ones, as `unspool.choose_dialect` tries them. With patterns, only files whose names
 contain one are tried, and the proofs are printed instead.
 """
 
@@ -25,13 +25,13 @@ PAGE = Path(__file__).parent.parent.parent / "docs" / "en" / "infer.md"
 
 
 class Row(NamedTuple):
-    """What came of a template.
+    """The result for a template.
 
     Attributes:
         package, name: where it is.
-        calls: whether it writes any.
-        inferred: whether inference alone proves a dialect; ``why`` not.
-        shipped: the first shipped dialect that proves; empty where none does.
+        calls: whether it writes calls.
+        inferred: whether inference alone proves a dialect; if not, ``why`` says the reason.
+        shipped: the first shipped dialect that is proven; empty if none is.
     """
 
     package: str
@@ -43,7 +43,7 @@ class Row(NamedTuple):
 
 
 def tried(cache: Path, patterns: list[str]) -> Iterator[tuple[Row, Inference | None]]:
-    """Each template's row, and what was inferred."""
+    """The row of each template, with what was inferred."""
     for package, path in corpus(cache):
         if patterns and not any(p in path.name for p in patterns):
             continue

@@ -65,7 +65,7 @@ ONLY_CLOSED = """{%- for m in messages %}
 {{- c.function.arguments | tojson }}{{ '</call>' }}{% endfor %}{{ '<end>' }}
 {%- else %}{{ '<' + m.role + '>' + m.content + '<end>' }}{% endif %}
 {%- endfor %}{% if add_generation_prompt %}{{ '<bot>I muse:\\n' }}{% endif %}"""
-"""Histories only close a reasoning; prompts open it, in words."""
+"""Histories only close the reasoning; prompts open it, in words."""
 
 FRAMED = """{%- for m in messages %}
 {%- if m.role == 'assistant' %}
@@ -85,7 +85,7 @@ TYPED = """{%- for m in messages %}
 {{- v if v is string else v | tojson }}{{ '</p>' }}{% endfor %}{{ '</use>' }}{% endfor %}{{ '<end>' }}
 {%- else %}{{ '<' + m.role + '>' + m.content + '<end>' }}{% endif %}
 {%- endfor %}{% if add_generation_prompt %}<bot>{% endif %}"""
-"""Markup tells whether a value is a string."""
+"""Markup says whether a value is a string."""
 
 FENCED = """{%- for m in messages %}
 {%- if m.role == 'assistant' %}{{ '### Helper:\\n' + (m.content or '') }}
@@ -127,7 +127,7 @@ SWITCHED_OFF = """{%- for m in messages %}
 {%- endfor %}{% if add_generation_prompt %}{{ '[assistant]\\n' }}
 {%- if enable_thinking is defined and enable_thinking is false %}{{ '<reflect>\\n\\n</reflect>\\n\\n' }}
 {%- endif %}{% endif %}"""
-"""Prompts close the reasoning where it is switched off."""
+"""Prompts close the reasoning if it is switched off."""
 
 NUMBERED = """{%- for m in messages %}
 {%- if m.role == 'assistant' %}{{ '<bot>' + (m.content or '') }}
@@ -172,7 +172,7 @@ MARGINS = """{%- for m in messages %}
 {%- else %}{{ v }}{% endif %}{{ '</arg>' }}{% endfor %}{{ '</do>' }}{% endfor %}{{ '<end>' }}
 {%- else %}{{ '[' + m.role + ':] ' + m.content + '\\n<end>' }}{% endif %}
 {%- endfor %}{% if add_generation_prompt %}[bot:]{% endif %}"""
-"""White space is around content, and values that the markup would not survive are wrapped."""
+"""White space surrounds content, and values that would break the markup are wrapped."""
 
 OBJECT_IN_OBJECT = """{%- for m in messages %}
 {%- if m.role == 'assistant' %}{{ '[ASSISTANT]' + (m.content or '') }}
@@ -181,7 +181,7 @@ OBJECT_IN_OBJECT = """{%- for m in messages %}
 {{- ', ' if not loop.last }}{% endfor %}{{ ']' }}{% endif %}{{ '[END_TURN]' }}
 {%- else %}{{ '[USER]' + m.content + '[/USER]' }}{% endif %}
 {%- endfor %}{% if add_generation_prompt %}[ASSISTANT]{% endif %}"""
-"""A call's object is a member of another."""
+"""A call's object is a member of another object."""
 
 GLUED = """{%- for m in messages %}
 {%- if m.role == 'assistant' %}{{ '<|me|>' + (m.content or '') }}
@@ -190,7 +190,7 @@ GLUED = """{%- for m in messages %}
 {{- ', ' if not loop.last }}{% endfor %}]{% endif %}{{ '<|stop|>' }}
 {%- else %}{{ '<|' + m.role + '|>' + m.content + '<|stop|>' }}{% endif %}
 {%- endfor %}{% if add_generation_prompt %}<|me|>{% endif %}"""
-"""Nothing but a bracket is between text and calls."""
+"""Only a bracket separates text and calls."""
 
 RECIPIENTS = """{%- for m in messages %}
 {%- if m.role == 'assistant' %}{{ '<|head|>bot<|tail|>' }}
@@ -199,7 +199,7 @@ RECIPIENTS = """{%- for m in messages %}
 {{- '<|over|>' }}
 {%- else %}{{ '<|head|>' + m.role + '<|tail|>' + m.content + '<|over|>' }}{% endif %}
 {%- endfor %}{% if add_generation_prompt %}<|head|>bot<|tail|>##{% endif %}"""
-"""Each part begins with its recipient; the prompt holds the first marker."""
+"""Each part begins with its recipient; the prompt contains the first marker."""
 
 GONE_ON_WITH = """{%- for m in messages %}
 {%- if m.role == 'assistant' %}{{ '<s>bot\\n' }}{% if loop.last %}{{ '<mull>\\n' }}{% endif %}{{ m.content or '' }}
@@ -227,11 +227,11 @@ KNOWN = """{%- for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + (m.conte
 {%- for c in m.tool_calls or [] %}{{ '\\n<tool_call>\\n{"name": "' + c.function.name + '", "arguments": ' }}
 {{- c.function.arguments | tojson }}{{ '}\\n</tool_call>' }}{% endfor %}{{ '<|im_end|>\\n' }}{% endfor %}
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
-"""What a shipped dialect reads."""
+"""A format that a shipped dialect reads."""
 
 SILENT = """{%- for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
-"""No call is written."""
+"""The template writes no calls."""
 
 ACTIONS = """{%- for m in messages %}
 {%- if m.role == 'assistant' %}{{ 'AI:\\n' }}{% set said = m.content or '' %}
@@ -241,7 +241,7 @@ ACTIONS = """{%- for m in messages %}
 {{- (c.function.arguments | tojson) + '\\n' }}{% endfor %}{{ '<END>\\n' }}
 {%- else %}{{ m.role + ':\\n' + m.content + '\\n<END>\\n' }}{% endif %}
 {%- endfor %}{% if add_generation_prompt %}{{ 'AI:\\n[MUSING]' }}{% endif %}"""
-"""Calls in words, one after the name; prompts open a reasoning that no history keeps."""
+"""Calls in words, one of them after the name; prompts open a reasoning that no history keeps."""
 
 FENCE_BEHIND_TEXT = """{%- for m in messages %}
 {%- if m.role == 'assistant' %}{{ '<turn>ai\\n' + (m.content or '') }}
@@ -259,7 +259,7 @@ LENTICULAR = """{%- for m in messages %}
 {{- '⟪' ~ k ~ '⟫' ~ (v if v is string else v | tojson) ~ '⟪/⟫' }}{% endfor %}{{ '⟦/⟧' }}{% endfor %}{{ '<|z|>' }}
 {%- else %}{{ '<|' + m.role + '|>' + m.content + '<|z|>' }}{% endif %}
 {%- endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
-"""Brackets that no other family has."""
+"""Brackets that no other family uses."""
 
 KINDS = """{%- for m in messages %}
 {%- if m.role == 'assistant' %}{{ '<|assistant|>' + (m.content or '') }}
@@ -278,7 +278,7 @@ WITHOUT_COMMAS = """{%- for m in messages %}
 {{- ', ' if not loop.last }}{% endfor %}{{ ']<|/code|>' }}{% endif %}{{ '<|stop|>' }}
 {%- else %}{{ '<|' + m.role + '|>' + m.content + '<|stop|>' }}{% endif %}
 {%- endfor %}{% if add_generation_prompt %}<|me|>{% endif %}"""
-"""Python calls whose author forgot what is between arguments."""
+"""Python calls whose author forgot the separator of arguments."""
 
 PADDED = """{% for m in messages %} {% set last = loop.last %} {% if m.role == 'assistant' %}
  <|Bot|> {% if m.tool_calls %}
@@ -323,4 +323,4 @@ AMBIGUOUS = """{%- for m in messages %}
 {%- for k, v in c.function.arguments.items() %} {{ k }} {{ v }}{% endfor %}{% endfor %}{{ '<end>' }}
 {%- else %}{{ '<' + m.role + '>' + m.content + '<end>' }}{% endif %}
 {%- endfor %}{% if add_generation_prompt %}<bot>{% endif %}"""
-"""Nothing tells a call from prose."""
+"""Nothing distinguishes a call from prose."""

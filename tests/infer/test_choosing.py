@@ -1,4 +1,4 @@
-"""A dialect is taken only where the chat template proves it."""
+"""A dialect is chosen only if the chat template proves it."""
 
 import json
 from pathlib import Path

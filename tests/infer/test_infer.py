@@ -1,4 +1,4 @@
-"""From the chat template of a family that nobody has heard of to a dialect that is proven."""
+"""From the chat template of an unknown family to a proven dialect."""
 
 import json
 import random
@@ -149,7 +149,7 @@ def test_the_file_is_one_that_a_person_would_be_glad_to_have_written() -> None:
 def test_an_inferred_file_keeps_what_is_promised_of_shipped_ones() -> None:
     found = inferred("typed markup")
     loaded = parse_dialect(found.toml, "new.toml", find_base)
-    # Under `required` nothing but reasoning comes before the first call: the grammar refuses text there.
+    # With `required`, only reasoning may precede the first call: the grammar refuses text there.
     problems = [p for p in check_dialect(loaded) if "'required'" not in p.what]
     assert problems == []
 
@@ -194,7 +194,7 @@ def test_token_ids_are_read_where_there_is_a_tokenizer() -> None:
     tokenizer.decoder = tokenizers.decoders.Fuse()
     tokenizer.add_special_tokens(["<|code|>", "<|/code|>", "<|stop|>", "<|me|>"])
     found = unspool.infer_dialect(invented.PYTHONIC, tokenizer)
-    # The vocabulary has no character beyond ASCII: those cases tell that ids were read.
+    # The vocabulary has no characters beyond ASCII, so these cases show that ids were read.
     failed = [c for c in found.proof if c.result == "fail"]
     assert [c.case for c in failed] == ["Unicode", "a line separator"]
     assert "by token ids" in failed[0].reason

@@ -1,4 +1,4 @@
-"""Templates are programs of somebody else's: limits and the sandbox hold them, and real ones run."""
+"""Templates are foreign programs: limits and the sandbox contain them, and real ones run."""
 
 import time
 from typing import Any

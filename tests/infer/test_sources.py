@@ -1,4 +1,4 @@
-"""Chat templates are found where checkpoints have them."""
+"""Chat templates are found in all places where checkpoints have them."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""What inference has proven reads texts that inference has not seen, as the template itself writes them."""
+"""A proven dialect reads texts that inference has not seen, as the template itself writes them."""
 
 import json
 from typing import Any
@@ -93,7 +93,7 @@ def read(dialect: Dialect, prompt: str, chunks: list[str]) -> Message:
 
 
 OTHERWISE = ("reasoning that only closes", "a last turn to be gone on with", "spaces by place")
-"""Families whose last turn is not written as it is generated."""
+"""Families whose template writes the last turn differently from its generation."""
 
 
 @pytest.mark.parametrize("family", [f for f in invented.FAMILIES if f not in OTHERWISE])
@@ -147,7 +147,7 @@ FALSIFIED = {
     "four calls": (invented.LENTICULAR, "m.tool_calls or []", "(m.tool_calls or [])[:4]", False),
     "one call only": (invented.NUMBERED, "m.tool_calls or []", "(m.tool_calls or [])[:1]", True),
 }
-"""Templates that write something else than they are given, and whether what is left is a proof all the same."""
+"""Templates that change what they are given, and whether the rest is still a proof."""
 
 
 @pytest.mark.parametrize("kind", FALSIFIED)

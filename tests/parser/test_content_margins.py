@@ -1,4 +1,4 @@
-"""White space that a format puts around content is taken off once, where the turn's text begins and where it ends."""
+"""White space that a format puts around content is removed once, where the text of the turn begins and ends."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Answers that are read at a glance say what the machine says of them."""
+"""Answers that are read at a glance mean what the machine reads in them."""
 
 import random
 from typing import Any

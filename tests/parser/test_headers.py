@@ -14,7 +14,7 @@ PYTHON = "[f(x=1)]"
 
 
 def read(text: str, dialect: str, **options: Any) -> Message:
-    """The message, which is the same read whole, in pieces and by characters."""
+    """The message, which must be the same for the whole text, for pieces and for single characters."""
     whole = parse(text, dialect, tools=TOOLS, **options)
     for size in (1, 2, 3, 7):
         parser = Parser(dialect, tools=TOOLS, **options)

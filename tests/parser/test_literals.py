@@ -1,4 +1,4 @@
-"""The literal reader by itself: what it accepts, translates, repairs and refuses, however the text is cut."""
+"""The literal reader on its own: what it accepts, translates, repairs and refuses, however the text is cut."""
 
 import json
 import random
@@ -16,7 +16,7 @@ VALUES = [*TEXTS, 0, -1, 3.5, 1e-07, 2**70, True, False, None]
 
 
 def read(reader: LiteralReader | UnwrapReader, text: str, rng: random.Random | None = None) -> tuple[str, str]:
-    """The JSON text read and what is left, cut as a seeded chance has it."""
+    """The JSON text that is read and the rest of the text, which is cut at random places."""
     waiting = emitted = ""
     for piece in cuts(text, rng):
         waiting += piece
@@ -221,7 +221,7 @@ def test_long_python_strings_with_every_kind_of_escape_mean_what_python_says(see
     rng = random.Random(seed)
     known = rng.choice((PIECES[:5], PIECES))
     body = "".join(rng.choice(known) for _ in range(rng.choice((5, 40, 400))))
-    # `eval` knows no zero byte and warns of escapes that stand for themselves.
+    # `eval` refuses zero bytes, and warns about unknown escapes.
     want = json.loads(read(LiteralReader(Syntax.PYTHON, Root.ANY), f"'{body}' ", None)[0])
     assert want == meaning(body)
     for quote in ("'", '"', "'''"):
@@ -230,7 +230,7 @@ def test_long_python_strings_with_every_kind_of_escape_mean_what_python_says(see
 
 
 def meaning(body: str) -> str:
-    """What the inside of a Python string says, an escape at a time."""
+    """Decode the inside of a Python string, one escape at a time."""
     simple = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t", "\n": "", "q": "\\q"}
     text = ""
     at = 0

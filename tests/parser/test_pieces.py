@@ -1,4 +1,4 @@
-"""Pieces of strings that are remembered: what is known of them is what a look says, and there are never too many."""
+"""Remembered pieces of strings: the memory says what reading the piece says, and its size is bounded."""
 
 import json
 import re
@@ -24,7 +24,7 @@ WRITTEN: dict[str, Callable[[str], str]] = {
 
 
 def test_a_piece_is_the_same_whether_it_is_known_or_not() -> None:
-    """The first look at every piece, and the second, which is a memory."""
+    """Every piece is read twice; the second time, it comes from the memory."""
     known = json_pieces()
     for letters in product('ab"\\nu0\n', repeat=4):
         text = "".join(letters)
@@ -52,7 +52,7 @@ def test_a_string_reads_alike_when_its_pieces_are_known(dialect: str) -> None:
 
 
 def test_the_message_may_be_asked_for_at_every_piece() -> None:
-    """It joins the pieces that were said, and none is lost: also where the call turns out to be broken."""
+    """The message joins the emitted pieces, and none is lost, even if the call turns out to be broken."""
     raw = '<tool_call>\n{"name": "f", "arguments": {"s": "some text", "t": "more \\q'
     parser = unspool.Parser("hermes", tools=[TOOL], stage="content")
     said = ""
@@ -70,7 +70,7 @@ def test_the_message_may_be_asked_for_at_every_piece() -> None:
 
 
 def test_what_is_no_text_is_refused_inside_a_string() -> None:
-    """Also what no memory can look up; the parser stays usable."""
+    """This includes values that no memory can look up. The parser stays usable."""
     parser = unspool.Parser("hermes", tools=[TOOL], stage="content")
     parser.feed('<tool_call>\n{"name": "f", "arguments": {"s": "text ')
     for wrong in (b"bytes", ["list"], 1, None):
@@ -83,7 +83,7 @@ def test_what_is_no_text_is_refused_inside_a_string() -> None:
 
 
 def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In pieces and in kinds; long pieces are not remembered."""
+    """The numbers of pieces and of kinds are bounded, and long pieces are not remembered."""
     monkeypatch.setattr(module, "_MOST_PIECES", 20)
     monkeypatch.setattr(module, "_MOST_KINDS", 3)
     monkeypatch.setattr(module, "_kinds", {})
@@ -103,7 +103,7 @@ def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_threads_share_the_memory() -> None:
-    """Many parsers in many threads, with pieces of one kind: each reads its own text."""
+    """Many parsers in many threads, with pieces of one kind, each read their own text."""
     wrong = []
 
     def read(n: int) -> None:

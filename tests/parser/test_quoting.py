@@ -19,7 +19,7 @@ DROPPING = [d for d in CALLING if d.policy.stray_markers != "text"]
 
 
 def both(dialect: Dialect | str, raw: str, **options: Any) -> Message:
-    """The message, the same whole and per character."""
+    """The message, which must be the same for the whole text and for single characters."""
     settings: dict[str, Any] = {"tools": TOOLS, "ids": number, "stage": "content", **options}
     whole, _ = run(dialect, [raw], **settings)
     stream, _ = run(dialect, list(raw), **settings)
@@ -68,7 +68,7 @@ def test_spans_and_fences_are_followed_at_any_cut() -> None:
         quoting = Quoting()
         for at in range(0, len(source), size):
             asked = source[at : at + size]
-            if asked[-1] != "`":  # a marker never is inside a run
+            if asked[-1] != "`":  # a marker is never inside a run
                 whole = Quoting()
                 assert quoting.quotes(asked, at) == whole.quotes(source[: at + size], 0), (size, at)
                 assert quoting.fenced == whole.fenced, (size, at)
@@ -83,8 +83,7 @@ def test_an_unclosed_code_span_does_not_keep_a_turn_open() -> None:
     assert inside.content == "Write `<|end|>` there"
 
 
-# -- markers that contain nothing
-# -----------------------------------------------------------------------------------------
+# -- markers that contain nothing --------------------------------------------------------------------------------------
 
 
 def closings(dialect: Dialect) -> list[str]:

@@ -1,4 +1,4 @@
-"""What is remembered of JSON changes nothing but the time: warm or cold, small or forgotten, in one thread or many."""
+"""The memory of JSON changes only the time, whether it is warm, cold or too small, in one thread or in many."""
 
 import json
 import random
@@ -23,7 +23,7 @@ BODIES = [
 
 
 def answer(body: str, size: int) -> tuple[Message, list[int]]:
-    """The message, and how much each piece said."""
+    """The message, and how much each piece emitted."""
     text = f'<tool_call>\n{{"name": "f", "arguments": {body}}}\n</tool_call>'
     parser = Parser("hermes", tools=TOOLS, ids=lambda index, name: f"{name}-{index}")
     said = [sum(e.end - e.start for e in parser.feed(text[i : i + size])) for i in range(0, len(text), size)]

@@ -1,4 +1,4 @@
-"""The machine is what its table says, and made of small parts that depend on each other one way."""
+"""The machine follows its table, and consists of small parts that depend on each other in one direction."""
 
 import ast
 import importlib
@@ -79,7 +79,7 @@ def written(path: Path) -> list[str]:
 
 
 def test_no_property_changes_what_it_belongs_to() -> None:
-    # What is kept once it was asked for is a `cached_property`.
+    # A value that is kept after its first use is a `cached_property`.
     asked = 0
     for path in sorted((*(SOURCE / "parser").rglob("*.py"), *(SOURCE / "dialect").glob("*.py"), *SOURCE.glob("*.py"))):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -110,7 +110,7 @@ def test_no_object_has_too_many_slots() -> None:
 
 
 def imports(path: Path, name: str) -> set[str]:
-    """The modules of unspool that a module imports, wherever it does."""
+    """The modules of unspool that a module imports, at any place in it."""
     found: set[str] = set()
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -132,7 +132,7 @@ PATHS = {
 
 
 def graph_of_imports() -> dict[str, set[str]]:
-    """What each module imports: a name in a module, or a module of a package."""
+    """The imports of each module: modules, or modules of packages."""
     graph = {}
     for name, path in PATHS.items():
         found = {m if m in PATHS else m.rpartition(".")[0] for m in imports(path, name)}
@@ -157,7 +157,7 @@ def test_imports_hold_no_circle_also_none_that_only_types_need() -> None:
 
 
 def below(graph: dict[str, set[str]], name: str) -> set[str]:
-    """What a module imports, and what that imports."""
+    """The modules that a module imports, directly or indirectly."""
     found: set[str] = set()
     waiting = [name]
     while waiting:
@@ -195,7 +195,7 @@ def test_a_chunk_goes_down_through_the_modules_and_does_not_come_back_up() -> No
 
 
 def test_a_broken_call_that_is_held_beyond_the_cap_is_released_and_read_on() -> None:
-    # What releases the hold leaves none to ask about.
+    # Once the hold is released, there is no hold left to ask about.
     text = "<|channel|>analysis to=functions.get_weather code<|message|>{" + "a" * 70_000
     parser = Parser("harmony", policy=Policy(bad_arguments="text"))
     events = [*parser.feed(text), *parser.close()]

@@ -1,6 +1,6 @@
-"""Tools that a model was trained on: bare text in the place of arguments, and calls that look different from others.
+"""Tools that a model was trained on: bare text instead of arguments, and calls that look different from others.
 
-The tables `text` and `tools` of a dialect file."""
+A dialect file describes them in its tables `text` and `tools`."""
 
 import json
 from collections.abc import Sequence
@@ -126,7 +126,7 @@ def test_a_text_that_holds_its_own_end_is_rendered_as_json() -> None:
 
 
 def accepts(text: str, tools: list[Any], **more: Any) -> bool:
-    """Whether the grammar lets a whole output through, by the engine."""
+    """Whether the engine accepts a whole output under the grammar."""
     constraint = unspool.constrain("harmony", tools, strict_level=ToolStrictLevel.PARAMETER, **more)
     assert constraint is not None
     return not Grammars(constraint).refuses(text)

@@ -29,7 +29,7 @@ F: list[tuple[str, Any]] = [("f", {"a": "x"})]
 
 
 def both(dialect: Dialect | str, raw: str, **options: Any) -> Message:
-    """The message, the same whole and per character."""
+    """The message, which must be the same for the whole text and for single characters."""
     settings: dict[str, Any] = {"tools": TOOLS, "ids": number, **options}
     whole, _ = run(dialect, [raw], **settings)
     stream, _ = run(dialect, list(raw), **settings)
@@ -39,7 +39,7 @@ def both(dialect: Dialect | str, raw: str, **options: Any) -> Message:
 
 
 def tags(dialect: Dialect) -> tuple[str, str]:
-    """What opens reasoning and what closes it."""
+    """The opening and the closing of reasoning."""
     opening, closing = around_reasoning(dialect)
     return opening.strip(), closing.strip()
 
@@ -165,7 +165,7 @@ def test_a_prompt_that_ends_after_a_call_in_reasoning_is_in_reasoning(dialect: D
     if dialect.start:
         opening, closing = tags(dialect)
         prompt = f"{dialect.start[0]}{opening}one {write_calls(dialect, F)}"
-        if dialect in WRAPPED:  # else another call of the same block may follow
+        if dialect in WRAPPED:  # otherwise another call of the same block may follow
             assert detect_stage(dialect, prompt) is Stage.REASONING
         message = both(dialect, f"two{closing}three", prompt=prompt)
         assert (message.reasoning, message.content.strip()) == ("two", "three")
@@ -213,7 +213,7 @@ def test_a_name_alone_makes_no_call_in_a_thought(dialect: Dialect) -> None:
 
 
 def write_head(call: str) -> str:
-    """What is directly before the name ``f`` of a written call."""
+    """The text directly before the name ``f`` of a written call."""
     at = next(i for i, c in enumerate(call) if c == "f" and not call[i - 1].isalpha() and not call[i + 1].isalpha())
     return call[:at]
 
@@ -253,7 +253,7 @@ def test_a_call_of_an_unknown_tool_in_a_thought_goes_out_at_the_cap() -> None:
 
 
 def test_broken_calls_in_a_thought_cost_linear_time() -> None:
-    # Each goes back to the thought, and no call begins in what went back.
+    # Each call becomes part of the reasoning, and no call begins in that text.
     for piece in (
         '<tool_call>{"name": "h", "arguments": {"a": "<tool_call>',
         '<tool_call>{"name": "h", "arguments": {x',

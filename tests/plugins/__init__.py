@@ -1,1 +1,1 @@
-"""The plug-ins: contracts without the engines, and each before the real one where that can be installed."""
+"""The plug-ins: contracts without the engines, and each with the real engine if that can be installed."""

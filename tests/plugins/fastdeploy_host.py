@@ -1,9 +1,9 @@
 """FastDeploy's side of the contract with its parsers, written from its stored interface: it cannot be installed here.
 
-There are its abstract classes and managers, its loader of plug-ins, and the part of its serving code that calls
-parsers: one reasoning parser for all requests, a tool parser for each, both made with the tokenizer alone; the prompt's
-status, kept under the request's name; text that is decoded from ids as they come. `Version` has what differs between
-versions.
+The module has FastDeploy's abstract classes and managers, its loader of plug-ins, and the part of its serving code that
+calls parsers. There is one reasoning parser for all requests, and a tool parser for each; both are made with only the
+tokenizer. The status of a prompt is kept under the request's name, and text is decoded from ids as they arrive.
+`Version` says how versions differ.
 """
 
 import logging
@@ -127,7 +127,7 @@ class ToolParser:
 
 
 class Manager:
-    """Both managers: registered by any name, looked up with ``-`` for ``_``."""
+    """Both managers: names are registered as they are, and looked up with ``-`` for ``_``."""
 
     def __init__(self, base: type[Any]) -> None:
         self.base = base
@@ -151,7 +151,7 @@ class Manager:
 
     @staticmethod
     def import_tool_parser(path: str) -> None:
-        """What ``--tool-parser-plugin`` does: errors are logged."""
+        """The effect of ``--tool-parser-plugin``: errors are logged."""
         try:
             runpy.run_path(path)
         except Exception:
@@ -162,14 +162,14 @@ class Manager:
 
 
 class Host(NamedTuple):
-    """A FastDeploy that was started."""
+    """A running FastDeploy."""
 
     reasoning: Manager
     tools: Manager
 
 
 def modules(host: Host) -> dict[str, dict[str, Any]]:
-    """Its modules, as far as plug-ins import them."""
+    """FastDeploy's modules, as far as plug-ins import them."""
     return {
         "fastdeploy": {},
         "fastdeploy.reasoning": {},
@@ -196,7 +196,7 @@ def modules(host: Host) -> dict[str, dict[str, Any]]:
 
 
 def installed(put: Callable[[dict[str, Any], str, ModuleType], None]) -> Host:
-    """FastDeploy as a package that can be imported, before its plug-ins are loaded.
+    """FastDeploy as an importable package, before its plug-ins are loaded.
 
     Args:
         put: sets a key of a dict for as long as the test runs.
@@ -213,7 +213,7 @@ def installed(put: Callable[[dict[str, Any], str, ModuleType], None]) -> Host:
 
 
 def load_plugins() -> list[str]:
-    """Its loader: the entry points of both groups that ``FD_PLUGINS`` names are loaded and called; the names."""
+    """FastDeploy's loader: load and call the entry points that ``FD_PLUGINS`` names; return their names."""
     allowed = os.environ.get("FD_PLUGINS")
     found = []
     for group in ("fastdeploy.reasoning_parser_plugins", "fastdeploy.tool_parser_plugins"):
@@ -229,13 +229,14 @@ def load_plugins() -> list[str]:
 
 @dataclass(frozen=True)
 class Version:
-    """In what stored versions of the serving code differ.
+    """How stored versions of the serving code differ.
 
     Attributes:
-        takes_end_away: the id that ends the output is taken away before parsers are called.
-        asks_with: the tool parser is given the request, the request as a dict, or the dict of the response, which
-            has no tools.
-        replaces: a message of the tool parser takes the place of the reasoning parser's; else only its text and calls.
+        takes_end_away: whether the id that ends the output is removed before parsers are called.
+        asks_with: what the tool parser gets: the request, the request as a dict, or the dict of the response, which has
+            no tools.
+        replaces: whether a message of the tool parser replaces that of the reasoning parser; if not, only its text and
+            calls do.
     """
 
     takes_end_away: bool
@@ -256,10 +257,10 @@ class Serving:
     """A server: the processor of all its requests.
 
     Args:
-        host: where its parsers are registered.
-        name: for both flags.
-        tokenizer: the model's.
-        version: how it calls.
+        host: the host with which the parsers are registered.
+        name: the name for both flags.
+        tokenizer: the model's tokenizer.
+        version: the version of the serving code.
     """
 
     def __init__(self, host: Host, name: str, tokenizer: Any, version: Version) -> None:
@@ -271,7 +272,7 @@ class Serving:
         self.asked: dict[str, dict[str, Any]] = {}
 
     def take(self, request_id: str, prompt: Ids, tools: list[Any], n: int = 1) -> None:
-        """A request arrives: its prompt's status is kept for each of its choices."""
+        """Take a request, and keep the status of its prompt for each of its choices."""
         status = self.thoughts.get_model_status(prompt)
         request = {"request_id": request_id, "prompt_token_ids": prompt, "enable_thinking": status == "think_start"}
         for choice in [request_id, *(f"{request_id}_{i}" for i in range(n))]:
@@ -279,7 +280,7 @@ class Serving:
             self.asked[choice] = {**request, "tool_choice": "auto", **({"tools": tools} if tools else {})}
 
     def whole(self, request_id: str, ids: Ids) -> Read:
-        """An answer at once."""
+        """A whole answer."""
         text = self.tokenizer.decode(self._kept(ids, over=True))
         request = self._request(request_id)
         reasoning, content = self.thoughts.extract_reasoning_content(text, request, self.status[request_id])
@@ -292,7 +293,7 @@ class Serving:
         return reasoning, content, calls
 
     def streamed(self, request_id: str, ids: Ids, size: int) -> Read:
-        """An answer some tokens at a time."""
+        """A streamed answer, ``size`` tokens at a time."""
         reasoning, content = "", ""
         calls: list[list[str]] = []
         for delta in self.deltas(request_id, ids, size):
@@ -307,7 +308,7 @@ class Serving:
         return reasoning, content, [(name, arguments) for name, arguments in calls]
 
     def deltas(self, request_id: str, ids: Ids, size: int) -> Iterator[Delta]:
-        """What is sent, delta by delta; what is skipped is not."""
+        """The deltas that are sent, without those that are skipped."""
         tool_parser = self.tool_parser(self.tokenizer)
         request = self._request(request_id)
         before: Ids = []

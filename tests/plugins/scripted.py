@@ -1,8 +1,8 @@
 """Makes vLLM's engine write what a prompt asks for. The tests of the engine pass it to ``--logits-processors``.
 
-A prompt names token ids, as in ``say:72,73,74;``. The output begins with them; after them, and without them, the model
-says what it likes, under the request's grammar. Every tokenizer of these tests has one token for a byte, and letters,
-digits and signs begin with the first one.
+A prompt names token ids, as in ``say:72,73,74;``. The output begins with them. After them, or without them, the model
+writes anything that the request's grammar allows. In these tests, every tokenizer has one token for each byte; letters,
+digits and signs come first.
 """
 
 import re
@@ -13,12 +13,12 @@ from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
 
 _SAY = re.compile(r"say:([\d,]+);")
 _FIRST = 33
-"""The code of the sign whose token is 0."""
+"""The code of the character whose token is 0."""
 _SIGNS = 94
 
 
 def order(ids: Sequence[int]) -> str:
-    """What a prompt must hold for an output that begins with these ids."""
+    """The text in a prompt that makes an output begin with these ids."""
     return f"say:{','.join(map(str, ids))};"
 
 
@@ -29,7 +29,7 @@ def script(prompt: Sequence[int]) -> list[int]:
 
 
 class Scripted(AdapterLogitsProcessor):  # type: ignore[misc,unused-ignore]
-    """Leaves one token possible where the prompt names it."""
+    """Leaves only one token possible if the prompt names it."""
 
     def is_argmax_invariant(self) -> bool:
         return False
@@ -42,7 +42,7 @@ class Scripted(AdapterLogitsProcessor):  # type: ignore[misc,unused-ignore]
                 known.append(script(prompt))
             if len(said) < len(known[0]):
                 token = known[0][len(said)]
-                value = logits[token].item()  # -inf where a grammar forbids it: then nothing is possible
+                value = logits[token].item()  # -inf if a grammar forbids it: then no token is possible
                 logits.fill_(float("-inf"))
                 logits[token] = value
             return logits

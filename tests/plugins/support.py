@@ -32,7 +32,7 @@ def objects(tools: list[dict[str, Any]]) -> list[Any]:
 
 
 def read(raw: str, dialect: Dialect, stage: Stage | None = None, **options: Any) -> Parts:
-    """What `unspool.parse` makes of an output."""
+    """The parts that `unspool.parse` reads in an output."""
     return parts(unspool.parse(raw, dialect, tools=tools_of(dialect), stage=stage, **options))
 
 

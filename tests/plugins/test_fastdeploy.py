@@ -1,20 +1,20 @@
 """A contract with FastDeploy's stored interface; the host itself cannot be installed where these tests run.
 
-`fastdeploy_host` is its side: abstract classes, managers, loader, and the serving code that calls parsers, in three
-versions. What the RFC for DeepSeek's parsers asks for, and FastDeploy of every plug-in, and the tests that hold it:
+`fastdeploy_host` stands in for it: abstract classes, managers, loader, and the serving code that calls parsers, in
+three versions. The RFC for DeepSeek's parsers and FastDeploy's plug-ins require, with the tests of each requirement:
 
-* Names for both flags, found with ``-`` for ``_``; nothing of the host is changed: `test_names_are_registered…`,
+* Names for both flags, looked up with ``-`` for ``_``; the host is not changed: `test_names_are_registered…`,
   `test_the_entry_points…`, `test_the_file_for_the_plugin_flag…`.
-* Constructors: the tokenizer alone, or with ``model_name``; abstract methods and signatures are those of the interface:
+* Constructors with only the tokenizer, or with ``model_name`` too; abstract methods and signatures of the interface:
   `test_the_signatures…`, `test_the_rfcs_keywords_are_taken`.
 * ``is_reasoning_end``, ``extract_content_ids``: `test_the_two_think_tokens…`.
 * ``extract_reasoning_content`` and ``extract_tool_calls``, whole and streamed, after each kind of prompt, by DeepSeek's
-  own ids: `test_what_the_rfc_says_holds…`; ``""`` where there is no reasoning, an empty message where there is no
-  call: there too, and `test_text_passes_the_tool_parser…`.
+  own ids; ``""`` if there is no reasoning, and an empty message if there is no call: `test_what_the_rfc_says_holds…`,
+  `test_text_passes_the_tool_parser…`.
 * ``output_stage`` and ``model_status``: `test_the_rfcs_keywords_are_taken`, `test_the_prompts_ids_tell_the_status`.
-* The tool parser gets reasoning too, and no status: `test_what_the_rfc_says_holds…`, `test_a_call_in_a_thought…`.
-* Helpers, the version of a model: `test_the_rfcs_helpers…`, `test_the_version_is_known…`.
-* State (``current_tool_id`` and the others): `test_the_lists_that_the_host_keeps_are_kept`.
+* The tool parser also gets the reasoning, but no status: `test_what_the_rfc_says_holds…`, `test_a_call_in_a_thought…`.
+* Helpers, and the version of a model: `test_the_rfcs_helpers…`, `test_the_version_is_known…`.
+* State, such as ``current_tool_id``: `test_the_lists_that_the_host_keeps_are_kept`.
 * One reasoning parser for all requests and choices: `test_choices_of_many_requests…`, `test_one_reasoning_parser…`.
 """
 
@@ -100,7 +100,7 @@ CASES = {
 
 
 def form_of(name: str) -> str:
-    """A call as the model that a name means writes it."""
+    """A call in the format of the model that a name stands for."""
     return (R1 if name in ("deepseek-r1", "deepseek-v3-0324") else V31) % ARGUMENTS
 
 

@@ -1,4 +1,4 @@
-"""What the plug-ins share: names, policies from the environment, tools as engines hold them."""
+"""What the plug-ins share: names, policies from the environment, engines' representations of tools."""
 
 import importlib.metadata
 import sys
@@ -139,7 +139,7 @@ def test_whatever_a_host_does_not_take_is_one_line(
     def register() -> None:
         raise error("first\nsecond")
 
-    # Its distribution has another name.
+    # The distribution has another name.
     monkeypatch.setattr("unspool.plugins.host._distributions", lambda: {"pytest": ["pytest"], "host": ["pytest"]})
     assert not registered("host", "0.33", register)
     (line,) = [r.getMessage() for r in caplog.records]

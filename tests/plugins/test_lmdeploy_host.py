@@ -1,4 +1,4 @@
-"""The plug-in in lmdeploy's own server code: its response parser; run by ``make lmdeploy``."""
+"""The plug-in in lmdeploy's own response parser; run by ``make lmdeploy``."""
 
 import importlib
 from typing import Any
@@ -19,7 +19,7 @@ FOREIGN = "<|nobody|>"
 
 @pytest.fixture(scope="module")
 def host() -> Any:
-    """lmdeploy's response parser as its server takes it, after ours are registered."""
+    """lmdeploy's response parser as its server gets it, after our parsers are registered."""
     plugin.register()
     return importlib.import_module("lmdeploy.serve.parsers").ResponseParserManager.get("default")
 
@@ -37,7 +37,7 @@ def request_of(tools: list[dict[str, Any]] | None, **fields: Any) -> Any:
 
 
 def choose(host: Any, tokenizer: Any, dialect: Dialect) -> None:
-    """Set our parsers for a dialect, and no other: lmdeploy keeps what was set before where a name is none."""
+    """Set only our parsers for a dialect. If a name is ``None``, lmdeploy keeps the parser that was set before."""
     host.reasoning_parser_cls = host.tool_parser_cls = None
     name = f"unspool_{dialect.name}".replace(".", "_")
     host.set_parsers(
@@ -47,7 +47,7 @@ def choose(host: Any, tokenizer: Any, dialect: Dialect) -> None:
 
 
 def through(kind: Any, raw: str, request: Any, size: int) -> Parts:
-    """An output through lmdeploy's parser, whole or in pieces, the last of which is marked as such."""
+    """An output through lmdeploy's parser, whole or in pieces. The last piece is marked."""
     parser = kind(request)
     if not size:
         content, calls, reasoning = parser.parse_complete(raw, [])

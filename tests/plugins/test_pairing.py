@@ -1,4 +1,4 @@
-"""Text and token ids side by side: where special tokens are, and what is only spelled like one."""
+"""Text and token ids together: which text is special tokens, and which only spells them."""
 
 import random
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ Fed = list[tuple[str, list[int]]]
 
 
 class Host:
-    """A tokenizer as engines hold it."""
+    """A tokenizer with the interface that engines use."""
 
     def __init__(self, inner: Any) -> None:
         self.backend_tokenizer = inner
@@ -40,7 +40,7 @@ class Host:
 
 @cache
 def special(name: str) -> Host:
-    """A tokenizer of bytes that has a dialect's tags as special tokens, and `FOREIGN`."""
+    """A tokenizer of bytes whose special tokens are a dialect's tags and `FOREIGN`."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     inner = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -56,7 +56,7 @@ def known(dialect: Dialect, tokenizer: Any) -> Special:
 
 
 def fed(tokenizer: Any, ids: list[int], size: int, *, skip: bool = False) -> Fed:
-    """An output as an engine gives it: characters come when they are complete, special tokens if they are wanted."""
+    """An output as an engine passes it: characters when they are complete, special tokens unless ``skip`` is set."""
     stream, text, found = list(ids), "", []
     for at in range(0, len(stream), size):
         whole = tokenizer.decode(stream[: at + size], skip_special_tokens=skip).rstrip("\ufffd")
@@ -66,7 +66,7 @@ def fed(tokenizer: Any, ids: list[int], size: int, *, skip: bool = False) -> Fed
 
 
 def late(pieces: Fed, by: int, cut: int | None = None) -> Fed:
-    """The same with text that comes later than its ids, as where there are stop strings, and that may be cut."""
+    """The same pieces, with text that comes later than its ids, as with stop strings, and that may be cut."""
     text = "".join(t for t, _ in pieces)
     sent, end, found = 0, 0, []
     for i, (piece, ids) in enumerate(pieces):
@@ -87,7 +87,7 @@ def read(reader: Reader, pieces: Fed) -> Parts:
 
 
 def by_ids(dialect: Dialect, tokenizer: Any, ids: list[int], **options: Any) -> Message:
-    """What is known where each id comes by itself; also what `feed_tokens` says, but for markers in strings."""
+    """The message if each id is fed on its own. Except for markers in strings, `feed_tokens` must give the same."""
     policy = Policy(text_markers="ignore")
     parser, alone = Parser(dialect, tokenizer=tokenizer, policy=policy, **options), Detokenizer(tokenizer)
     parser.feed_tokens(ids)
@@ -108,7 +108,7 @@ def by_ids(dialect: Dialect, tokenizer: Any, ids: list[int], **options: Any) -> 
 
 
 def mixed(tokenizer: Any, *texts: tuple[str, bool]) -> list[int]:
-    """Ids of texts, each with its special tokens, or spelled."""
+    """The ids of texts, each of which is encoded with special tokens or spelled without them."""
     inner = tokenizer.backend_tokenizer
     return [i for text, real in texts for i in (feeding.encode if real else feeding.plain)(inner, text)]
 

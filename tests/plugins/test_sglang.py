@@ -1,4 +1,4 @@
-"""The detectors and the front of SGLang's shape, without SGLang."""
+"""The detectors and `FunctionCallParser`, which have SGLang's interface, without SGLang."""
 
 import importlib.metadata
 import json
@@ -144,7 +144,7 @@ def test_an_unknown_name_is_a_value_error_that_names_it(name: str) -> None:
 
 
 def body(d: Dialect, call: dict[str, Any]) -> str:
-    """What the renderer writes between the begin and the end of a call."""
+    """The text that the renderer writes between the begin and the end of a call."""
     own = plugin._written(d, call["function"]["name"], call["id"])
     written = unspool.render({"role": "assistant", "tool_calls": [call]}, d, tools=[WEATHER], stage=Stage.CONTENT)
     before, begin, rest = written.partition(own.begin)
@@ -156,7 +156,7 @@ def body(d: Dialect, call: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("name", [*SURVEY, *sorted({d.name for d in CALLING} - {*SURVEY})])
 def test_a_call_is_read_between_the_begin_and_end_that_structure_info_tells(name: str) -> None:
-    """Of every key of the survey and of every other dialect; twice in one text, as a tag may repeat."""
+    """For the names in `SURVEY` and every other dialect; twice in one text, because a tag may repeat."""
     detector = FunctionCallParser([WEATHER], name).detector
     info = detector.structure_info()("get_weather")
     assert info.begin.startswith(info.trigger)
@@ -164,7 +164,7 @@ def test_a_call_is_read_between_the_begin_and_end_that_structure_info_tells(name
     function = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
     (given,) = unspool.parse(info.begin + "{}" + info.end, name, tools=[WEATHER], stage=Stage.CONTENT).tool_calls
     own = body(detector.dialect, {"function": function, "id": given.id})
-    count = 2 if any(c.isalnum() for c in info.trigger) else 1  # calls without a marker stand alone
+    count = 2 if any(c.isalnum() for c in info.trigger) else 1  # a call without a marker must be the only one
     text = own if info == plugin._written(detector.dialect, "get_weather", given.id) else function["arguments"]
     raw = (info.begin + text + info.end) * count
     calls = unspool.parse(raw, name, tools=[WEATHER], stage=Stage.CONTENT).tool_calls

@@ -45,7 +45,7 @@ READ_OTHERWISE = {
     "step3",
     "step3p5",
 }
-"""SGLang's own parsers that read at least one of the dialects' examples without reasoning otherwise."""
+"""SGLang's own parsers that read at least one example without reasoning differently from the dialect."""
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_sglang_constrains_calls_in_their_own_form(host: Any, dialect: Dialect, 
 
 
 WRITTEN_OTHERWISE = {"hunyuan", "muse"}
-"""SGLang's detectors whose `structure_info` is not ours: its tags go by the tokenizer, and its call lacks the frame."""
+"""SGLang's detectors whose `structure_info` differs: tags depend on the tokenizer, or the call lacks its frame."""
 
 
 def test_what_structure_info_says_is_sglangs_own_to_the_letter(host: Any) -> None:

@@ -1,7 +1,7 @@
-"""SGLang's own chat completions with our detectors in them, before an engine that says what it is given.
+"""SGLang's own chat completions with our detectors, and with a scripted engine.
 
-The engine is what cannot be had here: SGLang has none for a processor alone. What SGLang's server makes of a request,
-and of what its engine says, is its own.
+SGLang has no engine for a CPU alone, so the engine is replaced. Everything that SGLang's server does with a request and
+with the output of its engine is its own code.
 """
 
 import asyncio
@@ -27,18 +27,18 @@ from .vllm_server import write_model
 
 pytestmark = [pytest.mark.sglang, pytest.mark.filterwarnings("default")]
 PICTURES = ["", ".transforms", ".transforms.functional", ".transforms.v2", ".transforms.v2.functional", ".io", ".ops"]
-"""The modules of torchvision, which SGLang's server imports for pictures; no build of it fits a torch without CUDA."""
+"""The modules of torchvision that SGLang's server imports; no build of it fits a torch without CUDA."""
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}{{- '<|im_start|>assistant\\n<think>\\n' }}{% endif %}"
 )
-"""SGLang looks into the template for how it begins an answer."""
+"""A template, which SGLang searches for the beginning of an answer."""
 CALLS = [{"city": "Zürich", "days": 3}, {"city": "<b>Oslo</b>"}]
 NAMED = {"type": "function", "function": {"name": "get_weather"}}
 
 
 class Pictures(ModuleType):
-    """A module that has everything, and does nothing."""
+    """A module that has every attribute, and does nothing."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -52,11 +52,11 @@ class Pictures(ModuleType):
 
 
 class Engine:
-    """What is between SGLang's server and its engine.
+    """A replacement for SGLang's engine, behind its server.
 
     Attributes:
         says: the output of the next request.
-        names: the parsers, as the command line names them.
+        names: the names of the parsers on the command line.
     """
 
     def __init__(self, folder: Path, tokenizer: Any, arguments: Any) -> None:
@@ -89,7 +89,9 @@ class Engine:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    importlib.import_module("transformers.models.auto.processing_auto")  # it would look for the real torchvision
+    importlib.import_module(
+        "transformers.models.auto.processing_auto"
+    )  # imported first, because it looks for the real torchvision
     importlib.import_module("transformers.models.auto.video_processing_auto")
     stubs = {f"torchvision{name}": Pictures(f"torchvision{name}") for name in PICTURES}
     with pytest.MonkeyPatch.context() as patch:
@@ -121,7 +123,7 @@ def request_of(**fields: Any) -> Any:
 
 
 async def whole(handler: Any, **fields: Any) -> tuple[Parts, str, dict[str, Any]]:
-    """A whole answer, its finish reason, and how its tokens are drawn."""
+    """A whole answer, its finish reason, and the sampling parameters of the request."""
     internal, request = handler._convert_to_internal_request(request_of(**fields))
     (choice,) = (await handler._handle_non_streaming_request(internal, request, None)).choices
     message = choice.message
@@ -131,7 +133,7 @@ async def whole(handler: Any, **fields: Any) -> tuple[Parts, str, dict[str, Any]
 
 
 async def streamed(handler: Any, **fields: Any) -> tuple[Parts, str]:
-    """The same of a stream."""
+    """The same for a stream."""
     internal, request = handler._convert_to_internal_request(request_of(stream=True, **fields))
     reasoning, content, reason = "", "", ""
     found: list[list[str]] = []

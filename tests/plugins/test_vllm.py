@@ -28,7 +28,7 @@ CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</
 
 
 class Tokens:
-    """A byte-level tokenizer with special tokens, as much of it as the halves ask for."""
+    """A byte-level tokenizer with special tokens, and with only the methods that the halves use."""
 
     def __init__(self) -> None:
         alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -62,7 +62,7 @@ class HostTools:
 
 
 def halves(name: str, tokenizer: Any, *, thoughts: bool = True, **options: Any) -> tuple[Any, Any]:
-    """Both halves, made one after the other as vLLM makes them."""
+    """Both halves, made one after the other, as in vLLM."""
 
     def message(**fields: Any) -> Any:
         return SimpleNamespace(**{"reasoning": None, "content": None, "tool_calls": [], **fields})
@@ -189,7 +189,7 @@ def test_ids_tell_the_end_of_reasoning_its_content_and_its_length(tokens: Tokens
     first.adjust_initial_state_from_prompt(tokens.encode(start + "<think>"))
     output = tokens.encode("abc</think>def")
     assert first.count_reasoning_tokens(output) == 3
-    assert first.extract_content_ids(output) == output  # the other half gets all
+    assert first.extract_content_ids(output) == output  # the other half gets all ids
     first.mate = None
     assert tokens.decode(first.extract_content_ids(output)) == "def"
     assert first.extract_content_ids(output[:3]) == []
@@ -198,7 +198,7 @@ def test_ids_tell_the_end_of_reasoning_its_content_and_its_length(tokens: Tokens
 
 
 def spell(tokens: Tokens, text: str) -> list[int]:
-    """A text without special tokens."""
+    """The ids that spell a text without special tokens."""
     return [i for character in text for i in tokens.encode(character)]
 
 
@@ -209,7 +209,7 @@ def test_a_closing_that_ordinary_tokens_spell_does_not_end_the_reasoning_and_one
     spelled = spell(tokens, "so </think>\n\n<tool_call>\n{<|im_start|>assistant\n ")
 
     def ends(output: list[int], name: str = "hermes") -> list[int]:
-        """Where the reasoning is over, asked as the engine asks, token by token; and without that, at once."""
+        """Where the reasoning ends, asked token by token as in the engine. To ask about all ids at once must agree."""
         first, _ = halves(name, tokens)
         assert not first.is_reasoning_end(prompt)
         ids = [*prompt, *output]
@@ -228,7 +228,7 @@ def test_a_closing_that_ordinary_tokens_spell_does_not_end_the_reasoning_and_one
     assert first.count_reasoning_tokens(output) == len(spelled)
     first.mate = None
     assert tokens.decode(first.extract_content_ids(output)) == "Yes."
-    # The tokenizer has no token for this dialect's closing: it is text, however it is cut.
+    # The tokenizer has no token for this dialect's closing, which is text, however it is cut.
     prompt = tokens.encode("<|im_start|>assistant\n<seed:think>")
     for closing in (tokens.encode("</seed:think>"), spell(tokens, "</seed:think>")):
         assert ends([*tokens.encode("so"), *closing], "seed-oss") == [2 + len(closing)]

@@ -1,7 +1,7 @@
-"""vLLM's engine on a processor, with the plug-in in it and after `unspool serve`; run by ``make vllm-engine``.
+"""vLLM's engine on a CPU, with the plug-in in it and behind `unspool serve`; run by ``make vllm-engine``.
 
-The model has one layer and random weights. What it says is written in the prompt (see `scripted`); what it is not told
-to say it draws, under the grammar of the request.
+The model has one layer and random weights. The prompt contains what it must write (see `scripted`); everything else is
+sampled, under the grammar of the request.
 """
 
 import contextlib
@@ -61,7 +61,7 @@ BOUNDED: dict[str, Any] = {
 }
 """A tool whose calls a model of random weights can end."""
 SHORT = {"type": "string", "maxLength": 6}
-"""Added where a grammar keeps to lengths: in JSON, that is. In markup, xgrammar counts what is not a character too."""
+"""Added if the grammar enforces lengths, as in JSON. In markup, xgrammar also counts bytes that are no characters."""
 TOOLS = [WEATHER, BOUNDED]
 NAMED = {"type": "function", "function": {"name": "get_weather"}}
 CALLS = [("get_weather", {"city": "Zürich", "days": 3}), ("get_weather", {"city": "<b>Oslo</b>"})]
@@ -95,8 +95,8 @@ class Model:
     """A served model.
 
     Args:
-        url: of the server.
-        engine: of vLLM, where that is another.
+        url: the URL of the server.
+        engine: the URL of vLLM, if that is another server.
         reason: whether the reader of the output knows why it ended.
     """
 
@@ -112,7 +112,7 @@ class Model:
         return list(self.tokenizer.encode(text))
 
     def raw(self, case: Case) -> str:
-        """A case as the model writes it, behind its prompt."""
+        """A case as the model writes it after its prompt."""
         calls = [{"function": {"name": n, "arguments": json.dumps(a)}} for n, a in CALLS[: case.calls]]
         message = {"role": "assistant", "content": case.content, "tool_calls": calls}
         return self.plan(case) + unspool.render(message, self.dialect, tools=TOOLS, stage=Stage.CONTENT).removesuffix(
@@ -121,7 +121,7 @@ class Model:
 
     @property
     def bounded(self) -> dict[str, Any]:
-        """`BOUNDED`, with all that can be kept to."""
+        """`BOUNDED`, with all bounds that can be enforced."""
         tool: dict[str, Any] = json.loads(json.dumps(BOUNDED))
         if self.dialect.argument_format == "json":
             tool["function"]["parameters"]["properties"]["note"] = SHORT
@@ -129,12 +129,12 @@ class Model:
         return tool
 
     def plan(self, case: Case) -> str:
-        """The thought of a case. The tags of plug-ins begin right behind its closing marker."""
+        """The reasoning of a case. The tags of plug-ins begin directly after its closing marker."""
         gap = "" if self.engine == self.url and case.choice not in ("auto", "none") else "\n\n"
         return "" if case.thoughts is None else f"{case.thoughts}\n</think>{gap}"
 
     def want(self, raw: str, case: Case, finish_reason: str = "stop") -> Parts:
-        """What `unspool.parse` makes of it."""
+        """The parts that `unspool.parse` reads in it."""
         stage = Stage.CONTENT if case.thoughts is None else Stage.REASONING
         known = finish_reason if self.reason else "stop"
         options: dict[str, Any] = {"tools": TOOLS, "tool_choice": case.choice, "finish_reason": known}
@@ -163,7 +163,7 @@ class Model:
         return (thoughts(choice.message), choice.message.content or "", calls), choice.finish_reason, made.usage
 
     def streamed(self, case: Case, ids: list[int], **fields: Any) -> tuple[Parts, str, Any]:
-        """The same of a stream."""
+        """The same for a stream."""
         reasoning, content, reason, usage = "", "", "", None
         found: list[list[str]] = []
         for chunk in self.ask(case, ids, stream=True, **fields):
@@ -186,20 +186,20 @@ def thoughts(message: Any) -> str:
 
 
 def tidy(found: Parts) -> Parts:
-    """White space beside calls is not a content in vLLM."""
+    """Drop white space beside calls, which is no content in vLLM."""
     reasoning, content, calls = found
     return (reasoning, content if content.strip() or not calls else "", calls)
 
 
 def together(check: Callable[[int], None], numbers: Iterable[int]) -> None:
-    """Check numbers, as many at a time as the engine computes."""
+    """Check numbers, as many at a time as the engine computes at once."""
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(check, numbers))
 
 
 @contextlib.contextmanager
 def unspool_serve(folder: Path, engine: str, dialect: Dialect) -> Iterator[str]:
-    """The command ``unspool serve`` before an engine."""
+    """The command ``unspool serve`` in front of an engine."""
     port = free_port()
     command = [sys.executable, "-m", "unspool", "serve", "--engine", engine, "--tokenizer", str(folder)]
     command += ["--dialect", dialect.name, "--model", "tiny", "--port", str(port)]
@@ -225,7 +225,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     tokenizer.eos_token = END
     write_model(folder, tokenizer, TEMPLATE, eos_token_id=tokenizer.eos_token_id)
     plugged = dialect if place == "plug-in" else None
-    # Without the plug-in nothing of it may be in the server.
+    # Without the plug-in, no part of it may be in the server.
     environment = {**ENGINE, **({} if plugged else {"VLLM_PLUGINS": ""})}
     with serving(folder, ["serve", *FLAGS], environment, plugged) as url:
         if plugged:

@@ -113,7 +113,7 @@ def test_through_vllm_an_output_says_what_the_parser_says(host: Any, tokenizer: 
         prompt = prompt_of(dialect, stage)
         want = read(raw, dialect, prompt=prompt)
         if not want[1].strip() and want[2]:
-            want = (want[0], "", want[2])  # vLLM has no content of white space beside calls
+            want = (want[0], "", want[2])  # in vLLM, white space beside calls is no content
         got = [through(host, tokenizer, dialect, raw, prompt, size) for size in (0, 1, 7)]
         if not got[0][1]:
             got = [(r, c if c.strip() else "", calls) for r, c, calls in got]
@@ -125,7 +125,7 @@ QUOTING = ["hermes", "deepseekv31", "kimi_k2", "glm45", "mistral", "gemma4", "ha
 
 
 class Pipe:
-    """A request through vLLM's own detokenizer and its parser of two halves, as its serving code has it."""
+    """A request through vLLM's own detokenizer and its parser of two halves, as in its serving code."""
 
     def __init__(self, host: Any, dialect: Dialect, tokenizer: Any, prompt: list[int], **fields: Any) -> None:
         self.parser = parser_of(host, tokenizer, dialect, None)
@@ -138,7 +138,7 @@ class Pipe:
         self.detokenizer = kind(tokenizer, asked)
 
     def whole(self, ids: list[int]) -> Parts:
-        """The output at once, as a whole answer has it."""
+        """The output at once, as in a whole answer."""
         self.generated(ids)
         text = self.detokenizer.get_next_output_text(True, False)
         self.parser.set_prompt_token_ids(self.prompt)
@@ -187,7 +187,7 @@ def test_a_call_that_is_only_spelled_is_text_by_its_ids_and_a_real_one_is_a_call
         parser.close()
         return parts(parser.message)
 
-    # A marker in its arguments is one for ids alone; the plug-in takes it as its text.
+    # With ids, a marker in its arguments counts as a marker; the plug-in reads it as text.
     read_raws = ((raw, read(raw, dialect, stage=Stage.CONTENT)[2]) for _, raw in raws(dialect))
     call = next(raw for raw, calls in read_raws if calls and by_ids(tokenizer.encode(raw))[2] == calls)
     spelled = [i for character in f"日本: {call}" for i in tokenizer.encode(character)]
@@ -270,7 +270,7 @@ def test_requests_carry_our_structural_tag(host: Any, tokenizer: Any, dialect: D
     assert own is not None
     kind = importlib.import_module("xgrammar").StructuralTag
     carried = json.loads(adjusted.structured_outputs.structural_tag)
-    if choice != "single":  # there vLLM adds its own limit
+    if choice != "single":  # for "single", vLLM adds its own limit
         assert carried == kind.model_validate(own.structural_tag).model_dump()
     assert "get_weather" in json.dumps(carried)
     assert adjusted.skip_special_tokens is False

@@ -1,7 +1,7 @@
-"""vLLM's own tests with our parsers in the place of vLLM's; run by ``make vllm-tests``.
+"""vLLM's own tests with our parsers instead of vLLM's; run by ``make vllm-tests``.
 
-A test counts that passes with vLLM's parser and uses ours once it is swapped in. Those that then fail are listed in
-``vllm_own/differences.toml``, grouped by the policy that comes after them.
+A test counts if it passes with vLLM's parser, and uses ours after the swap. Tests that then fail are listed in
+``vllm_own/differences.toml``, grouped by the reason.
 """
 
 import json
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.vllm_tests
 HERE = Path(__file__).parent / "vllm_own"
 SUITES = ("parser", "tool_parsers", "reasoning")
 LEAST = 0.92
-"""Of the tests that pass with vLLM's parsers, those that must pass with ours."""
+"""The share of tests passing with vLLM's parsers that must pass with ours."""
 Outcomes = dict[str, dict[str, Any]]
 
 
@@ -47,7 +47,7 @@ def run(suite: str, out: Path, *more: str) -> Outcomes:
 
 @pytest.fixture(scope="session")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcomes, Outcomes]:
-    """With vLLM's parsers and with ours."""
+    """The outcomes with vLLM's parsers and with ours."""
     folder = tmp_path_factory.mktemp("outcomes")
 
     def both(suite: str) -> tuple[Outcomes, Outcomes]:
@@ -72,7 +72,7 @@ def passed(outcomes: Outcomes) -> set[str]:
 
 
 def lost(outcomes: tuple[Outcomes, Outcomes]) -> set[str]:
-    """What passes with vLLM's parsers and fails with ours."""
+    """The tests that pass with vLLM's parsers and fail with ours."""
     own, ours = outcomes
     return (passed(own) & ours.keys()) - passed(ours)
 

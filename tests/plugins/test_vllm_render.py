@@ -1,4 +1,4 @@
-"""vLLM's own server without an engine (`vllm launch render`) with the plug-in in it; run by ``make vllm``."""
+"""The plug-in in vLLM's own server without an engine (`vllm launch render`); run by ``make vllm``."""
 
 import importlib
 import json
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
 SERVERS = [
     ("hermes", "flag"),  # JSON between tags
     ("hermes", "entry point"),
-    ("qwen3-coder", "flag"),  # one tag an argument
+    ("qwen3-coder", "flag"),  # one tag for each argument
     ("glm45", "entry point"),  # keys and values in tags
     ("deepseekv31", "flag"),  # JSON between special tokens
     ("deepseekv32", "entry point"),  # typed markup
@@ -30,7 +30,7 @@ SERVERS = [
     ("harmony", "flag"),  # frames, with the prompt's header
     ("gemma4", "entry point"),  # values of their own
 ]
-"""Dialects of different kinds, and how the plug-in gets in."""
+"""Dialects of different kinds, and how the plug-in is loaded."""
 STRICT = {**WEATHER, "function": {**WEATHER["function"], "strict": True}}
 NAMED = {"type": "function", "function": {"name": "get_weather"}}
 
@@ -107,9 +107,11 @@ def streamed(server: Server, raw: str, prompt: list[int], request: dict[str, Any
 
 
 def assert_read(server: Server, raw: str, prompt: str, tools: list[dict[str, Any]]) -> None:
-    """Whole and streamed, the server says what `unspool.parse` says."""
+    """Assert that the server reads what `unspool.parse` reads, whole and streamed."""
     want = parts(unspool.parse(raw, server.dialect, tools=tools, prompt=prompt))
-    whole = want if want[1].strip() or not want[2] else (want[0], "", want[2])  # blank text beside calls: none there
+    whole = (
+        want if want[1].strip() or not want[2] else (want[0], "", want[2])
+    )  # in vLLM, blank text beside calls is no content
     ids = server.ids(prompt)
     request = server.request(tools)
     assert derendered(server, raw, ids, request) == whole
@@ -137,7 +139,7 @@ def test_rendering_carries_our_tag(server: Server, choice: str) -> None:
     assert own is not None
     kind = importlib.import_module("xgrammar").StructuralTag
     made = kind.model_validate(own.structural_tag)
-    if choice == "single":  # vLLM puts its own limit on it
+    if choice == "single":  # vLLM adds its own limit
         limit = importlib.import_module("vllm.tool_parsers.structural_tag_registry").limit_to_single_tool_call
         limit(made)
     assert carried == made.model_dump()

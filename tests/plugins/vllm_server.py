@@ -21,7 +21,7 @@ WAYS: dict[str, tuple[dict[str, str], list[str]]] = {
     "entry point": ({}, []),
     "flag": ({"VLLM_PLUGINS": ""}, ["--tool-parser-plugin", MODULE, "--reasoning-parser-plugin", MODULE]),
 }
-"""How the plug-in comes into the server: environment and flags."""
+"""How the plug-in is loaded into the server: environment and flags."""
 CONFIG = {
     "architectures": ["Qwen3ForCausalLM"],
     "model_type": "qwen3",
@@ -34,14 +34,14 @@ CONFIG = {
     "max_position_embeddings": 8192,
     "torch_dtype": "float32",
 }
-"""The smallest model that vLLM takes."""
+"""The configuration of the smallest model that vLLM accepts."""
 _MARKER = re.compile(r"<[^\s<>={}]{1,40}>|\[[A-Z_]{3,}\]")
 LOG = "log"
 PATIENCE = 300.0
 
 
 def markers(dialect: Dialect) -> list[str]:
-    """What a model that speaks a dialect would have special tokens for."""
+    """The texts that would be special tokens of a dialect's model."""
     templates = [*dialect.calls, *dialect.call, *dialect.reasoning]
     texts = [t.text for t in templates] + list(dialect.start) + list(dialect.end)
     found = {m for text in texts for m in _MARKER.findall(text)}
@@ -55,7 +55,7 @@ def free_port() -> int:
 
 
 def write_model(folder: Path, tokenizer: Any, template: str, **fields: Any) -> None:
-    """What the front half asks of a model: its tokenizer and its configuration."""
+    """Write what the front end needs of a model: its tokenizer and its configuration."""
     tokenizer.chat_template = template
     tokenizer.save_pretrained(folder)
     config = {**CONFIG, "vocab_size": len(tokenizer), **fields}
@@ -66,13 +66,13 @@ def write_model(folder: Path, tokenizer: Any, template: str, **fields: Any) -> N
 def serving(
     folder: Path, command: Sequence[str], environment: Mapping[str, str], dialect: Dialect | None
 ) -> Iterator[str]:
-    """The URL of a server that is up.
+    """The URL of a running server.
 
     Args:
-        folder: where the model is, and the log goes.
-        command: vLLM's, and flags of its own.
-        environment: added to this process's.
-        dialect: what our plug-in reads there; ``None``: vLLM reads nothing.
+        folder: the folder of the model, and for the log.
+        command: vLLM's command, with its flags.
+        environment: variables that are added to this process's.
+        dialect: the dialect that our plug-in reads; ``None``: vLLM does not parse.
     """
     port = free_port()
     line = [sys.executable, "-m", "vllm.entrypoints.cli.main", *command]
@@ -98,7 +98,7 @@ def serving(
 
 
 def wait(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
-    """Return when a server answers."""
+    """Wait until a server answers."""
     until = time.monotonic() + PATIENCE
     while True:
         assert process.poll() is None, log.read_text(encoding="utf-8", errors="replace")[-5000:]
@@ -111,7 +111,7 @@ def wait(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
 
 
 def post(url: str, body: dict[str, Any]) -> Any:
-    """The answer to a request, which must succeed."""
+    """Send a request that must succeed, and return the answer."""
     asked = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(asked, timeout=120) as answer:

@@ -1,4 +1,4 @@
-"""A conversation has one digest in whatever messages its calls and results come, and another once a word changed."""
+"""A conversation has the same digest however its calls and results are spread over messages, and changes change it."""
 
 from functools import reduce
 from typing import Any

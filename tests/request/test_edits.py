@@ -1,4 +1,4 @@
-"""What `context_management` clears, by the rules of Anthropic's protocol."""
+"""`context_management` clears history by the rules of Anthropic's protocol."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -40,7 +40,7 @@ def made(
 
 
 def results(messages: Sequence[dict[str, Any]]) -> list[bool]:
-    """Which results are still there."""
+    """Which results are left."""
     return [m["content"] != CLEARED for m in messages if m["role"] == "tool"]
 
 

@@ -1,4 +1,4 @@
-"""The next round's prompt goes on after what the model wrote: as text, and as tokens where the engine tells them."""
+"""The prompt of the next round continues what the model wrote, as text, or as tokens if the engine reports them."""
 
 import json
 import logging
@@ -63,7 +63,7 @@ def test_a_template_that_writes_earlier_turns_otherwise_is_reported(tmp_path: Pa
 def test_rounds_extend_the_prompt_and_render_it_anew_only_where_they_must(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    odd = '<tool_call>{"arguments":{"b":1,"a":1},"name":"add"}</tool_call>'  # as no template writes it
+    odd = '<tool_call>{"arguments":{"b":1,"a":1},"name":"add"}</tool_call>'  # a form that no template writes
     engine = Scripted([odd])
     with live(engine, "hermes", prompts=prompts(tmp_path), servers=[Workshop()], rounds=2) as server:
         answer = server.post(CHAT, messages=[{"role": "user", "content": "go"}])
@@ -79,7 +79,7 @@ def test_rounds_extend_the_prompt_and_render_it_anew_only_where_they_must(
 
 
 class ById:
-    """Generates the tokens of a text, one at a time, in a way in which no tokenizer cuts it."""
+    """Generates a text one token at a time, cut in a way in which no tokenizer would cut it."""
 
     def __init__(self, tokenizer: Any, text: str) -> None:
         self.tokenizer = tokenizer

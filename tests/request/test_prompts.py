@@ -1,4 +1,4 @@
-"""Prompts from chat templates: rendered as Hugging Face renders them, and checked when the server starts."""
+"""Prompts from chat templates are rendered as by Hugging Face, and checked when the server starts."""
 
 import json
 from pathlib import Path
@@ -61,7 +61,7 @@ PROTOCOL = ChatProtocol(Settings(model="m", dialect=get_dialect("hermes")))
 
 
 def render(made: Prompts, **ask: Any) -> str:
-    """The same without a server."""
+    """Render a prompt without a server."""
     return made.render(PROTOCOL.read(Fields({"messages": HELLO, **ask})))
 
 
@@ -147,7 +147,7 @@ def test_broken_arguments_of_the_history_are_reported_to_either_kind_of_template
     [
         ("Once upon", "\nOnce upon"),
         ("Once upon ", "\nOnce upon "),
-        ("i", "\ni"),  # which the turn's end contains too
+        ("i", "\ni"),  # the turn's end contains it too
         ("", "\n"),
         ([{"type": "text", "text": "Once "}, {"type": "text", "text": "upon"}], "\nOnce upon"),
     ],

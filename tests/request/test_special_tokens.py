@@ -1,4 +1,4 @@
-"""Text that spells special tokens, read by real tokenizers: none of it becomes one."""
+"""Text that spells special tokens never becomes one, with real tokenizers."""
 
 import random
 import time
@@ -37,7 +37,7 @@ FAMILIES: dict[str, list[str]] = {
 
 
 def tokenizer(tokens: list[str]) -> Tokenizer:
-    """One token for each byte, and the added ones."""
+    """A tokenizer with one token for each byte, and the added tokens."""
     bytes_ = sorted(pre_tokenizers.ByteLevel.alphabet())
     made = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(bytes_)}, merges=[]))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

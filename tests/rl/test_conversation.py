@@ -1,4 +1,4 @@
-"""Conversations: token in, token out; kinds, spans, rewrites, transcripts."""
+"""Conversations: tokens in, tokens out, with kinds, spans, rewrites and transcripts."""
 
 import logging
 from pathlib import Path
@@ -35,7 +35,7 @@ CHATML = """\
 {% endif %}"""
 KEEPING = CHATML.replace("KEEP", "true")
 DROPPING = CHATML.replace("KEEP", "messages[loop.index0 + 1].role == 'tool'")
-"""Templates that keep, and that drop, the reasoning of an answer that a user follows."""
+"""Templates that keep, or drop, the reasoning of an answer before a user message."""
 
 
 def _tokenizer() -> Tokenizer:
@@ -114,7 +114,7 @@ def test_a_result_may_be_what_closes_the_answer_too(content: str) -> None:
 
 
 def test_a_template_that_takes_no_other_content_is_gone_on_with() -> None:
-    """Where a content is in what closes the answer, a word in its place tells where it begins, if the template can."""
+    """If the content also occurs in the answer's closing, another word in its place shows where it begins."""
     strict = KEEPING.replace(
         "{{ m.content }}\n</tool_response>",
         "{% if m.content == 'Zqresult' and messages[0].content != '?' %}{{ raise_exception('no') }}{% endif %}"
@@ -298,7 +298,9 @@ def test_tokens_of_results_get_no_gradient() -> None:
     vocabulary = TOKENIZER.get_vocab_size()
     logits = np.random.default_rng(0).normal(size=(len(targets), vocabulary))
     chances = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    gradient = (chances - np.eye(vocabulary)[targets]) * mask[:, None] / mask.sum()  # of the mean cross entropy
+    gradient = (
+        (chances - np.eye(vocabulary)[targets]) * mask[:, None] / mask.sum()
+    )  # the gradient of the mean cross-entropy
     moved = np.abs(gradient).sum(axis=1) > 0
     kinds = conversation.kinds[1:]
     assert not moved[np.isin(kinds, ("prompt", "results"))].any()

@@ -1,4 +1,4 @@
-"""Conversations hold the ids of transformers' own rendering, wherever the template keeps what it wrote."""
+"""Conversations have the ids of transformers' own rendering, wherever the template keeps what it wrote."""
 
 import copy
 import json
@@ -41,9 +41,9 @@ def templates(request: pytest.FixtureRequest) -> dict[str, Path]:
 
 @cache
 def tokenizer(template: str, dialect: str, kind: str = "bytes") -> Tokenizer:
-    """Every byte a token, and every marker of the template.
+    """A tokenizer with a token for every byte and for every marker of the template.
 
-    With ``merges`` there are tokens of several bytes too; of the kind ``text`` only what ends answers is a marker.
+    The kind ``merges`` also has tokens of several bytes; in the kind ``text``, only the ends of answers are markers.
     """
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(alphabet)}, merges=[]))
@@ -59,7 +59,7 @@ def tokenizer(template: str, dialect: str, kind: str = "bytes") -> Tokenizer:
 
 
 class Theirs:
-    """What transformers renders."""
+    """Prompts as transformers renders them."""
 
     def __init__(self, source: Source, text: str) -> None:
         self.utils = import_module("transformers.utils.chat_template_utils")
@@ -95,7 +95,7 @@ def _answer(source: Source, thought: str, content: str, arguments: Message | Non
 
 
 def _generated(source: Source, theirs: Theirs, history: list[Message], answer: Message) -> str | None:
-    """The text of an answer as the template has it behind its prompt, its end included; ``None``: otherwise."""
+    """The text of an answer, with its end, as the template writes it after its prompt; ``None`` if it does not."""
     prompt, whole = theirs(history), theirs([*history, answer], generate=False)
     if not whole.startswith(prompt):
         return None
@@ -178,7 +178,7 @@ def test_ids_are_transformers_own_exactly_where_the_template_keeps_history(
         special=special,
     )
     assert conversation.prompt() == encode(first)
-    if written is None:  # the template writes it otherwise than behind its own prompt: as the dialect has it
+    if written is None:  # the template does not write it after its own prompt, so the dialect does
         written = _rendered(source.dialect, answer, thought, first)
     else:
         transcript = conversation.sft([ASKED, answer])
@@ -215,7 +215,7 @@ KINDS = ("bytes", "merges", "text")
 
 
 class Walk:
-    """A random conversation with a template, beside transformers' rendering of it."""
+    """A random conversation with a template, and transformers' rendering of it."""
 
     def __init__(self, source: Source, text: str, kind: str, seed: int) -> None:
         self.rng = random.Random(f"{source} {kind} {seed}")
@@ -244,7 +244,7 @@ class Walk:
         return text
 
     def answer(self) -> tuple[Message, str] | None:
-        """An answer, and its text as the template has it, else as the dialect has; ``None``: neither has."""
+        """An answer, and its text as the template or else the dialect writes it; ``None`` if neither does."""
         thought = self.text() if self.rng.random() < 0.5 else ""
         count = self.rng.choice((0, 0, 1, 1, 2))
         content = self.text() if not count or self.rng.random() < 0.3 else ""
@@ -311,9 +311,9 @@ def test_random_conversations_are_those_of_transformers_until_the_template_rewri
             message = conversation.extend(walk.encode(written))
             calls = answer.get("tool_calls", [])
             if [(c.name, c.status) for c in message.tool_calls] != [(c["function"]["name"], "ok") for c in calls]:
-                break  # the template cannot write it
+                break  # the template cannot write the answer
             for ours, call in zip(conversation._history[-1].get("tool_calls", ()), calls, strict=True):
-                ours["id"] = call["id"]  # where it is written after the arguments, a call has got another already
+                ours["id"] = call["id"]  # if the id is written after the arguments, the call already has another one
             new = walk.results(calls) or [{"role": "user", "content": walk.text()}]
             walk.history += [answer, *new]
             try:
@@ -343,7 +343,7 @@ def test_whatever_is_generated_and_said_ids_only_grow(source: Source, templates:
         for _ in range(walk.rng.randint(1, 6)):
             made = walk.answer() if walk.rng.random() < 0.6 else None
             ids = walk.encode(made[1]) if made else []
-            for _ in range(walk.rng.choice((0, 1, 5, 40))):  # garbage, of which many tokens are markers
+            for _ in range(walk.rng.choice((0, 1, 5, 40))):  # garbage with many markers
                 ids.insert(walk.rng.randint(0, len(ids)), walk.rng.choice([walk.rng.randrange(size), *special[:2]]))
             before = conversation.ids.tolist()
             message = conversation.extend(ids, [-0.5] * len(ids), walk.rng.choice(("stop", "length")))

@@ -1,9 +1,9 @@
-"""Conversations hold the ids that prime-rl's ``renderers`` make by hand for the models that they know.
+"""Conversations have the ids that prime-rl's ``renderers`` make by hand for the models that they support.
 
-Of these models neither tokenizers nor weights can be had here. Both sides encode with one made-up tokenizer that has
-all markers of the template and of the renderer as tokens, so what is compared is everything but the merges. Left out
-are renderers whose own vocabulary must be downloaded (gpt-oss), those whose template none of the packages carries,
-and DeepSeek-R1, whose template there is another one.
+The tokenizers and weights of these models are not available here. Both sides encode with one invented tokenizer, whose
+tokens include all markers of the template and of the renderer, so everything but the merges is compared. Left out are
+renderers whose vocabulary must be downloaded (gpt-oss), renderers whose template is in none of the packages, and
+DeepSeek-R1, whose template differs there.
 """
 
 import inspect
@@ -35,18 +35,18 @@ _BARRED = re.compile("｜[A-Z]+｜")
 
 @dataclass(frozen=True)
 class Known:
-    """A model that both know.
+    """A model that both support.
 
     Attributes:
-        file: of its template.
-        renderer: the name of its renderer there.
-        options: of the renderer, so that it means what the template is given.
-        variables: of the template, so that it means what the renderer has as its own.
+        file: the file of its template.
+        renderer: the name of its renderer.
+        options: options of the renderer that match the template's variables.
+        variables: variables of the template that match the renderer's defaults.
         special: its named special tokens.
-        tools: whether tools are declared: the one model's tokenizer sorts their keys, which its template does not.
-        system: what is first, where the two have different defaults for it.
-        end: what the model ends a call with, where the renderer counts it to the result.
-        bridges: whether its bridge is as it renders the same itself: one leaves a line break out.
+        tools: whether tools are declared. One model's tokenizer sorts their keys, but its template does not.
+        system: the system message, if the two have different defaults.
+        end: what ends the model's call, if the renderer counts it as part of the result.
+        bridges: whether its bridge equals its own rendering: one leaves out a line break.
     """
 
     file: str
@@ -89,7 +89,7 @@ KNOWN = [
 
 
 class Words:
-    """A tokenizer by the interface of `renderers.Tokenizer`: every byte is a token, and every marker."""
+    """A tokenizer with the interface of `renderers.Tokenizer`, in which every byte and every marker is a token."""
 
     def __init__(self, marks: set[str], eos: str) -> None:
         alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -114,14 +114,14 @@ class Words:
     def convert_tokens_to_ids(self, tokens: Any) -> Any:
         if not isinstance(tokens, str):
             return [self.convert_tokens_to_ids(t) for t in tokens]
-        if self.backend.token_to_id(tokens) is None:  # a renderer asks for its markers when it is made
+        if self.backend.token_to_id(tokens) is None:  # a new renderer asks for its markers
             self.backend.add_special_tokens([AddedToken(tokens, special=True, normalized=False)])
         return self.backend.token_to_id(tokens)
 
 
 @cache
 def _theirs(file: str, renderer: str, text: str) -> tuple[Any, Words]:
-    """The renderer, and a tokenizer that has what both name."""
+    """The renderer, and a tokenizer with the markers of both sides."""
     known = next(k for k in KNOWN if k.file == file)
     base = import_module("renderers.base")
     base._populate_registry()

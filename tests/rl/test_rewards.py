@@ -1,4 +1,4 @@
-"""Rewards: from 0 to 1, told from how an answer was read."""
+"""Rewards from 0 to 1, computed from how an answer was read."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""TRL's own GRPO trainer, with tools and a tiny model on this processor: what it trains on is what was sampled."""
+"""TRL's own GRPO trainer, with tools and a tiny model on the CPU, trains on what was sampled."""
 
 import asyncio
 from pathlib import Path
@@ -65,7 +65,7 @@ class World:
         return "hot"
 
 
-# -- the function by itself --------------------------------------------------------------------------------------------
+# -- the function on its own ------------------------------------------------------------------------------------------
 
 
 def trainer(most: int = 400, rounds: int = 8) -> Any:
@@ -80,7 +80,7 @@ def trainer(most: int = 400, rounds: int = 8) -> Any:
 
 
 def scripted(*turns: str) -> Any:
-    """Samples these answers, one a turn, with log-probabilities of -1."""
+    """Samples these answers, one per turn, with log-probabilities of -1."""
     left = list(turns)
 
     def generate(prompts: list[list[int]], trainer: Any) -> tuple[list[list[int]], list[list[float]]]:
@@ -184,7 +184,7 @@ def test_grpo_learns_from_what_the_model_wrote_and_from_no_result(tmp_path: Path
     rewarded: list[Conversation] = []
 
     class Watched(GRPOTrainer):  # type: ignore[misc]
-        """The trainer, with the loss's gradient by the log-probability of each token kept."""
+        """The trainer, which keeps the gradient of the loss with respect to each token's log-probability."""
 
         def _get_per_token_logps_and_entropies(self, *given: Any, **named: Any) -> Any:
             computed = super()._get_per_token_logps_and_entropies(*given, **named)

@@ -1,4 +1,4 @@
-"""verl's own worker runs our agent loop, with a tiny model on this processor, its tools and its policy loss."""
+"""verl's own worker runs our agent loop on the CPU, with a tiny model, verl's tools and its policy loss."""
 
 import asyncio
 from pathlib import Path
@@ -49,7 +49,7 @@ def schema() -> dict[str, Any]:
 
 
 class Server:
-    """What verl's client of its servers does, with the model in this process."""
+    """A replacement for verl's client of its servers, with the model in this process."""
 
     def __init__(self, model: Any) -> None:
         self.model = model

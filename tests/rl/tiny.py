@@ -1,4 +1,4 @@
-"""A tiny random model that calls a tool. It learns one transcript from `sft` by heart, within seconds."""
+"""A tiny random model that calls a tool. Within seconds, it memorizes one transcript from `sft`."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ SAID: list[dict[str, Any]] = [
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """A token for every byte, and for each marker."""
+    """A tokenizer with a token for every byte and every marker."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(alphabet)}, merges=[]))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -43,9 +43,9 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 def calling_model(words: PreTrainedTokenizerFast, tools: list[Any]) -> LlamaForCausalLM:
-    """A model of 100,000 weights that calls the tool, and answers with its result."""
+    """A model with 100,000 weights that calls the tool, and answers with its result."""
     torch.manual_seed(0)
-    torch.set_num_threads(1)  # threads that wait for each other take longer than so small a model
+    torch.set_num_threads(1)  # for so small a model, threads would only wait for each other
     config = LlamaConfig(
         vocab_size=len(words),
         hidden_size=64,

@@ -37,8 +37,10 @@ HELLO: Any = [{"role": "user", "content": "Hello"}]
 
 
 def _hasten() -> None:
-    """uvicorn looks whether it is to end, and whether all has ended, every tenth of a second, and hundreds of servers
-    end in these tests: let it look twenty times as often."""
+    """Make uvicorn check for its end twenty times as often as every tenth of a second.
+
+    Hundreds of servers end in these tests.
+    """
 
     async def sleep(seconds: float) -> None:
         await asyncio.sleep(seconds / 20)
@@ -52,12 +54,12 @@ _hasten()
 
 
 class Scripted:
-    """Plays pieces; may wait for a signal after some, fail, or never end. Tells what was asked and what was cancelled.
+    """Plays pieces; may wait for a signal, fail, or never end. Records the requests and their cancellations.
 
     Args:
         pieces: the raw output.
-        fail_after: so many pieces, then the engine fails.
-        hang_after: so many pieces, then nothing more comes.
+        fail_after: after how many pieces the engine fails.
+        hang_after: after how many pieces nothing more comes.
     """
 
     tokenizer: Any = None
@@ -151,11 +153,11 @@ class Live:
         )
 
     def post(self, path: str = CHAT, **body: Any) -> httpx2.Response:
-        """A request, and its answer."""
-        return self.http.post(path, content=json.dumps(body).encode())  # which takes lone surrogates too
+        """Send a request, and return its answer."""
+        return self.http.post(path, content=json.dumps(body).encode())  # allows lone surrogates
 
     def connect(self) -> socket.socket:
-        """A plain connection, with little room for what nobody reads."""
+        """A plain connection with a small receive buffer."""
         connection = socket.socket()
         self.connections.append(connection)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -184,8 +186,10 @@ def live(
     approval: Approval | None = None,
     **options: Any,
 ) -> Iterator[Live]:
-    """Run a server with tool servers for the duration of the context. Other options are those of `Settings` and
-    `Limits`."""
+    """Run a server with tool servers for the duration of the context.
+
+    Other options are those of `Settings` and `Limits`.
+    """
     others = options.pop("others", ())
     limits = {k: options.pop(k) for k in list(options) if k in Limits.__struct_fields__}
     settings = Settings(

@@ -1,4 +1,4 @@
-"""`make agent`: the builtin model computes with python and reads a page, both of which it has not seen before."""
+"""`make agent`: the builtin model computes with Python and reads a page, neither of which was in its training data."""
 
 import json
 import random
@@ -28,7 +28,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """The address of a page on the loopback, and a sentence that it has."""
+    """The address of a page on the loopback interface, and a sentence on it."""
     folder = tmp_path_factory.mktemp("pages")
     number = RNG.randrange(1000, 9999)
     said = f"The {RNG.choice(WORDS)} of the {RNG.choice(WORDS)} is {number} metres wide."

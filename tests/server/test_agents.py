@@ -1,4 +1,4 @@
-"""What agents ask of the server besides generation: the tokens of a prompt, its being there, fields of their own."""
+"""Requests of agents other than generation: counting tokens, checking that the server runs, and special fields."""
 
 import logging
 from typing import Any

@@ -30,14 +30,14 @@ def recording(tmp_path: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def free(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Any port that is free, since these tests run beside others."""
+    """Use any free port, because these tests run beside others."""
     if "port" not in request.node.name:
         monkeypatch.setattr("unspool.cli.serve.listen", lambda options: socket.create_server(("127.0.0.1", 0)))
 
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """What would have been served."""
+    """The arguments with which the server would have been started."""
     calls: list[tuple[Any, ...]] = []
 
     def serve(*arguments: Any, listener: socket.socket, **more: Any) -> bool:

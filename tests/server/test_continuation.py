@@ -1,4 +1,4 @@
-"""A client's history goes on from the model's own turns, token by token, whatever the protocol."""
+"""A client's history continues the model's own turns, token by token, in every protocol."""
 
 import json
 from collections.abc import AsyncGenerator, Sequence
@@ -17,7 +17,7 @@ from .test_loop import BETA, MCP, MCP_SERVER, rebuilt, run
 from .test_protocols import AGUI, ANTHROPIC_TOOL, RESPONSES_TOOL, claude
 from .workshop import Workshop, call
 
-# It leaves reasoning out of the history, writes calls otherwise than the model, and lets templates be told apart.
+# It drops the reasoning of the history, writes calls differently from the model, and shows which template was used.
 TEMPLATE = """{% for m in messages %}<|im_start|>{{ m.role }}
 {{ m.content or '' }}{% for c in m.tool_calls or [] %}<tool_call>
 {"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
@@ -49,7 +49,7 @@ TOKENIZER = _tokenizer()
 
 
 class Writing:
-    """Writes outputs one after another, in tokens of one byte each, which the tokenizer would not choose."""
+    """Writes outputs one after another, in one-byte tokens that the tokenizer would not choose."""
 
     tokenizer: Any = TOKENIZER
 
@@ -77,7 +77,7 @@ def template() -> Prompts:
 
 
 def extends(engine: Writing, at: int, raw: str) -> bool:
-    """Whether the prompt at a place begins with all of the one before and what was written after it."""
+    """Whether a prompt begins with the whole prompt before it and with the output that followed that prompt."""
     before, now = engine.requests[at - 1], engine.requests[at]
     assert isinstance(before.prompt, str)
     assert isinstance(now.prompt, str)
@@ -99,7 +99,7 @@ def chat(server: Live, history: Sequence[Any], **options: Any) -> Any:
 
 
 def answered(message: Any, result: str = "20") -> list[Any]:
-    """What a client of chat completions has after a call: the message without its reasoning, and the result."""
+    """The messages of a chat completions client after a call: the answer without its reasoning, and the result."""
     answer = {k: v for k, v in message.model_dump(exclude_none=True).items() if k != "reasoning_content"}
     return [answer, {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": result}]
 
@@ -245,7 +245,7 @@ HOSTED: Any = [MCP, {"type": "web_search"}]
 
 
 def of_chat(server: Live, history: list[Any], *, stream: bool, hidden: bool = False, **options: Any) -> list[Any]:
-    """Asks in chat completions; what the client then has behind its history."""
+    """Send the history in chat completions, and return the messages that the client then appends."""
     ask: Any = {"model": "m", "messages": history, **options}
     if stream:
         with server.openai.chat.completions.stream(**ask) as answer:
@@ -341,7 +341,7 @@ def test_a_clients_result_goes_after_those_of_the_server_in_the_same_round(ask: 
     assert [behind.count(text) for text in ("sum=6", "\n20<")] == [1, 1]
 
 
-# Text before, between and after calls, and a second thought: what the protocols spread in the most different ways.
+# Text before, between and after calls, and a second thought, which the protocols represent in very different ways.
 WORDY = (
     f"<think>\nBoth.\n</think>\n\nFirst {call('add', a=1, b=1)}\n then \n<think>\nOr not? </think>\n"
     f"  this: {call('add', a=2, b=2)} wait."
@@ -363,7 +363,7 @@ def test_text_on_both_sides_of_calls_comes_back_as_it_was_written(ask: Any, stre
             assert extends(engine, at, raws[at - 1]), at
 
 
-# The same round with a call of the client's.
+# The same round, with a call of a client's tool.
 TOLD = "\n and <think>Or Rome? </think>\n"
 WORDY_MIXED = (
     f"<think>\nAsk.\n</think>\n\nI ask {call('add', a=3, b=3)}{TOLD}{call('get_weather', city='Paris')}\n"
@@ -372,7 +372,7 @@ WORDY_MIXED = (
 
 
 def theirs(ask: Any, expected: list[Any]) -> list[Any]:
-    """What a client answers to the calls that are left to it."""
+    """A client's answers to the calls that are left to it."""
     if ask is of_chat:
         return [{"role": "tool", "tool_call_id": expected[0]["tool_calls"][0]["id"], "content": "20"}]
     if ask is of_responses:

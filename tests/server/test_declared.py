@@ -1,4 +1,4 @@
-"""What agents declare as tools: freeform ones, namespaces, a search for more, and those that only OpenAI runs."""
+"""The tools that agents declare: freeform tools, namespaces, a search for tools, and tools that only OpenAI runs."""
 
 import asyncio
 import json
@@ -200,7 +200,7 @@ def test_profiles_without_a_form_for_custom_tools_refuse_them(profile: Any) -> N
 
 
 def test_a_custom_tool_is_called_with_whatever_the_model_wrote() -> None:
-    """A text in other arguments is found, and arguments without one are written as they are; cut ones are not lost."""
+    """A text among other arguments is found, arguments without one are written as they are, and cut ones are kept."""
     for written, text in (('{"input": "a\\u00e9"', "aé"), ('{"x": 1}', '{"x": 1}'), ('"bare"', "bare")):
         raw = '<tool_call>\n{"name": "apply_patch", "arguments": ' + written
         with live(Scripted(list(raw), reason="length"), "hermes") as server:

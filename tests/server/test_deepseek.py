@@ -53,7 +53,7 @@ OUTPUTS: dict[str, dict[str, str]] = {
         "text between": f"{V31}然后{V31.removeprefix('<｜tool▁calls▁begin｜>')}{END}",
     },
 }
-"""What each model writes, by what it is asked."""
+"""The output of each model, by request."""
 
 TOOLS: Any = [
     {
@@ -72,7 +72,7 @@ TOOLS: Any = [
 
 @contextlib.contextmanager
 def serving(folder: Path, model: str, port: int = 0) -> Iterator[int]:
-    """`unspool serve` with the RFC's arguments as a process of its own; its port."""
+    """`unspool serve` with the RFC's arguments, in its own process. Yields the port."""
     for asked, raw in OUTPUTS[model].items():
         lines: list[dict[str, Any]] = [{"type": "request", "match": f"({asked})"}]
         lines += [{"type": "chunk", "text": piece} for piece in random_split(raw, random.Random(raw))]

@@ -30,7 +30,7 @@ Answer = tuple[str, str, list[tuple[str, Any]], str]
 
 
 def recorded(group: list[Case]) -> Replay:
-    """An engine that plays the example whose number the last message tells, cut at random."""
+    """An engine that plays the example whose number is in the last message, cut at random."""
     recordings = []
     for case in group:
         deltas = [Delta(text=piece) for piece in random_split(case.raw, random.Random(case.raw))]
@@ -50,7 +50,7 @@ def opened(dialect: Dialect, stage: Stage) -> Prompts:
     return Prompts(Tokenizer(template, template, {}, ()))
 
 
-# -- what a client makes of a stream and of a whole answer -------------------------------------------------------------
+# -- a client's result of a stream and of a whole answer -----------------------------------------------------------
 
 
 def by_chat(server: Live, case: Case, asked: str) -> tuple[Answer, Answer]:
@@ -64,7 +64,9 @@ def by_chat(server: Live, case: Case, asked: str) -> tuple[Answer, Answer]:
 def _chat(choice: Any) -> Answer:
     message = choice.message
     calls = [(c.function.name, c.function.arguments) for c in message.tool_calls or ()]
-    reasoning = getattr(message, "reasoning_content", None)  # not in a delta: not in what the deltas make
+    reasoning = getattr(
+        message, "reasoning_content", None
+    )  # if no delta has it, the joined message has no such attribute
     return reasoning or "", message.content or "", calls, choice.finish_reason
 
 

@@ -1,4 +1,4 @@
-"""Load and faults, each against a running server: who disconnects, stalls, dies, or comes when there is no room."""
+"""Load and faults against a running server: clients that leave, stall or find it full, and engines that fail."""
 
 import contextlib
 import json
@@ -79,7 +79,7 @@ def test_a_client_that_does_not_read_stalls_its_own_engine_and_nobody_else() -> 
     with live(engine, queue=50) as server:
         slow = server.request(messages=HELLO, stream=True)
         pulled = -1
-        while pulled != engine.pulled:  # until nothing moves any more
+        while pulled != engine.pulled:  # until the engine pauses
             pulled = engine.pulled
             time.sleep(0.3)
         assert pulled < len(BIG)
@@ -90,7 +90,7 @@ def test_a_client_that_does_not_read_stalls_its_own_engine_and_nobody_else() -> 
         engine.pieces = BIG
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         received = b""
-        while b"[DONE]" not in received[-100:]:  # it reads after all, and gets everything
+        while b"[DONE]" not in received[-100:]:  # the client reads now, and gets everything
             received += slow.recv(1 << 20)
         slow.close()
     assert received.count(b"x" * 20_000) == len(BIG)
@@ -243,7 +243,7 @@ def test_notices_are_logged_with_the_id_of_the_response(caplog: pytest.LogCaptur
 
 @contextlib.contextmanager
 def process(tmp_path: Path, chunk_delay: float, count: int, *options: str) -> Any:
-    """`unspool serve` as a process of its own, whose answers take a while."""
+    """`unspool serve` in its own process, with slow answers."""
     lines: list[dict[str, Any]] = [{"type": "request"}]
     lines += [{"type": "chunk", "at": i * chunk_delay, "text": f"{i} "} for i in range(count)]
     recording = tmp_path / "slow.jsonl"
@@ -284,7 +284,7 @@ def test_after_sigterm_running_answers_are_completed_and_new_ones_refused(tmp_pa
         assert b"[DONE]" in received
         assert b"29 " in received
         running.wait(PATIENCE)
-        with pytest.raises(OSError):  # noqa: PT011  # nobody listens any more
+        with pytest.raises(OSError):  # noqa: PT011  # nothing listens any more
             socket.create_connection(("127.0.0.1", port), timeout=1)
 
 

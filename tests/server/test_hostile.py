@@ -1,6 +1,6 @@
-"""Requests that are wrong in every way there is: each is refused by the name of its field, or does no harm.
+"""Requests that are wrong in every possible way are refused with the name of the field, or do no harm.
 
-A request that uses every documented field is the table: what is there has the right type, any other type is wrong.
+The table is a request that uses every documented field. Its values have the right types; any other type is wrong.
 """
 
 import copy
@@ -28,11 +28,11 @@ class Protocol(NamedTuple):
     """A protocol's table.
 
     Attributes:
-        path: of the endpoint.
-        request: every documented field, right.
+        path: the path of the endpoint.
+        request: every documented field, with a right value.
         also: the other types that a field may have.
-        unread: fields that nobody looks at, with all that is in them.
-        named: fields whose error names another one.
+        unread: fields that are ignored, with everything in them.
+        named: fields whose error names another field.
     """
 
     path: str
@@ -236,7 +236,7 @@ PROTOCOLS = {
         {
             "messages[0].content": {"string"},
             "messages[3].content": {"array"},
-            "forwardedProps": set(WRONG),  # anything at all
+            "forwardedProps": set(WRONG),  # anything is allowed
             "forwardedProps.tool_choice": {"object"},
             "forwardedProps.thinking": {"object"},
         },
@@ -287,7 +287,7 @@ def fields(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def changed(request: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """The request with another value there."""
+    """The request with another value at a path."""
     made: Any = copy.deepcopy(request)
     at = made
     *steps, last = (m[1] or int(m[2]) for m in _STEP.finditer(path))
@@ -320,7 +320,7 @@ def rendering() -> Iterator[Live]:
 
 @pytest.fixture(params=["bare", "rendering"])
 def server(request: pytest.FixtureRequest) -> Live:
-    """Either."""
+    """A server with or without a chat template."""
     found: Live = request.getfixturevalue(request.param)
     return found
 
@@ -359,7 +359,7 @@ def test_a_field_of_a_wrong_type_is_named(bare: Live, protocol: Protocol) -> Non
 def test_no_value_of_any_field_fails_the_server(rendering: Live, protocol: Protocol) -> None:
     statuses = set()
     for i, (path, _) in enumerate(fields(protocol.request)):
-        for value in EXTREME[i % 3 :: 3]:  # by turns: neighbours are read by the same code
+        for value in EXTREME[i % 3 :: 3]:  # the fields take turns, because neighbours are read by the same code
             answer = rendering.post(protocol.path, **changed(protocol.request, path, value))
             assert answer.status_code in (200, 400), (path, value, answer.text[:200])
             statuses.add(answer.status_code)
@@ -593,7 +593,7 @@ SILENT: dict[str, Any] = {
 
 def test_options_of_other_servers_are_refused_where_they_would_change_the_answer(bare: Live) -> None:
     for name, value in SILENT.items():
-        if name != "add_generation_prompt":  # its other value is the usual one
+        if name != "add_generation_prompt":  # its other value is the default
             answer = bare.post(messages=HELLO, **{name: value})
             assert (answer.status_code, message(answer).split(":")[0]) == (400, name)
     idle: Any = {

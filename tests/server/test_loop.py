@@ -136,7 +136,7 @@ def test_tools_that_need_approval_are_not_offered_where_nobody_can_be_asked(serv
 
 
 def both(live: Live, **request: Any) -> list[Any]:
-    """The answer of Responses whole and streamed, strictly checked by the client's types."""
+    """The answer of Responses, whole and streamed, checked strictly by the client's types."""
     whole = live.openai.responses.create(model="m", **request)
     with live.openai.responses.stream(model="m", **request) as stream:
         streamed = stream.get_final_response()
@@ -339,7 +339,7 @@ def run(live: Live, messages: Any, **more: Any) -> list[dict[str, Any]]:
 
 
 def rebuilt(events: list[dict[str, Any]], *, reasoning: bool = False) -> list[dict[str, Any]]:
-    """The messages that a client makes of a run."""
+    """The messages that a client builds from a run."""
     made: dict[str, dict[str, Any]] = {}
     for event in events:
         kind = event["type"]
@@ -367,7 +367,7 @@ def rebuilt(events: list[dict[str, Any]], *, reasoning: bool = False) -> list[di
 
 
 def activities(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """The tools and states of the activities, each as it changes."""
+    """The tools and states of the activities, at each change."""
     shown: dict[str, dict[str, Any]] = {}
     shown_last = []
     for event in events:

@@ -1,4 +1,4 @@
-"""Tools that hang, flood and fail, limits, clients that leave: a client always gets an end, and nothing is left."""
+"""Tools that hang, flood or fail, limits, and clients that leave: every answer ends, and nothing is left behind."""
 
 import asyncio
 import threading
@@ -229,7 +229,7 @@ def test_a_server_that_shuts_down_ends_loops_with_an_error() -> None:
 
 def test_a_hundred_loops_at_once_keep_apart_and_leave_nothing() -> None:
     class Sums(Scripted):
-        """Adds the number of the request to itself, in as many rounds as it is."""
+        """Adds the number of the request to itself, in as many rounds as the number says."""
 
         async def generate(self, request: Any) -> Any:
             number = int(request.messages[0]["content"])

@@ -1,4 +1,4 @@
-"""Several models behind one server: requests choose, and everything that tells of a model tells of all."""
+"""Several models behind one server: requests choose one, and all reports include every model."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def test_requests_choose_by_model_and_get_the_first_one_without() -> None:
         assert said(server, model="other")["reasoning_content"] == "hm"
         large = [{"role": "user", "content": "x" * 40_000}]
         assert server.post(model="other", messages=large).json()["model"] == "other"
-        surrogate = [{"role": "user", "content": "\ud800"}]  # which one of two JSON readers refuses
+        surrogate = [{"role": "user", "content": "\ud800"}]  # one of the two JSON readers refuses it
         assert server.post(model="other", messages=surrogate).json()["model"] == "other"
         streamed = chunks(server.post(model="other", messages=HELLO, stream=True).text)
         assert {c["model"] for c in streamed} == {"other"}

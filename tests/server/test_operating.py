@@ -25,7 +25,7 @@ from .support import CHAT, HELLO, PATIENCE, until
 
 
 class Process:
-    """A running command; its lines of log."""
+    """A running command, with the lines of its log."""
 
     def __init__(self, *arguments: str) -> None:
         line = [sys.executable, "-m", "unspool", "serve", "--port", "0", *arguments]
@@ -100,14 +100,14 @@ def test_workers_share_a_port_add_up_their_counts_come_back_and_drain_together(
         assert lost != server.process.pid
         os.kill(lost, signal.SIGKILL)
         until(lambda: any("ended with -9" in line for line in server.lines))
-        assert ask() == 200  # the other one answers
+        assert ask() == 200  # the other worker answers
         until(lambda: ask() == 200 and len(workers()) == 3)
         assert server.end() == 0
         assert all(not Path(f"/proc/{pid}").exists() for pid in workers())
 
 
 def ask_until_two(ask: Any, workers: Any) -> bool:
-    """Whether both workers have answered; asks once more."""
+    """Send another request, and return whether both workers have answered."""
     assert ask() == 200
     return len(workers()) == 2
 
@@ -182,7 +182,7 @@ def test_a_certificate_makes_it_https(recording: list[str], tmp_path: Path) -> N
         answer = httpx2.post(s.url + CHAT, json={"messages": HELLO}, verify=trust, timeout=PATIENCE)
         assert answer.json()["choices"][0]["message"]["content"] == "hi there"
         assert any(f"curl {s.url}" in line for line in s.lines)
-        assert s.end() in (0, -signal.SIGTERM)  # uvicorn ends by the signal
+        assert s.end() in (0, -signal.SIGTERM)  # uvicorn ends itself with the signal
     with started(*recording, "--ssl-certfile", str(key)) as wrong:
         assert wrong.process.wait(PATIENCE) == 2
         assert wrong.lines[0].startswith(f"unspool serve: --ssl-certfile: {key}: ")

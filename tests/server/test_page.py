@@ -1,4 +1,4 @@
-"""The page's server side: its files and their headers, whom the server answers, and what the page asks."""
+"""The server side of the page: its files and headers, the origins that the server answers, and the page's requests."""
 
 import json
 import re
@@ -112,13 +112,13 @@ def test_both_languages_have_the_same_texts_with_the_same_places() -> None:
 
     en, zh = texts("en"), texts("zh")
     assert len(en) > 150
-    meanings = {f"notice {kind}" for kind in NOTICES}  # in English, the server tells them
+    meanings = {f"notice {kind}" for kind in NOTICES}  # the server sends the English ones
     assert zh.keys() == en.keys() | meanings
     for key, text in en.items():
         assert set(re.findall(r"\{\w+\}", text)) == set(re.findall(r"\{\w+\}", zh[key])), key
 
 
-# -- whom the server answers -------------------------------------------------------------------------------------------
+# -- origins and hosts -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("given", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonx"])
@@ -178,7 +178,7 @@ def test_the_page_needs_no_key_but_what_it_asks_does() -> None:
             assert server.post(path).status_code == 401
 
 
-# -- what the page asks ------------------------------------------------------------------------------------------------
+# -- requests of the page ----------------------------------------------------------------------------------------------
 
 
 def test_a_trace_tells_all_that_a_recording_holds_and_why(server: Live) -> None:
@@ -216,7 +216,7 @@ def test_what_is_held_back_has_a_reason(server: Live, pieces: list[str], held: A
     answer = server.post("/parse", pieces=pieces, format="steps", tools=[WEATHER]).json()
     assert len(answer["steps"]) == len(pieces) + 1
     found = answer["steps"][len(pieces) - 1].get("held")
-    if held and held["why"] == "header":  # the space before a marker is the marker's
+    if held and held["why"] == "header":  # the space before a marker belongs to the marker
         assert found["why"] in ("header", "marker")
     else:
         assert found == held

@@ -1,6 +1,6 @@
-"""The MindIE and candle profiles of a running server, compared field by field with what their documents show.
+"""The MindIE and candle profiles of a running server, compared field by field with their documentation.
 
-Only ids, times and counts are the server's or the engine's own.
+Only ids, times and counts come from the server or the engine.
 """
 
 import json
@@ -30,7 +30,7 @@ TIMES = {"prefill_time": 31.5, "decode_time_arr": [7.25, 7.5]}
 
 
 def identified(chunk: dict[str, Any], prefix: str, kind: str) -> dict[str, Any]:
-    """What else an answer or a chunk holds, after its identity has been looked at."""
+    """Check the identity of an answer or a chunk, and return its other fields."""
     rest = dict(chunk)
     assert re.fullmatch(prefix + "[0-9a-f]{32}", rest.pop("id"))
     assert rest.pop("object") == kind
@@ -59,7 +59,7 @@ def streamed(server: Live, prefix: str, **ask: Any) -> list[dict[str, Any]]:
 
 
 def sample(name: str) -> list[dict[str, Any]]:
-    """The chunks of a documented stream without what identifies it."""
+    """The chunks of a documented stream, without the fields that identify it."""
     chunks = [frame.data for frame in frames((SAMPLES / name).read_bytes(), done=True)]
     return [{k: v for k, v in c.items() if k not in ("id", "object", "created", "model")} for c in chunks]
 
@@ -69,7 +69,7 @@ def content(chunk: dict[str, Any]) -> str:
 
 
 def test_a_stream_of_mindie_is_the_documented_one() -> None:
-    """But for the cuts: nothing is sent for a piece without text, and white space waits for what it belongs to."""
+    """Only the cuts differ: nothing is sent for a piece without text, and white space waits for the text after it."""
     expected = sample("mindie_stream.txt")
     usage = Usage(prompt_tokens=54, completion_tokens=17)
     with live(Scripted([content(c) for c in expected[:-1]], usage=usage), "hermes", **MINDIE) as server:

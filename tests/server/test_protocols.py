@@ -1,4 +1,4 @@
-"""The other protocols, read by the official clients; and one output through all of them."""
+"""The other protocols, read by the official clients, and one output through all of them."""
 
 from typing import Any
 

@@ -56,7 +56,7 @@ def test_a_forged_or_foreign_text_is_a_clear_error_in_every_protocol() -> None:
 
 
 def as_client(server: Live, key: str | None, name: str = "Authorization") -> None:
-    """From now on requests have this API key alone."""
+    """Use only this API key in requests from now on."""
     sent = {} if key is None else {name: f"Bearer {key}" if name == "Authorization" else key}
     server.http.headers = {"Content-Type": "application/json", **sent}
 
@@ -82,7 +82,7 @@ def test_it_belongs_to_the_api_key_that_the_client_sent_whether_the_server_needs
             for foreign in (seal.seal(THOUGHT), seal.bound_to(b"else").seal(THOUGHT)):
                 if key is not None:
                     refused(server, foreign)
-        # Another key beside the right one, as clients send that know two kinds of header, changes nothing.
+        # A second key beside the right one, from clients that send two kinds of header, changes nothing.
         if needed is not None:
             server.http.headers = {
                 "Content-Type": "application/json",
@@ -235,7 +235,7 @@ OLD, NEW = os.urandom(32), os.urandom(32)
 
 
 def sealed_by(server: Live) -> list[str]:
-    """The sealed texts that each protocol tells."""
+    """The sealed texts that each protocol reports."""
     items = server.post("/v1/responses", input="Hello", include=SEALED).json()["output"]
     thinks = server.post("/v1/messages", max_tokens=9, messages=HELLO, thinking=ON).json()["content"]
     events = chunks(server.post("/ag-ui", **AGUI).text)

@@ -1,4 +1,4 @@
-"""What requests may say: errors name the field that is at fault and what is allowed."""
+"""The contents of requests: errors name the wrong field and say what is allowed."""
 
 from collections.abc import Iterator
 from typing import Any

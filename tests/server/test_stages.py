@@ -1,4 +1,4 @@
-"""What a grammar may begin with: the prompt tells it."""
+"""The prompt decides what a grammar may begin with."""
 
 from typing import Any
 
@@ -20,12 +20,12 @@ CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</t
 
 @pytest.fixture(scope="module")
 def library() -> Llguidance:
-    """What compiles grammars."""
+    """The library that compiles grammars."""
     return Llguidance(Tokenizer.from_file(str(FOLDER / "tokenizer.json")))
 
 
 def takes(library: Llguidance, constraint: Any, text: str) -> bool:
-    """Whether a grammar takes a text, from its beginning."""
+    """Whether a grammar accepts a text from its beginning."""
     matcher = library.matcher(constraint)
     tokens = Tokenizer.from_file(str(FOLDER / "tokenizer.json")).encode(text, add_special_tokens=False).ids
     return all(matcher.mask()[token] and matcher.accept(token) for token in tokens)

@@ -104,7 +104,7 @@ def test_a_silent_stream_is_kept_alive_in_its_protocols_way(path: str, ask: dict
 
 
 class Ids:
-    """Tells its output as ids of a tokenizer, a token at a time; some that the text alone would not tell apart."""
+    """Reports its output as token ids, one at a time, some of which have the same text as others."""
 
     def __init__(self, *ids: int) -> None:
         words = {w: i for i, w in enumerate(("<think>", "</think>", "plan", "Ġit", "</", "think", ">", "Ġdone", "x"))}
@@ -121,10 +121,10 @@ class Ids:
         yield Delta(finish_reason="stop", usage=Usage(prompt_tokens=1, completion_tokens=len(self._ids)))
 
     async def health(self) -> None:
-        """Always well."""
+        """The engine is always healthy."""
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to close."""
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -1,4 +1,4 @@
-"""What a server keeps to whatever its clients do: places, limits, origins, ids, and counts."""
+"""What a server guarantees whatever its clients do: places, limits, origins, ids and counts."""
 
 import asyncio
 import stat

@@ -1,4 +1,4 @@
-"""A tool server in this process, with tools that do what a test needs, and a model that uses them on request."""
+"""A tool server in this process with the tools that tests need, and a model that calls them on request."""
 
 import asyncio
 import json
@@ -30,11 +30,11 @@ class Workshop:
     """A tool server and its own session.
 
     Attributes:
-        calls: names and arguments of what was called.
-        most: how many calls ran at once at most.
+        calls: the names and arguments of the calls.
+        most: the highest number of calls that ran at once.
         cancelled: how many calls were cancelled.
-        opened, closed: how many sessions were.
-        down: why it lists no tools.
+        opened, closed: how many sessions were opened and closed.
+        down: why it lists no tools; empty if it does.
     """
 
     def __init__(self, label: str = "workshop", tools: Sequence[str] = tuple(TOOLS)) -> None:
@@ -107,7 +107,7 @@ class Workshop:
 
 
 def call(name: str, **arguments: Any) -> str:
-    """A call as the model of these tests writes it."""
+    """A call in the format of the model of these tests."""
     written = json.dumps({"name": name, "arguments": arguments})
     return f"<tool_call>\n{written}\n</tool_call>"
 

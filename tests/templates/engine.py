@@ -13,7 +13,7 @@ import jinja2.sandbox
 
 
 class Generation(jinja2.ext.Extension):
-    """``{% generation %}``: marks what the model wrote; it stands for its body."""
+    """The tag ``{% generation %}``, which marks what the model wrote. It renders as its body."""
 
     tags = {"generation"}  # noqa: RUF012 - as jinja2 declares it
 
@@ -23,7 +23,9 @@ class Generation(jinja2.ext.Extension):
 
 
 def _tojson(value: Any, ensure_ascii: bool = False, **options: Any) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, default=list, **options)  # generators, as llama.cpp has it
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, default=list, **options
+    )  # generators become lists, as in llama.cpp
 
 
 def _raise(message: str) -> None:
@@ -31,7 +33,7 @@ def _raise(message: str) -> None:
 
 
 def compile_template(path: Path, *, sandboxed: bool = True) -> jinja2.Template:
-    """A template from its file; not ``sandboxed`` for those that change lists."""
+    """Compile a template file. Templates that change lists must not be ``sandboxed``."""
     kind = jinja2.sandbox.ImmutableSandboxedEnvironment if sandboxed else jinja2.Environment
     env = kind(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation])
     env.filters["tojson"] = _tojson

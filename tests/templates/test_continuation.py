@@ -29,7 +29,7 @@ CALLING = [s for s in SOURCES if s.file not in SILENT and s.file not in OTHERWIS
 CASES = pytest.mark.parametrize("source", CALLING, ids=lambda s: f"{s.dialect}-{s.file}")
 ASKED: dict[str, Any] = {"role": "user", "content": "What now? "}
 UNLIKE: dict[str, str] = {}
-"""Templates that do not write what follows an answer after it, and why."""
+"""Templates that do not write after an answer what follows it, and why."""
 
 
 @cache
@@ -49,7 +49,7 @@ def tokenizer(text: str, name: str) -> Tokenizer:
 
 
 def letters(made: Tokenizer, text: str) -> list[int]:
-    """Tokens of a text that the tokenizer itself would not choose: a model may write any."""
+    """Tokens of a text that the tokenizer itself would not choose, because a model may write any."""
     ids: list[int] = []
     for token in made.encode(text, add_special_tokens=False).ids:
         alone = [made.token_to_id(c) for c in made.id_to_token(token) or ""]
@@ -68,7 +68,7 @@ def asked(messages: Sequence[Any], source: Source, context: Context | None = Non
 
 
 def answered(turns: Turns, made: Tokenizer, source: Source, prompt: Continued, message: Any) -> tuple[Any, list[int]]:
-    """The model answers: what the client gets, and all tokens so far."""
+    """Let the model answer, and return what the client gets and all tokens so far."""
     dialect = unspool.get_dialect(source.dialect)
     stage = unspool.detect_stage(dialect, prompt.prompt)
     if not dialect.reasoning:

@@ -1,4 +1,4 @@
-"""The next round of a loop, by the families' own templates: what goes after an answer is what the template writes."""
+"""The next round of a loop: what follows an answer is what the family's own template writes."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ LOOPING = [s for s in SOURCES if s.file not in {*SILENT, *OTHERWISE}]
 
 
 def asked(made: Prompts, source: Source, result: str) -> Iterator[tuple[ChatRequest, dict[str, Any], dict[str, Any]]]:
-    """A request, an answer with a call and its result, with each id that templates want."""
+    """A request, an answer with a call, and its result, with each kind of id that templates require."""
     arguments = json.dumps({"city": "Paris"})
     for id in ("callid000", "functions.get_weather:0"):
         called = {"id": id, "type": "function", "function": {"name": "get_weather", "arguments": arguments}}

@@ -29,14 +29,14 @@ SILENT = {
     "Kimi-K2-Instruct": "it changes a list, which Hugging Face's sandbox refuses too",
     "Kimi-K2-Thinking": "it changes a list, which Hugging Face's sandbox refuses too",
 }
-"""Templates that cannot write a call, as Hugging Face runs them."""
+"""Templates that cannot write a call when Hugging Face runs them."""
 
 OTHERWISE = {
     "tool_chat_template_phi4_mini": "it has no marker, and writes arguments as Python prints them",
     "tool_chat_template_llama3.2_pythonic": "it writes strings without quotes",
     "tool_chat_template_toolace": "it writes strings without quotes",
 }
-"""Templates of engines that do not write calls as their models do; the server needs to be told to take them."""
+"""Engines' templates that do not write calls as their models do; the server takes them only if a flag allows it."""
 
 ALL = pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s.dialect}-{s.file}")
 CALLING = pytest.mark.parametrize(
@@ -46,7 +46,7 @@ _MARKER = re.compile(r"<[|/\w｜▁:]+>|\[/?[A-Z_]+\]")
 
 
 def prompts(source: Source, templates: dict[str, Path]) -> Prompts:
-    """The template; all that looks like a marker in it is a special token."""
+    """The template, in which everything that looks like a marker is a special token."""
     return _prompts(templates[source.package] / f"{source.file}.jinja", source.dialect)
 
 
@@ -124,7 +124,7 @@ def test_users_and_tools_can_spell_no_marker_of_the_template(source: Source, tem
 
 
 TOOLS_ONLY = {"NousResearch-Hermes-3-Llama-3.1-8B-tool_use", "tool_chat_template_functiongemma"}
-"""Templates that fail where a request has no tools."""
+"""Templates that fail if a request has no tools."""
 
 
 @ALL

@@ -1,4 +1,4 @@
-"""What the renderer writes is what the family's own chat template writes, byte for byte."""
+"""The renderer writes what the family's own chat template writes, byte for byte."""
 
 import json
 from functools import cache
@@ -39,7 +39,7 @@ def template_of(source: Source, folders: dict[str, Path]) -> jinja2.Template:
 
 
 def expected(dialect: Dialect, message: Message, differences: list[Difference]) -> str:
-    """What the renderer writes, with the known differences."""
+    """The text of the renderer, with the known differences applied."""
     for d in differences:
         message = {k: v for k, v in message.items() if k not in d.without}
         if d.reasoning:

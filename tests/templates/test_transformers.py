@@ -63,7 +63,7 @@ def _prompts(path: Path) -> Prompts:
 
 
 def _as_text(messages: list[Message]) -> list[Message]:
-    """The messages with arguments as requests have them."""
+    """The messages, with arguments as in requests."""
     copies = copy.deepcopy(messages)
     for message in copies:
         for call in message.get("tool_calls", ()):
@@ -78,7 +78,7 @@ def test_a_prompt_is_transformers_own(source: Source, case: str, templates: dict
     path = templates[source.package] / f"{source.file}.jinja"
     made = _prompts(path)
     with suppress(TemplateError):
-        made.check(unspool.get_dialect(source.dialect))  # finds out how it takes arguments
+        made.check(unspool.get_dialect(source.dialect))  # detects how it takes arguments
     messages, with_tools = (CASES | GOING_ON)[case]
     going_on = case in GOING_ON
     tools = TOOLS if with_tools else []
@@ -93,7 +93,7 @@ def test_a_prompt_is_transformers_own(source: Source, case: str, templates: dict
             eos_token="<EOS>",
             **source.variables,
         )[0][0]
-    except Exception:  # whatever it refuses, and however, must be refused here too
+    except Exception:  # whatever it refuses must be refused here too
         with pytest.raises(BadRequest):
             _render(made, source, messages, tools, going_on)
     else:

@@ -38,7 +38,7 @@ CASES: dict[str, Message] = {
     "reasoning-call": {"reasoning": "plan it", "tool_calls": [_WEATHER]},
     "reasoning-content-call": {"reasoning": "plan it", "content": "Let me see.", "tool_calls": [_WEATHER]},
 }
-"""Name, and the assistant's message; ``reasoning`` is put under the key that a template wants."""
+"""The names and the assistant messages. ``reasoning`` is put under the key that a template requires."""
 
 TOOLS = [
     {
@@ -63,7 +63,7 @@ TOOLS = [
 
 
 def _identified(case: Message, dialect: Dialect) -> Message:
-    """The message with ids as the dialect's own calls have them, where they tell an index."""
+    """The message, with ids in the dialect's form if they contain an index."""
     message = copy.deepcopy(case)
     for i, call in enumerate(message.get("tool_calls", ())):
         if "{index}" in dialect.id:
@@ -72,7 +72,7 @@ def _identified(case: Message, dialect: Dialect) -> Message:
 
 
 def openai(case: Message, dialect: Dialect) -> Message:
-    """The message as the renderer takes it."""
+    """The message in the form that the renderer takes."""
     message = {"role": "assistant", "content": None, **_identified(case, dialect)}
     message["reasoning_content"] = message.pop("reasoning", None)
     return message
@@ -100,7 +100,7 @@ def written(source: Source, template: jinja2.Template, dialect: Dialect, case: M
     same = next(
         (i for i, (a, b) in enumerate(zip(before, whole, strict=False)) if a != b), min(len(before), len(whole))
     )
-    # Some templates end in the opening of the next turn whatever they are asked for.
+    # Some templates always end with the opening of the next turn.
     found = max(
         (whole.rfind(start, 0, same + len(start)) + len(start) for start in dialect.start if start in whole), default=0
     )
@@ -129,5 +129,5 @@ def _message(source: Source, case: Message) -> Message:
 
 
 def ends(dialect: Dialect, rest: str) -> bool:
-    """Whether a turn may go on like this behind its last part: not at all, or by an end."""
+    """Whether this may follow the last part of a turn: nothing, or an end."""
     return not rest.strip() or rest.startswith(dialect.end)

@@ -1,4 +1,4 @@
-"""An MCP server over standard streams, without the SDK, that misbehaves as its argument says."""
+"""An MCP server over standard streams, without the SDK. Its argument says how it misbehaves."""
 
 import json
 import sys

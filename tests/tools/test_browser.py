@@ -1,4 +1,4 @@
-"""The browser on pages of the loopback."""
+"""The browser on pages of the loopback interface."""
 
 import asyncio
 import contextlib
@@ -68,14 +68,14 @@ class Pages(http.server.BaseHTTPRequestHandler):
         if encoding:
             self.send_header("Content-Encoding", encoding)
         self.end_headers()
-        with contextlib.suppress(OSError):  # the browser had enough
+        with contextlib.suppress(OSError):  # the browser closed the connection
             self.wfile.write(body)
 
     def at(self, path: str) -> str:
         return f"http://{self.headers['Host']}{path}"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is logged."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def browse(
     private: bool = True,
     time: float = 20,
 ) -> None:
-    """Do something with a browser that may read these hosts."""
+    """Run a test with a browser that may read these hosts."""
 
     async def main() -> None:
         server = DemoToolServer(
@@ -241,7 +241,7 @@ SPELT = (
     "\u24dbocalhost",
     "0177.0.0.1",
 )
-"""Other spellings of 127.0.0.1 and localhost, which are one where a URL is read."""
+"""Other spellings of 127.0.0.1 and localhost, which URL parsers treat alike."""
 
 
 def test_private_addresses_are_not_connected_to_even_where_the_name_is_allowed(site: str) -> None:
@@ -306,7 +306,7 @@ def test_a_pages_own_mark_says_its_encoding() -> None:
 
 
 def test_the_address_that_was_checked_is_the_one_connected_to(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that is public when it is checked and private afterwards: it is resolved once."""
+    """A name whose address is public when it is checked and private afterwards is resolved only once."""
     port = int(site.rpartition(":")[2])
     asked: list[str] = []
 

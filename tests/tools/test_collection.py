@@ -1,4 +1,4 @@
-"""Servers of tools as one: names, what is down, sessions, approvals; and which servers there are."""
+"""A collection of tool servers: names, servers that are down, sessions, approvals, and the configured servers."""
 
 import argparse
 import asyncio
@@ -16,7 +16,7 @@ from unspool.tools.targets import Endpoint, Program
 
 
 class Server:
-    """A server in this process that tells what is asked of it."""
+    """A server in this process that records its requests."""
 
     def __init__(self, label: str, *names: str, fault: str = "") -> None:
         self.label = label

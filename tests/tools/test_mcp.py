@@ -1,4 +1,4 @@
-"""Servers of MCP in other processes: the SDK's over each transport, and one that misbehaves."""
+"""MCP servers in other processes: the SDK's over each transport, and one that misbehaves."""
 
 import asyncio
 import contextlib
@@ -193,7 +193,7 @@ def test_a_call_that_a_server_does_not_answer_rightly_is_an_error_and_the_next_w
         assert result.error
         assert time.monotonic() - started < 8
         (await tools.list_tools())
-        assert (await call(tools, "good")).error  # by a child that is new, or still there
+        assert (await call(tools, "good")).error  # by a new child, or by the same one
         assert len(children() - before) <= 1
 
     run(tools_of(tmp_path, bad=program("bad_server.py", fault)), work)
@@ -279,8 +279,7 @@ def test_a_listing_that_is_cancelled_leaves_no_child(tmp_path: Path) -> None:
     before = children()
 
     async def work(tools: Tools) -> None:
-        # That of all servers is shared by all who wait for it: it goes on when one of them leaves, for as long as a
-        # listing may take.
+        # All callers share one listing of all servers, which continues when one of them leaves, until its time is over.
         for shared in (False, True):
             listed: Coroutine[None, None, object] = tools.list_tools() if shared else tools.servers["bad"].list_tools()
             listing = asyncio.ensure_future(listed)

@@ -1,4 +1,4 @@
-"""Python in sandboxes: what it may do, and what not. Monty runs in `make test`, the others in `make tools`."""
+"""Python in sandboxes: what it may and may not do. Monty runs in `make test`, the others in `make tools`."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ LIMITS = ToolLimits(time=2, output=2_000, memory=200_000_000)
 
 
 def usable(name: str) -> str:
-    """Why a sandbox cannot run here; ``""``: it can. Bwrap is tried: namespaces may be forbidden."""
+    """Why a sandbox cannot run here; ``""`` if it can. Bwrap is tried, because namespaces may be forbidden."""
     try:
         command = open_sandbox(name).command(LIMITS)
     except SandboxError as error:

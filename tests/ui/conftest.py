@@ -1,4 +1,4 @@
-"""A real browser, which looks at a real server."""
+"""A real browser, connected to a real server."""
 
 import os
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ class Visit:
     """A page in the browser.
 
     Attributes:
-        faults: what its console and its scripts complained about.
-        hosts: which it asked.
+        faults: the errors of its console and its scripts.
+        hosts: the hosts that it connected to.
     """
 
     def __init__(self, context: Any) -> None:
@@ -37,14 +37,14 @@ class Visit:
         self.page.on("dialog", lambda dialog: self.faults.append(f"a dialog: {dialog.message}"))
 
     def shot(self, name: str, *, whole: bool = True) -> None:
-        """Take a screenshot, where somebody wants to look at it."""
+        """Take a screenshot if a folder for them is set."""
         if SHOTS:
             self.page.screenshot(path=f"{SHOTS}/{name}.png", full_page=whole)
 
 
 @pytest.fixture
 def visit(browser: Any, request: pytest.FixtureRequest) -> Iterator[Visit]:
-    """A page of a desktop in English, unless the test's parameter says otherwise. It must not complain."""
+    """A page on a desktop in English, unless the test's parameter says otherwise. It must have no faults."""
     options = {"locale": "en-US", "viewport": {"width": 1360, "height": 900}, **getattr(request, "param", {})}
     context = browser.new_context(accept_downloads=True, **options)
     found = Visit(context)

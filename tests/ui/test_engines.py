@@ -100,7 +100,7 @@ def test_a_recording_is_dropped_and_what_a_view_saves_is_the_same(browser: Drive
     with live(Scripted(cut(RAW)), "hermes") as server:
         begin(browser, server)
         say(browser)
-        # What is saved is caught where the browser would write it to a file, and then dropped.
+        # The saved file is intercepted before the browser writes it, and then dropped onto the page.
         browser.run(
             """window.saved = null;
             const make = URL.createObjectURL;

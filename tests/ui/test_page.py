@@ -1,4 +1,4 @@
-"""The page, in a real browser before a real server."""
+"""The page, in a real browser connected to a real server."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touc
 
 
 class Gated(Scripted):
-    """Plays pieces, but waits at some until the test lets it go on."""
+    """Plays pieces, but waits at some until the test lets it continue."""
 
     def __init__(self, pieces: list[str], gates: dict[int, threading.Event], **options: Any) -> None:
         super().__init__(pieces, **options)
@@ -272,7 +272,7 @@ def test_chips_tile_the_output_and_tell_what_was_held_back(visit: Visit) -> None
         page.click(".turn footer button")
         chips = page.locator(".chip")
         chips.first.wait_for()
-        assert chips.count() == len(pieces) + 1  # and the one that tells the finish reason
+        assert chips.count() == len(pieces) + 1  # and the chip with the finish reason
         tiles = page.evaluate("[...document.querySelectorAll('.tile')].map(n => n.textContent.replaceAll('↵', ''))")
         assert "".join(tiles) == "".join(pieces) + "∅"
         chips.nth(2).hover()
@@ -502,7 +502,7 @@ def test_both_languages_say_everything(visit: Visit) -> None:
         page.click("button.language")
         assert page.locator("html").get_attribute("lang") == "zh-CN"
         assert page.locator(".top nav").inner_text().split() == ["试用", "透视", "工作台"]
-        assert page.locator(".turn.assistant .call").count() == 1  # the conversation is still there
+        assert page.locator(".turn.assistant .call").count() == 1  # the conversation is kept
         visit.shot("chinese-try")
         for view in ("look", "bench"):
             page.evaluate(f"location.hash = '#{view}'")
@@ -570,7 +570,7 @@ def test_everything_is_reached_by_keyboard(visit: Visit) -> None:
 
 
 def unreached(page: Any) -> list[str]:
-    """What can be used, or scrolled, and is not come to with Tab alone; of a group of radio buttons one is."""
+    """Elements that can be used or scrolled, but not reached with Tab; of a group of radio buttons, one is enough."""
     page.evaluate(
         """() => {
             const fields = 'select, textarea, input:not([type=radio], [hidden]), input:checked';
@@ -608,7 +608,7 @@ BROKEN = (
     indirect=True,
 )
 def test_an_accessibility_checker_finds_nothing(visit: Visit) -> None:
-    """Every view by axe-core's rules for WCAG 2.2 AA and its best practices, with all that folds opened."""
+    """Every view follows axe-core's rules for WCAG 2.2 AA and its best practices, with everything unfolded."""
     axe = (Path(sys.prefix) / "node_modules/axe-core/axe.min.js").read_text()
     with live(Scripted(cut(BROKEN)), "hermes") as server:
         page = begin(visit, server)
@@ -624,7 +624,7 @@ def test_an_accessibility_checker_finds_nothing(visit: Visit) -> None:
             if view == "look":
                 for section in ("protocols", "grammar"):
                     page.locator(f"#s-{section}").scroll_into_view_if_needed()
-                    page.wait_for_load_state("networkidle")  # it asks the server once it is seen
+                    page.wait_for_load_state("networkidle")  # the view asks the server when it is first shown
             found += violations(page)
         page.locator("u-bench input[type=checkbox]").check()
         page.locator("u-bench .verdict.good").wait_for()
@@ -634,8 +634,8 @@ def test_an_accessibility_checker_finds_nothing(visit: Visit) -> None:
 
 def violations(page: Any) -> list[str]:
     page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
-    page.evaluate("scrollTo(0, 0)")  # the frame stays above what is scrolled under it
-    page.wait_for_timeout(300)  # an animation changes contrasts
+    page.evaluate("scrollTo(0, 0)")  # the frame stays above scrolled content
+    page.wait_for_timeout(300)  # animations change the contrast
     rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
     found = page.evaluate("(rules) => axe.run(document, {runOnly: rules})", rules)["violations"]
     return [f"{one['id']}: {node['target']} {node['html'][:90]}" for one in found for node in one["nodes"][:3]]

@@ -1,6 +1,6 @@
-"""Firefox and WebKit through WebDriver's commands, with only Debian's packages.
+"""Firefox and WebKit, driven by WebDriver's commands, with only Debian's packages.
 
-Firefox speaks Marionette, to which geckodriver would only pass them on; WebKitGTK brings its driver.
+Firefox speaks Marionette directly, without geckodriver, which would only pass the commands on. WebKitGTK has a driver.
 """
 
 import base64
@@ -27,7 +27,7 @@ def free_port() -> int:
 
 
 class Driven:
-    """A browser without a window: what a test does with any of them. Subclasses send one command."""
+    """A headless browser with the methods that tests use. Subclasses send single commands."""
 
     def __init__(self, command: list[str], folder: Path, **environment: str) -> None:
         with (folder / "browser.log").open("wb") as log:
@@ -46,7 +46,7 @@ class Driven:
         self.send("url", {"url": url})
 
     def run(self, script: str, *given: object) -> Any:
-        """What a function's body returns in the page."""
+        """Run the body of a function in the page, and return its result."""
         return self.send("execute/sync", {"script": script, "args": list(given)})
 
     def until(self, script: str, *given: object, seconds: float = 30) -> Any:

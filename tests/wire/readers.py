@@ -19,7 +19,7 @@ class Answer(NamedTuple):
 
 
 def answer_of(message: Message) -> Answer:
-    """The same of a message."""
+    """The parts of a message that every protocol can express."""
     calls = tuple((c.id, c.name, c.arguments) for c in message.tool_calls)
     return Answer(message.reasoning, message.content, calls, message.finish_reason)
 
@@ -32,7 +32,7 @@ class Frame(NamedTuple):
 
 
 def frames(stream: bytes, done: bool = False) -> list[Frame]:
-    """The events of a stream, by the strictest framing: lines as any client splits them, two line feeds after each.
+    """The events of a stream, with the strictest framing: lines as any client splits them, two line feeds after each.
 
     ``done`` says that ``[DONE]`` must end it; it is not among the events.
     """
@@ -68,7 +68,7 @@ class ChatState:
 
 
 def chat_stream(stream: bytes, field: str = "reasoning_content") -> tuple[list[Answer], dict[str, Any] | None]:
-    """The choices of a stream of chunks, and its usage. In a choice the role may come once, as may a call's id."""
+    """The choices of a stream of chunks, and its usage. In a choice, the role may come only once, like a call's id."""
     chunks = [f.data for f in frames(stream, done=True)]
     choices: dict[int, ChatState] = {}
     usage = None
@@ -139,7 +139,7 @@ _DELTAS = {"reasoning": "response.reasoning_text", "message": "response.output_t
 
 
 def responses_stream(stream: bytes) -> dict[str, Any]:
-    """The response that the last event tells; every item is put together again from its own events on the way."""
+    """The response in the last event. Every item is also rebuilt from its own events, and must be the same."""
     events = []
     for i, frame in enumerate(frames(stream)):
         assert frame.event == frame.data["type"]

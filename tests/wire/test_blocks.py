@@ -1,4 +1,4 @@
-"""Messages taken apart, and small things that the wires share."""
+"""Messages as blocks, and helpers that the wires share."""
 
 import unspool
 from unspool import Message, ToolCall

@@ -1,4 +1,4 @@
-"""The candle profile against the examples of its specification."""
+"""The candle profile, compared with the examples of its specification."""
 
 import json
 from typing import Any
@@ -160,7 +160,7 @@ def test_a_whole_answer_is_the_specifications_with_its_extensions() -> None:
                         }
                     ],
                 },
-                "finish_reason": "tool_calls",  # the specification's list of reasons; its example has `stop`
+                "finish_reason": "tool_calls",  # by the specification's list of reasons; its example has `stop`
             }
         ],
         "usage": {

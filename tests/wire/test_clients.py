@@ -1,4 +1,4 @@
-"""The official clients read the wires: their types, strictly, and the clients themselves without a network."""
+"""The official clients read the wires: their types, strictly, and the clients themselves, without a network."""
 
 import functools
 import json
@@ -48,7 +48,7 @@ def adapter(kind: Any) -> Any:
 
 
 def read(kind: Any, data: Any, extras: Iterable[str] = ()) -> None:
-    """Validate without conversions; no field is unknown, required fields are there, literals are the allowed ones."""
+    """Validate without conversions: no unknown fields, no missing ones, and only the allowed literals."""
     value = adapter(kind).validate_json(json.dumps(data), strict=True)
     assert set(unknown(value)) <= set(extras)
 
@@ -84,7 +84,7 @@ def test_everything_that_is_written_fits_the_clients_types(case: Case) -> None:
 
 
 def transport(body: bytes, status: int = 200) -> Any:
-    """Answers any request; streams byte by byte where the body is one."""
+    """A transport that answers any request. Streams are sent byte by byte."""
     streaming = body.startswith((b"data:", b"event:"))
     kind = "text/event-stream" if streaming else "application/json"
 
@@ -168,7 +168,7 @@ CLIENTS = {"chat": by_openai_chat, "responses": by_openai_responses, "messages":
 
 
 LONGEST = {c.dialect.name: c for c in sorted(cases(), key=lambda c: (len(c.calls), len(c.raw)))}
-"""Of every dialect the example with most calls, and of these the longest."""
+"""The example of each dialect with the most calls, and the longest of these."""
 
 
 @pytest.mark.parametrize("client", CLIENTS)

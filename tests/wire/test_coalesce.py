@@ -154,7 +154,7 @@ def test_tokens_stay_with_what_they_began() -> None:
 
 
 def test_the_time_is_linear_in_the_length_of_a_delta() -> None:
-    # The hostile cases for a scan: marks without white space, quotes without end, backslashes.
+    # Hostile cases for a scan: punctuation without white space, unterminated quotes, backslashes.
     for text in ("." * 200_000, "." + '"' * 200_000, "\\" * 200_000, "{" * 200_000):
         coalescer = Coalescer(sentences=True, boundaries=True)
         emitted = coalescer.feed([*reasoning(text), *arguments(text), ToolCallEnd(0, "ok", 0, 0)])

@@ -1,4 +1,4 @@
-"""What holds for every protocol: one list of events tells the same message, in a stream and in a whole answer."""
+"""In every protocol, a list of events gives the same message, in a stream and in a whole answer."""
 
 import json
 from collections.abc import Callable
@@ -41,7 +41,7 @@ from .readers import (
 from .streams import USAGE, agui, candle, chat, messages, mindie, responses, runs, stream
 
 Both = Callable[[Message, list[Event]], tuple[Any, Any, Answer]]
-"""What a stream tells, what a whole answer tells, and what a client makes of the stream."""
+"""The contents of a stream, of a whole answer, and a client's result of the stream."""
 
 
 def by_chat(field: str) -> Both:
@@ -56,7 +56,7 @@ def by_chat(field: str) -> Both:
 
 
 def by_mindie(message: Message, events: list[Event]) -> tuple[Any, Any, Answer]:
-    # The role is in every chunk; its reader would add it up as the official client does.
+    # The role is in every chunk, and the reader would join them, as the official client does.
     sent = stream(mindie(), events).replace(b'"role":"assistant",', b"")
     sent = sent.replace(b'"delta":{', b'"delta":{"role":"assistant",', 1)
     (streamed,), usage = chat_stream(sent)
@@ -121,7 +121,7 @@ def test_an_answer_that_is_cut_is_reported_alike_by_every_wire(case: Case, reaso
             streamed, whole, answer = both(parser.message, events)
             assert streamed == whole, (name, cut)
             expected = answer_of(parser.message)
-            if name == "responses" and reason == "stop":  # it has no word for the reason of a complete answer
+            if name == "responses" and reason == "stop":  # the protocol has no reason for a complete answer
                 expected = expected._replace(finish="tool_calls" if expected.calls else "stop")
             assert answer == expected, (name, cut)
 
@@ -217,7 +217,7 @@ BLOCKS = st.tuples(st.sampled_from(("reasoning", "cut reasoning", "content")), P
 
 
 def events_of(parts: list[tuple[Any, list[str]]], reason: str) -> list[Event]:
-    """Events of blocks in any order, also where a parser would not tell them so."""
+    """Events of blocks in any order, including orders in which no parser emits them."""
     events: list[Event] = []
     index = 0
     for kind, pieces in parts:

@@ -1,4 +1,4 @@
-"""The wires know events and messages, and nothing of engines, servers, clocks or the network."""
+"""The wires depend on events and messages, but not on engines, servers, clocks or the network."""
 
 import ast
 import sys

@@ -1,4 +1,4 @@
-"""The MindIE profile against the samples of its documentation, and its fields."""
+"""The MindIE profile, compared with the samples of its documentation, and its fields."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ SAMPLES = Path(__file__).parent / "samples"
 
 
 def recorded(sample: str, usage: Usage, full_text: bool) -> tuple[bytes, bytes]:
-    """A sample, and what the writer makes of its texts."""
+    """A sample, and the writer's bytes for its texts."""
     expected = (SAMPLES / sample).read_bytes()
     chunks = [f.data for f in frames(expected, done=True)]
     texts = [c["choices"][0]["delta"]["content"] for c in chunks[:-1]]

@@ -1,1 +1,1 @@
-"""vLLM's own tests, with our parsers in the place of vLLM's."""
+"""vLLM's own tests, with our parsers instead of vLLM's."""

@@ -1,14 +1,14 @@
-"""Plug-in of pytest: vLLM's own tests, as they are or with our parsers in the place of vLLM's.
+"""A pytest plug-in: runs vLLM's own tests as they are, or with our parsers instead of vLLM's.
 
     PYTHONPATH=tests/plugins/vllm_own python -P -m pytest -p swapped --outcomes FILE [--swapped BEFORE] …
 
-``FILE`` gets an `Outcome` of each test as JSON; with ``--swapped``, only of the tests that used a parser of ours.
-``BEFORE`` is the file of a run with vLLM's parsers. This folder is on the path by itself: vLLM's tests are a
-package named ``tests`` too.
+``FILE`` gets an `Outcome` for each test as JSON; with ``--swapped``, only for the tests that used a parser of ours.
+``BEFORE`` is the file of a run with vLLM's parsers. Only this folder is on the path, because vLLM's tests are also a
+package named ``tests``.
 
-Two things that these tests do without are made up for. Tokenizers of a hub are made here: of bytes, with the markers of
-the dialect that the model's name tells. Requests that declare no tool, as no server hands them to a parser of calls,
-declare the functions that vLLM's parser found in the same test.
+The plug-in supplies two things that these tests lack. Tokenizers of a hub are made here: of bytes, with the markers of
+the dialect of the model's name. A request that declares no tool, which no server would pass to a tool parser, declares
+the functions that vLLM's parser found in the same test.
 """
 
 import importlib
@@ -39,7 +39,7 @@ class Outcome(TypedDict):
 
 
 class Running:
-    """The test that runs: whether it has used a parser of ours, and the functions whose calls were made."""
+    """The running test: whether it has used a parser of ours, and the functions of the calls that were made."""
 
     def __init__(self) -> None:
         self.used = False
@@ -52,7 +52,7 @@ OUTCOMES: dict[str, Outcome] = {}
 
 
 def watched(kind: type[Any]) -> type[Any]:
-    """A class that tells of its use, and takes requests as tests make them."""
+    """A class that records its use, and takes requests as tests make them."""
 
     def get(self: Any, name: str) -> Any:
         NOW.used = True
@@ -67,11 +67,11 @@ def watched(kind: type[Any]) -> type[Any]:
 
 
 def served(request: Any, given: Any) -> Any:
-    """A request as servers hand it on: these tests ask for calls without tools, or with mocks.
+    """A request as servers pass it on. The tests ask for calls without tools, or with mocks.
 
     Args:
-        request: a test's.
-        given: the tools that the parser was made with; they count where the request has none.
+        request: the request of a test.
+        given: the tools that the parser was made with, which count if the request has none.
     """
     tools, choice = getattr(request, "tools", None), getattr(request, "tool_choice", None)
     if not isinstance(tools, list) or not tools:
@@ -80,7 +80,7 @@ def served(request: Any, given: Any) -> Any:
 
 
 def swap(manager: Any, ours: dict[str, Any], theirs: dict[str, tuple[str, str]], get: Callable[[str], Any]) -> None:
-    """Put our parsers in the place of vLLM's, in its registry and wherever its modules name them."""
+    """Replace vLLM's parsers with ours, in its registry and wherever its modules name them."""
     for name in sorted(theirs):
         mine = ours.get(PREFIX + name) or ours.get(PREFIX + name.replace("_", "-"))
         if mine is None:
@@ -103,7 +103,7 @@ def swap(manager: Any, ours: dict[str, Any], theirs: dict[str, tuple[str, str]],
 
 @cache
 def markers(model: str) -> tuple[str, ...]:
-    """The tags in the templates of the dialect that a model's name tells."""
+    """The tags in the templates of the dialect of a model's name."""
     found = unspool.detect_dialect(model)
     if not found:
         return ()
@@ -113,7 +113,7 @@ def markers(model: str) -> tuple[str, ...]:
 
 
 def tokenizer(model: Any, *args: Any, **options: Any) -> Any:
-    """A tokenizer of bytes in the place of a hub's; tags of letters are ordinary tokens, others are special."""
+    """A tokenizer of bytes instead of a hub's. Tags of letters are ordinary tokens, and other tags are special ones."""
     given = str(model if model is not None else options["tokenizer_name"])
     library = importlib.import_module("tokenizers")
     alphabet = sorted(library.pre_tokenizers.ByteLevel.alphabet())
@@ -129,7 +129,7 @@ def tokenizer(model: Any, *args: Any, **options: Any) -> Any:
 
 
 def stand_in() -> None:
-    """Nothing is loaded from a hub."""
+    """Make tokenizers here instead of loading them from a hub."""
 
     def get(tokenizer_name: Any = None, *args: Any, **options: Any) -> Any:
         return tokenizer(tokenizer_name, *args, **options)
@@ -142,7 +142,7 @@ def stand_in() -> None:
 
 
 def note_names() -> None:
-    """Have vLLM's calls tell their names as they are made."""
+    """Record the names of vLLM's calls as they are made."""
     protocol = importlib.import_module("vllm.entrypoints.generate.base.protocol")
     for kind in (protocol.FunctionCall, protocol.DeltaFunctionCall):
 
@@ -181,7 +181,7 @@ def before(path: Path) -> dict[str, Outcome]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     swapped = item.config.getoption("swapped")
-    NOW.__init__()  # type: ignore[misc]  # all over again
+    NOW.__init__()  # type: ignore[misc]  # reset it
     if swapped is not None and item.nodeid in before(swapped):
         NOW.declared = [{"type": "function", "function": {"name": n}} for n in before(swapped)[item.nodeid]["names"]]
     result = yield
