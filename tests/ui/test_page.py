@@ -159,10 +159,10 @@ def test_a_cut_stream_is_reported_and_can_still_be_looked_at(visit: Visit) -> No
         loop = next(iter(server.server.server_state.connections)).loop
         for connection in list(server.server.server_state.connections):
             loop.call_soon_threadsafe(connection.transport.abort)
-        page.locator(".warning", has_text="cut").wait_for()
+        page.locator(".warning", has_text="connection was lost").wait_for()
         visit.shot("cut")
         page.click("text=Look inside >> nth=-1")
-        page.locator("u-look .warning", has_text="cut").wait_for()
+        page.locator("u-look .warning", has_text="connection was lost").wait_for()
         assert page.locator(".chip").count() == 8
 
 
@@ -335,7 +335,7 @@ def test_the_builtin_model_shows_its_prompt_its_grammar_and_what_that_forbade(vi
             page.locator("#s-grammar", has_text="tokens were allowed").wait_for()
             page.click("#s-grammar .choices >> text='gbnf'")
             page.locator("#s-grammar .bytes", has_text="root ::=").wait_for()
-            page.locator(".grain", has_text="Every box is a token").wait_for()
+            page.locator(".grain", has_text="Every box is one token").wait_for()
             page.locator(".chip").first.hover()
             assert "Token 1" in page.locator(".panel").inner_text()
             assert "allowed" in page.locator(".panel").inner_text()
@@ -398,8 +398,8 @@ def test_the_dialects_own_file_can_be_edited(visit: Visit) -> None:
         page.locator("u-reading .error", has_text="dialect.toml").wait_for()
         page.click("text=Undo the changes")
         page.locator("u-bench .part.content", has_text="<ACT>").wait_for()
-        page.click("text=Try its examples")
-        page.locator(".good", has_text="All examples hold").wait_for()
+        page.click("text=Check its examples")
+        page.locator(".good", has_text="All examples pass").wait_for()
 
 
 def test_two_readings_are_compared_and_a_dialect_is_detected(visit: Visit) -> None:
@@ -408,7 +408,7 @@ def test_two_readings_are_compared_and_a_dialect_is_detected(visit: Visit) -> No
         page.fill("u-bench textarea.raw", RAW)
         page.click("u-bench label.check")
         until(lambda: page.locator("u-reading").count() == 2)
-        page.locator(".verdict", has_text="A and B read the same").wait_for()
+        page.locator(".verdict", has_text="A and B give the same result").wait_for()
         page.locator("u-reading").nth(1).locator("select").first.select_option("hermes")
         page.locator(".verdict", has_text="differ").wait_for()
         visit.shot("compare")
@@ -447,7 +447,7 @@ def test_a_capture_opens_by_drag_and_drop_and_what_is_saved_reads_the_same(
         saved = tmp_path / "saved.jsonl"
         download.value.save_as(saved)
         drop(page, "no.jsonl", "just text")
-        page.locator(".alerts .error", has_text="no recording").wait_for()
+        page.locator(".alerts .error", has_text="not a recording").wait_for()
     before, after = read_recordings(file)[0], read_recordings(saved)[0]
     assert after.text == before.text == RAW
     assert after.asked == before.asked

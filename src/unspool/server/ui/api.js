@@ -1,9 +1,9 @@
-// What the page asks its own server, and no other.
+// Requests to the page's own server; the page makes no others.
 
 import { t } from "./i18n.js";
 
 export class Refused extends Error {
-  /** An answer that is an error. */
+  /** An error response. */
   constructor(status, message, param = null) {
     super(message);
     this.status = status;
@@ -14,7 +14,7 @@ export class Refused extends Error {
 let key = "";
 let askKey = async () => null;
 
-/** Set what asks the person for the API key; it returns null where they give none. */
+/** Set the function that asks the user for the API key; it returns null if they give none. */
 export function onKeyNeeded(ask) {
   askKey = ask;
 }
@@ -55,12 +55,12 @@ async function refusal(answer) {
   }
 }
 
-/** The JSON that answers a POST. */
+/** POST, and return the JSON of the response. */
 export async function ask(path, body = {}, signal = undefined) {
   return (await send(path, body, signal)).json();
 }
 
-/** Calls `take` with the JSON of every frame of a stream, as they come. */
+/** Call `take` with the JSON of each frame of a stream as it arrives. */
 export async function follow(path, body, take, signal) {
   const answer = await send(path, body, signal);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -71,7 +71,7 @@ export async function follow(path, body, take, signal) {
       piece = await reader.read();
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      return; // the connection is lost: who reads the stream sees that it has no end
+      return; // the connection was lost: the reader sees that the stream has no end
     }
     if (piece.done) return;
     parts.push(piece.value);

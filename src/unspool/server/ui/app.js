@@ -175,7 +175,7 @@ class App extends HTMLElement {
     scrollTo(0, 0);
   }
 
-  // -- what went wrong, and the key ------------------------------------------------------------------------------------
+  // -- errors, and the API key -----------------------------------------------------------------------------------------
 
   fail(error) {
     if (!(error instanceof Refused)) throw error;

@@ -1,4 +1,4 @@
-// <u-bench>: paste what a model wrote, and see how it is read.
+// <u-bench>: paste a model's output, and see how it is parsed.
 
 import { ask, Refused } from "./api.js";
 import { after, clear, h, raw } from "./dom.js";
@@ -13,8 +13,8 @@ class Bench extends HTMLElement {
   comparing = false;
   state = { text: "", cuts: "words", size: 4, stage: "", reason: "stop", choice: "auto", tools: "", prompt: "" };
 
-  set about(told) {
-    this.told = told;
+  set about(info) {
+    this.info = info;
     this.draw();
   }
 
@@ -45,8 +45,8 @@ class Bench extends HTMLElement {
         this.b,
       ),
     );
-    await this.a.setUp(this.told, this.dialectA ?? this.told.dialects.find(({ name }) => name === this.told.dialect)?.name ?? this.told.dialects[0].name, this.b ? t("a") : "");
-    if (this.b) await this.b.setUp(this.told, this.dialectB ?? this.a.dialect, t("b"));
+    await this.a.setUp(this.info, this.dialectA ?? this.info.dialects.find(({ name }) => name === this.info.dialect)?.name ?? this.info.dialects[0].name, this.b ? t("a") : "");
+    if (this.b) await this.b.setUp(this.info, this.dialectB ?? this.a.dialect, t("b"));
     this.listExamples();
     if (this.text.value) this.run();
     else await this.example(this.richest());
@@ -80,7 +80,7 @@ class Bench extends HTMLElement {
       h(
         "div",
         { class: "pair" },
-        field(t("begins"), select("stage", [["", t("begins default")], ...this.told.stages.map((stage) => [stage, stage])])),
+        field(t("begins"), select("stage", [["", t("begins default")], ...this.info.stages.map((stage) => [stage, stage])])),
         field(t("reason"), select("reason", ["stop", "length", "content_filter"].map((reason) => [reason, reason]))),
         field(t("tool choice"), select("choice", ["auto", "required", "none"].map((choice) => [choice, choice]))),
       ),
@@ -88,31 +88,31 @@ class Bench extends HTMLElement {
     ];
   }
 
-  // -- where the text comes from ---------------------------------------------------------------------------------------
+  // -- the source of the text ------------------------------------------------------------------------------------------
 
   listExamples() {
-    const options = this.a.told.examples.map((example, i) => h("option", { value: String(i) }, `${i + 1}. ${summary(example)}`));
+    const options = this.a.details.examples.map((example, i) => h("option", { value: String(i) }, `${i + 1}. ${summary(example)}`));
     clear(this.examples, h("option", { value: "" }, t("example pick")), options);
   }
 
-  /** The example that shows most. */
+  /** The example that shows the most. */
   richest() {
     const rich = ({ tool_calls: calls, reasoning, content }) => 2 * Math.min(calls.length, 3) + 2 * Boolean(reasoning) + Boolean(content);
-    const all = this.a.told.examples;
+    const all = this.a.details.examples;
     return String(all.reduce((best, example, i) => (rich(example) > rich(all[best]) ? i : best), 0));
   }
 
   async example(value) {
     if (value === "") return;
-    const one = this.a.told.examples[Number(value)];
+    const one = this.a.details.examples[Number(value)];
     if (!one) return;
-    Object.assign(this.state, { stage: one.stage ?? "", tools: JSON.stringify(this.a.told.tools, null, 2), prompt: "" });
+    Object.assign(this.state, { stage: one.stage ?? "", tools: JSON.stringify(this.a.details.tools, null, 2), prompt: "" });
     this.set({ text: one.raw[0] });
     this.shownExample = this.text.value;
     this.examples.value = value;
   }
 
-  /** Change what is shown, and read it. */
+  /** Change the text, and parse it. */
   set(changes) {
     Object.assign(this.state, changes);
     this.text.value = this.state.text;
@@ -143,9 +143,9 @@ class Bench extends HTMLElement {
     if (this.a.dialect !== this.dialectA) {
       this.dialectA = this.a.dialect;
       this.listExamples();
-      // Another dialect has another format: its own example tells more than a text that it cannot read.
+      // Another dialect has another format: its own example shows more than a text that it cannot parse.
       const untouched = !this.text.value || this.text.value === this.shownExample;
-      if (untouched && this.a.told.examples.length) {
+      if (untouched && this.a.details.examples.length) {
         await this.example(this.richest());
         return;
       }
@@ -153,7 +153,7 @@ class Bench extends HTMLElement {
     this.run();
   }
 
-  // -- reading ---------------------------------------------------------------------------------------------------------
+  // -- parsing ---------------------------------------------------------------------------------------------------------
 
   later = after(250, () => this.run());
 
@@ -220,17 +220,17 @@ class Bench extends HTMLElement {
   }
 }
 
-/** What counts for a comparison: not the ids that were made up. */
+/** The message without generated ids, for comparisons. */
 function same(part) {
-  return Array.isArray(part) ? part.map(({ name, arguments: told, status, kind, detail, start }) => ({ name, told, status, kind, detail, start })) : part;
+  return Array.isArray(part) ? part.map(({ name, arguments: json, status, kind, detail, start }) => ({ name, json, status, kind, detail, start })) : part;
 }
 
 function summary({ content, reasoning, tool_calls: calls }) {
-  const told = [];
-  if (reasoning) told.push(t("reasoning"));
-  if (calls.length) told.push(calls.map((call) => call.name).join(", "));
-  if (content) told.push(content.replace(/\s+/g, " ").slice(0, 40));
-  return told.join(" · ");
+  const parts = [];
+  if (reasoning) parts.push(t("reasoning"));
+  if (calls.length) parts.push(calls.map((call) => call.name).join(", "));
+  if (content) parts.push(content.replace(/\s+/g, " ").slice(0, 40));
+  return parts.join(" · ");
 }
 
 function* cutBy(points, size) {
@@ -242,7 +242,7 @@ function* cutBy(points, size) {
   }
 }
 
-/** Sizes around an average that are the same for the same seed. */
+/** Random sizes around an average; the same seed gives the same sizes. */
 function random(seed, size) {
   let state = seed * 2654435761;
   return () => {

@@ -1,4 +1,4 @@
-// <u-chips>: the raw output as the engine sent it, coloured by what it was read as; each chunk explains itself.
+// <u-chips>: the raw output as the engine sent it, coloured by kind; a click on a chunk explains it.
 
 import { clear, h, raw } from "./dom.js";
 import { n, t } from "./i18n.js";
@@ -9,7 +9,6 @@ const LONGEST = 4000; // characters of a chunk that are shown
 
 class Chips extends HTMLElement {
   set trace(trace) {
-    this.told = trace;
     this.chunks = [...tiles(trace)];
     this.grain = trace.grain;
     this.shown = 0;
@@ -62,7 +61,7 @@ class Chips extends HTMLElement {
     to.focus();
   }
 
-  /** Tell in the panel what came of a chunk. */
+  /** Explain in the panel what became of a chunk. */
   explain(index) {
     if (this.at === index && this.panel.childElementCount) return;
     this.at = index;
@@ -73,7 +72,7 @@ class Chips extends HTMLElement {
     clear(this.panel, explained(chunkName(this.grain, index, chunk), chunk, start, end));
   }
 
-  /** Bring a chunk into view, and explain it. */
+  /** Scroll a chunk into view, and explain it. */
   show(index) {
     const at = Math.min(index, this.chunks.length - 1);
     while (at >= this.shown) {
@@ -90,7 +89,7 @@ function mark(node, picked) {
   node.setAttribute("aria-selected", String(picked));
 }
 
-/** "Token 4", where chunks are tokens; the last one may tell the finish reason alone. */
+/** "Token 4", if chunks are tokens; the last chunk may hold only the finish reason. */
 function chunkName(grain, index, chunk) {
   if (!chunk.text && chunk.finish_reason) return t("the end");
   return t(grain === "token" ? "token" : "chunk", { number: n(index + 1) });
@@ -132,7 +131,7 @@ function legend() {
   return h("ul", { class: "legend" }, [...KINDS, "unsaid"].map((kind) => h("li", {}, h("span", { class: `swatch k-${kind}` }), t(kind))), h("li", {}, h("span", { class: "swatch held" }), t("held")));
 }
 
-/** What is known of a chunk, as a list. */
+/** All that is known about a chunk, as a list. */
 function explained(name, chunk, start, end) {
   const rows = [
     [t("offsets"), `${start}–${end}`],
@@ -145,26 +144,26 @@ function explained(name, chunk, start, end) {
   ];
   return [
     h("h4", {}, name, chunk.at === undefined ? null : h("small", {}, t("at", { seconds: n(chunk.at, 3) }))),
-    h("dl", {}, rows.filter(Boolean).map(([term, told]) => [h("dt", {}, term), h("dd", {}, told)])),
+    h("dl", {}, rows.filter(Boolean).map(([term, value]) => [h("dt", {}, term), h("dd", {}, value)])),
   ];
 }
 
 export function heldText(held) {
-  const told = [`${held.start}–${held.end}: ${t(`held ${held.why}`)}`];
-  if (held.may_be?.length) told.push(h("span", { class: "may" }, `${t("may be")} `, held.may_be.map((marker) => h("code", {}, ...raw(marker)))));
-  return told;
+  const lines = [`${held.start}–${held.end}: ${t(`held ${held.why}`)}`];
+  if (held.may_be?.length) lines.push(h("span", { class: "may" }, `${t("may be")} `, held.may_be.map((marker) => h("code", {}, ...raw(marker)))));
+  return lines;
 }
 
 export function forbiddenText({ allowed, of, likeliest, probability }) {
-  const told = [t("forbade allowed", { allowed: `${n(allowed)} / ${n(of)}` })];
-  if (likeliest) told.push(h("br"), t("forbade row", { token: JSON.stringify(likeliest), percent: n(100 * probability, 1) }));
-  return told;
+  const lines = [t("forbade allowed", { allowed: `${n(allowed)} / ${n(of)}` })];
+  if (likeliest) lines.push(h("br"), t("forbade row", { token: JSON.stringify(likeliest), percent: n(100 * probability, 1) }));
+  return lines;
 }
 
 export function eventLine(event) {
-  const { type, start, end, token_start, token_end, ...told } = event;
+  const { type, start, end, token_start, token_end, ...rest } = event;
   const span = start === undefined ? "" : `${start}–${end}`;
-  const fields = Object.entries(told).filter(([, value]) => value !== null && value !== "");
+  const fields = Object.entries(rest).filter(([, value]) => value !== null && value !== "");
   return h(
     "li",
     {},

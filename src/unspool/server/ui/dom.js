@@ -1,4 +1,4 @@
-// Elements, made without ever reading text as markup.
+// Makes elements. Text is never parsed as markup.
 
 const PROPERTIES = new Set(["value", "checked", "disabled", "open", "selected", "hidden", "readOnly", "indeterminate"]);
 
@@ -24,7 +24,7 @@ export function s(tag, props = {}, ...children) {
   return node;
 }
 
-// Characters that change how others are shown, or that nobody sees.
+// Characters that are invisible, or that change how others are shown.
 const TURNING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
 const ODD = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/;
 
@@ -48,24 +48,24 @@ function spelled(text, odd) {
   return nodes;
 }
 
-/** Text in which direction overrides are spelled out: they would change how the text around them reads. */
+/** Text with direction overrides spelled out, because they would reorder the text around them. */
 export function prose(text) {
   return TURNING.test(text) ? spelled(text, TURNING) : [text];
 }
 
-/** Text in which every character that nobody sees is spelled out. */
+/** Text with every invisible character spelled out. */
 export function raw(text) {
   return ODD.test(text) ? spelled(text, ODD) : [text];
 }
 
-/** Text at the end of an element; a long stream becomes one node, not thousands. */
+/** Append text to an element; a long stream becomes one node, not thousands. */
 export function extend(node, text) {
   const last = node.lastChild;
   if (!TURNING.test(text) && last && last.nodeType === Node.TEXT_NODE) last.appendData(text);
   else node.append(...prose(text));
 }
 
-/** Text of any length, of which the beginning is shown until the rest is asked for. */
+/** Text of any length; only its beginning is shown until the user asks for the rest. */
 export function long(text, more, most = 60000) {
   if (text.length <= most) return raw(text);
   const button = h("button", { class: "quiet", onclick: () => button.replaceWith(...raw(text.slice(most))) }, more(text.length - most));
@@ -77,7 +77,7 @@ export function clear(node, ...children) {
   return node;
 }
 
-/** Calls a function once, so many milliseconds after the last call. */
+/** Debounce a function: it runs once, this many milliseconds after the last call. */
 export function after(milliseconds, work) {
   let timer;
   return (...given) => {
@@ -86,7 +86,7 @@ export function after(milliseconds, work) {
   };
 }
 
-/** Runs at the next frame, and soon where no frame is drawn: hidden pages draw none. */
+/** Run at the next frame, or soon after if the page is hidden and draws no frames. */
 export function soon(work) {
   let done = false;
   const once = () => {

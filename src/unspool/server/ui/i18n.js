@@ -1,4 +1,4 @@
-// What the page says, in two languages.
+// The page's texts in two languages.
 
 import { kept } from "./dom.js";
 import { en } from "./en.js";
@@ -19,13 +19,13 @@ export function speak(name) {
   kept.set("language", name);
 }
 
-/** A text by its key, `{name}` filled in. */
+/** A text by its key, with `{name}` filled in. */
 export function t(key, values = {}) {
   const text = TEXTS[current][key] ?? en[key] ?? key;
   return text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 }
 
-/** A text by its key, or nothing where there is none. */
+/** A text by its key, or nothing if there is none. */
 export function maybe(key) {
   return TEXTS[current][key] ?? en[key] ?? "";
 }

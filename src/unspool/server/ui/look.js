@@ -105,14 +105,14 @@ function section(name, says, ...children) {
   return h("section", { id: `s-${name}`, class: "card" }, h("h3", {}, t(name)), says ? h("p", { class: "muted" }, says) : null, children);
 }
 
-/** What became of the answer, below its text. */
+/** The finish reason and the usage, below the answer's text. */
 export function outcome(trace) {
-  const told = [];
-  if (trace.error) told.push(h("p", { class: "error", role: "alert" }, `${t("failed")}: `, ...raw(trace.error.message)));
-  else if (trace.cancelled) told.push(h("p", { class: "warning" }, t("stopped")));
-  else if (!trace.over) told.push(h("p", { class: "warning", role: "alert" }, t("cut")));
-  if (trace.finish) told.push(h("p", { class: "muted" }, t("finished", { reason: trace.finish })));
-  return told;
+  const parts = [];
+  if (trace.error) parts.push(h("p", { class: "error", role: "alert" }, `${t("failed")}: `, ...raw(trace.error.message)));
+  else if (trace.cancelled) parts.push(h("p", { class: "warning" }, t("stopped")));
+  else if (!trace.over) parts.push(h("p", { class: "warning", role: "alert" }, t("cut")));
+  if (trace.finish) parts.push(h("p", { class: "muted" }, t("finished", { reason: trace.finish })));
+  return parts;
 }
 
 function whenSeen(node, work) {
@@ -158,16 +158,16 @@ const NAMES = { chat: "Chat completions", responses: "Responses", messages: "Mes
 function showProtocols(node, trace) {
   let name = protocols[0];
   let form = "stream";
-  let told = null;
+  let result = null;
   const size = h("small", { class: "muted" });
   const bytes = h("pre", { class: "bytes", tabindex: 0, dir: "ltr" });
   const draw = () => {
-    size.textContent = t("bytes", { count: n(new TextEncoder().encode(told[form]).length) });
-    clear(bytes, long(told[form], (count) => t("more", { count: n(count) })));
+    size.textContent = t("bytes", { count: n(new TextEncoder().encode(result[form]).length) });
+    clear(bytes, long(result[form], (count) => t("more", { count: n(count) })));
   };
   const load = async () => {
     try {
-      told = await ask("/ui/protocol", { ...trace.asParse(), protocol: name });
+      result = await ask("/ui/protocol", { ...trace.asParse(), protocol: name });
       draw();
     } catch (error) {
       clear(bytes, failure(error));
@@ -179,13 +179,13 @@ function showProtocols(node, trace) {
   });
   const forms = choices(t("protocols"), ["stream", "whole"].map((one) => [one, t(one)]), form, (chosen) => {
     form = chosen;
-    if (told) draw();
+    if (result) draw();
   });
-  clear(node, h("div", { class: "row" }, tabs, forms, size, copyButton(() => told?.[form] ?? "")), bytes);
+  clear(node, h("div", { class: "row" }, tabs, forms, size, copyButton(() => result?.[form] ?? "")), bytes);
   load();
 }
 
-/** A few choices, one of which holds; radio buttons in a row. */
+/** Radio buttons in a row. */
 export function choices(label, options, chosen, take) {
   const group = `g${Math.random().toString(36).slice(2)}`;
   return h(
@@ -235,15 +235,15 @@ function forms(grammar) {
 }
 
 function forbade(trace) {
-  const told = trace.chunks.map((chunk, index) => [chunk.forbidden, index]).filter(([forbidden]) => forbidden);
+  const known = trace.chunks.map((chunk, index) => [chunk.forbidden, index]).filter(([forbidden]) => forbidden);
   const title = h("h4", {}, t("forbade"));
-  if (!told.length) return [title, h("p", { class: "muted" }, t("forbade unknown"))];
-  const mean = told.reduce((sum, [{ allowed }]) => sum + allowed, 0) / told.length;
-  const forced = told.filter(([{ allowed }]) => allowed === 1).length;
-  const against = told.filter(([{ likeliest }]) => likeliest);
+  if (!known.length) return [title, h("p", { class: "muted" }, t("forbade unknown"))];
+  const mean = known.reduce((sum, [{ allowed }]) => sum + allowed, 0) / known.length;
+  const forced = known.filter(([{ allowed }]) => allowed === 1).length;
+  const against = known.filter(([{ likeliest }]) => likeliest);
   return [
     title,
-    h("p", {}, t("forbade mean", { allowed: n(mean), of: n(told[0][0].of), forced: n(forced) })),
+    h("p", {}, t("forbade mean", { allowed: n(mean), of: n(known[0][0].of), forced: n(forced) })),
     against.length
       ? h("ul", { class: "events" }, against.slice(0, 200).map(([forbidden, index]) => h("li", {}, h("small", { class: "when" }, t("chunk", { number: index + 1 })), h("span", {}, forbiddenText(forbidden)))))
       : h("p", { class: "muted" }, t("forbade none")),

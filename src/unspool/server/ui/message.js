@@ -1,13 +1,13 @@
-// <u-message>: an answer as a person reads it: reasoning folded, text, calls as cards, notices at their place.
+// <u-message>: an answer for people: reasoning folded, text, calls as cards, and notices where they occurred.
 
 import { clear, extend, h, long, prose, soon } from "./dom.js";
 import { maybe, n, t } from "./i18n.js";
 
 let meanings = {};
 
-/** The meanings of notices, as the server tells them. */
-export function setNotices(told) {
-  meanings = told;
+/** What notices mean; the texts come from the server. */
+export function setNotices(texts) {
+  meanings = texts;
 }
 
 export function meaningOf(kind) {
@@ -15,7 +15,7 @@ export function meaningOf(kind) {
 }
 
 const PREVIEW = 90;
-const SHOWN = 200000; // characters of a part: what is longer makes a page slow
+const SHOWN = 200000; // characters of a part; longer ones make the page slow
 
 class Message extends HTMLElement {
   queue = [];
@@ -37,7 +37,7 @@ class Message extends HTMLElement {
   add(events) {
     if (!events.length) return;
     if (!this.queue.length) soon(() => this.flush());
-    for (const event of events) this.queue.push(event); // a whole output may be more than a call takes
+    for (const event of events) this.queue.push(event); // a whole output may have more events than a call takes arguments
   }
 
   flush() {
@@ -146,7 +146,7 @@ class Message extends HTMLElement {
   }
 }
 
-/** Deltas of one kind in one. */
+/** Merge consecutive deltas of one kind. */
 function* joined(events) {
   let last = null;
   for (const event of events) {
@@ -165,7 +165,7 @@ function whole({ parts, field, ...event }) {
   return event.type.endsWith("_delta") ? { ...event, [field]: parts.join("") } : event;
 }
 
-/** What puts text at an element's end; the rest of very long text waits until it is asked for. */
+/** A function that appends text to an element; of very long text, the rest waits until the user asks for it. */
 function limited(body) {
   let shown = 0;
   let rest = [];
@@ -200,7 +200,7 @@ function readable(text) {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
   } catch {
-    return null; // it is shown as it came
+    return null; // it is shown unchanged
   }
 }
 

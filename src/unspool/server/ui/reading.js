@@ -1,4 +1,4 @@
-// <u-reading>: how one output is read: the dialect, the policies, and what comes of it. The bench has one or two.
+// <u-reading>: one way to parse an output: the dialect, the policies, and the result. The bench has one or two.
 
 import { ask, Refused } from "./api.js";
 import { after, clear, h, raw } from "./dom.js";
@@ -12,9 +12,9 @@ class Reading extends HTMLElement {
   policy = {};
   toml = null; // the edited text
   dialect = "";
-  told = null; // of the dialect
+  details = null; // of the dialect
 
-  /** What there is to choose from; `label` is A or B, or empty. */
+  /** The choices; `label` is A or B, or empty. */
   setUp(about, dialect, label) {
     this.about = about;
     this.dialect = dialect;
@@ -63,11 +63,11 @@ class Reading extends HTMLElement {
   }
 
   async load() {
-    this.told = await ask("/ui/about", { dialect: this.dialect });
-    this.file.value = this.toml ?? this.told.toml;
+    this.details = await ask("/ui/about", { dialect: this.dialect });
+    this.file.value = this.toml ?? this.details.toml;
     this.edited.hidden = this.toml === null;
     clear(this.checked);
-    clear(this.about_it, this.told.description);
+    clear(this.about_it, this.details.description);
     clear(this.policies, Object.entries(this.about.policies).map(([name, values]) => this.policyField(name, values)));
   }
 
@@ -81,20 +81,20 @@ class Reading extends HTMLElement {
           this.changed();
         },
       },
-      h("option", { value: "" }, t("policy default", { value: String(this.told.policy[name]) })),
+      h("option", { value: "" }, t("policy default", { value: String(this.details.policy[name]) })),
       values.map((value, i) => h("option", { value: String(i), selected: this.policy[name] === value }, String(value))),
     );
     return field(name, select);
   }
 
   edit = after(300, () => {
-    this.toml = this.file.value === this.told.toml ? null : this.file.value;
+    this.toml = this.file.value === this.details.toml ? null : this.file.value;
     this.edited.hidden = this.toml === null;
     this.changed();
   });
 
   reset() {
-    this.file.value = this.told.toml;
+    this.file.value = this.details.toml;
     this.edit();
   }
 
@@ -111,7 +111,7 @@ class Reading extends HTMLElement {
     this.dispatchEvent(new CustomEvent("changed", { bubbles: true }));
   }
 
-  /** Read an output: its pieces, and what else `/parse` is to be told. */
+  /** Parse an output: its pieces, and the other fields of the request to `/parse`. */
   async read(pieces, given) {
     this.stop?.abort();
     const stop = (this.stop = new AbortController());

@@ -1,4 +1,4 @@
-// What saves a view as a recording.
+// Saves a view as a recording.
 
 import { download, h } from "./dom.js";
 import { t } from "./i18n.js";
@@ -7,7 +7,7 @@ export function saveButton(trace, label = t("save")) {
   return h("button", { class: "save", onclick: () => download("unspool-recording.jsonl", trace.recording()) }, label);
 }
 
-/** What copies a text, where the browser lets a page do so. */
+/** A button that copies a text, if the browser allows it. */
 export function copyButton(text) {
   if (!navigator.clipboard) return null;
   const button = h("button", {

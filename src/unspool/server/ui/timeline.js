@@ -1,4 +1,4 @@
-// <u-timeline>: when the text of each event arrived, and when the event was told.
+// <u-timeline>: when the text of each event arrived, and when the event was emitted.
 
 import { clear, h, s } from "./dom.js";
 import { eventLine } from "./chips.js";
@@ -19,19 +19,19 @@ class Timeline extends HTMLElement {
   }
 }
 
-/** Each event with the chunk in which its text arrived and the one at which it was told. */
+/** Each event with the chunk in which its text arrived, and the chunk after which it was emitted. */
 function* placed(trace) {
   const ends = [];
   let at = 0;
   for (const chunk of trace.chunks) ends.push((at += Array.from(chunk.text).length));
   let first = 0;
   let seen = 0;
-  for (const [event, told] of trace.events()) {
+  for (const [event, emitted] of trace.events()) {
     if (event.type === "finish") continue;
     if (event.start < seen) first = 0;
     seen = event.start;
     while (first < ends.length - 1 && ends[first] <= event.start) first++;
-    yield { event, from: Math.min(first, told), to: told };
+    yield { event, from: Math.min(first, emitted), to: emitted };
   }
 }
 
@@ -59,7 +59,7 @@ function picture(trace, bars, go) {
   return h("div", { class: "timeline-frame", tabindex: 0 }, view);
 }
 
-/** How much was held back behind each chunk. */
+/** How much was held back after each chunk. */
 function heldBars(trace, x, top) {
   const label = s("text", { x: 0, y: top + 15, class: "lane" });
   label.textContent = t("held");

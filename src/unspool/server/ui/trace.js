@@ -1,4 +1,4 @@
-// A trace: one output as it came about. It is what every view shows, and what a recording holds.
+// A trace: one output, chunk by chunk. Every view shows one, and a recording holds one or more.
 
 import { ask } from "./api.js";
 
@@ -24,24 +24,24 @@ export function kindOf(event) {
 export class Trace {
   constructor(asked = {}) {
     this.asked = asked;
-    this.request = null; // the body of the chat request, where there was one
+    this.request = null; // the body of the chat request, if there was one
     this.chunks = [];
-    this.last = null; // what the end gave
+    this.last = null; // the last line of the stream
     this.error = null;
     this.usage = null;
-    this.over = false; // its end was told; else it was cut, or is under way
+    this.over = false; // the stream has ended; otherwise it was cut, or still runs
     this.message = null;
     this.from = "";
   }
 
   /** Take a line of a stream, or of a recording. */
   take(line) {
-    const { type, ...told } = line;
-    if (type === "request") this.asked = told;
-    else if (type === "chunk") this.chunks.push({ text: "", events: [], ...told });
-    else if (type === "end") this.last = told;
-    else if (type === "error") this.error = told;
-    else if (type === "done") this.usage = told.usage;
+    const { type, ...rest } = line;
+    if (type === "request") this.asked = rest;
+    else if (type === "chunk") this.chunks.push({ text: "", events: [], ...rest });
+    else if (type === "end") this.last = rest;
+    else if (type === "error") this.error = rest;
+    else if (type === "done") this.usage = rest.usage;
     this.over ||= type === "done" || type === "error" || type === "cancelled";
     if (type === "cancelled") this.cancelled = true;
   }
@@ -50,7 +50,7 @@ export class Trace {
     return this.chunks.map((chunk) => chunk.text).join("");
   }
 
-  /** What a chunk is: "token" or "tokens" by the ids that the engine told, else "chunk"; "cut" where no engine sent it. */
+  /** What a chunk is: "token" or "tokens" if the engine sent ids, else "chunk"; "cut" if it came from no engine. */
   get grain() {
     const said = this.chunks.filter(({ text, token_ids }) => text || token_ids?.length);
     if (said.length && said.every(({ token_ids }) => token_ids?.length)) return said.every(({ token_ids }) => token_ids.length === 1) ? "token" : "tokens";
@@ -67,15 +67,15 @@ export class Trace {
   }
 
   get finish() {
-    const told = this.last?.events.find((event) => event.type === "finish");
-    return told ? told.reason : "";
+    const finish = this.last?.events.find((event) => event.type === "finish");
+    return finish ? finish.reason : "";
   }
 
   get counted() {
     return this.usage ?? this.chunks.findLast((chunk) => chunk.usage)?.usage ?? null;
   }
 
-  /** What `/parse` and its siblings need to read the same output in the same way. */
+  /** The fields that `/parse` and its siblings need to parse the same output in the same way. */
   asParse() {
     const { dialect, reasoning, toml, tools, tool_choice, stage, prompt, policy } = this.asked;
     const reasons = this.chunks.map((chunk) => chunk.finish_reason).filter(Boolean);
@@ -96,14 +96,14 @@ export class Trace {
     return body;
   }
 
-  /** Read the pieces on the server, which tells the events of each. */
+  /** Parse the pieces on the server, which returns the events of each. */
   async read(signal) {
-    const told = await ask("/parse", { ...this.asParse(), format: "steps" }, signal);
-    told.steps.slice(0, -1).forEach((step, i) => Object.assign(this.chunks[i], { held: undefined }, step));
-    this.last = told.steps.at(-1);
-    this.message = told.message;
-    this.begins = told.stage;
-    this.named = told.dialect;
+    const result = await ask("/parse", { ...this.asParse(), format: "steps" }, signal);
+    result.steps.slice(0, -1).forEach((step, i) => Object.assign(this.chunks[i], { held: undefined }, step));
+    this.last = result.steps.at(-1);
+    this.message = result.message;
+    this.begins = result.stage;
+    this.named = result.dialect;
     return this;
   }
 
@@ -123,27 +123,27 @@ function ascii(text) {
   return text.replace(/[\u007f-\uffff]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 }
 
-/** The traces of a recording's text. Throws where it is none. */
+/** The traces in a recording's text. Throws if it is no recording. */
 export function readRecordings(text) {
   const traces = [];
   for (const [i, line] of text.split("\n").entries()) {
     if (!line.trim()) continue;
-    let told;
+    let entry;
     try {
-      told = JSON.parse(line);
+      entry = JSON.parse(line);
     } catch (error) {
       throw new Error(`${i + 1}: ${error.message}`);
     }
-    if (told?.type === "request") traces.push(new Trace());
-    else if (!traces.length || !["chunk", "error", "cancelled"].includes(told?.type)) throw new Error(`${i + 1}: ${String(told?.type)}`);
-    traces.at(-1).take(told);
+    if (entry?.type === "request") traces.push(new Trace());
+    else if (!traces.length || !["chunk", "error", "cancelled"].includes(entry?.type)) throw new Error(`${i + 1}: ${String(entry?.type)}`);
+    traces.at(-1).take(entry);
   }
   if (!traces.length) throw new Error("0");
   for (const trace of traces) trace.over = true;
   return traces;
 }
 
-/** The tiles of a chunk: its text cut where events end, each with its event and where that came from. */
+/** The tiles of a chunk: its text, cut where events end; each with its event, and the chunk where that began. */
 export function* tiles(trace) {
   const said = [];
   for (const [event, chunk] of trace.events()) if (event.end > event.start) said.push({ event, chunk });

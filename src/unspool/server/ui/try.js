@@ -1,4 +1,4 @@
-// <u-try>: a conversation with the served model, its stream visible as it comes.
+// <u-try>: a conversation with the served model; its stream is shown as it arrives.
 
 import { follow, Refused } from "./api.js";
 import { clear, h, kept, prose, raw } from "./dom.js";
@@ -50,7 +50,7 @@ class Try extends HTMLElement {
     if (this.models) this.listModels();
   }
 
-  /** The models to choose from, where there are several. */
+  /** The models to choose from, if there are several. */
   listModels() {
     this.hint.textContent = this.model ? t("try hint", { model: this.model }) : "";
     this.models.hidden = this.served.length < 2;
@@ -63,7 +63,7 @@ class Try extends HTMLElement {
   }
 
   draw() {
-    this.redraw = Boolean(this.stop); // an answer that is coming ends here, and is shown again
+    this.redraw = Boolean(this.stop); // an answer that still arrives is stopped here, and shown again
     this.stop?.abort();
     this.hint = h("p", { class: "muted" });
     this.thread = h("div", { class: "thread", role: "log", "aria-label": t("conversation") });
@@ -78,7 +78,7 @@ class Try extends HTMLElement {
     this.replay();
   }
 
-  /** Show the conversation so far, as after a change of the language. */
+  /** Show the conversation so far again, for example after a change of language. */
   replay() {
     let answer = 0;
     for (const message of this.messages) {
@@ -122,7 +122,7 @@ class Try extends HTMLElement {
     return body;
   }
 
-  /** The tools, or null where they are wrong. */
+  /** The tools, or null if they are invalid. */
   checkTools() {
     const text = this.tools.value.trim();
     kept.set("tools", text);
@@ -200,7 +200,7 @@ class Try extends HTMLElement {
     const message = this.answer(trace);
     const waiting = h("p", { class: "muted waiting" }, t("waiting"));
     message.parentElement.append(waiting);
-    message.parentElement.setAttribute("aria-busy", "true"); // it is read out once it is whole
+    message.parentElement.setAttribute("aria-busy", "true"); // screen readers wait until it is complete
     this.stop = new AbortController();
     this.sendButton.textContent = t("stop");
     try {
@@ -242,13 +242,13 @@ class Try extends HTMLElement {
     return message;
   }
 
-  /** What stands below an answer. */
+  /** The line below an answer. */
   finished(trace, message) {
     const usage = trace.counted;
     const seconds = trace.last?.at ?? trace.chunks.at(-1)?.at ?? 0;
-    const told = usage ? h("small", { class: "muted" }, t("tell", { tokens: n(usage.completion_tokens), seconds: n(seconds, 2) })) : null;
+    const cost = usage ? h("small", { class: "muted" }, t("tell", { tokens: n(usage.completion_tokens), seconds: n(seconds, 2) })) : null;
     const look = h("button", { onclick: () => this.dispatchEvent(new CustomEvent("look", { bubbles: true, detail: { traces: this.traces, at: this.traces.indexOf(trace) } })) }, t("look at it"));
-    message.parentElement.append(...outcome(trace), h("footer", { class: "row" }, look, saveButton(trace), told));
+    message.parentElement.append(...outcome(trace), h("footer", { class: "row" }, look, saveButton(trace), cost));
     if (trace === this.traces.at(-1)) this.askResults(trace, message.parentElement);
     this.thread.lastElementChild.scrollIntoView({ block: "end" });
   }
