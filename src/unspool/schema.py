@@ -428,11 +428,11 @@ def decode(
 ) -> tuple[str, bool]:
     """Turn the text of an argument value into JSON text, and say whether it fits ``types``.
 
-    Where the schema admits a string, the text is that string, but for the bare text ``null`` where null is admitted
-    too. Where ``strings`` lists the only ones, any other text is not a string. Other types are the model's own text
-    without white space around it, so no digit is lost; ``True`` and ``None`` are read as Python writes them. Text that
-    fits nothing becomes a string and does not fit. Where ``types`` is ``None`` (unknown), text that is JSON other than
-    a string is that JSON, everything else is a string, and both fit.
+    If the schema allows a string, the text is that string, except for the bare text ``null`` if null is allowed
+    too. If ``strings`` lists the only allowed strings, any other text is not a string. Other types are the model's own
+    text without white space around it, so no digit is lost; ``True`` and ``None`` are read as Python writes them. Text
+    that fits nothing becomes a string and does not fit. If ``types`` is ``None`` (unknown), text that is JSON other
+    than a string stays that JSON, and everything else becomes a string; both fit.
 
     ``nesting`` bounds the arrays and objects within each other; deeper text is not JSON.
     """
@@ -453,13 +453,13 @@ class Marked(enum.Enum):
     NOT = enum.auto()
     STRING = enum.auto()
     OTHER = enum.auto()
-    """JSON; at times a string too, then in quotes."""
+    """JSON, or sometimes a string, which is then in quotes."""
 
 
 def decode_marked(text: str, kinds: Kinds | None, marked: Marked) -> tuple[str, bool]:
-    """As `decode`, for a value whose markup gives its type: that counts unless the schema does not admit it.
+    """As `decode`, for a value whose markup gives its type.
 
-    Then the schema counts, where the text fits it.
+    The type counts unless the schema does not allow it; then the schema counts, if the text fits it.
     """
     types, strings = (None, None) if kinds is None else (kinds.types, kinds.strings)
     if marked is Marked.NOT:
@@ -534,7 +534,7 @@ def is_json_value(text: str, nesting: int = MAX_NESTING) -> bool:
 
 
 def _fitting(bare: str, types: frozenset[str], nesting: int) -> str | None:
-    """The JSON text of a value that is not a string; ``None`` where it has none of the types."""
+    """The JSON text of a value that is not a string; ``None`` if it has none of the types."""
     if bare[:1] in ("{", "["):
         kind = "object" if bare[0] == "{" else "array"
         return bare if kind in types and _is_json(bare, nesting) else None
@@ -569,7 +569,7 @@ def _is_json(text: str, nesting: int) -> bool:
         return False
     try:
         _JSON.decode(text)
-    except (ValueError, RecursionError):  # the latter only where the caller's own stack is nearly used up
+    except (ValueError, RecursionError):  # the latter only if the caller's own stack is nearly used up
         return False
     return True
 

@@ -153,7 +153,7 @@ def read_pieces(argument: str, path: str) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else Path(path).open("rb") as file:
-            while data := cast(io.BufferedIOBase, file).read1(_CHUNK):  # returns what is there, without waiting
+            while data := cast(io.BufferedIOBase, file).read1(_CHUNK):  # returns the available bytes, without waiting
                 yield decoder.decode(data)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:

@@ -236,7 +236,7 @@ class Pattern:
         return self.last_name >= 0 and self._place(text, i, next(behind, len(self.atoms)) + 1) >= 0
 
     def longer_name(self, text: str, i: int) -> str:
-        """The run of name characters of which the pattern at ``i`` takes only a part as the name; else ``""``."""
+        """The run of name characters at ``i`` if the pattern takes only a part of it as the name; otherwise ``""``."""
         if not self.splits_name:
             return ""
         begins = self._place(text, i, self.splits_name - 1)

@@ -1,7 +1,7 @@
 """A model of transformers in this process (the extra ``transformers``), for `unspool.engines.batching`.
 
-Sequences that are stepped together share one cache, padded on the left, as transformers' own batches are: whatever a
-model can generate in a batch, it can generate here. The batch is made anew where a sequence joins or leaves it. Models
+Sequences that are stepped together share one cache, padded on the left, like transformers' own batches. Whatever a
+model can generate in a batch, it can generate here. The batch is rebuilt when a sequence joins or leaves it. Models
 whose caches contain anything but keys, values and recurrent states are stepped one sequence after another.
 """
 
@@ -29,16 +29,16 @@ _JOINABLE: Final = frozenset(
         "LinearAttentionLayer",
     }
 )
-"""Layers of caches that can be joined: what they hold is what `_joined` handles."""
+"""The kinds of cache layers that can be joined, because `_joined` handles their contents."""
 _SAMPLING: Final = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 class TransformersModel:
-    """A decoder of transformers from a local directory: configuration, safetensors, tokenizer. No code of it is run.
+    """A decoder of transformers from a local directory: configuration, safetensors, tokenizer. Its code is never run.
 
     Args:
         directory: as ``save_pretrained`` writes it.
-        device: as torch names it; default: ``cuda`` where there is one, else ``cpu``.
+        device: as torch names it; default: ``cuda`` if available, otherwise ``cpu``.
         context: the most tokens of a sequence, if that should be less than the model's maximum.
 
     Attributes:
@@ -203,7 +203,7 @@ def _joined(parts: Sequence[tuple[Any, int, int]], torch: Any, *, free: bool) ->
 
 
 def _picked(tensors: Sequence[Any], rows: Sequence[int], torch: Any) -> Any:
-    """One row of each tensor, together; ``None`` where the layer keeps no such state."""
+    """One row of each tensor, together; ``None`` if the layer keeps no such state."""
     if tensors[0] is None:
         return None
     return torch.cat([tensor[row : row + 1] for tensor, row in zip(tensors, rows, strict=True)])

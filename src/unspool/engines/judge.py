@@ -1,8 +1,8 @@
 """The process that decides whether a grammar may be compiled: it tries each in a child process, under limits.
 
 A schema of a few bytes can make a grammar of gigabytes, and nothing stops a compilation in a thread. This process has
-one thread and loads the tokenizer once. A child that is forked off it compiles a grammar, and is killed where it takes
-too long, grows too large, or nobody waits for it any more. What it has proved, the server may do itself.
+one thread and loads the tokenizer once. A child that is forked from it compiles a grammar, and is killed if it takes
+too long, grows too large, or nobody waits for it any more. The server itself may then compile what the child could.
 
 It is run as a file and imports nothing of unspool. Standard input starts with one line of JSON and the bytes of the
 tokenizer. Jobs follow, each a line of JSON and a grammar; answers are lines of JSON. A byte in the pipe
@@ -36,7 +36,7 @@ def _line() -> bytes:
 
 
 def _size(field: int) -> int:
-    """Bytes of this process: of its address space (0), or in memory (1); 0 where the system does not say."""
+    """Bytes of this process: of its address space (0), or in memory (1); 0 if the system does not say."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[field]) * os.sysconf("SC_PAGE_SIZE")

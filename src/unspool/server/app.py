@@ -106,7 +106,7 @@ def create_app(
         prompts: the model's chat template.
         tools: the tools that the server runs, for any model; closed when the application ends.
         others: further models. Requests choose with ``model``; those that name none get the first model.
-        worker: what this process is, where it is one of several on one port.
+        worker: the role of this process, if it is one of several on one port.
     """
     service = _service(settings, engine, prompts, tools, others)
     posts = _protocols(settings)
@@ -236,7 +236,7 @@ class _Pages:
         service: what requests share.
         protocol: writes their errors.
         index: the page for browsers, if there is one.
-        worker: what this process is, where it is one of several.
+        worker: the role of this process, if it is one of several.
     """
 
     def __init__(self, service: Service, protocol: WireProtocol, index: PageFile | None, worker: Worker | None) -> None:

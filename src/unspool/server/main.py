@@ -40,7 +40,7 @@ class Operation(NamedTuple):
         access_log: whether each answered request is logged.
         certificate, key, password: the files for TLS, and the password of the key; without a certificate, there is no
             TLS.
-        worker: what this process is, where it is one of several.
+        worker: the role of this process, if it is one of several.
     """
 
     log_format: str = "text"

@@ -143,7 +143,7 @@ class Tools:
         return ToolsSession(self)
 
     async def aclose(self) -> None:
-        """End all servers. A fault of one is logged, and the others end all the same."""
+        """End all servers. A fault of one is logged, and does not prevent the others from ending."""
         for task in self._asked.values():
             task.cancel()
         await asyncio.gather(*self._asked.values(), return_exceptions=True)
@@ -183,7 +183,7 @@ class ToolsSession:
         return await session.call(tool, arguments)
 
     async def aclose(self) -> None:
-        """End the sessions of all servers. A fault of one is logged, and the others end all the same."""
+        """End the sessions of all servers. A fault of one is logged, and does not prevent the others from ending."""
         self._closed = True
         sessions, self._sessions = self._sessions, {}
         ended = await asyncio.gather(*(session.aclose() for session in sessions.values()), return_exceptions=True)

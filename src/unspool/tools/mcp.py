@@ -269,7 +269,7 @@ class _Connection:
         self._stop.set()
         if not self._ready.done() or self._ready.cancelled() or self._ready.exception() is not None:
             self._owner.cancel()
-        # The task that closes may be cancelled; the owning task ends all the same.
+        # The task that closes may be cancelled, but the owning task still ends.
         done, _ = await asyncio.shield(asyncio.ensure_future(asyncio.wait([self._owner], timeout=_CLOSING)))
         if not done:
             self._owner.cancel()

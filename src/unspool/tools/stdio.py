@@ -80,7 +80,7 @@ class Child:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # The task that waits for the child may be cancelled; the child is ended all the same.
+        # The task that waits for the child may be cancelled, but the child is still ended.
         await asyncio.shield(asyncio.ensure_future(self._end()))
 
     async def _end(self) -> None:

@@ -27,7 +27,7 @@ class MindieWriter(ChatWriter):
         id, model, created, reasoning_field: as for `ChatWriter`.
         calls_reason, server_tools: as for `ChatWriter`.
         full_text: ``fullTextEnabled``: each delta has the content so far, and the last chunk also ``full_text``.
-        timing: where a whole answer has ``prefill_time`` and ``decode_time_arr``: among the usage, or at top level.
+        timing: where a whole answer has ``prefill_time`` and ``decode_time_arr``: in the usage, or at top level.
 
     Raises:
         ValueError: ``timing`` is neither ``usage`` nor ``top``.

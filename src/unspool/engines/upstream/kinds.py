@@ -233,7 +233,7 @@ def body(
         request: what is asked for.
         prompt: the prompt to send, as text or ids.
         model: the server's name for the model; ``None``: the request names none.
-        context: how many tokens prompt and output may have together, where that is known.
+        context: how many tokens prompt and output may have together, if that is known.
         keep_end: whether the server should send the token that ends the output.
         markers: special tokens to show.
         budgets: whether the server is set up for budgets of reasoning.

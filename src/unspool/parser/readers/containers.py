@@ -90,7 +90,7 @@ class Level:
 
 
 class Containers:
-    """The open containers, outermost first, and what is held in them.
+    """The open containers, outermost first, and the text that is held in them.
 
     Attributes:
         levels: the open containers.
@@ -278,7 +278,7 @@ class Containers:
         return text
 
     def let_out(self, end: int) -> None:
-        """Emit what is held."""
+        """Emit the held text."""
         text = self.take()
         if text is not None:
             self._call.put(text, end)
@@ -327,7 +327,7 @@ class Containers:
     # -- keys given twice ---------------------------------------------------------------------------------------------
 
     def _settled(self, level: Level, key: str) -> bool:
-        """Whether an argument of another name makes certain what is held."""
+        """Whether an argument of another name makes the held text certain."""
         held = level.held or {}
         if level.children or key in held:
             return False

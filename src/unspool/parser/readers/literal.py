@@ -129,7 +129,7 @@ class LiteralReader(Strings):
         self._mark = k
 
     def close_all(self) -> str:
-        """The JSON text that would close what is open, which repairs a value that its call's closing cuts off.
+        """The JSON text that would close the open containers, which repairs a value that its call's closing cuts off.
 
         It is empty if closing would have to invent a value.
         """

@@ -4,7 +4,7 @@ from math import isinf
 from typing import Final
 
 _SHORT: Final = 300
-"""A number of at most so many characters, without an exponent, is finite: 309 digits are the fewest that round to
+"""A number of at most this many characters, without an exponent, is finite: 309 digits are the fewest that round to
 infinity."""
 _KEPT: Final = 400
 """How many significant digits of a longer number are kept; the others count as zeros."""

@@ -46,4 +46,4 @@ class Reader(Protocol):
         """End the hold, and return the held part of the arguments as it is so far; ``None`` if nothing is held."""
 
     def close_all(self) -> str:
-        """The JSON that would close what is open; ``""`` if a value would have to be invented."""
+        """The JSON that would close the open values; ``""`` if a value would have to be invented."""

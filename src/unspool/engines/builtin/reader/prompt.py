@@ -239,7 +239,7 @@ def _parameter(name: str, optional: bool, rest: str) -> Parameter:
 
 
 def parameter(name: str) -> Parameter:
-    """A text parameter of which only the name is known."""
+    """A text parameter that is known only by its name."""
     return Parameter(name, False, "string", (), "", _kinds(name, ""))
 
 

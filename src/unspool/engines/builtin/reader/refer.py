@@ -62,7 +62,7 @@ def results(prompt: Prompt) -> list[str]:
 
 
 def entries(prompt: Prompt, before: Sequence[Turn] = ()) -> list[Entry]:
-    """What the last results list, or tell of one thing; of several calls, the arguments."""
+    """The items that the last results list, or the values of a single thing; for several calls, their arguments."""
     if len(before) > 1:
         return [_entry(turn.arguments) for turn in before]
     return [entry for text in results(prompt) for entry in _entries(text[:_LONGEST])][:_MOST]
@@ -275,7 +275,7 @@ def subject(p: Parameter, given: list[tuple[Parameter, Any]]) -> Any:
 def told(prompt: Prompt, before: list[Turn], text: str) -> str:
     """The answer to a question that the last result already answers, in its words; empty if it is none.
 
-    Such a question refers to what was told, or names it, and has no new value for the tool.
+    Such a question refers to the answer, or names it, and has no new value for the tool.
     """
     given = results(prompt)
     core = without_lead(text)
@@ -314,7 +314,7 @@ def _said(listed: list[Entry], said: set[str]) -> str:
 
 
 def reckoned(prompt: Prompt, text: str) -> str:
-    """A message that goes on calculating, with the last result's number: *divide that by 6*, *plus 8*."""
+    """A message that continues a calculation with the last result's number: *divide that by 6*, *plus 8*."""
     last = results(prompt)
     number = last[0].strip() if len(last) == 1 else ""
     if not _NUMBER.fullmatch(number):

@@ -70,7 +70,7 @@ for _concept, (_, _asks) in CONCEPTS.items():
 MEANT: Final[dict[str, str]] = {concept: d["kind"] for concept, d in _DATA["concepts"].items() if "kind" in d}
 """The kind of a tool's first text, by concept."""
 ORDINALS: Final[dict[str, int]] = _DATA["ordinals"]
-"""The positions that words such as *second* tell, from 0."""
+"""The positions that words such as *second* mean, from 0."""
 EXTREMES: Final[dict[str, list[str]]] = _DATA["extremes"]
 """For adjectives that pick one of several things: the least (``-``) or the most (``+``), and what they measure."""
 SIDES: Final[dict[str, str]] = _DATA["sides"]
