@@ -27,6 +27,15 @@ TOOLS = {
     "build": tool("trigger_build", ["project"], project=TEXT, branch=TEXT),
     "text": tool("send_text", ["contact", "message"], contact=TEXT, message=TEXT),
     "parcel": tool("get_delivery_date", ["order_id"], order_id=TEXT),
+    "weather": tool("get_weather", ["location"], location=TEXT),
+    "key": tool("redis_delete", ["key"], key=TEXT),
+    "vacuum": tool("start_vacuum", ["rooms"], rooms={"type": "array", "items": TEXT}, mode=one_of("quiet", "turbo")),
+    "light": tool("set_light", ["room", "state"], room=TEXT, state=one_of("on", "off")),
+    "item": tool("add_to_shopping_list", ["item"], item=TEXT, quantity=WHOLE),
+    "service": tool("scale_service", ["service", "replicas"], service=TEXT, replicas=WHOLE),
+    "balance": tool("get_balance", ["account"], account=one_of("checking", "savings")),
+    "stock": tool("get_stock_price", ["ticker"], ticker=TEXT),
+    "person": tool("get_user", ["user_id"], user_id=WHOLE),
     "files": tool("search_files", ["pattern"], pattern=TEXT),
 }
 
@@ -78,6 +87,33 @@ def test_what_corrects_nothing_stays(text: str) -> None:
         (("cart", "timer"), "I'll take a raincoat, put it in my basket", [{"product": "raincoat"}]),
         (("deal",), "They walked away, so D-2087 has to go down as lost", [{"deal_id": "D-2087", "stage": "lost"}]),
         (("meal", "timer"), "I had oatmeal for breakfast", [{"food": "oatmeal", "meal": "breakfast"}]),
+        (
+            ("weather",),
+            "Weather in Portland, Oregon and Austin, Texas?",
+            [{"location": "Portland, Oregon"}, {"location": "Austin, Texas"}],
+        ),
+        (("key",), "delete cart:88 and cart:91", [{"key": "cart:88"}, {"key": "cart:91"}]),
+        (
+            ("vacuum",),
+            "vacuum the kitchen and the hallway on turbo",
+            [{"rooms": ["kitchen", "hallway"], "mode": "turbo"}],
+        ),
+        (
+            ("light",),
+            "light on in the bathroom, off in the bedroom",
+            [{"room": "bathroom", "state": "on"}, {"room": "bedroom", "state": "off"}],
+        ),
+        (
+            ("item",),
+            "add 3 onions and 1 cucumber to my shopping list",
+            [{"item": "onions", "quantity": 3}, {"item": "cucumber", "quantity": 1}],
+        ),
+        (
+            ("service",),
+            "scale api to 5 and worker to 2 replicas",
+            [{"service": "api", "replicas": 5}, {"service": "worker", "replicas": 2}],
+        ),
+        (("balance",), "whats on my checking and savings accounts", [{"account": "checking"}, {"account": "savings"}]),
         (("parcel", "list"), "when will order_12345 arrive", [{"order_id": "order_12345"}]),
         (("parcel",), "Where is my package? The order number is 7731-C", [{"order_id": "7731-C"}]),
     ],
@@ -95,6 +131,9 @@ def test_what_is_asked_for_is_called(names: tuple[str, ...], text: str, expected
         ("how much memory is the server using?", ("files",)),
         ("Tell me about the French revolution", ("text", "parcel")),
         ("Do you like music?", ("text", "timer")),
+        ("buy 10 shares of AAPL", ("stock",)),
+        ("delete user 17", ("person",)),
+        ("deploy the new version to staging", ("key",)),
     ],
 )
 def test_what_no_tool_is_for_is_no_call(text: str, names: tuple[str, ...]) -> None:

@@ -324,6 +324,10 @@ def test_a_word_on_an_answer_is_no_follow_up(text: str) -> None:
         "my name is Bob",
         "lol",
         "👍",
+        "It's been raining here all week and I hate it",
+        "what a day... my train was 2 hours late",
+        "Good evening! I finally got you running, took me two hours",
+        "lost all my money on lottery tickets, fun times",
     ],
 )
 def test_small_talk_is_answered_with_small_talk(text: str) -> None:
@@ -334,7 +338,9 @@ def test_small_talk_is_answered_with_small_talk(text: str) -> None:
     assert answer.thought == "This is small talk. No tool is needed."
 
 
-@pytest.mark.parametrize("text", ["what's your favorite color?", "do you like music?", "write me a poem", "I'm bored"])
+@pytest.mark.parametrize(
+    "text", ["what's your favorite color?", "do you like music?", "write me a poem", "I'm bored", "any jokes?"]
+)
 def test_what_is_chat_beyond_it_is_reported_in_a_sentence(text: str) -> None:
     answer = asked(text, "get_weather")
     assert answer is not None

@@ -1,14 +1,16 @@
 """What a message takes from the calls before it and their results: entries, pronouns, the two ends, numbers."""
 
 import json
+import time
 from typing import Any
 
 import pytest
 
 from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, tool
-from tests.engines_builtin.test_reader import prompt
+from tests.engines_builtin.test_reader import BOUND, prompt
 from unspool.engines.builtin.reader import Answer, read
 
+READING = 0.1  # seconds to render the conversation and to encode it
 CHOICE: dict[str, Any] = {"type": "string", "enum": ["celsius", "fahrenheit"]}
 TOOLS = {
     "weather": tool("get_current_weather", ["location"], location=TEXT, unit=CHOICE),
@@ -127,3 +129,14 @@ def test_a_question_with_a_new_value_is_not_answered_from_the_result() -> None:
     answer = asked("disk usage of /data", "disk", {"path": "/data"}, DISK, "and how full is /home?")
     assert answer is not None
     assert answer.calls == [("get_disk_usage", {"path": "/home"})]
+
+
+def test_long_results_and_messages_are_read_in_bounded_time() -> None:
+    words = " ".join(f"w{i}" for i in range(100))
+    lines = "\n".join(f"w{i} {words}" for i in range(100))
+    listed = json.dumps([{f"id{j}": f"w{i * j}" for j in range(60)} for i in range(100)])
+    for result in (lines, listed, "1", "[" * 5000, '{"a":' * 5000):
+        for text in (words, "the first one " * 25, "delete the w7 one " * 20, "and the way back " * 20, "plus 8 " * 50):
+            before = time.process_time()
+            asked("what is in src", "list read delete flights trains", {"path": "src"}, result, text[:390])
+            assert time.process_time() - before < BOUND + READING

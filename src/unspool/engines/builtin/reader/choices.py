@@ -26,6 +26,8 @@ def choose(f: Filling) -> None:
         if p.choices and p.type == "array":
             if several := _several(f, p):
                 f.give(p, several)
+        elif p.choices and not p.optional and f.filled.several is None and len(both := _joined(f.message, p)) > 1:
+            f.give_several(p, both)
         elif p.choices:
             value = _choice(f, p)
             if value is not None:
@@ -99,6 +101,18 @@ def _several(f: Filling, p: Parameter) -> list[Any]:
     for _, _, span in said:
         f.message.take(span)
     return [c for _, c, _ in said]
+
+
+def _joined(m: Message, p: Parameter) -> list[Any]:
+    """Choices with only *and* or a comma between them, which are taken: *my checking and savings accounts*."""
+    spans = {c: [s for s in m.phrases.get(_words(c), ()) if m.free(s)] for c in p.choices}
+    said = sorted((some[0], c) for c, some in spans.items() if some)
+    for (a, _), (b, _) in itertools.pairwise(said):
+        if b.first == a.last or not all(m.has(i, SETS["joins"] | SETS["determiners"]) for i in range(a.last, b.first)):
+            return []
+    for span, _ in said if len(said) > 1 else ():
+        m.take(span)
+    return [c for _, c in said]
 
 
 def _said(m: Message, choice: str) -> Span | None:

@@ -7,10 +7,10 @@ from typing import Final
 
 from .amounts import unit_of
 from .fill import fill
-from .filling import is_cased, own_parts
+from .filling import Filled, is_cased, own_parts
 from .fits import LONGEST, clear, fitting
 from .message import Message, Span
-from .prompt import Tool
+from .prompt import NUMERIC, Tool
 from .scores import best, said_out
 from .spans import dates, expressions, numbers
 from .words import KINDS, LEAD, SETS, SPLIT, STARTERS, STOP, TALK, plain, stem, without_lead
@@ -108,12 +108,32 @@ def _alike(tool: Tool, text: str) -> list[Clause]:
     cuts = [cut for cut in cuts if not any(a < cut[0] < b for a, b in whole)]
     for start, end in [*cuts[:_MOST], (len(text), len(text))]:
         part = text[begin:start]
-        if part.strip() and _whole(tool, part):
+        if part.strip(" .!?"):
             found.append((tool, part))
-        elif part.strip(" .!?"):
-            return []
         begin = end
-    return found
+    each = [fill(tool, Message(part)) for _, part in found]
+    if not all(_whole(tool, part) for _, part in found) and not _parallel(tool, each):
+        return []
+    return [] if _one_list(tool, each) else found
+
+
+def _parallel(tool: Tool, each: list[Filled]) -> bool:
+    """Whether all parts give the same arguments, and each another number or choice: *3 onions and 1 cucumber*."""
+    if len(each) < 2 or any(f.missing or f.several for f in each):
+        return False
+    told = {p.name for p in tool.parameters if p.type in NUMERIC and p.name in each[0].values}
+    told |= {p.name for p in tool.parameters if p.choices and len({repr(f.values.get(p.name)) for f in each}) > 1}
+    same = all(f.values.keys() == each[0].values.keys() and len(f.values) > 1 for f in each)
+    return same and bool(told)
+
+
+def _one_list(tool: Tool, each: list[Filled]) -> bool:
+    """Whether the parts only add members to a list: *vacuum the kitchen and the hallway*."""
+    lists = {p.name for p in tool.parameters if p.type == "array"}
+    if not each or not all(lists & f.values.keys() for f in each):
+        return False
+    rest = [{(k, repr(v)) for k, v in f.values.items() if k not in lists} for f in each]
+    return len({k for k, _ in set().union(*rest)}) == len(set().union(*rest))
 
 
 def _measures(m: Message) -> Iterator[Span]:

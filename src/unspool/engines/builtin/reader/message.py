@@ -10,6 +10,7 @@ from .words import NUMBERS, SETS, spaced
 
 _WORD: Final = re.compile(
     r"""https?://[^\s"'<>]+ | [\w.+-]+@[\w-]+(?:\.[\w-]+)+            # addresses
+      | [A-Za-z_][\w-]*(?::[\w-]+)*:(?=[\w:-]*\d)[\w:-]*\w | [A-Za-z_][\w-]*(?::[A-Za-z_][\w-]*){2,} # keys
       | \d+[A-Za-z]+\d\w* | \d{1,4}/\d{1,2}(?:/\d{2,4})?(?![\w/])      # codes, dates
       | [$€£]?\d{1,3}(?:,\d{3})+(?:\.\d+)?\b | [$€£]?\d+(?:[.:-]\d+)*(?:th|st|nd|rd|[a-z%°]{1,3}\b)? # numbers, times
       | \*+\.\w+ | [\w-]+\*(?:\.\w+)?                                 # patterns of files

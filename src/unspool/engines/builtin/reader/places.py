@@ -134,18 +134,30 @@ def _large(m: Message, skipped: frozenset[str]) -> list[Span]:
 def named_from(m: Message, i: int, skipped: frozenset[str]) -> list[Span]:
     """The name that begins here, and those that a comma or *and* adds to it."""
     found: list[Span] = []
+    pairs = _pairs(m, i, skipped)
     while i < len(m):
         while m.has(i, SETS["before a name"]):
             i += 1
         end = _name(m, i, skipped)
         if end == i or (found and m.large(found[0].first) and not m.large(i) and m.words[i].low.endswith("ing")):
             break
-        end = _with_region(m, i, end, alone=not found)
+        end = _name(m, end + 1, skipped) if pairs else _with_region(m, i, end, alone=not found)
         found.append(m.span(i, end))
         i = _next(m, end)
         if i == end:
             break
     return found
+
+
+def _pairs(m: Message, i: int, skipped: frozenset[str]) -> bool:
+    """Whether two names begin here, each with its region: *Portland, Oregon and Austin, Texas*."""
+    for join in (",", "", ","):
+        end = _name(m, i, skipped)
+        if end == i or not m.large(i) or not m.has(end, (join,) if join else SETS["also joins"] | {"and", "or", "&"}):
+            return False
+        i = end + 1
+    end = _name(m, i, skipped)
+    return end > i and m.large(i) and not m.has(end, SETS["joins"])
 
 
 def _name(m: Message, first: int, skipped: frozenset[str]) -> int:

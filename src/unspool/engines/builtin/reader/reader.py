@@ -15,7 +15,7 @@ from .prompt import Parameter, Prompt, Tool, Turn
 from .refer import meant, picked, reckoned, subject, told
 from .scores import said_out
 from .spelling import mended
-from .talk import BEYOND, itself, listed, reaction, refused, talk
+from .talk import BEYOND, NO_FIT, itself, listed, reaction, refused, remark, talk, unable
 from .words import BACK, QUESTION, SETS, STOP, parts_of, plain
 from .work import results_text, work
 
@@ -76,9 +76,13 @@ def read(prompt: Prompt) -> Answer | None:
         return Answer([(resumed[0].name, given) for given in resumed[1].calls()])
     if done := work(prompt, text):
         return Answer(done)
+    if said := remark(prompt.tools, text):
+        return Answer([], said)
     asked = clauses(prompt.tools, text)
     if not asked and (spelled := mended(prompt.tools, text)) != text:
         text, asked = spelled, clauses(prompt.tools, spelled)
+    if asked and all(unable(tool, part) for tool, part in asked):
+        return Answer([], NO_FIT, "No tool fits.")
     if asked:
         return _calls(prompt, text, asked)
     no = refused(prompt.tools, text, words)

@@ -1,5 +1,6 @@
 """References to what was called and answered before: *the second one*, *the invoice one*, *cancel it*, *plus 8*."""
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,8 @@ _MOST: Final = 50
 """The most entries of a result, and the most fields of an entry, that are read."""
 _ANSWER: Final = 300
 """The most characters of an answer."""
+_TRIED: Final = 4
+"""The most words of a message that are tried as pointing to an entry."""
 _LONGEST: Final = 2000
 """The most characters of a result that are read."""
 _BETWEEN: Final = 4
@@ -40,16 +43,21 @@ _DEED: Final = 1.5
 _EARLIER: Final = 2.0
 """Against the tool that gave the entries: one is picked in order to do something else with it."""
 _NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
+_WORDS: Final = re.compile(r"[^\W_]+|[\w-]+")
 _THAT: Final = re.compile(r"(?i)\b(?:that|it|this|the (?:result|answer|sum|total))\b")
 _REST: Final = re.compile(rf"(?i)^\W*(?:(?:and|then|now|ok|okay|so)\b[\s,]*)*(?=(?:{OPERATOR})(?!\w).*\d)")
 _FORMED: Final = dict(FORMS)
 
 
 class Entry(NamedTuple):
-    """One of the things that a result lists: its text, and its fields. A line's first word has the name ``""``."""
+    """One of the things that a result lists: its text, its fields, and the stems of its words.
+
+    A line's first word has the name ``""``.
+    """
 
     text: str
     fields: dict[str, Any]
+    stems: frozenset[str]
 
 
 # -- results -----------------------------------------------------------------------------------------------------------
@@ -73,7 +81,7 @@ def _entries(text: str) -> list[Entry]:
         value = json.loads(text)
     except (ValueError, RecursionError):  # most tools answer in words
         lines = [line for line in text.split("\n") if line.strip()]
-        return [Entry(line, {"": line.split()[0] if len(lines) > 1 else line.strip()}) for line in lines]
+        return [_of(line, {"": line.split()[0] if len(lines) > 1 else line.strip()}) for line in lines]
     if isinstance(value, dict):
         inner = [v for v in value.values() if isinstance(v, list) and v]
         value = inner[0] if len(inner) == 1 else [value]
@@ -83,8 +91,12 @@ def _entries(text: str) -> list[Entry]:
 def _entry(value: Any) -> Entry:
     if isinstance(value, dict):
         fields = {k: v for k, v in [*value.items()][:_MOST] if isinstance(v, (str, int, float))}
-        return Entry(" ".join(map(str, fields.values())), fields)
-    return Entry(str(value), {"": value} if isinstance(value, (str, int, float)) else {})
+        return _of(" ".join(map(str, fields.values())), fields)
+    return _of(str(value), {"": value} if isinstance(value, (str, int, float)) else {})
+
+
+def _of(text: str, fields: dict[str, Any]) -> Entry:
+    return Entry(text, fields, frozenset(map(stem, _WORDS.findall(text.lower()))))
 
 
 # -- entries -----------------------------------------------------------------------------------------------------------
@@ -96,7 +108,7 @@ def picked(prompt: Prompt, before: list[Turn], text: str) -> list[Call] | None:
     if len(listed) < 2 or not before:
         return None
     message = Message(text)
-    for span, chosen, sure in _pointers(message, listed):
+    for span, chosen, sure in itertools.islice(_pointers(message, listed), _TRIED):
         first = span.first - message.has(span.first - 1, SETS["before an entry"])
         head, tail = (message.words[i - 1].end if i else 0 for i in (first, span.last))
         rest = f"{text[:head]} {text[tail:]}"
@@ -168,7 +180,7 @@ def _extreme(words: list[str], listed: list[Entry]) -> Entry | None:
 def _marked(words: list[str], listed: list[Entry]) -> Entry | None:
     """The only entry that has these words."""
     said = [stem(w) for w in words if w not in STOP]
-    have = [e for e in listed if said and {*said} <= {stem(w) for w in re.findall(r"[^\W_]+|[\w-]+", e.text.lower())}]
+    have = [e for e in listed if said and {*said} <= e.stems]
     return have[0] if len(have) == 1 else None
 
 

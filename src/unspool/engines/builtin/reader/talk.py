@@ -5,12 +5,13 @@ from typing import Final
 
 from .message import Message
 from .prompt import Prompt, Tool
-from .scores import ENOUGH, asked_for, scores
+from .scores import ENOUGH, asked_for, best, deed, does, scores
 from .words import (
     ABLE,
     ABOUT,
     CLOSING,
     INTRODUCTION,
+    IRREGULAR,
     KNOWLEDGE,
     LEAD,
     QUESTION,
@@ -20,7 +21,10 @@ from .words import (
     STOP,
     TALK,
     WRITE,
+    first_word,
+    parts_of,
     plain,
+    stem,
 )
 
 SELF: Final = "I am unspool's small built-in model"
@@ -31,6 +35,31 @@ _NAME: Final = re.compile(r"\b[a-z]+ (?!I\b)[A-Z]")
 """A capitalized word inside a sentence: in *and to Nice?* it is a name."""
 _LONGEST: Final = 6
 """The most words of a phrase of small talk."""
+_SHORT: Final = 4
+"""The letters of words that only end as verbs of the past do: *need*, *feed*."""
+_PARTS: Final = re.compile(r"[.!;,:…]+(?:\s+|$)|\s+(?:and|but|so|because|since)\s+|\s+[-–—]\s+")
+_SUBJECT: Final = re.compile(
+    r"\W*(?:(?:sorry|oh|ugh|ah|wow|so|well|hey|yeah|ok)\s+)*"
+    r"(?:(?:i|we|he|she|they|it|you|this|(?:my|our|his|her) [\w-]+(?: [\w-]+)?)\s+)?"
+    r"(?:(?:just|finally|also|already|almost|really|totally|still|never|even)\s+)*"
+)
+"""What stands before the verb of a statement."""
+_TOLD: Final = re.compile(
+    r"\W*(?:i've|we've|i have (?:been|just)|it's been|it has been|i was|we were|i am so|i'm so|i'm just|i'm really"
+    r"|i (?:really |just |still )?(?:love|hate|like|enjoy|had|did|got|feel|think|guess|hope)\b(?! to\b)"
+    r"|(?:my|our) [\w-]+(?: [\w-]+)? (?:is|are|was|were|has|have|had|finally has|just)\b"
+    r"|(?:this|that|it|he|she|they) (?:was|were|had|did|has been)\b)"
+)
+"""The beginning of a statement about somebody's life."""
+_EXCLAIMED: Final = re.compile(
+    r"\W*(?:what an? |such an? |so |how |never |thank god|(?:\w+ ){0,2}(?:times|again|day)\W*$)"
+)
+_ASKS: Final = re.compile(
+    r"\b(?:please|pls|plz|can you|could you|would you|will you|can i|could i|need|wants?|wanna|let's|lets|should"
+    r"|tell me|show me|give me|remind|i'd|would like|looking for|out of|make sure|how about|what about)\b"
+)
+"""Words with which a statement asks for something."""
+_CODE: Final = re.compile(r"[#@/_]|\b(?=\w*\d)(?=\w*[A-Z])[\w-]{4,}|\d{4}")
 _SHOWN: Final = 5
 """The most tools that an answer names."""
 
@@ -57,6 +86,32 @@ def talk(text: str, words: list[str]) -> str:
         answer = said if not answer or said in CLOSING else answer
         i = j
     return answer
+
+
+def remark(tools: tuple[Tool, ...], text: str) -> str:
+    """The answer to a message that only tells what happened (*I spent the weekend in bed, never again*); else empty.
+
+    What happened is asked for only by a tool that records it.
+    """
+    low = text.lower().replace("’", "'")
+    if "?" in text or '"' in text or _ASKS.search(low) or _CODE.search(text):
+        return ""
+    parts = [part for part in _PARTS.split(low) if plain(part)]
+    told = [bool(_TOLD.match(part)) or _happened(part) for part in parts]
+    small = [bool(talk(part, plain(part).split())) or _EXCLAIMED.match(part) is not None for part in parts]
+    if not any(told) or not all(a or b for a, b in zip(told, small, strict=True)):
+        return ""
+    asked = best(tools, Message(text))
+    records = asked is not None and parts_of(asked.name)[:1] and parts_of(asked.name)[0] in SETS["records what was"]
+    return "" if records else TALK["ok"]
+
+
+def _happened(part: str) -> bool:
+    """Whether a part begins with a verb of the past, with its subject or without: *just finished my coffee*."""
+    begun = _SUBJECT.match(part)
+    words = part[begun.end() if begun else 0 :].split()
+    past = bool(words) and (words[0] in IRREGULAR or (words[0].endswith("ed") and len(words[0]) > _SHORT))
+    return past and (len(words) == 1 or words[1] in STOP)  # no *shipped orders*
 
 
 def reaction(text: str, words: list[str]) -> str:
@@ -94,11 +149,19 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
     if not tools or not words:
         return None if tools else (NO_TOOLS, "I have no tools.")
     start = 0
-    while found := LEAD.match(text, start):
-        start = found.end()
+    while lead := LEAD.match(text, start):
+        start = lead.end()
     core = plain(text[start:]).split() or words
-    if max(scores(tools, Message(text)).values(), default=0.0) >= ENOUGH:
+    found = scores(tools, Message(text))
+    if max(found.values(), default=0.0) >= ENOUGH:
         return None
+    if not WRITE.isdisjoint(core[:4]):
+        return BEYOND, "No tool is for this."
+    if words[0] in SETS["reactions"] and not QUESTION.match(" ".join(core)) and not _is_task(core):
+        return TALK["ok"], "This is small talk. No tool is needed."
+    order = core[0] in SETS["imperatives"] and not QUESTION.match(core[0])
+    if not found and order and _undone(tools, Message(text)):
+        return NO_FIT, "No tool fits."
     asked = asked_for(Message(text))
     searches = any("search" in (*t.concepts[0], *t.concepts[1]) for t in tools)
     foreign = (len(words) > 2 and STOP.isdisjoint(words)) or any(ord(c) > 0x2FF for c in text)
@@ -113,6 +176,20 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
     if not WRITE.isdisjoint(words[:4]) or ((chat or vague) and not task) or unknown:
         return BEYOND, "No tool is for this."
     return (NO_FIT, "No tool fits.") if foreign or knowledge or asked or vague else None
+
+
+def _undone(tools: tuple[Tool, ...], message: Message) -> bool:
+    """Whether no tool does what the message's verb says."""
+    verb = deed(message)
+    return verb is None or (verb != "read" and verb not in map(does, tools))
+
+
+def unable(tool: Tool, text: str) -> bool:
+    """Whether a tool only reads what a message wants changed: *delete user 17*, *buy 10 shares*."""
+    verb = first_word(text)
+    known = tool.name_words | tool.described | {w for p in tool.parameters for c in p.choices for w in parts_of(str(c))}
+    changes = verb in SETS["changes"] and stem(verb) not in known and verb not in known
+    return changes and does(tool) == "read"
 
 
 def _is_task(words: list[str]) -> bool:
