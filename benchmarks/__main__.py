@@ -55,11 +55,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What unspool costs, in one table.")
-    parser.add_argument("--quick", action="store_true", help="in about 20 seconds: fewer rounds, sizes and dialects")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, sizes and dialects, in about 20 seconds")
     parser.add_argument(
-        "--only", action="append", choices=list(MEASUREMENTS), metavar="NAME", help=f"of {', '.join(MEASUREMENTS)}"
+        "--only",
+        action="append",
+        choices=list(MEASUREMENTS),
+        metavar="NAME",
+        help=f"only this one of {', '.join(MEASUREMENTS)}",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to this file")
     return parser
 
 

@@ -235,9 +235,9 @@ def hosts(only: Sequence[str], families: Sequence[Family], rounds: int) -> Itera
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, and print a table. The exit code is 1 if a promise is broken."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hosts", description=__doc__)
-    parser.add_argument("--host", action="append", choices=list(HOSTS), help="of both")
-    parser.add_argument("--family", action="append", choices=[f.dialect for f in FAMILIES], help="of all")
-    parser.add_argument("--rounds", type=int, default=20, help="for the short arguments; 20")
+    parser.add_argument("--host", action="append", choices=list(HOSTS), help="only this engine")
+    parser.add_argument("--family", action="append", choices=[f.dialect for f in FAMILIES], help="only this dialect")
+    parser.add_argument("--rounds", type=int, default=20, help="rounds for the short arguments; default: 20")
     options = parser.parse_args(argv)
     rows = []
     families = [f for f in FAMILIES if options.family is None or f.dialect in options.family]

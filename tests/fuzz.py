@@ -184,7 +184,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Mutate model output and look for what must not be.")
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--dialect", default=None, help="this dialect alone")
+    parser.add_argument("--dialect", default=None, help="only this dialect")
     given = parser.parse_args()
     seed = random.SystemRandom().randrange(2**32) if given.seed is None else given.seed
     dialects = [d for d in DIALECTS if given.dialect in (None, *d.names)]

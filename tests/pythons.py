@@ -83,7 +83,7 @@ def environment(folder: Path, interpreter: Interpreter) -> Path:
 def main() -> int:
     """Run the core's tests, or pytest's arguments, under each interpreter. The exit code is 2 if there is none."""
     p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("folder", type=Path, help="where the environments are")
+    p.add_argument("folder", type=Path, help="the folder of the environments")
     p.add_argument("--list", action="store_true", help="list the interpreters, and run nothing")
     options, arguments = p.parse_known_args()
     found = interpreters()

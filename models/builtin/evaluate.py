@@ -363,13 +363,13 @@ def score(runner: Runner, cases: Sequence[Case], *, failures: int = 0) -> dict[s
 
 
 def main() -> None:
-    """Prints the scores."""
+    """Print the scores."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=FOLDER)
-    parser.add_argument("--known", type=int, default=100, help="cases out of the generator of the training examples")
-    parser.add_argument("--every", type=int, default=1, help="takes every n-th of the other cases alone")
+    parser.add_argument("--known", type=int, default=100, help="cases from the generator of the training examples")
+    parser.add_argument("--every", type=int, default=1, help="take only every n-th of the other cases")
     parser.add_argument("--only", nargs="*", help="titles of tables; all by default")
-    parser.add_argument("--failures", type=int, default=0, help="prints so many failures")
+    parser.add_argument("--failures", type=int, default=0, help="print this many failures")
     args = parser.parse_args()
     runner = Runner(args.folder)
     some = slice(None, None, args.every)

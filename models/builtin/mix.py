@@ -16,9 +16,9 @@ def main() -> None:
     """Writes the mixed weights."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("first", type=Path, help="a folder with weights")
-    parser.add_argument("last", type=Path, help="a folder with weights that were trained on from these")
+    parser.add_argument("last", type=Path, help="a folder with weights that were trained further from these")
     parser.add_argument("--out", type=Path, default=ex.FOLDER)
-    parser.add_argument("--share", type=float, default=0.75, help="of the last ones")
+    parser.add_argument("--share", type=float, default=0.75, help="the share of the last weights")
     args = parser.parse_args()
     first, last = (load_file(folder / "model.safetensors") for folder in (args.first, args.last))
     mixed = {k: args.share * w.astype(np.float32) + (1 - args.share) * first[k] for k, w in last.items()}

@@ -107,7 +107,7 @@ class Muon:
         self.moved = [torch.zeros_like(m) for m in matrices]
 
     def step(self, rate: float) -> None:
-        """Moves the matrices along their gradients."""
+        """Move the matrices along their gradients."""
         with torch.no_grad():
             for matrix, moved in zip(self.matrices, self.moved, strict=True):
                 moved.lerp_(matrix.grad, 1 - self.momentum)
@@ -117,7 +117,7 @@ class Muon:
 
 
 def train(network: Network, data: Iterator[Batch], args: Any, save: Any) -> None:
-    """Trains for ``args.steps`` steps, after ``args.copying`` steps of copying alone."""
+    """Train for ``args.steps`` steps, after ``args.copying`` steps of only copying."""
     matrices = [network.qkv, network.out, network.up, network.down, network.point, network.pointed]
     chosen = {id(p) for p in matrices}
     muon = Muon(matrices, network.kind)
@@ -149,24 +149,26 @@ def train(network: Network, data: Iterator[Batch], args: Any, save: Any) -> None
 
 
 def main() -> None:
-    """Builds the tokenizer, trains, and writes the model's files."""
+    """Build the tokenizer, train, and write the model's files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=ex.FOLDER)
-    parser.add_argument("--begin", type=Path, help="a folder with weights and a tokenizer to go on from")
+    parser.add_argument("--begin", type=Path, help="a folder with weights and a tokenizer to continue from")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=2400)
     parser.add_argument("--copying", type=int, default=120, help="steps of copying random tokens, at the beginning")
-    parser.add_argument("--ramp", type=int, default=9000, help="examples until they are as hard as they get")
+    parser.add_argument(
+        "--ramp", type=int, default=9000, help="the number of examples after which they stop getting harder"
+    )
     for name, usual in ex.USUAL._asdict().items():
         parser.add_argument(f"--{name}", type=float, default=usual, help="a share; see `examples.Shares`")
-    parser.add_argument("--tokens", type=int, default=4096, help="in a batch")
+    parser.add_argument("--tokens", type=int, default=4096, help="tokens in a batch")
     parser.add_argument("--threads", type=int, default=2)
-    text = "of the matrices' products; float32 is faster on processors without AVX512-BF16 or AMX"
+    text = "the type of matrix products; float32 is faster on CPUs without AVX512-BF16 or AMX"
     parser.add_argument("--products", choices=("bfloat16", "float32"), default="bfloat16", help=text)
     parser.add_argument("--rate", type=float, default=0.02)
     parser.add_argument("--cooling", type=float, default=0.6, help="the share of the steps in which the rate falls")
-    parser.add_argument("--until", type=int, help="ends after this step instead")
-    parser.add_argument("--every", type=int, default=200, help="steps between two savings")
+    parser.add_argument("--until", type=int, help="end after this step instead")
+    parser.add_argument("--every", type=int, default=200, help="save after this many steps")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)  # denormal numbers would slow the first steps down by half

@@ -40,7 +40,7 @@ def render(
         tools: OpenAI tool dicts, or a `Toolset`, with which the text would be read; ``None``: tools with the types of
             the calls' values.
         stage: where the text begins: at the beginning of the turn (``content``), after the opening of reasoning, or
-            after the opening of a block of calls. Default: the dialect's own.
+            after the opening of a block of calls. Default: the stage of the dialect.
 
     Raises:
         UnknownDialect: no dialect has this name.

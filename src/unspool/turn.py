@@ -15,7 +15,7 @@ class Call:
     """A call.
 
     Attributes:
-        name: the tool's.
+        name: the name of the tool.
         id: the call's id; ``""`` if it has none.
         text: the arguments as JSON text, an object.
         value: the same as a value.

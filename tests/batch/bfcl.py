@@ -126,7 +126,7 @@ def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description="BFCL's ground truths in every dialect")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--every", type=int, default=1, metavar="N", help="every Nth case alone")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="only every Nth case")
     options = parser.parse_args()
     every = list(cases(next(options.folder.glob("bfcl_eval-*.whl"))))[:: options.every]
     print(f"{len(every):,} cases\n\n| dialect | read back | refused | otherwise |\n|---|---|---|---|")

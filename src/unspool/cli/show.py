@@ -142,7 +142,7 @@ def run_check(options: argparse.Namespace) -> int:
 
 
 def detect_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("name", metavar="NAME", nargs="?", help="a model's name, with or without its organisation")
+    p.add_argument("name", metavar="NAME", nargs="?", help="a model's name, with or without its organization")
     p.add_argument("--model", metavar="NAME", help="the same as NAME")
     p.add_argument("--chat-template", metavar="FILE", help="a chat template (jinja)")
     p.add_argument(

@@ -13,7 +13,7 @@ class Budget:
 
     Args:
         asked: the budget, and how reasoning is recognized.
-        tokenizer: the model's.
+        tokenizer: the tokenizer of the model.
     """
 
     def __init__(self, asked: Thinking, tokenizer: Any) -> None:

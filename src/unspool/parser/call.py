@@ -28,7 +28,7 @@ class Desk(msgspec.Struct, eq=False):
 
     Attributes:
         ledger: where events go.
-        plan: the dialect's.
+        plan: the plan of the dialect.
         tools: the tools that may be called.
     """
 

@@ -51,7 +51,7 @@ class Hold:
 
     Attributes:
         start: the offset at which the span of the events begins.
-        thinking, paused, index: the ledger's.
+        thinking, paused, index: the values of the ledger's attributes.
         place: where the machine returns.
     """
 

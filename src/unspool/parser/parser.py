@@ -182,7 +182,7 @@ class Parser:
         """End the output, and return the last events.
 
         Args:
-            finish_reason: the engine's; ``stop`` becomes ``tool_calls`` if a call ended, anything else stays.
+            finish_reason: the engine's finish reason. ``stop`` becomes ``tool_calls`` if a call ended; others stay.
 
         Raises:
             ValueError: the parser is closed already.

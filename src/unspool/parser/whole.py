@@ -31,7 +31,7 @@ class Whole(NamedTuple):
     """A call, and the places in the text where its parts end.
 
     Attributes:
-        name, arguments: the call's; the arguments are JSON.
+        name, arguments: the name of the call, and its arguments as JSON.
         header: the end of what is read up to its name.
         inside: the end of its arguments; ``end``: the end of the call.
     """

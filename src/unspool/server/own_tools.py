@@ -16,7 +16,7 @@ def own_tools(settings: Settings, asked: Sequence[OwnServer], operators: Tools) 
     """The servers that a request adds to the operator's; no connection is made yet.
 
     Args:
-        settings: the server's.
+        settings: the settings of the server.
         asked: the servers in the request. A label of the operator's means the operator's server, whatever the
             address.
         operators: the operator's servers.

@@ -35,9 +35,9 @@ class AguiWriter(BlockWriter):
     """Writes one run: `start`, `events`, then `finish` or `error`.
 
     Args:
-        thread_id, run_id: the request's.
-        message_id: the assistant message's; by default made from ``run_id``.
-        parent_run_id: the request's, if it has one.
+        thread_id, run_id: the ids of the request.
+        message_id: the id of the assistant message; by default made from ``run_id``.
+        parent_run_id: the id of the parent run, if the request has one.
         model: sent with the usage.
         call_ids: the ids of calls in the thread so far. Models that number their calls start again in each answer,
             and a client would confuse a repeated id with the earlier call, so the run's id is appended to it.

@@ -50,7 +50,7 @@ class ServerItem:
         """The item.
 
         Args:
-            status: the protocol's.
+            status: the status, in the protocol's words.
             result: the result, once the call has ended.
         """
         fields: dict[str, Any] = {"type": self.kind, "id": self.id, "status": status}

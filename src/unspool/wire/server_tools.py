@@ -60,7 +60,7 @@ class ServerCallResult(msgspec.Struct, frozen=True):
     """The result of a call that the server ran.
 
     Attributes:
-        index: the call's.
+        index: the index of the call.
         text: the text for the model.
         error: whether the call was refused, timed out or failed.
         urls: the pages from which the text comes.
@@ -76,7 +76,7 @@ class ApprovalAsked(msgspec.Struct, frozen=True):
     """A complete call waits for approval; the answer ends without its result.
 
     Attributes:
-        index: the call's.
+        index: the index of the call.
         id: the id of the approval request, which the answer repeats.
     """
 

@@ -229,8 +229,8 @@ def body(
     """Write a request in the form of a kind.
 
     Args:
-        kind: the server's.
-        request: what is asked for.
+        kind: the kind of the server.
+        request: the request.
         prompt: the prompt to send, as text or ids.
         model: the server's name for the model; ``None``: the request names none.
         context: how many tokens prompt and output may have together, if that is known.

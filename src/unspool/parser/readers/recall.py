@@ -44,9 +44,9 @@ class Spot(dict[str, Step]):
     """A state of a reader of JSON, with the effects of the texts that came there so far.
 
     Attributes:
-        mode, comma, is_key, number: the reader's.
+        mode, comma, is_key, number: the values of the reader's attributes.
         brackets: the reader's stack.
-        quoted: the reader is inside a string value.
+        quoted: whether the reader is inside a string value.
     """
 
     __slots__ = ("brackets", "comma", "is_key", "mode", "number", "quoted")
