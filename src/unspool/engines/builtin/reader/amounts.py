@@ -6,6 +6,7 @@ from typing import Final
 
 from .assign import assign
 from .filling import Filling, named, own_parts, role
+from .formats import clock
 from .message import Message, Span
 from .prompt import NUMERIC, Parameter
 from .spans import YEAR, addresses, codes, numbers, times, value_of, written
@@ -14,7 +15,9 @@ from .words import BOUNDS, CURRENCIES, MONEY, SCALES, SETS, UNITS, parts_of, ste
 _JOINED: Final = re.compile(r"[$€£]?[\d.,]+([a-z]+)")
 _CLEAR: Final = 3
 _IN_UNITS: Final = re.compile(r"^(?:\w+ in |in )?([a-z]{3,12})(?:[ .,].*)?$|\bin ([a-z]{3,12})\b")
-_TIME: Final = re.compile(r"(\d{1,2})(?::(\d\d))?\s*(?:([ap])\.?m)?")
+_HALF: Final = re.compile(r"(?i)[ap]\.?m|morning|noon")
+"""What tells that a time is of the first or the second half of the day."""
+_NOON: Final = 12
 _FAR: Final = 4
 _LEAST: Final = 0.1
 _LARGE: Final = 200
@@ -58,16 +61,19 @@ def amounts(f: Filling) -> None:
 
 
 def _clock(f: Filling) -> None:
-    """Give an hour and a minute the parts of a time of day: *7:30*."""
-    pair = [next((p for p in f.left if p.type in NUMERIC and own_parts(p) == [w]), None) for w in ("hour", "minute")]
+    """Give an hour, and a minute, the parts of a time of day: *7:30*, *at 7 in the evening*, *tonight at 10*."""
+    hours, minutes = (
+        next((p for p in f.left if p.type in NUMERIC and own_parts(p) == [w]), None) for w in ("hour", "minute")
+    )
     found = next((s for s in times(f.message) if f.message.free(s)), None)
-    said = _TIME.search(found.value.lower()) if found else None
-    if pair[0] is None or pair[1] is None or found is None or said is None:
+    said = clock(found.value) if found else None
+    if hours is None or found is None or said is None or (minutes is None and said[1]):
         return
-    hour = int(said[1]) % 12 + 12 * (said[3] == "p") if said[3] else int(said[1])
+    late = said[0] < _NOON and not _HALF.search(found.value) and not SETS["late"].isdisjoint(f.message.at)
     f.message.take(found)
-    f.give(pair[0], hour)
-    f.give(pair[1], int(said[2] or 0))
+    f.give(hours, said[0] + _NOON * late)
+    if minutes is not None:
+        f.give(minutes, said[1])
 
 
 def _numbered(f: Filling) -> None:
@@ -159,7 +165,7 @@ def _evidence(f: Filling, p: Parameter, s: Span) -> float:
         return 3
     if "year" in names and YEAR.fullmatch(s.value):
         return 4
-    if named(p, SETS["sums"]) and (is_money(m, s) or m.has(s.first - 1, ("at",))):
+    if named(p, SETS["sums"]) and (is_money(m, s) or m.has(s.first - 1, ("at",)) or s.value[-3:-2] == "."):
         return 3
     if _bounds(m, p, s):
         return 2
@@ -265,7 +271,7 @@ def unit_of(m: Message, s: Span) -> str | None:
     """The unit of a number."""
     if joined := _JOINED.fullmatch(m.words[s.last - 1].low):
         return UNITS.get(joined[1])
-    if m.has(s.first + 1, UNITS) and m.has(s.last - 1, ("half",)):
+    if m.has(s.first + 1, UNITS) and m.has(s.last - 1, ("half", "quarter")):
         return UNITS[m.words[s.first + 1].low]  # *an hour and a half*
     for k in (s.last, s.last + 1):
         if m.has(k, UNITS) and not m.has(k, ("-", "in")):

@@ -10,7 +10,22 @@ from .message import Message, Span
 from .prompt import NUMERIC, Parameter
 from .sides import sided
 from .spans import currencies, languages, units
-from .words import CHOICES, COINS, CUES, CURRENCIES, MONEY, NUMBERS, OFF, SETS, STOP, TONGUES, UNITS, parts_of, stem
+from .words import (
+    CHOICES,
+    COINS,
+    CUES,
+    CURRENCIES,
+    GENERIC,
+    MONEY,
+    NUMBERS,
+    OFF,
+    SETS,
+    STOP,
+    TONGUES,
+    UNITS,
+    parts_of,
+    stem,
+)
 
 _MEANS: Final = re.compile(r"\b(\d{1,6}|[a-z]{3,5}) ?(?:=|is|means|for) ?(?:fully )?([a-z]{3,20})\b")
 """How a description explains the number of a choice."""
@@ -40,6 +55,8 @@ def choose(f: Filling) -> None:
             f.give(p, number)
         elif p.type == "boolean":
             switched = _switch(f.message, p)
+            if switched is None and _included(f, p):
+                switched = True
             if switched is None:
                 f.miss(p)
             else:
@@ -48,7 +65,14 @@ def choose(f: Filling) -> None:
 
 def _explained(f: Filling, p: Parameter) -> float | None:
     """The number for a word of the message, according to a description: *0 = closed, 100 = open*."""
-    said = {stem(w.low): i for i, w in enumerate(f.message.words) if not f.message.taken[i]}
+    m = f.message
+    said = {stem(w.low): i for i, w in enumerate(m.words) if not m.taken[i]}
+    ends = [int(found[1]) for found in _MEANS.finditer(p.description.lower()) if found[1].isdigit()]
+    for part in CHOICES["half"] if len(ends) == 2 else ():
+        for span in m.phrases.get(part, ()):
+            if m.free(span):
+                m.take(span)
+                return sum(ends) // 2
     for found in _MEANS.finditer(p.description.lower()):
         number = found[1] if found[1].isdigit() else str(NUMBERS.get(found[1], ""))
         for word in (found[2], found[2].removesuffix("d")):
@@ -79,6 +103,8 @@ def _choice(f: Filling, p: Parameter) -> Any:
             ]
             if found and (said is not _shortened or sum(_words(c).startswith(found[0].value) for c in ordered) == 1):
                 m.take(found[0])
+                if m.has(found[0].last, own_parts(p)):
+                    m.taken[found[0].last] = True  # turbo *mode*
                 return choice
     return None
 
@@ -97,10 +123,11 @@ def _led(m: Message, span: Span) -> str:
 
 def _several(f: Filling, p: Parameter) -> list[Any]:
     """The choices in a message, in its order."""
-    said = sorted((span.first, c, span) for c in p.choices if (span := _said(f.message, _words(c))) is not None)
-    for _, _, span in said:
+    said = [(span, c) for c in p.choices if (span := _said(f.message, _words(c))) is not None]
+    said.sort(key=lambda both: both[0].first)
+    for span, _ in said:
         f.message.take(span)
-    return [c for _, c, _ in said]
+    return [c for _, c in said]
 
 
 def _joined(m: Message, p: Parameter) -> list[Any]:
@@ -140,7 +167,9 @@ def _forms(m: Message, choice: str) -> Iterator[str]:
     if choice.endswith("y"):
         yield f"{choice[:-1]}ies"
     if len(choice) > 3 and choice.isalpha():
-        yield from (w.low for w in m.words if len(w.low) > 2 and stem(w.low) == stem(choice))
+        yield from (
+            w.low for w in m.words if len(w.low) > 2 and (stem(w.low) == stem(choice) or w.low == f"{choice}ly")
+        )
 
 
 def aliases(choice: str) -> tuple[str, ...]:
@@ -213,6 +242,19 @@ def _switch(m: Message, p: Parameter) -> bool | None:
     for i in switched:
         m.taken[i] = True
     return OFF.isdisjoint(m.words[i].low for i in switched)
+
+
+def _included(f: Filling, p: Parameter) -> bool:
+    """Whether a message asks for what a switch's description adds: *include the stopped ones too*."""
+    m = f.message
+    about = {stem(w) for w in re.findall(r"[a-z]{4,}", p.description.lower())} - f.tool.nouns - f.tool.described
+    about -= SETS["included"] | SETS["function"] | GENERIC
+    for i, w in enumerate(m.words):
+        near = m.words[max(0, i - 3) : i + 3]
+        if stem(w.low) in about and not m.taken[i] and any(n.low in SETS["included"] for n in near if n is not w):
+            m.taken[i] = True
+            return True
+    return False
 
 
 def _turned_on(m: Message, i: int) -> bool:

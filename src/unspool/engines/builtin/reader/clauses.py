@@ -11,6 +11,7 @@ from .filling import Filled, is_cased, own_parts
 from .fits import LONGEST, clear, fitting
 from .message import Message, Span
 from .prompt import NUMERIC, Tool
+from .remarks import tells
 from .scores import best, said_out
 from .spans import dates, expressions, numbers
 from .words import KINDS, LEAD, SETS, SPLIT, STARTERS, STOP, TALK, plain, stem, without_lead
@@ -23,12 +24,12 @@ _REFERRED: Final = frozenset(("it", "that", "this", "them"))
 _APART: Final = 4
 """The number of words between the parts of a measure, minus one."""
 _GREETING: Final = re.compile(r"(?i)^\W*(?:hi|hello|hey|ok|okay|so|well)\b[\s,.!]*")
-_SUBJECT: Final = 6
-"""The most words of a subject with its verb."""
 _PRONOUN: Final = 4
 """The number of first words among which an order has its pronoun."""
 _QUOTED: Final = re.compile(r'"[^"]*"')
 _ANOTHER: Final = re.compile(r"(?i)(?:one|another(?: one)?) (?:of|for|from|to|in|at|with|called|named)\b")
+_TELLING: Final = re.compile(r"(?i)\s*(?:tell|let|inform|ask|remind) (?:her|him|them|everyone)\b")
+"""The beginning of a message's text, after its recipient."""
 _REPORTING: Final = re.compile(
     r"(?i)\s*(?:i|we|he|she|they|it)\s+(?!need|want|would|have)(?:\w+ed|was|were|did|had|got|is|am|are)\b"
 )
@@ -62,11 +63,8 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
 
 def _tells_only(part: str) -> bool:
     """Whether a part only states a fact, and asks for nothing: *the gate is still open*, *I've just left*."""
-    words = plain(_GREETING.sub("", part)).split()
-    if words[:1] == ["i've"]:
-        return True
-    told = bool(words) and words[0] in SETS["tells"] and not LEAD.match(part)
-    return told and any(w in SETS["states of things"] or w.endswith("ed") for w in words[1:_SUBJECT])
+    message = Message(_GREETING.sub("", part))
+    return tells(message, 0, len(message))
 
 
 def _without_order(tools: tuple[Tool, ...], text: str) -> Clause | None:
@@ -89,6 +87,9 @@ def _ordered(tools: tuple[Tool, ...], part: str) -> Tool | None:
     tool = best(tools, m)
     if tool is None or not said_out(tool, m):
         return None
+    verb = stem(next(iter(plain(m.text).split()), ""))
+    if any(verb in map(stem, own_parts(p)) for p in tool.parameters):
+        return None  # *label it bug* is a value
     values = {w for p in tool.parameters for c in p.choices for w in str(c).lower().split("_")}
     return tool if values.isdisjoint(m.at) else None
 
@@ -219,6 +220,11 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> b
         return False  # *..., message see you soon*
     if _tells(before, part) or _REPORTING.match(part):
         return False
+    if _TELLING.match(part) and any(p.kinds[:1] == ("body",) for p in before.parameters):
+        return False
+    verb = next(iter(plain(part[at:]).split()), "")
+    if tool is before and any(p.type == "array" for p in tool.parameters) and not ended:
+        return verb in STARTERS | SETS["imperatives"] and verb != "the"
     for begin in {0, at}:
         words = plain(part[begin:]).split()[:2]
         if words and (words[0] in STARTERS or any(stem(w) in tool.name_words for w in words if w not in STOP)):

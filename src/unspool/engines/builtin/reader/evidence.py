@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from .assign import MOST, assign
 from .filling import Filling, keeps, named, own_parts, role
-from .message import Message, Span, items
+from .message import ACRONYM, Message, Span, identifies, items
 from .prompt import Parameter
 from .spans import quotes
 from .words import (
@@ -24,6 +24,7 @@ from .words import (
     STOP,
     UNITS,
     derived,
+    initials,
     kin,
     parts_of,
     stem,
@@ -229,6 +230,8 @@ def _goes_on(f: Filling, i: int) -> bool:
 def _functional(m: Message, i: int) -> bool:
     """Whether a word only joins others."""
     low = m.words[i].low
+    if m.shouted(i):
+        return low in SETS["spoken in capitals"]  # publish *ON*
     if i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1)) and low != "i":
         return False  # *Under Pressure*
     return low in SETS["calls"] | RELATIVE | SETS["function"] or low in PREPOSITIONS or low in BEFORE_PLACE
@@ -312,7 +315,9 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
     human = named(p, SETS["humans"])
     if ((p.kinds[:1] and p.kinds[0] in _PEOPLE) or human) and f.cased:
         total += _NAME if m.large(first) and (first > 0 or m.large(first + 1)) else -_NAME
-    elif (m.large(first) and first > 0) or (not m.words[first].low.isalpha() and _coded(m.words[first].low)):
+    elif named(p, SETS["machines"]):
+        total += _NAME * any(_coded(m.words[i].low) for i in range(first, last))
+    elif (m.large(first) and first > 0) or _coded(m.words[first].low):
         total += _LARGE
     if not m.large(first) and all(stem(w.low) in f.tool.described for w in m.words[first:last]):
         total -= _DIRECT  # how do I *care* for a fern
@@ -320,6 +325,8 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         total += _ANY  # how much protein does *tofu* have
     if c.lead in SETS["asking how"] and not m.large(first):
         total -= _ANY / 2  # how *busy*
+    if c.lead == "of" and c.first > 1 and m.taken[c.first - 2]:
+        total += _ANY  # 200 grams *of rice*
     if m.has(c.last, ("of",)) and not m.taken[c.last]:
         total -= _ANY / 2  # the usage *of checkout*
     formless = p.kinds[:1] and p.kinds[0] in _FOUND and total < _LABEL
@@ -332,7 +339,7 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
 
 def _coded(word: str) -> bool:
     """Whether a word has the form of names of machines and the like: *web-03*, *auth_api*."""
-    return word[0].isalpha() and any(c in "-_." or c.isdigit() for c in word)
+    return identifies(word) or (word[0].isalpha() and "-" in word)
 
 
 def _mailed(f: Filling, p: Parameter) -> bool:
@@ -415,6 +422,8 @@ def _without_own(f: Filling, p: Parameter, first: int, last: int) -> tuple[int, 
 
 def _own(f: Filling, i: int) -> bool:
     m = f.message
+    if ACRONYM.fullmatch(m.words[i].text):
+        return m.words[i].low.removesuffix("s") in initials(f.tool.name)  # open *PRs*
     return stem(m.words[i].low) in f.tool.nouns and not m.large(i)
 
 
@@ -424,6 +433,8 @@ def _no_value(f: Filling, first: int, last: int, *, clear: bool) -> bool:
     own = {stem(w) for q in f.tool.parameters for w in own_parts(q)} | f.tool.name_words
     idle = SETS["function"] | SETS["anyone"] | (frozenset() if clear else f.tool.asking)
     low = [w.low for w in m.words[first:last]]
+    if last - first == 1 and m.large(first) and _own(f, first):
+        return True
     return all(stem(w) in own or w in idle for w in low) and not m.large(first)
 
 

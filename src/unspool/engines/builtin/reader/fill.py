@@ -12,6 +12,7 @@ from .parts import rows, side_by_side
 from .phrases import labels, own
 from .places import place
 from .prompt import NUMERIC, Tool, parameter
+from .remarks import remarks
 from .texts import announced, framed, labelled, listed, quoted, worded
 from .words import first_word, stem
 
@@ -25,6 +26,7 @@ STEPS: Final = (
     labels,
     labelled,
     announced,
+    remarks,
     listed,
     told,
     own,
@@ -45,9 +47,16 @@ def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
         message: the message, from which the words of values are taken.
         cased: whether names are capitalized in the conversation, even if not in this part of it.
     """
+    taken = list(message.taken)
     f = Filling(tool, message, cased=cased)
     for step in STEPS:
         step(f)
+    if any(not p.optional for p in f.left):  # a remark may hold it
+        message.taken[:] = taken
+        f = Filling(tool, message, cased=cased)
+        for step in STEPS:
+            if step is not remarks:
+                step(f)
     body = next(
         (f.filled.values[p.name] for p in f.tool.parameters if p.kinds[:1] == ("body",) and p.name in f.filled.values),
         None,

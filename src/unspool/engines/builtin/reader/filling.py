@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from .message import Message, Span, items
+from .formats import written
+from .message import Message, Span, identifies, items
 from .prompt import Parameter, Tool
 from .words import DEEDS, GENERIC, SETS, STOP, THINGS, parts_of, stem
 
@@ -22,6 +23,7 @@ class Filled:
         values: the arguments, by the names of their parameters.
         several: a parameter with a different value in each of several calls, and these values.
         missing: required parameters without a value.
+        said: the values from the message as they were said.
     """
 
     def __init__(self, tool: Tool) -> None:
@@ -29,6 +31,7 @@ class Filled:
         self.values: dict[str, Any] = {}
         self.several: tuple[str, list[Any]] | None = None
         self.missing: list[Parameter] = []
+        self.said: dict[str, Any] = {}
 
     def calls(self) -> list[dict[str, Any]]:
         """The arguments of each call, in the order of the parameters."""
@@ -39,10 +42,14 @@ class Filled:
     def put(self, p: Parameter, value: Any, *, several: bool) -> None:
         """Give a missing parameter a value, or several, from elsewhere in the conversation."""
         if several:
-            self.several = (p.name, value)
+            self.several = (p.name, [self.formed(p, one) for one in value])
         else:
-            self.values[p.name] = value
+            self.values[p.name] = self.formed(p, value)
         self.missing.remove(p)
+
+    def formed(self, p: Parameter, value: Any) -> Any:
+        """A value in the form that its parameter's description wants."""
+        return written(p, _bare(p, value)) if isinstance(value, str) and not p.choices else value
 
 
 def _whole(parameters: Iterable[Parameter], values: dict[str, Any]) -> dict[str, Any]:
@@ -104,7 +111,8 @@ class Filling:
 
     def give(self, p: Parameter, value: Any) -> None:
         """Set the value of a parameter."""
-        self.filled.values[p.name] = _bare(p, value) if isinstance(value, str) else value
+        self.filled.said[p.name] = value
+        self.filled.values[p.name] = self.filled.formed(p, value)
         self.left.remove(p)
 
     def give_span(self, p: Parameter, span: Span) -> None:
@@ -142,7 +150,8 @@ class Filling:
 
     def give_several(self, p: Parameter, values: list[Any]) -> None:
         """Set the values that a parameter has in several calls."""
-        self.filled.several = (p.name, values)
+        self.filled.said[p.name] = values
+        self.filled.several = (p.name, [self.filled.formed(p, value) for value in values])
         self.left.remove(p)
 
     def miss(self, p: Parameter) -> None:
@@ -164,7 +173,7 @@ def _bare(p: Parameter, value: str) -> str:
 def _is_value(m: Message, p: Parameter, span: Span) -> bool:
     """Whether words may be a value of a parameter."""
     if not p.kinds and named(p, SETS["codes"]):
-        return span.value.isupper() or any(c.isdigit() or c in "-_#" for c in span.value)
+        return span.value.isupper() or any(c.isdigit() or c in "-_#./:" for c in span.value)
     spoken = p.kinds[:1] in _OPEN[:1] or span.value != m.said(span.first, span.last)
     return spoken or any(m.large(i) or m.words[i].low not in SETS["function"] for i in range(span.first, span.last))
 
@@ -172,8 +181,10 @@ def _is_value(m: Message, p: Parameter, span: Span) -> bool:
 def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
     """A value without words that lead to it or on from it: *starting at* Dock Road, Oskar*, but*, curry *recipe*."""
     m = f.message
+    span = _identified(m, p, span)
     first, last = span.first, span.last
-    sought = m.has(first, SETS["articles"]) and named(p, SETS["sought"])
+    some = m.has(first, ("any", "some")) and p.kinds[:1] != ("body",)
+    sought = some or (m.has(first, SETS["articles"]) and named(p, SETS["sought"]))
     if first + 1 < last and (sought or (m.has(first, ("my",)) and m.large(first + 1))):
         first += 1
     heads = f.tool.name_words - GENERIC if any(DEEDS.get(w) == "read" for w in parts_of(f.tool.name)) else frozenset()
@@ -198,7 +209,22 @@ def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
         if m.words[first].low not in SETS["leads to a name"] and m.words[first].low not in parts_of(p.name):
             break
         first += 1
-    return m.span(first, m.trimmed(first + 1, last, SETS["leads on"]))
+    if m.large(last - 1) or SETS["particles"].isdisjoint({m.words[last - 1].low}):
+        return m.span(first, m.trimmed(first + 1, last, SETS["leads on"]))
+    return m.span(first, m.trimmed(first + 1, last, SETS["leads on"] | SETS["particles"]))  # cool *the bedroom* down
+
+
+def _identified(m: Message, p: Parameter, span: Span) -> Span:
+    """The only identifier among words, which are no part of it: *web-02* keeps crashing, *billing-api* back."""
+    machine = named(p, SETS["machines"])
+    if span.last - span.first < 2 or (p.kinds[:1] in _OPEN and not machine and not named(p, ("name",))):
+        return span
+    words = [i for i in range(span.first, span.last) if identifies(m.words[i].low)]
+    if p.kinds[:1] in _OPEN:  # the *Q3 budget* is a topic
+        words = [i for i in words if not m.words[i].low.isalnum()]
+    if not words and machine:
+        words = [i for i in range(span.first, span.last) if "-" in m.words[i].low[1:]]
+    return m.span(words[0], words[0] + 1) if len(words) == 1 else span
 
 
 def keeps(p: Parameter, word: str) -> bool:

@@ -8,14 +8,12 @@ from .message import Span
 from .prompt import Parameter
 from .sides import sided
 from .spans import FORMS, addresses, dates, repositories, times
-from .words import SETS, STOP, TONGUE_CODES, UNITS, stem
+from .words import SETS, STOP, UNITS, stem
 
 _CONVERTED: Final = ("unit", "currency", "language")
 _LISTED: Final = ("email", "path", "symbol", "expression", "url", "directory", "zone")
 _MOMENTS: Final = ("date", "time")
 _CALLED: Final = ("email", "url", "path")
-_CODE: Final = re.compile(r"\bcode\b|\biso\b|[\"'][a-z]{2}[\"']|e\.g\.,? [a-z]{2}\b")
-"""Words in descriptions of parameters for language codes."""
 _CLOCK: Final = re.compile(r"\bhh:?mm\b|\b(?:24|12)[- ]?hour")
 """Words in descriptions of times without a day."""
 
@@ -78,11 +76,13 @@ def _owned(f: Filling) -> None:
 
 
 def _others(f: Filling, p: Parameter, s: Span) -> bool:
-    """Whether a word shows that the value belongs to another parameter: *a branch called* fix/login."""
-    i = s.first - 1
-    if not f.message.has(i, SETS["calls"]):
+    """Whether the name of another parameter precedes the value: *a branch called* fix/login, *value* b.org."""
+    m = f.message
+    i = s.first - 1 - m.has(s.first - 1, SETS["calls"])
+    if i < 0 or m.has(i, SETS["function"] | SETS["imperatives"] | {*own_parts(p)}):
         return False
-    return any(stem(f.message.words[i - 1].low) in map(stem, own_parts(q)) for q in f.texts() if q is not p)
+    begins = i == 0 or not m.words[i - 1].low[0].isalnum() or m.has(i - 1, SETS["function"])  # not *bedside lamp* green
+    return begins and any(stem(m.words[i].low) in map(stem, own_parts(q)) for q in f.texts() if q is not p)
 
 
 def _alike(f: Filling, p: Parameter, kind: str) -> list[Parameter]:
@@ -108,8 +108,6 @@ def _converted(f: Filling, p: Parameter, kind: str, free: list[Span]) -> None:
     if kind != "unit" and len(last) > 1 and side != "from" and f.filled.several is None and p.type != "array":
         f.give_all(p, last)
         return
-    if kind == "language" and _CODE.search(p.description.lower()):
-        free = [s._replace(value=TONGUE_CODES.get(s.value.lower(), s.value)) for s in free]
     temperature = kind == "unit" and UNITS.get(free[0].value.lower()) in ("celsius", "fahrenheit")
     if side is None:
         if kind == "currency" and len(free) > 1:

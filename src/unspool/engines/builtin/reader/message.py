@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from .words import NUMBERS, SETS, spaced
+from .words import CUES, NUMBERS, SETS, spaced
 
 _WORD: Final = re.compile(
     r"""https?://[^\s"'<>]+ | [\w.+-]+@[\w-]+(?:\.[\w-]+)+            # addresses
-      | [A-Za-z_][\w-]*(?::[\w-]+)*:(?=[\w:-]*\d)[\w:-]*\w | [A-Za-z_][\w-]*(?::[A-Za-z_][\w-]*){2,} # keys
+      | [^\W\d_][\w.-]*(?::[\w-]+)+(?![\w@/:])                           # keys
       | \d+[A-Za-z]+\d\w* | \d{1,4}/\d{1,2}(?:/\d{2,4})?(?![\w/])      # codes, dates
       | [$€£]?\d{1,3}(?:,\d{3})+(?:\.\d+)?\b | [$€£]?\d+(?:[.:-]\d+)*(?:th|st|nd|rd|[a-z%°]{1,3}\b)? # numbers, times
       | \*+\.\w+ | [\w-]+\*(?:\.\w+)?                                 # patterns of files
@@ -18,6 +18,18 @@ _WORD: Final = re.compile(
       | [^\W\d_][\w]*(?:['’.&-][\w]+)* | [^\s\w] | \w+""",
     re.VERBOSE,
 )
+
+_LABELS: Final = frozenset(cue for cues in CUES.values() for cue in cues)
+ACRONYM: Final = re.compile(r"[A-Z]{2,4}s?")
+_IDENTIFIER: Final = re.compile(
+    r"\w*[a-z]\w*(?:_|[/:.](?=\w))[\w/:.-]*|_\w+|\d+(?:\.\d+){2,}|[a-z]+(?:-[a-z]+)*-?\d[\w.-]*"
+)
+"""Names of machines, keys and the like: ``auth_api``, ``user:42``, ``10.0.0.1``, ``web-02``."""
+
+
+def identifies(word: str) -> bool:
+    """Whether a word in lower case has the form of names of machines, keys and the like."""
+    return _IDENTIFIER.fullmatch(word) is not None
 
 
 class Word(NamedTuple):
@@ -94,6 +106,10 @@ class Message:
         """Whether the word at ``i`` is capitalized."""
         return 0 <= i < len(self.words) and self.words[i].text[0].isupper()
 
+    def shouted(self, i: int) -> bool:
+        """Whether a word is in capitals, unlike the message: publish *ON*."""
+        return self.words[i].text.isupper() and len(self.words[i].text) > 1 and not self.text.isupper()
+
     def free(self, span: Span) -> bool:
         """Whether no value has one of these words."""
         return not any(self.taken[span.first : span.last])
@@ -110,13 +126,19 @@ class Message:
 
     def trimmed(self, first: int, last: int, words: Iterable[str]) -> int:
         """The end of these words without trailing ones from ``words``."""
-        while last > first and self.words[last - 1].low in words:
+        while last > first and self.words[last - 1].low in words and not self.shouted(last - 1):
             last -= 1
         return last
 
 
 def _parted(word: Word) -> list[Word]:
-    """The parts of a word that begins with a number: *six-sided*; not those of a number: *twenty-five*."""
+    """The parts of a word that begins with a label, *subject:hello*, or a number, *six-sided*; not *twenty-five*."""
+    label, mark, _ = word.low.partition(":")
+    if mark and label in _LABELS:
+        ends = (0, len(label), len(label) + 1, len(word.text))
+        return [
+            Word(word.start + a, word.start + b, word.text[a:b], word.low[a:b]) for a, b in itertools.pairwise(ends)
+        ]
     number, mark, rest = word.low.partition("-")
     if not mark or number not in NUMBERS or not rest.isalpha() or rest in NUMBERS:
         return [word]

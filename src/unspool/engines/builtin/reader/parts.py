@@ -27,8 +27,8 @@ def side_by_side(f: Filling) -> None:
             _between_commas(f, group, [s for s in _runs(f) if _on_side(m, group[0], s[0].first)])
     needed = [p for p in groups.get("", ()) if not p.optional]
     colon = next(iter(m.at.get(":", ())), None)
-    if colon is not None and len(needed) > 1:
-        behind = [[s for s in run if s.first > colon] for run in _runs(f)]
+    if colon is not None and len(needed) > 1 and not any(m.has(i, SETS["calls"]) for i in range(colon)):
+        behind = [[s for s in run if s.first > colon and not _orders(m, s)] for run in _runs(f)]
         _between_commas(f, groups[""], [run for run in behind if run])
 
 
@@ -49,6 +49,11 @@ def _between_commas(f: Filling, group: list[Parameter], runs: list[list[Span]]) 
                 f.message.take(s)
                 f.give(p, _number(s.value) if p.type in NUMERIC else s.value)
             return
+
+
+def _orders(m: Message, s: Span) -> bool:
+    """Whether words begin with a verb that asks: *and assign it*."""
+    return m.has(s.first + m.has(s.first, ("and",)), SETS["imperatives"])
 
 
 def _runs(f: Filling) -> list[list[Span]]:

@@ -159,6 +159,13 @@ def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
     if "math" not in concepts[0] + concepts[1]:
         parameters[:] = [_without_calculation(p) for p in parameters]
     parts = parts_of(name)
+    if not SETS["brokers"].isdisjoint(parts):  # a topic is no subject there
+        parameters[:] = [p._replace(kinds=p.kinds[1:]) if p.kinds[:1] == ("query",) else p for p in parameters]
+    if not {"currency", "price", "stock", "crypto"} & {*concepts[0], *concepts[1]}:  # the base of a branch
+        parameters[:] = [
+            p._replace(kinds=tuple(k for k in p.kinds if k != "currency")) if p.name in ("base", "quote") else p
+            for p in parameters
+        ]
     words = {*parts, name.lower()} | {a + b for a, b in itertools.pairwise(parts)}
     names = frozenset(words | {stem(w) for w in words})
     about = {w for w in re.findall(r"[a-z-]+", described.lower()) if w not in STOP and stem(w) not in GENERIC}
@@ -194,7 +201,7 @@ def _first_text(named: tuple[str, ...], also: tuple[str, ...], parameters: list[
         return
     required = [p for p in texts if not p.optional] or texts[:1]
     required = [p for p in required if SETS["codes"].isdisjoint(parts_of(p.name))]
-    other = THINGS if kind == "place" else SETS["somebody"] | SETS["records"]
+    other = THINGS | SETS["machines"] if kind == "place" else SETS["somebody"] | SETS["records"]
     required = [p for p in required if other.isdisjoint(parts_of(p.name)) or "name" in parts_of(p.name)]
     plain = next((p for p in required if not p.kinds or p.kinds[0] in SETS["vague"]), None)
     if plain is None or (

@@ -10,6 +10,7 @@ from .corrections import corrected
 from .fill import fill, value
 from .filling import Filled, is_cased, named
 from .follow import Call, answered, earlier, follow_up, opened
+from .formats import town
 from .message import Message
 from .prompt import Parameter, Prompt, Tool, Turn
 from .refer import meant, picked, reckoned, subject, told
@@ -177,9 +178,9 @@ def _shared(filled: list[tuple[Tool, Filled]]) -> dict[str, tuple[Any, bool]]:
     for tool, f in filled:
         for p in tool.parameters:
             if f.several and f.several[0] == p.name:
-                found[_kind(p)] = (f.several[1], True)
+                found[_kind(p)] = (f.said.get(p.name, f.several[1]), True)
             elif p.name in f.values:
-                found[_kind(p)] = (f.values[p.name], False)
+                found[_kind(p)] = (f.said.get(p.name, f.values[p.name]), False)
     return found
 
 
@@ -195,7 +196,7 @@ def _known(prompt: Prompt, before: list[Turn]) -> dict[str, Any]:
     """The values of earlier calls, by the names of their parameters and by their kinds."""
     tools = {t.name: t for t in prompt.tools}
     return {
-        key: turn.arguments[p.name]
+        key: town(turn.arguments[p.name]) if p.kinds[:1] == ("zone",) and key != p.name else turn.arguments[p.name]
         for turn in before
         if turn.text in tools
         for p in tools[turn.text].parameters

@@ -9,7 +9,7 @@ from .amounts import clear_numbers, is_money, unit_named, unit_of
 from .choices import aliases, canonical
 from .fill import fill
 from .filling import Filling, named, role
-from .message import Message, Span
+from .message import ACRONYM, Message, Span
 from .places import bare
 from .prompt import NUMERIC, Tool
 from .spans import (
@@ -18,6 +18,7 @@ from .spans import (
     dates,
     emails,
     expressions,
+    hosts,
     languages,
     numbers,
     paths,
@@ -47,6 +48,7 @@ from .words import (
     derived,
     first_word,
     has,
+    initials,
     kin,
     parts_of,
     plain,
@@ -94,6 +96,7 @@ def _spoken(m: Message) -> Iterator[Span]:
 _FORMS: Final[tuple[tuple[Callable[[Message], Iterator[Span]], int, tuple[str, ...], float], ...]] = (
     (urls, 1, ("url",), 3.0),
     (paths, 1, ("path", "directory"), 2.0),
+    (hosts, 1, ("host",), 2.0),
     (emails, 1, ("email",), 1.5),
     (currencies, 2, ("currency",), 2.5),
     (symbols, 1, ("symbol",), 1.5),
@@ -128,6 +131,7 @@ class _Asked(NamedTuple):
     sides: bool
     deed: str | None
     verb: str
+    acronyms: frozenset[str]
 
 
 def asked_for(message: Message) -> frozenset[str]:
@@ -154,8 +158,8 @@ def deed(m: Message) -> str | None:
 
 
 def _parts(word: str) -> list[str]:
-    """A word, and the parts that hyphens join: *weather-wise*."""
-    return [word, *word.split("-")] if "-" in word else [word]
+    """A word, and the parts that marks join: *weather-wise*, *sensor.kitchen_temp*."""
+    return [word, *parts] if len(parts := re.findall(r"[a-z]+", word)) > 1 and "'" not in word else [word]
 
 
 def _says(low: str, phrase: str) -> bool:
@@ -189,6 +193,7 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         any(i < message.at["from"][0] + _BETWEEN for i in message.at.get("to", ()) if "from" in message.at),
         deed(message),
         first_word(message.text),
+        frozenset(w.low.removesuffix("s") for w in message.words if ACRONYM.fullmatch(w.text)),
     )
     each = {t.name: _words(t, asked) + _values(t, asked, message) for t in tools}
     return {name: score for name, score in each.items() if score > _LEAST}
@@ -204,6 +209,7 @@ def _words(tool: Tool, asked: _Asked) -> float:
     own = asked.stems & (tool.name_words - GENERIC)
     phrase = " ".join(w for w in parts_of(tool.name) if w not in SETS["calling"])
     score += 3 * (" " in phrase and own.isdisjoint(phrase.split()) and has(asked.low, phrase))
+    score += 3 * (own.isdisjoint(parts_of(tool.name)) and not asked.acronyms.isdisjoint(initials(tool.name)))
     score += 2 * any(_shortens(w, n) for w in asked.stems - own for n in tool.name_words - GENERIC)
     score += _LITTLE * len(asked.stems & tool.name_words & GENERIC)
     score += _LITTLE * any(tool.name_words & SETS[kind] for kind in asked.wanted)
@@ -246,7 +252,7 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
             c
             for c in map(str, p.choices)
             if len(c) > 2
-            and stem(c.lower()) in asked.stems
+            and (stem(c.lower()) in asked.stems or ("_" in c and has(asked.low, c.lower().replace("_", " "))))
             and (c.lower() != asked.verb or c.lower() not in SETS["asking choices"])
         ]
         said += (

@@ -22,7 +22,10 @@ from .words import (
     UNITS,
 )
 
-_PAGE: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|io|dev|edu|gov|de|uk)(?:/.*)?")
+_PAGE: Final = re.compile(
+    r"[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|io|dev|edu|gov|app|ai|info|tech|cloud"
+    r"|de|uk|eu|fr|nl|es|ch|se|dk|fi|pl|us|ca|au|nz|jp|co)(?:/.*)?"
+)
 _ZONE: Final = re.compile(r"[A-Z][a-z]+/[A-Z][A-Za-z_]+")
 _SYMBOL: Final = re.compile(r"[A-Z]{1,5}(?:\.[A-Z])?")
 _QUOTED: Final = re.compile(
@@ -40,6 +43,7 @@ _DATE: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}"
 _FILE: Final = re.compile(r"(?i)(?:~|\.{0,2}/)[\w./*-]*|[\w-]+(?:/[\w.*-]+)+/?|[\w-]+\.(?=[a-z0-9]*[a-z])[a-z0-9]{1,5}")
 _ORDINAL: Final = re.compile(r"\d{1,2}(?:th|st|nd|rd)?")
 _NTH: Final = re.compile(r"\d{1,2}(?:th|st|nd|rd)")
+_HOST: Final = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|[a-z][\w-]*(?:\.[\w-]+)*\.([a-z]{2,})|localhost")
 _POINT: Final = re.compile(r"-?\d{1,3}\.\d{1,12}, ?-?\d{1,3}\.\d{1,12}")
 _REPOSITORY: Final = re.compile(r"[A-Za-z][\w-]*/[A-Za-z][\w.-]*")
 YEAR: Final = re.compile(r"(?:19|20)\d\d")
@@ -80,6 +84,13 @@ def urls(m: Message) -> Iterator[Span]:
         if w.low.startswith(("http://", "https://", "www.")):
             yield Span(i, i + 1, w.text.rstrip(".,?!"))
         elif _PAGE.fullmatch(w.low):
+            yield Span(i, i + 1, w.text)
+
+
+def hosts(m: Message) -> Iterator[Span]:
+    """Hosts: ``nas.local``, ``10.0.0.1``."""
+    for i, w in enumerate(m.words):
+        if (found := _HOST.fullmatch(w.low)) and found[1] not in SETS["extensions"]:
             yield Span(i, i + 1, w.text)
 
 
@@ -189,14 +200,17 @@ def numbers(m: Message) -> Iterator[Span]:
             yield Span(i, i + 1, sides[1])
             yield Span(i, i + 1, sides[2])
             i += 1
+        elif w in ("half", "quarter") and m.has(i + 1, ("of",)) and m.has(i + 2, ("an",)) and m.has(i + 3, UNITS):
+            yield Span(i, i + 3, written(NUMBERS[w]))  # a quarter of an hour
+            i += 3
         elif w == "half" and m.has(i + 1, ("an", "a")) and m.has(i + 2, UNITS):
             yield Span(i, i + 2, "0.5")
             i += 2
         elif w in ("a", "an") and m.has(i + 1, UNITS) and UNITS[m.words[i + 1].low] in _OF_TIME:
-            half = [x.low for x in m.words[i + 2 : i + 5]] == ["and", "a", "half"]
-            if half or m.has(i + 2, ("long",)) or m.has(i - 1, ("for", "in")):
-                yield Span(i, i + 5, "1.5") if half else Span(i, i + 1, "1")
-            i += 5 if half else 2
+            more = _and_a_half(m, Span(i, i + 2, "1"))
+            if more.last > i + 2 or m.has(i + 2, ("long",)) or m.has(i - 1, ("for", "in")):
+                yield more if more.last > i + 2 else Span(i, i + 1, "1")
+            i = more.last
         elif w in NUMBERS and not (w == "one" and m.has(i - 1, SETS["the one"])):
             span = _spelled(m, i)
             yield span
@@ -222,9 +236,10 @@ def _spelled(m: Message, i: int) -> Span:
 
 
 def _and_a_half(m: Message, s: Span) -> Span:
-    if [w.low for w in m.words[s.last : s.last + 3]] != ["and", "a", "half"]:
+    said = [w.low for w in m.words[s.last : s.last + 3]]
+    if said[:2] != ["and", "a"] or said[2:] not in (["half"], ["quarter"]):
         return s
-    return Span(s.first, s.last + 3, written(float(s.value) + 0.5))
+    return Span(s.first, s.last + 3, written(float(s.value) + NUMBERS[said[2]]))
 
 
 def value_of(number: Span) -> int | float:
@@ -336,13 +351,33 @@ def times(m: Message) -> Iterator[Span]:
         if _CLOCK.fullmatch(w) or (named and _HOUR.fullmatch(w)):
             j += named
             j += named and m.has(j - 1, ("a.m", "p.m")) and m.has(j, ".")
+            j = _part_of_day(m, j)
+            yield m.span(i, j)
+        elif (last := _past(m, i)) > i:
+            j = _part_of_day(m, last)
             yield m.span(i, j)
         elif w == "in" and (last := _while(m, j)) > j:
             j = last
             yield m.span(i, j)
-        elif w in SETS["noon"] or (m.has(i - 1, ("at",)) and _hour(m, i)):
+        elif w in SETS["noon"] or (_hour(m, i) and (m.has(i - 1, ("at",)) or _part_of_day(m, j) > j)):
+            j = _part_of_day(m, j)
             yield m.span(i, j)
         i = j
+
+
+def _part_of_day(m: Message, i: int) -> int:
+    """The end of the part of the day that follows an hour: 7 *in the evening*; ``i`` if there is none."""
+    if m.has(i, ("in",)) and m.has(i + 1, ("the",)) and m.has(i + 2, SETS["day parts"]):
+        return i + 3
+    return i + 2 if m.has(i, ("at",)) and m.has(i + 1, ("night",)) else i
+
+
+def _past(m: Message, i: int) -> int:
+    """The end of a time such as *half past six*, *quarter to 9*, *ten past five*; ``i`` if there is none."""
+    side = i + 1 + m.has(i + 1, ("minutes",))
+    counted = m.has(i, ("half", "quarter")) or m.has(i, NUMBERS) or m.words[i].low.isdigit()
+    past = m.has(side, ("past", "after")) or (m.has(i, ("quarter",)) and m.has(side, ("to",)))
+    return side + 2 if counted and past and side + 1 < len(m) and _hour(m, side + 1) else i
 
 
 def _while(m: Message, i: int) -> int:
@@ -355,6 +390,8 @@ def _while(m: Message, i: int) -> int:
 def _hour(m: Message, i: int) -> bool:
     w = m.words[i].low
     number = re.fullmatch(r"\d{1,2}", w) or w in NUMBERS
+    if number and _part_of_day(m, i + 1) > i + 1:
+        return True
     return bool(number) and not m.large(i + 1) and not m.has(i + 1, UNITS) and not m.has(i + 1, ("percent", "%"))
 
 
@@ -426,6 +463,7 @@ def versions(m: Message) -> Iterator[Span]:
 FORMS: Final[tuple[tuple[str, Callable[[Message], Iterator[Span]]], ...]] = (
     ("email", emails),
     ("url", urls),
+    ("host", hosts),
     ("repository", repositories),
     ("version", versions),
     ("pattern", patterns),

@@ -370,7 +370,8 @@ def _rest(f: Filling, p: Parameter) -> None:
         span = _remaining(f, p, long=False, asking=f.tool.name_words | STARTERS)
     if span is not None and {stem(w.low) for w in m.words[span.first : span.last]} <= {stem(w) for w in own_parts(p)}:
         return
-    if span is not None and all(w.low in SETS["function"] for w in m.words[span.first : span.last]) and not p.choices:
+    words = range(span.first, span.last) if span is not None else ()
+    if span is not None and all(m.words[i].low in SETS["function"] and not m.shouted(i) for i in words):
         return
     if span is None or (p.optional and (not _spoken_of(f, p, span) or _idle(m, span))):
         return
@@ -431,6 +432,8 @@ def _remaining(f: Filling, p: Parameter, *, long: bool, asking: frozenset[str] |
         if i == 0 and m.has(0, SETS["imperatives"]):
             i += 1
         while i < len(m) and (m.taken[i] or not m.words[i].low[0].isalnum() or m.words[i].low in verbs):
+            if not m.taken[i] and m.shouted(i) and m.words[i].low not in asking | SETS["spoken in capitals"]:
+                break  # publish *ON*
             if i and not m.taken[i] and m.large(i) and m.words[i].low not in asking | STOP:
                 break  # a name: *a Switch*
             i += 1

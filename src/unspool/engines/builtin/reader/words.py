@@ -42,6 +42,12 @@ def parts_of(name: str) -> list[str]:
     return [part.lower() for part in _PART.findall(name)]
 
 
+def initials(name: str) -> set[str]:
+    """The acronyms of a name: ``list_pull_requests`` has *lpr*, *lp* and *pr*."""
+    letters = "".join(part[0] for part in parts_of(name))
+    return {letters[i:j] for i in range(len(letters)) for j in range(i + 2, len(letters) + 1)}
+
+
 SETS: Final[dict[str, frozenset[str]]] = {name: frozenset(words) for name, words in _DATA["sets"].items()}
 """Words by their function."""
 THINGS: Final = SETS["things"] - {"room"}
@@ -131,6 +137,15 @@ LANGUAGES: Final = frozenset(_DATA["languages"])
 TONGUES: Final[dict[str, str]] = _DATA["tongues"]
 """Languages by their codes of ISO 639-1."""
 TONGUE_CODES: Final = {language: code for code, language in TONGUES.items()}
+CODES: Final[tuple[tuple[str, re.Pattern[str], dict[str, str]], ...]] = tuple(
+    (
+        table["kind"],
+        re.compile(table["asked"]),
+        {name: code for code, names in table["codes"].items() for name in names.split(", ")},
+    )
+    for table in _DATA["codes"]
+)
+"""The codes of places, companies and the like by their names: the kind, what a description says that wants them."""
 COLORS: Final = frozenset(_DATA["colors"])
 CUISINES: Final = frozenset(_DATA["cuisines"])
 DAYS: Final = frozenset(_DATA["days"])
