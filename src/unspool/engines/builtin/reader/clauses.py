@@ -50,6 +50,8 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     asking = [tool for tool, part in parts if not _tells_only(part)]
     if len(parts) > 1 and len(asking) == 1:
         return [(asking[0], text)]  # *the gate is still open, could you shut it?*
+    if len(parts) == 2 and (refined := _refined(parts[0], parts[1], text)):
+        return [refined]
     if len({tool.name for tool, _ in parts}) > 1:
         return parts
     cased = is_cased(message)
@@ -59,6 +61,17 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     if len(parts) > 1 and all(not f.missing and (f.values or f.several) for f in each):
         return parts
     return [(whole or parts[0][0], _without_talk(text))]
+
+
+def _refined(first: Clause, second: Clause, text: str) -> Clause | None:
+    """A question and what only says how it is to be answered: *Will it rain in Rome? Give me 3 days*."""
+    (tool, part), (better, more) = first, second
+    akin = better is not tool and not {*tool.concepts[0]}.isdisjoint(better.concepts[0])
+    alone = fill(better, Message(more))
+    if not akin or not alone.missing:
+        return None
+    said = text if alone.values else part
+    return None if fill(better, Message(said)).missing else (better, said)
 
 
 def _tells_only(part: str) -> bool:
@@ -223,6 +236,9 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> b
     if _TELLING.match(part) and any(p.kinds[:1] == ("body",) for p in before.parameters):
         return False
     verb = next(iter(plain(part[at:]).split()), "")
+    refers = said[1:2] in (["it"], ["them"]) or any(verb in own_parts(p) for p in before.parameters)
+    if refers and tool is not before and fill(tool, Message(part)).missing:
+        return False  # *..., log it as food*, *..., start at 11 pm*
     if tool is before and any(p.type == "array" for p in tool.parameters) and not ended:
         return verb in STARTERS | SETS["imperatives"] and verb != "the"
     for begin in {0, at}:

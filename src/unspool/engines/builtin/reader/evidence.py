@@ -246,8 +246,8 @@ def _asks(f: Filling, i: int) -> bool:
     """Whether a word is a verb: the one that asks, or one that leads to a phrase: *starring*, *filed against*."""
     m = f.message
     low = m.words[i].low
-    if _does(m, i):
-        return True
+    if _does(m, i) and not (m.large(i - 1) and any(low in own_parts(p) for p in f.tool.parameters)):
+        return True  # but not the *Leipzig store*
     if i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1)) and m.words[i - 1].low[0].isalnum():
         return False  # Africa and *Take On Me*
     opens = i == 0 or not m.words[i - 1].low[0].isalnum() or m.has(i - 1, SETS["before a verb"])
@@ -415,7 +415,11 @@ def _without_own(f: Filling, p: Parameter, first: int, last: int) -> tuple[int, 
         first += 1
     cut = (i for i in range(first + 1, last) if _own(f, i) and not keeps(p, m.words[i].low))
     last = next(cut, last)
-    if m.large(first) and (named(p, SETS["somebody"]) or (p.kinds[:1] and p.kinds[0] in _PEOPLE)):
+    if (
+        m.large(first)
+        and not m.words[first].text.isupper()
+        and (named(p, SETS["somebody"]) or (p.kinds[:1] and p.kinds[0] in _PEOPLE))
+    ):
         last = next((i for i in range(first, last) if not m.large(i) and m.words[i].low[0].isalpha()), last)
     return first, last
 

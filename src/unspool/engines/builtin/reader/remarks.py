@@ -63,10 +63,10 @@ def tells(m: Message, first: int, last: int) -> bool:
     words = [w.low for w in m.words[first:last] if w.low[0].isalnum()]
     while words and words[0] in SETS["reactions"] | {"and", "but", "because", "cause", "since"}:
         words = words[1:]
+    if len(words) > 1 and words[0] in ("just", "only", "finally") and words[1].endswith(("ing", "ed")):
+        return True  # *just testing this*
     if len(words) < 2 or LEAD.match(m.said(first, last)):
         return False
-    if words[0] in ("just", "only", "finally") and words[1].endswith(("ing", "ed")):
-        return True  # *just testing this*
     if words[0] in SETS["says how it is"] or (words[0] in ("i", "we") and words[1] in SETS["thinks"]):
         return True
     verbs = SETS["states of things"] | SETS["plain verbs"] | SETS["inverting"]

@@ -9,7 +9,7 @@ from .amounts import clear_numbers, is_money, unit_named, unit_of
 from .choices import aliases, canonical
 from .fill import fill
 from .filling import Filling, named, role
-from .message import ACRONYM, Message, Span
+from .message import ACRONYM, Message, Span, identifies
 from .places import bare
 from .prompt import NUMERIC, Tool
 from .spans import (
@@ -77,7 +77,7 @@ _LACKING: Final = 1.5
 """The penalty for each missing argument, among tools with similar scores."""
 _CLEAR_NUMBER: Final = 0.8
 """For a number that clearly belongs to a parameter."""
-_VERB: Final = 0.9
+_VERB: Final = 1.3
 """For a tool whose name begins with the message's verb."""
 _KIN: Final = 2.2
 """For a synonym of a word of a tool's name; ``_ALSO`` is for synonyms of words of its description."""
@@ -184,7 +184,8 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         SQL.search(message.text) is not None,
         frozenset(kind for word, kind in WANTED.items() if f" {word} " in message.low),
         message.has(0, ("who", "who's")) and message.large(2 - message.has(0, ("who's",))),
-        frozenset(stem(message.words[s.first - 1].low) for s in codes(message) if s.first),
+        frozenset(stem(a.low) for a, b in itertools.pairwise(message.words) if identifies(b.low))
+        | frozenset(stem(message.words[s.first - 1].low) for s in codes(message) if s.first),
         any(_NUMBERED.search(s.value) for s in codes(message)),
         any(numbers(message)),
         any(is_money(message, s) for s in numbers(message)),
@@ -266,7 +267,9 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
         score += 2 * (switch and asked.switched)
         score += 2 * (p.type in NUMERIC and unit_named(p) in asked.units)
         score += 1.2 * (asked.code and not p.optional and p.type == "string" and named(p, SETS["codes"]))
-        score += 2 * (named(p, SETS["codes"]) and not asked.coded.isdisjoint(map(stem, parts_of(p.name))))
+        score += 2 * (
+            named(p, SETS["codes"] | SETS["machines"]) and not asked.coded.isdisjoint(map(stem, parts_of(p.name)))
+        )
     score += _CLEAR_NUMBER * clear_numbers(Filling(tool, message, cased=True)) if asked.numbers else 0
     measures = {canonical(c) for p in tool.parameters for c in p.choices if isinstance(c, str)} & {*UNITS.values()}
     if measures and asked.units:
@@ -308,7 +311,8 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     for tool in near:
         f = fill(tool, m := Message(message.text))
         lacking = _LACKING * len(f.missing)
-        full.append((found[tool.name] + _VALUE * len(f.values) - _UNREAD * unread(tool, m) - lacking, tool))
+        does = _VALUE * (parts_of(tool.name)[:1] == [verb])
+        full.append((found[tool.name] + does + _VALUE * len(f.values) - _UNREAD * unread(tool, m) - lacking, tool))
         complete = complete or not f.missing
     if not complete:
         return _reading(tools, message, found) or (first[0] if len(first) == 1 else None)

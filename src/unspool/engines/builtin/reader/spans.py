@@ -40,7 +40,9 @@ _OPERATOR: Final = re.compile(rf"(?i)(?<=[\d)] )({OPERATOR})(?= [-(\d])|(?<=\d)(
 _CLOCK: Final = re.compile(r"(?i)\d{1,2}(?::\d\d)?(?:am|pm)|\d{1,2}:\d\d(?::\d\d)?")
 _HOUR: Final = re.compile(r"\d{1,2}(?::\d\d)?")
 _DATE: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
-_FILE: Final = re.compile(r"(?i)(?:~|\.{0,2}/)[\w./*-]*|[\w-]+(?:/[\w.*-]+)+/?|[\w-]+\.(?=[a-z0-9]*[a-z])[a-z0-9]{1,5}")
+_FILE: Final = re.compile(
+    r"(?i)(?:~|\.{0,2}/)[\w./*-]*|[\w-]+(?:/[\w.*-]+)+/?|[\w-]{2,}/|[\w-]+\.(?=[a-z0-9]*[a-z])[a-z0-9]{1,5}"
+)
 _ORDINAL: Final = re.compile(r"\d{1,2}(?:th|st|nd|rd)?")
 _NTH: Final = re.compile(r"\d{1,2}(?:th|st|nd|rd)")
 _HOST: Final = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|[a-z][\w-]*(?:\.[\w-]+)*\.([a-z]{2,})|localhost")
