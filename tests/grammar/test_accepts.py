@@ -167,6 +167,37 @@ def test_where_values_nest_a_text_holds_nothing_that_ends_its_call(text: str, wi
         assert not Grammars(constraint).refuses(raw), raw
 
 
+@pytest.mark.parametrize(
+    ("thought", "as_meant"),
+    [("x", True), ("x</also", False), ("x</also ", True), ("x</also>", False), ("</alsox", True)],
+)
+def test_no_other_marker_begins_in_a_text_and_ends_with_its_stop(thought: str, as_meant: bool) -> None:
+    dialect = dialect_of(
+        """reasoning = ["<<{reasoning}>>", "<also>{reasoning}</also>"]\ncall = "<f {name}>{arguments}</f>\""""
+    )
+    constraint = constrain(dialect, as_tools(PLAIN), "auto", stage="content")
+    assert constraint is not None
+    raw = f"<<{thought}>>answer"
+    message = unspool.parse(raw, dialect, tools=as_tools(PLAIN))
+    assert ((message.reasoning, message.content) == (thought, "answer")) == as_meant
+    assert (not Grammars(constraint).refuses(raw)) == as_meant
+    assert takes(gbnf(constraint.grammar), raw) == as_meant
+
+
+@pytest.mark.parametrize("value", ["x", "x@", "x @ ", "x@,", "@x", "x@y"])
+def test_no_closing_at_the_end_of_a_value_is_followed_by_its_own(value: str) -> None:
+    dialect = dialect_of("""call = "<f {name}>{arguments}</f>"\nargument = "@{key} = {value} @\"""")
+    tools = as_tools({"f": {"properties": STRINGS, "required": ["a", "b"]}})
+    constraint = constrain(dialect, tools, "required", stage="content")
+    assert constraint is not None
+    raw = f"<f f>@a = {value} @@b = y @</f>"
+    (call,) = unspool.parse(raw, dialect, tools=tools).tool_calls
+    as_meant = call.status == "ok" and json.loads(call.arguments) == {"a": value, "b": "y"}
+    assert as_meant or Grammars(constraint).refuses(raw), raw
+    assert as_meant == (value in ("x", "x@,", "@x", "x@y"))
+    assert value != "x" or not Grammars(constraint).refuses(raw)
+
+
 def one_value(dialect: str, schema: dict[str, Any], text: str) -> tuple[bool, Any]:
     """Whether a call with this text for its argument ``a`` is generated, and what is read."""
     tools = as_tools({"f": {"type": "object", "properties": {"a": schema}, "required": ["a"]}})

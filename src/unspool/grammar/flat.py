@@ -1,8 +1,12 @@
 """Flat nodes, which can be written as regular expressions."""
 
-from .nodes import Chars, Choice, Const, Node, Repeat, Seq, Word
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
-__all__ = ["ANY", "OPEN_SPAN", "cases", "count", "expression", "folded", "literal", "searched"]
+from .nodes import Chars, Choice, Const, Node, Repeat, Seq, Word, seq
+
+__all__ = ["ANY", "OPEN_SPAN", "begun", "cases", "count", "expression", "folded", "literal", "searched"]
 
 ANY = r"[\s\S]"
 """Any character."""
@@ -64,6 +68,62 @@ def expression(node: Node) -> str:
             raise TypeError("a repetition with a separator is not flat")
         return _group(node.part) + count(node.min, node.max)
     raise TypeError(f"{type(node).__name__} is not flat")
+
+
+def begun(nodes: Iterable[Node], stop: str) -> list[Node]:
+    """The beginnings of flat nodes that a stop after them completes: ``</a`` of ``</a>``, before the stop ``>>``.
+
+    A text before the stop must not end with one, because the node would begin before the stop.
+    """
+    return list(dict.fromkeys(head for node in nodes for head in _heads(node, stop))) if stop else []
+
+
+@lru_cache(4096)
+def _heads(node: Node, stop: str) -> tuple[Node, ...]:
+    return tuple(_begun((), node, (), stop))
+
+
+def _begun(before: tuple[Node, ...], node: Node, rest: tuple[Node, ...], stop: str) -> Iterator[Node]:
+    """The beginnings that end in a node, which is between others."""
+    if isinstance(node, Seq):
+        for i, part in enumerate(node.parts):
+            yield from _begun((*before, *node.parts[:i]), part, (*node.parts[i + 1 :], *rest), stop)
+    elif isinstance(node, Choice):
+        for option in node.parts:
+            if not isinstance(option, Const) or stop[0] in option.text:
+                yield from _begun(before, option, rest, stop)
+    elif isinstance(node, Const):
+        for k in range(0 if before else 1, len(node.text)):
+            if stop.startswith(node.text[k:]) and _completed(rest, stop, len(node.text) - k):
+                yield seq(*before, Const(node.text[:k]))
+    elif isinstance(node, Chars):
+        if before and _completed((node, *rest), stop, 0):
+            yield seq(*before, Chars(node.set, node.negated, 0, node.max))
+    else:
+        raise TypeError(f"{type(node).__name__} is not text or characters")
+
+
+def _completed(parts: tuple[Node, ...], stop: str, at: int) -> bool:
+    """Whether nodes match at a place in a stop."""
+    if not parts:
+        return True
+    part, rest = parts[0], parts[1:]
+    if isinstance(part, Seq):
+        return _completed((*part.parts, *rest), stop, at)
+    if isinstance(part, Choice):  # often of many names
+        options = [o for o in part.parts if not isinstance(o, Const) or stop.startswith(o.text, at)]
+        return any(_completed((option, *rest), stop, at) for option in options)
+    if isinstance(part, Const):
+        return stop.startswith(part.text, at) and _completed(rest, stop, at + len(part.text))
+    assert isinstance(part, Chars)
+    run = _run(Chars(part.set, part.negated, 0, part.max)).match(stop, at)
+    assert run is not None
+    return any(_completed(rest, stop, end) for end in range(at + part.min, run.end() + 1))
+
+
+@lru_cache(256)
+def _run(node: Chars) -> re.Pattern[str]:
+    return re.compile(expression(node))
 
 
 def searched(pattern: str) -> str:

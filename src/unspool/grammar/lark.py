@@ -11,7 +11,7 @@ from typing import Any, Final, assert_never
 
 import msgspec
 
-from .flat import ANY, OPEN_SPAN, count, expression, folded, literal, searched
+from .flat import ANY, OPEN_SPAN, begun, count, expression, folded, literal, searched
 from .freeform import Freeform
 from .lower import Abilities, lowered
 from .nodes import MAX_JSON_SPACE, Chars, Choice, Const, Finer, Free, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
@@ -147,9 +147,16 @@ class _Printer:
         held = "|".join(
             (*(literal(m) for m in markers if m), *map(folded, node.folded), *(expression(g) for g in guard))
         )
-        begun = "|".join(expression(u) for u in node.unlike)
+        first = "|".join(expression(u) for u in node.unlike)
+        last = "|".join(
+            (
+                *(expression(n) for n in begun((*map(Const, markers), *guard), node.stop)),
+                *(folded(n.text) for n in begun(map(Const, node.folded), node.stop.lower()) if isinstance(n, Const)),
+            )
+        )
         refused = [f"{ANY}*(?:{held}){ANY}*"] if held else []
-        refused += [f"(?:{begun}){ANY}*"] if begun else []
+        refused += [f"(?:{first}){ANY}*"] if first else []
+        refused += [f"{ANY}*(?:{last})"] if last else []
         refused += [OPEN_SPAN] if node.code and node.stop else []
         return f" & ~/{'|'.join(refused)}/" if refused else ""
 

@@ -9,7 +9,7 @@ begins.
 from typing import Any, Final, assert_never
 
 from ..errors import ConstraintError
-from .flat import count, expression
+from .flat import begun, count, expression
 from .freeform import NO_LARK
 from .lower import Abilities, lowered
 from .nodes import (
@@ -152,7 +152,7 @@ class _Printer:
     def text(self, node: Text) -> Format:
         if node.pattern:
             raise ConstraintError(f"pattern: {node.pattern!r} is not supported by structural tags in unquoted text")
-        without = list(dict.fromkeys(t for t in (node.stop, *node.without) if t))
+        without = _excluded(node)
         body: Format
         if node.min:
             body = {"type": "regex", "pattern": expression(Chars(_firsts(without), True, node.min, node.max))}
@@ -185,6 +185,12 @@ class _Printer:
         whole: Format = {"type": "or", "elements": [self.sequence([quote, begun, plain]), cut]}
         last: Format = {"type": "optional", "content": quote}
         return self.sequence([plain, {"type": "star", "content": whole}, last])
+
+
+def _excluded(node: Text) -> list[str]:
+    """The texts that a text must not contain: markers, and the beginnings of markers that its stop would complete."""
+    completed = [n.text for n in begun(map(Const, node.without), node.stop) if isinstance(n, Const)]
+    return list(dict.fromkeys(t for t in (node.stop, *node.without, *completed) if t))
 
 
 def _firsts(texts: list[str]) -> str:
@@ -331,7 +337,7 @@ class _Ebnf:
 
     def text(self, node: Text) -> str:
         name = f"text{len(self.lines)}"
-        listed = ", ".join(_quoted(t) for t in dict.fromkeys((node.stop, *node.without)) if t)
+        listed = ", ".join(map(_quoted, _excluded(node)))
         self.lines.append(f"{name} ::= TagDispatch(excludes=({listed},))")
         return " ".join((*([_quoted(node.head)] if node.head else []), name, _quoted(node.stop)))
 
