@@ -15,7 +15,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     text_before_tools: Literal["keep", "content"] | None = None
     """Prose before the first call: keep both, or everything after it is content."""
     text_between_tools: Literal["keep", "content"] | None = None
-    """Prose between calls: keep it and go on, or everything after it is content."""
+    """Prose between calls: keep it and read on, or everything after it is content."""
     bad_arguments: Literal["raw", "drop", "text", "repair"] | None = None
     """A call whose arguments are wrong: pass them through, drop the call, give it back as text, or repair them."""
     unknown_tool: Literal["forward", "text", "drop"] | None = None

@@ -545,7 +545,7 @@ def calls_are_text_where_none_are_read(dialect: Dialect) -> None:
 
 
 def calls_in_reasoning_are_read(dialect: Dialect) -> None:
-    """Where calls count in reasoning, it goes on after them."""
+    """If calls count in reasoning, it continues after them."""
     if not (dialect.call and dialect.reasoning):
         return
     if not marked(dialect.calls[0].before or dialect.call[0].before, dialect.anywhere):
@@ -581,7 +581,7 @@ def a_broken_call_leaves_the_next_one_alone(dialect: Dialect) -> None:
         raw = raw.replace(f"{quote}@@{quote}", "@@", 1)
     message, _ = run(dialect, [raw], tools=TOOLS, policy=Policy(bad_arguments="raw"))
     got = [(c.name, c.status) for c in message.tool_calls]
-    # A header that nothing marks the end of, with text behind it, is no header.
+    # A header whose end is not marked is no header if text follows it.
     kept = got == [("f", "invalid"), ("g", "ok")] or (bool(dialect.argument) and got == [("g", "ok")])
     head = dialect.call[0].head
     if dialect.argument and head and not head[-1].text.strip():

@@ -269,12 +269,12 @@ class Capture:
 
     @property
     def tokenizer(self) -> Any:
-        """The engine's own."""
+        """The engine's tokenizer."""
         return self._engine.tokenizer
 
     @property
     def context(self) -> int | None:
-        """The engine's own, if it has one."""
+        """The engine's context, if it has one."""
         return getattr(self._engine, "context", None)
 
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
@@ -297,11 +297,11 @@ class Capture:
                 await stream.aclose()
 
     async def health(self) -> None:
-        """The engine's own."""
+        """Return if the engine can generate."""
         await self._engine.health()
 
     async def close(self) -> None:
-        """The engine's own."""
+        """Close the engine."""
         await self._engine.close()
 
     def _open(self, request: Request) -> IO[str]:

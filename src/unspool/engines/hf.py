@@ -38,11 +38,11 @@ class TransformersModel:
 
     Args:
         directory: as ``save_pretrained`` writes it.
-        device: as torch names it; default: ``cuda`` if available, otherwise ``cpu``.
+        device: torch's name of the device; default: ``cuda`` if available, otherwise ``cpu``.
         context: the most tokens of a sequence, if that should be less than the model's maximum.
 
     Attributes:
-        sampling: what the model's generation configuration recommends.
+        sampling: the recommendations of the model's generation configuration.
 
     Raises:
         ImportError: torch or transformers is missing.
@@ -91,7 +91,7 @@ class TransformersModel:
             return _Sequence(len(tokens), made.past_key_values), made.logits[0, -1].float().cpu().numpy()
 
     def step(self, states: "Sequence[_Sequence]", tokens: Sequence[int]) -> NDArray[np.float32]:
-        """See `unspool.engines.batching.Model`. Where it fails, so does whatever is done with these states later."""
+        """See `unspool.engines.batching.Model`. If it fails, these states cannot be used any more."""
         with self._torch.inference_mode():
             if not self._joins:
                 return np.stack([self._alone(s, t) for s, t in zip(states, tokens, strict=True)])
@@ -174,9 +174,9 @@ def _joined(parts: Sequence[tuple[Any, int, int]], torch: Any, *, free: bool) ->
     """One cache of several parts, aligned on the right.
 
     Args:
-        parts: each a cache, a row of it, and how many tokens that has.
-        free: the caches are not needed any more: each layer is dropped once it is copied, so that they do not all exist
-            twice.
+        parts: each a cache, a row of it, and the number of tokens in that row.
+        free: whether the caches are no longer needed. Each layer is then dropped once it is copied, so that the layers
+            do not all exist twice.
     """
     width = max(length for _, _, length in parts)
     joined = copy.copy(parts[0][0])
@@ -210,7 +210,7 @@ def _picked(tensors: Sequence[Any], rows: Sequence[int], torch: Any) -> Any:
 
 
 def _latest(tensor: Any, row: int, length: int) -> Any:
-    """A row's own keys or values, without what it was padded with; a sliding window keeps the latest."""
+    """A row's own keys or values, without the padding. A sliding window keeps the latest ones."""
     width = tensor.shape[-2]
     return tensor[row, :, width - min(length, width) :]
 

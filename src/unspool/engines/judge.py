@@ -57,10 +57,10 @@ def _compile(library: Any, tokenizer: Any, grammar: str, limits: dict[str, Any])
 
 
 def _child(write: int, library: Any, tokenizer: Any, job: dict[str, Any], grammar: str) -> None:
-    """Compile in a process that ends with it."""
+    """Compile in this child process, and report the verdict."""
     import resource
 
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # Rust says there that it has no memory left
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # Rust reports there that memory is used up
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, job["seconds"])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -75,7 +75,7 @@ def _child(write: int, library: Any, tokenizer: Any, job: dict[str, Any], gramma
 
 
 def _judge(library: Any, tokenizer: Any, cancel: int, job: dict[str, Any], grammar: str) -> bytes:
-    """Fork, and see what comes of it: the child's answer, or what ended it."""
+    """Fork, and return the child's verdict, or the limit that ended it."""
     while select.select([cancel], [], [], 0)[0]:
         os.read(cancel, 1024)  # meant for an earlier job
     read, write = os.pipe()
@@ -108,7 +108,9 @@ def _judge(library: Any, tokenizer: Any, cancel: int, job: dict[str, Any], gramm
 
 def main() -> None:
     """Judge until standard input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a terminal sends to everybody; the server says when to end
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # a terminal sends it to all processes, but the server decides when this one ends
     begin = json.loads(_line())
     import llguidance
 

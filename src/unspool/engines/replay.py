@@ -66,10 +66,10 @@ class Replay:
         return recording
 
     async def health(self) -> None:
-        """Recordings are always there."""
+        """Recordings are always available."""
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to close."""
 
 
 def _last_words(request: Request) -> str:

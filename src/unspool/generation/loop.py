@@ -221,7 +221,7 @@ class Loop:
     async def _results(
         self, host: Host, session: Session, calls: Sequence[ToolCall], whole: bool
     ) -> dict[int, ToolResult]:
-        """The results of calls, which run concurrently. Each is sent once it is there."""
+        """The results of calls, which run concurrently. Each is sent as soon as it is known."""
         found: dict[int, ToolResult] = {}
 
         async def answer(call: ToolCall) -> None:

@@ -29,7 +29,7 @@ class Choice(msgspec.Struct, frozen=True):
         dialect: the dialect.
         origin: its origin: shipped with unspool (or loaded from an entry point), converted from the checkpoint's
             ``response_template``, or inferred from the template.
-        proof: what was rendered and read back, case by case.
+        proof: the cases that were rendered and read back.
     """
 
     dialect: Dialect

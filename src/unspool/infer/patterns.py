@@ -156,7 +156,7 @@ class _Reader:
         return Either(choices, bool(quantifier))
 
     def closed(self, start: int) -> int:
-        """The end of a group whose content begins at ``start``, whatever it contains."""
+        """The end of a group whose contents begin at ``start``, whatever they are."""
         depth, i, listed = 1, start, False
         while i < len(self.pattern):
             c = self.pattern[i]

@@ -94,7 +94,7 @@ class Ledger(msgspec.Struct, eq=False):
         holds: the open holds, the outermost first.
         thinking: text is reasoning now.
         paused: a call has interrupted reasoning, which goes on if text follows.
-        index: the next call's.
+        index: the index of the next call.
         calls: how many calls have ended.
         prose: text came since the beginning, or since the last call.
         spoken: text of reasoning or content was emitted.

@@ -215,7 +215,7 @@ class Parser:
     # -- feeding ------------------------------------------------------------------------------------------------------
 
     def _feed_checked(self, text: object, stage: Stage | str | None) -> list[Event]:
-        """Feed what may be wrong: wrong input is refused before anything changes."""
+        """Feed unchecked input, which is refused before anything changes if it is wrong."""
         if not isinstance(text, str):
             hint = "; decode bytes as they come, with codecs.getincrementaldecoder" if isinstance(text, bytes) else ""
             raise TypeError(f"text: must be a string, not {described(text)}{hint}")

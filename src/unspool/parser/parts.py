@@ -176,7 +176,7 @@ def lead_of(o: Marker) -> str:
 
 
 class Steps(msgspec.Struct, eq=False):
-    """Takes steps of the machine: the fields that all such classes share."""
+    """The base class of everything that takes steps of the machine, with the fields that these classes share."""
 
     _at: Standing
     _plan: Plan

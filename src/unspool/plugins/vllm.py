@@ -1,7 +1,7 @@
 """vLLM: parsers of calls and of reasoning that share one parser per request.
 
 If unspool is installed next to vLLM, the entry point group ``vllm.general_plugins`` calls `register`. The parsers are
-then called ``--tool-call-parser unspool_<dialect>`` and ``--reasoning-parser unspool_<dialect>``.
+then selected with ``--tool-call-parser unspool_<dialect>`` and ``--reasoning-parser unspool_<dialect>``.
 
 vLLM composes each request's parser from two halves, and passes text from the first to the second. If both are ours, the
 reasoning half passes everything on and the tool half reads all of it, so that markup of both stays in one piece. The
@@ -63,7 +63,7 @@ class ReasoningHalf:
     delta_type: ClassVar[Callable[..., Any]]
     engine_based_streaming = True
     output_ids: Sequence[int] = ()
-    """The ids of the whole output that is read next, where vLLM gives them."""
+    """The ids of the whole output that is read next, if vLLM passes them."""
 
     def __init__(self, tokenizer: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(tokenizer, *args, **kwargs)  # type: ignore[call-arg]  # the host's class comes after this one
@@ -131,7 +131,7 @@ class ReasoningHalf:
         return self._following
 
     def has_engine_confirmed_reasoning_end(self) -> bool:
-        """Whether further text goes to the tool half: at once if that half is ours, else after the reasoning."""
+        """Whether further text goes to the tool half: at once if that half is ours, otherwise after the reasoning."""
         return self._ended
 
     def extract_content_ids(self, input_ids: list[int]) -> list[int]:
@@ -219,7 +219,7 @@ class ToolHalf:
     streamed_args_for_tool: list[str]
     current_tool_id: int
     output_ids: Sequence[int] = ()
-    """The ids of the whole output that is read next, where vLLM gives them."""
+    """The ids of the whole output that is read next, if vLLM passes them."""
 
     def __init__(self, tokenizer: Any, tools: Any = None, **kwargs: Any) -> None:
         super().__init__(tokenizer, tools)  # type: ignore[call-arg]

@@ -55,7 +55,7 @@ class BrokenReader:
         self._tape = tape
         self._track = track
         shape = call.form.shape
-        # If the object has members after the arguments: the bracket that stays open when the arguments close.
+        # The bracket that stays open when the arguments close, if the object has members after them.
         self._outer = 1 if shape is not None and shape.keys and shape.keys[-1][1] != "arguments" and not quiet else 0
         self._quiet = quiet
         self._quote = ""  # the quote of the open string, while brackets are tracked

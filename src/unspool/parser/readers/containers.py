@@ -1,7 +1,7 @@
 """Arguments that are written one by one, and the containers around them.
 
 A container is held if only its end shows what it contains: a repeated key may make a list, and an object may turn out
-to be the arguments themselves. What is held is emitted as soon as it is certain, or too large.
+to be the arguments themselves. Held text is emitted as soon as it is certain, or too large.
 """
 
 from typing import NamedTuple
@@ -255,7 +255,7 @@ class Containers:
         self._call.put(text, end)
 
     def take(self) -> str | None:
-        """Take the held text so far; ``None`` if nothing is held."""
+        """Take the held text so far; ``None`` if there is none."""
         if self._hold < 0:
             return None
         text = ""
