@@ -487,7 +487,7 @@ def _kind(json_text: str) -> JsonType:
 
 
 def collected(texts: list[str], items: "Schema | None") -> tuple[str, bool]:
-    """One JSON array of what was given for it in several pieces, elements or arrays of them; and whether all fit."""
+    """Join the pieces that were given for an array, elements or arrays, into one JSON array. Say whether all fit."""
     elements: list[str] = []
     kinds = None if items is None else items.kinds()
     types, strings = (None, None) if kinds is None else (kinds.types, kinds.strings)
@@ -575,7 +575,7 @@ def _is_json(text: str, nesting: int) -> bool:
 
 
 def _deeper(text: str, nesting: int) -> bool:
-    """Whether brackets outside strings lie in each other more than ``nesting`` deep; cheap for the usual text."""
+    """Whether brackets outside strings nest more than ``nesting`` deep. It is cheap for usual texts."""
     if text.count("{") + text.count("[") <= nesting:
         return False
     depth, quoted = 0, False

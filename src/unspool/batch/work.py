@@ -142,7 +142,7 @@ def _cast(column: pa.Array, told: Callable[[pa.DataType], pa.DataType]) -> pa.Ar
 
 
 def _with_times(kind: pa.DataType, told: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """A type in which those of times, also within others, are replaced."""
+    """The type with all types of times in it replaced, at any depth."""
     types = pa.types
     if types.is_temporal(kind):
         return told(kind)
@@ -185,7 +185,7 @@ def line_columns(block: Block) -> _Carried:
 
 
 def merged_columns(left: _Carried, right: _Carried) -> _Carried:
-    """The columns of both."""
+    """The columns of two blocks, merged."""
     return left | {name: _merged(left.get(name, "null"), kind) for name, kind in right.items()}
 
 

@@ -108,8 +108,8 @@ class Encoder:
 
     Args:
         tokenizer: a ``tokenizers.Tokenizer``.
-        structure: texts that structure prompts. Special are the added tokens that are marked so, occur in these texts,
-            or look like ``<|…|>``; others, such as ``<td>``, may be ordinary text.
+        structure: texts that structure prompts. An added token is special if it is marked so, occurs in these texts,
+            or looks like ``<|…|>``; others, such as ``<td>``, may be ordinary text.
     """
 
     def __init__(self, tokenizer: Any, structure: Iterable[str]) -> None:

@@ -19,7 +19,7 @@ def set_up_logs(form: str = "text", level: str = "info") -> None:
 
     Args:
         form: ``text`` or ``json``.
-        level: the least severe one that is written: ``debug``, ``info``, ``warning``, ``error``.
+        level: the least severe level that is written: ``debug``, ``info``, ``warning``, ``error``.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if form == "json" else logging.Formatter("%(levelname)s %(name)s: %(message)s"))
@@ -31,7 +31,7 @@ def set_up_logs(form: str = "text", level: str = "info") -> None:
 class JsonLines(logging.Formatter):
     """A JSON object on a line for each record: ``time`` (UTC), ``level``, ``logger``, ``message``, ``process``.
 
-    Further fields are those of the record's ``fields``, as of the access log, and ``exception``, a traceback.
+    Further fields are the record's ``fields``, such as those of the access log, and ``exception``, a traceback.
     """
 
     def format(self, record: logging.LogRecord) -> str:

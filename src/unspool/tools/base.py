@@ -65,7 +65,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         cursor: the number of the page for the model, within one session.
-        url, title: of the page.
+        url, title: the URL and the title of the page.
     """
 
     cursor: int

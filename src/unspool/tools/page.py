@@ -34,7 +34,7 @@ class Page(msgspec.Struct, frozen=True):
     """A page as a browser shows it.
 
     Attributes:
-        url, title: of the page.
+        url, title: the URL and the title of the page.
         lines: its text, in lines of at most `WIDTH` characters.
         links: the targets of its numbered links.
     """

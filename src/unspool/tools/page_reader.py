@@ -55,7 +55,7 @@ class Writer:
         return "".join(self._parts)
 
     def walk(self, root: Any) -> None:
-        """Write all below a node."""
+        """Write everything below a node."""
         waiting = [(root, False)]
         while waiting:
             node, leaving = waiting.pop()
@@ -70,7 +70,7 @@ class Writer:
                 waiting += reversed(found)
 
     def _enter(self, node: Any) -> bool:
-        """Write what begins with a node. Returns whether its children are shown."""
+        """Write the beginning of a node. Returns whether its children are shown."""
         tag = node.tag
         if tag == "-text":
             self._write(node.text_content or "")
@@ -89,7 +89,7 @@ class Writer:
         return True
 
     def _leave(self, node: Any) -> None:
-        """Write what ends with a node."""
+        """Write the end of a node."""
         tag = node.tag
         if tag == "pre":
             self._pre -= 1

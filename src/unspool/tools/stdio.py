@@ -117,7 +117,7 @@ class Child:
                 if self._unasked > _UNASKED * self._limit:
                     self._give_up(f"sent {self._unasked:,} bytes without any request")
                     return
-                with suppress(ValueError):  # the specification gives a line that is no message no answer
+                with suppress(ValueError):  # the specification defines no answer to a line that is not a message
                     await self._to_session.send(
                         SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
                     )

@@ -38,7 +38,7 @@ class ServerCallStart(msgspec.Struct, frozen=True):
 
     Attributes:
         index, id: as for any call.
-        name: the tool's, as its server calls it.
+        name: the tool's name on its server.
         server: the label of its server; empty if no server has such a tool.
         form: its form for the client.
         asks: whether it needs approval first.

@@ -1,7 +1,7 @@
 """Summaries of reasoning: sentences of the reasoning itself, picked out as it streams.
 
-No model writes them. A paragraph of thought says in its first sentence what it is about, so those sentences are the
-summary: with ``detailed`` one of each paragraph, with ``concise`` of those only that are some way after the last.
+No model writes them. The first sentence of a paragraph says what the paragraph is about, so these sentences are the
+summary: with ``detailed``, one of each paragraph; with ``concise``, only those that are far enough from the last.
 """
 
 from typing import Final, Literal
@@ -14,9 +14,9 @@ Detail = Literal["auto", "concise", "detailed"]
 DETAILS: Final[tuple[Detail, ...]] = ("auto", "concise", "detailed")
 
 _APART: Final = 400
-"""Characters of reasoning between two sentences of a concise summary."""
+"""The least characters of reasoning between two sentences of a concise summary."""
 _LONGEST: Final = 240
-"""Characters of a sentence; of a longer one this is its beginning."""
+"""The most characters of a sentence; of a longer one, only the beginning is taken."""
 _END: Final = Regex(r"(?:[.!?](?=\s)|[。！？]|\n)")
 
 
@@ -24,12 +24,12 @@ class Summary:
     """Picks the sentences of one block of reasoning.
 
     Args:
-        detail: how many of them; ``auto`` is ``concise``.
+        detail: how many sentences to pick; ``auto`` is ``concise``.
     """
 
     def __init__(self, detail: Detail) -> None:
         self._apart = 0 if detail == "detailed" else _APART
-        self._held = ""  # of a sentence that may be picked
+        self._held = ""  # the text of a sentence that may be picked
         self._lines = 2  # line feeds since the last text
         self._passed = self._apart  # characters since the last sentence that was picked
 
@@ -67,6 +67,6 @@ class Summary:
 
 
 def summarized(text: str, detail: Detail) -> list[str]:
-    """The summary of a whole block of reasoning; the same as of its pieces."""
+    """The summary of a whole block of reasoning, which equals that of its pieces."""
     summary = Summary(detail)
     return [*summary.feed(text), *summary.close()]

@@ -1,7 +1,7 @@
-"""An answer as it came about: every piece of raw output, its events, and what was held back.
+"""Traces of answers: every piece of raw output, with its events and the text that was held.
 
-The lines are those of a recording (see `unspool.engines.capture`), with ``events``, ``stands`` and ``held`` added; what
-a client keeps of them reads back as one.
+The lines are those of a recording (see `unspool.engines.capture`), with ``events``, ``stands`` and ``held`` added. The
+lines that a client keeps can be read as a recording.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ class TraceWriter:
         return _line({"type": "end", "at": round(at, 6), **fields})
 
     def events(self, choice: int, events: Sequence[Event], logprobs: Sequence[Any] = ()) -> bytes:
-        """Nothing: events are written with their piece."""
+        """Return nothing, because events are written with their piece."""
         return b""
 
     def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
@@ -70,7 +70,7 @@ class TraceWriter:
         return _line({"type": "done", "usage": usage, "stop_sequence": stop_sequence})
 
     def error(self, failure: Failure) -> bytes:
-        """The engine failed."""
+        """Report that the engine failed."""
         return _line({"type": "error", "message": failure.message, "status": failure.status})
 
     def whole(
