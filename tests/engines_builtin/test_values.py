@@ -43,6 +43,14 @@ TOOLS = {
         "move_blinds", ["room", "position"], room=TEXT, position=WHOLE | {"description": "0 = closed, 100 = open"}
     ),
     "boxes": tool("list_boxes", [], all=SWITCH | {"description": "also list archived boxes"}),
+    "forecast": tool("get_forecast", ["city"], city=TEXT, days=WHOLE),
+    "repos": tool("search_repos", ["query"], query=TEXT, sort={"enum": ["stars", "forks"]}),
+    "screen": tool("take_screenshot", ["url"], url=TEXT, width=WHOLE, height=WHOLE),
+    "replace": tool("edit_file", ["path", "old_text", "new_text"], path=TEXT, old_text=TEXT, new_text=TEXT),
+    "room": tool("reserve_room", ["room", "start", "end"], room=TEXT, start=about("HH:MM"), end=about("HH:MM")),
+    "lead": tool("create_lead", ["name"], name=TEXT, company=TEXT),
+    "commit": tool("git_commit", ["message"], message=TEXT),
+    "cook": tool("find_recipes", ["ingredients"], ingredients={"type": "array", "items": TEXT}),
     "mail": tool("send_email", ["to", "subject", "body"], to=TEXT, subject=TEXT, body=TEXT),
 }
 
@@ -80,6 +88,15 @@ TOOLS = {
         ("sweep", "Guests are coming, vacuum the attic and the porch quietly", (["attic", "porch"], "quiet")),
         ("blinds", "open the blinds in the study halfway", ("study", 50)),
         ("boxes", "Which boxes do we have? Include the archived ones too.", (True,)),
+        ("forecast", "how's Bergen looking, give me 3 days", ("Bergen", 3)),
+        ("repos", "search for chess engines sorted by stars", ("chess engines", "stars")),
+        ("screen", "a screenshot of https://x.org/a at 800x600, please", ("https://x.org/a", 800, 600)),
+        ("screen", "take a screenshot of https://x.org/a.", ("https://x.org/a",)),
+        ("replace", "in src/app.ini replace port=80 with port=81", ("src/app.ini", "port=80", "port=81")),
+        ("room", "reserve room Hopper from 9 to 10:30", ("Hopper", "09:00", "10:30")),
+        ("lead", "new lead: Ana Diaz from Acme", ("Ana Diaz", "Acme")),
+        ("commit", 'commit with the message "fix: an empty body"', ("fix: an empty body",)),
+        ("cook", "I have eggs, leek and feta. What can I make?", (["eggs", "leek", "feta"],)),
         (
             "mail",
             'Send an email to bo@x.org with the subject "Moved" and tell her that lunch is at 12:30',

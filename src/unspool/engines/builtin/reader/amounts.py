@@ -9,7 +9,7 @@ from .filling import Filling, named, own_parts, role
 from .formats import clock
 from .message import Message, Span
 from .prompt import NUMERIC, Parameter
-from .spans import YEAR, addresses, codes, numbers, times, value_of, written
+from .spans import SIDES, YEAR, addresses, codes, numbers, times, value_of, written
 from .words import BOUNDS, CURRENCIES, MONEY, SCALES, SETS, UNITS, parts_of, stem
 
 _JOINED: Final = re.compile(r"[$€£]?[\d.,]+([a-z]+)")
@@ -159,6 +159,8 @@ def _evidence(f: Filling, p: Parameter, s: Span) -> float:
     if (unit := unit_named(p)) and ((said := unit_of(m, s)) == unit or _times(said, unit)):
         return 5
     names = _names_of(p)
+    if SIDES.fullmatch(m.words[s.first].low) and names & {"width", "height"}:
+        return 3
     if (d := _distance(m, s, names)) < _FAR:
         return 5 - d
     if "age" in names and m.has(s.first - 1, SETS["aged"]):

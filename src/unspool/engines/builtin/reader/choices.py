@@ -103,6 +103,8 @@ def _choice(f: Filling, p: Parameter) -> Any:
             ]
             if found and (said is not _shortened or sum(_words(c).startswith(found[0].value) for c in ordered) == 1):
                 m.take(found[0])
+                if m.has(found[0].first - 1, ("by",)) and m.has(found[0].first - 2, SETS["sorting"]):
+                    m.take(m.span(found[0].first - 2, found[0].first))  # *sorted by* stars
                 if m.has(found[0].last, own_parts(p)):
                     m.taken[found[0].last] = True  # turbo *mode*
                 return choice

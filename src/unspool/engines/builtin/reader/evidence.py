@@ -251,6 +251,7 @@ def _asks(f: Filling, i: int) -> bool:
     if i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1)) and m.words[i - 1].low[0].isalnum():
         return False  # Africa and *Take On Me*
     opens = i == 0 or not m.words[i - 1].low[0].isalnum() or m.has(i - 1, SETS["before a verb"])
+    opens = opens or (m.taken[i - 1] and m.words[0].low in PREPOSITIONS)  # in app.ini *replace* a
     if opens and i + 1 < len(m):
         known = low in STARTERS or low in SETS["verbs"] or low in SETS["imperatives"] or low in f.tool.asking
         return known or m.has(i + 1, SETS["behind a verb"])

@@ -205,6 +205,8 @@ def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
     behind = next((i for i in range(first + 1, last - 1) if m.has(i, SETS["before a place"])), first)
     if verb and not m.large(first) and behind > first and not any(m.large(i) for i in range(first, behind)):
         first = behind + 1 if m.large(behind + 1) or m.large(behind + 2) else first
+    while m.has(first, SETS["leads to a name"]) and any(m.large(i) for i in range(first + 1, last)):
+        first += 1
     while first + 1 < last and not m.large(first) and m.large(first + 1):
         if m.words[first].low not in SETS["leads to a name"] and m.words[first].low not in parts_of(p.name):
             break

@@ -258,6 +258,8 @@ def _kinds(name: str, described: str) -> tuple[str, ...]:
     parts.sort(key=lambda part: part == "name")
     for word in (whole, *parts, *(stem(w) for w in re.findall(r"[a-z-]+", described.lower()))):
         found += [kind for kind, words in KINDS.items() if word in words and kind not in found]
+    if "hh:mm" in described.lower():
+        found = ["time", *(kind for kind in found if kind != "time")]
     if parts[:1] and parts[0] in SETS["codes"]:
         found = [kind for kind in found if kind not in SETS["no codes"]]
     if not SETS["somebody"].isdisjoint(parts) and "name" not in parts:

@@ -69,6 +69,8 @@ def tells(m: Message, first: int, last: int) -> bool:
         return False
     if words[0] in SETS["says how it is"] or (words[0] in ("i", "we") and words[1] in SETS["thinks"]):
         return True
+    if words[1] in ("have", "got", "need", "want"):
+        return False  # *I have* eggs and spinach
     verbs = SETS["states of things"] | SETS["plain verbs"] | SETS["inverting"]
     told = words[0] in SETS["tells"] or words[0] in SETS["subjects"]
     return told and any(

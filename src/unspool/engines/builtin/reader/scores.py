@@ -228,7 +228,7 @@ def _words(tool: Tool, asked: _Asked) -> float:
         score += 3 if (" off " in asked.low) == ("off" in sides) else -3
     if not {*map(stem, parts_of(tool.name))} - GENERIC:
         score += 2.2 * len(asked.stems & tool.name_words & SETS["nouns"])
-    score += _VERB * (parts_of(tool.name)[:1] == [asked.verb])
+    score += (_VERB + 0.8 * (asked.verb in STOP)) * (parts_of(tool.name)[:1] == [asked.verb] != [""])
     score += _HINT * (asked.verb in SETS["verbs that name"] and asked.verb in parts_of(tool.name)[1:])
     score += _DEED * ((done == asked.deed) - (done != asked.deed)) if done and asked.deed else 0
     unasked = SETS["acts"] & {*named} - asked.concepts

@@ -53,7 +53,8 @@ _NUMBER: Final = re.compile(r"(?:[$€£]|d(?=\d+s?$))?(\d[\d,]*(?:\.\d+)?)(?:th
 _MEASURED: Final = re.compile(r"\d+(?:\.\d+)?°?([a-z]{1,4})")
 _PHONE: Final = re.compile(r"(?<![\w$€£.-])(?:\+\d|\(\d|\d)[\d() -]{5,18}\d(?![\w.])")
 _MONTH: Final = re.compile(r"\d{4}-\d\d")
-_SIDES: Final = re.compile(r"(\d{2,5})x(\d{2,5})")
+SIDES: Final = re.compile(r"(\d{2,5})x(\d{2,5})")
+"""A width and a height: ``800x600``."""
 _OF_TIME: Final = frozenset(("minute", "hour", "day", "week"))
 _VERSION: Final = re.compile(r"v\d+(?:\.\d+)*(?:-[\w.]+)?|\d+(?:\.\d+)+(?:-[\w.]+)?")
 _LETTERS: Final = re.compile(r"[A-Z]{1,3}")
@@ -99,7 +100,8 @@ def hosts(m: Message) -> Iterator[Span]:
 def paths(m: Message) -> Iterator[Span]:
     """Files and folders."""
     for i, w in enumerate(m.words):
-        if _FILE.fullmatch(w.text) and not w.low.startswith(("a.m", "p.m", "http")) and w.low not in SETS["no path"]:
+        named = _FILE.fullmatch(w.text) or (w.low.count(".") > 1 and w.low.rpartition(".")[2] in SETS["extensions"])
+        if named and not w.low.startswith(("a.m", "p.m", "http")) and w.low not in SETS["no path"]:
             yield Span(i, i + 1, w.text)
 
 
@@ -198,7 +200,7 @@ def numbers(m: Message) -> Iterator[Span]:
             found_ = Span(i - 1, i + 1, f"-{value}") if negative else _and_a_half(m, Span(i, i + 1, value))
             yield found_
             i = found_.last
-        elif sides := _SIDES.fullmatch(w):
+        elif sides := SIDES.fullmatch(w):
             yield Span(i, i + 1, sides[1])
             yield Span(i, i + 1, sides[2])
             i += 1
@@ -320,6 +322,9 @@ def _date(m: Message, i: int) -> tuple[int, int] | None:
         return i - m.has(i - 1, ("the",)), i + 3
     if w.low in RELATIVE or (w.low in DAYS and not (w.low in SETS["no day"] and w.text == w.low)):
         return i - m.has(i - 1, SETS["sets out"]), i + 1
+    behind = i + 1 + m.has(i + 1, ("of",))
+    if _NTH.fullmatch(w.low) and m.has(behind, MONTHS):
+        return i - m.has(i - 1, ("the",)), behind + 1
     if m.has(i - 1, ("the",)) and m.has(i - 2, ("on", "by", "until")) and _NTH.fullmatch(w.low):
         return i - 1, i + 1
     if w.low in SETS["spans of days"] and m.has(i - 1, SETS["sets out"] - {"the"}):
@@ -361,10 +366,20 @@ def times(m: Message) -> Iterator[Span]:
         elif w == "in" and (last := _while(m, j)) > j:
             j = last
             yield m.span(i, j)
-        elif w in SETS["noon"] or (_hour(m, i) and (m.has(i - 1, ("at",)) or _part_of_day(m, j) > j)):
+        elif w in SETS["noon"] or (
+            _hour(m, i) and (m.has(i - 1, ("at",)) or _part_of_day(m, j) > j or _in_range(m, i))
+        ):
             j = _part_of_day(m, j)
             yield m.span(i, j)
         i = j
+
+
+def _in_range(m: Message, i: int) -> bool:
+    """Whether an hour is at one end of a range of times: *from 9 to 10:30*."""
+    other = i + 2 if m.has(i - 1, ("from", "between")) and m.has(i + 1, SETS["until"]) else i - 2
+    if other < i and not (m.has(i - 1, SETS["until"]) and m.has(i - 3, ("from", "between"))):
+        return False
+    return 0 <= other < len(m) and (_CLOCK.fullmatch(m.words[other].low) is not None or _hour(m, other))
 
 
 def _part_of_day(m: Message, i: int) -> int:

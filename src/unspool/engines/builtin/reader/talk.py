@@ -56,7 +56,8 @@ _EXCLAIMED: Final = re.compile(
 )
 _ASKS: Final = re.compile(
     r"\b(?:please|pls|plz|can you|could you|would you|will you|can i|could i|need|wants?|wanna|let's|lets|should"
-    r"|tell me|show me|give me|remind|i'd|would like|looking for|out of|make sure|how about|what about)\b"
+    r"|how (?:many|much|do)|tell me|show me|give me|remind|i'd|would like|looking for|out of|make sure|how about"
+    r"|what about)\b"
 )
 """Words with which a statement asks for something."""
 _CODE: Final = re.compile(r"[#@/_]|\b(?=\w*\d)(?=\w*[A-Z])[\w-]{4,}|\d{4}")

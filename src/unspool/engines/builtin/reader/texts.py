@@ -18,6 +18,7 @@ from .words import (
     KINDS,
     LABELS,
     LEAD,
+    PREPOSITIONS,
     RELATIVE,
     SETS,
     STARTERS,
@@ -50,7 +51,7 @@ def framed(f: Filling) -> None:
     """Read texts in the usual phrasings of requests: *remind me to ...*, *translate ... into French*."""
     text = f.message.text
     starts, end = _core(text)
-    for concept in (*f.tool.concepts[0], *f.tool.concepts[1]):
+    for concept in sorted((*f.tool.concepts[0], *f.tool.concepts[1]), key=lambda c: c == "search"):
         for frame in FRAMES.get(concept, ()):
             found = next((g for start in starts if (g := frame.fullmatch(text, start, end))), None)
             if found is None:
@@ -80,7 +81,9 @@ def _group(f: Filling, kind: str, span: Span) -> None:
     p = _for(f, kind)
     first, last = span.first, span.last
     called = next((i for i in range(first + 1, last - 1) if m.has(i, SETS["calls"])), None)
-    if kind == "subject" and called is not None and _names(f, first, called) and not m.taken[called + 1]:
+    nouns = [i for i in range(first, called or first) if not m.taken[i] and not m.has(i, SETS["determiners"])]
+    thing = called is not None and (_names(f, first, called) or (len(nouns) < 2 and m.large(called + 1)))
+    if kind in ("subject", "title") and called is not None and thing and not m.taken[called + 1]:
         first = called + 1  # *a meeting called Budget review*
     while first < last and (m.taken[first] or (first > span.first and m.has(first, SETS["before a rest"]))):
         first += 1
@@ -200,16 +203,23 @@ def announced(f: Filling) -> None:
     """Give the required text the words after a colon: *create a poll: ...*, *DM Ben: are you there?*"""
     m = f.message
     wanted = [p for p in f.left if p.kinds[:1] and p.kinds[0] in _LONG and not p.optional and p.type == "string"]
-    colon = next(iter(m.at.get(":", ())), None)
+    inside = {i for s in quotes(m) for i in range(s.first, s.last)}
+    colon = next((i for i in m.at.get(":", ()) if i not in inside), None)
     if len(wanted) != 1 or not colon or colon + 2 > len(m) or m.taken[colon] or m.text[m.words[colon].end] != " ":
         return
-    idle = f.tool.asking | STOP | SETS["verbs"] | SETS["imperatives"]
+    idle = f.tool.asking | STOP | SETS["verbs"] | SETS["imperatives"] | {"self", "myself"}
     free = [i for i in range(colon) if not m.taken[i] and m.words[i].low[0].isalnum() and m.words[i].low not in idle]
     others = [q for q in f.texts() if q is not wanted[0] and not q.optional]
     if ([q.type for q in others] != ["string"]) if free else any(q.type != "array" for q in others):
         return
     body = wanted[0].kinds[0] == "body"
     end = len(m) - (m.has(len(m) - 1, (".",))) if body else _end(m, colon + 1, frozenset())
+    others = [q for q in f.texts() if q is not wanted[0]]
+    leads = (i for i in range(colon + 2, end - 1) if not body and m.large(i + 1) and m.words[i].low in PREPOSITIONS)
+    belongs = (i for i in leads if any(not PREPOSITIONS[m.words[i].low].isdisjoint(own_parts(q)) for q in others))
+    end = next(belongs, end)  # Ana Diaz *from Acme*
+    orders = (i for i in range(colon + 2, end) if m.has(i, ("and",)) and m.has(i + 1, SETS["imperatives"]))
+    end = m.trimmed(colon + 2, next((i for i in orders if m.has(i + 2, SETS["referring"])), end), (",",))
     if end > colon + 1:
         whole = next((s for s in quotes(m) if s.first == colon + 1), None)
         f.give_span(wanted[0], whole or m.span(colon + 1, end))
@@ -429,9 +439,9 @@ def _remaining(f: Filling, p: Parameter, *, long: bool, asking: frozenset[str] |
     runs: list[Span] = []
     i = 0
     while i < len(m):
-        if i == 0 and m.has(0, SETS["imperatives"]):
-            i += 1
-        while i < len(m) and (m.taken[i] or not m.words[i].low[0].isalnum() or m.words[i].low in verbs):
+        while i < len(m) and (
+            m.taken[i] or not m.words[i].low[0].isalnum() or m.words[i].low in verbs or _orders(m, i)
+        ):
             if not m.taken[i] and m.shouted(i) and m.words[i].low not in asking | SETS["spoken in capitals"]:
                 break  # publish *ON*
             if i and not m.taken[i] and m.large(i) and m.words[i].low not in asking | STOP:
@@ -456,6 +466,11 @@ def _remaining(f: Filling, p: Parameter, *, long: bool, asking: frozenset[str] |
     if measured:
         return measured[0]  # *150 grams of rice*
     return max(runs, key=lambda s: s.last - s.first) if long else runs[0]
+
+
+def _orders(m: Message, i: int) -> bool:
+    """Whether a verb begins a request, also after a place or a file: *replace* a, in app.ini *replace* a."""
+    return (i == 0 or (m.taken[i - 1] and m.words[0].low in PREPOSITIONS)) and m.has(i, SETS["imperatives"])
 
 
 def _breaks(m: Message, i: int, first: int, verbs: frozenset[str], long: bool) -> bool:
