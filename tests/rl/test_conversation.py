@@ -258,6 +258,57 @@ def test_log_probabilities_stand_beside_their_tokens() -> None:
     assert len(conversation.ids) == len(conversation.kinds) == len(conversation.logprobs)
 
 
+@pytest.mark.parametrize(
+    ("given", "error", "match"),
+    [
+        ([-1.0, "x"], TypeError, "logprobs: must be a list or array of numbers, not list"),
+        ([[-1.0], [-2.0]], TypeError, r"logprobs: must be numbers in one dimension, not of shape \(2, 1\)"),
+        (-1.0, TypeError, r"logprobs: must be numbers in one dimension, not of shape \(\)"),
+    ],
+)
+def test_log_probabilities_are_looked_at(given: Any, error: type[Exception], match: str) -> None:
+    conversation = begin()
+    with pytest.raises(error, match=match):
+        conversation.extend([1, 2], given)
+    assert conversation.prompt() == encode(PROMPT)
+
+
+def test_nobody_writes_into_what_was_read_and_written() -> None:
+    conversation = begin()
+    other = conversation.copy()
+    conversation.extend(encode("Hi.<|im_end|>"), [-1.0] * 4)
+    for array in (conversation.ids, conversation.logprobs, conversation.sample.codes, other.ids):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+    given = np.array(encode("Ho.<|im_end|>"))
+    other.extend(given)
+    given[:] = 0  # theirs to change
+    assert decode(other.ids) == PROMPT + "Ho.<|im_end|>"
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["20 °C", [{"type": "text", "text": "20 °C"}], [{"type": "image"}, "20", {"type": "text", "text": " °C"}]],
+)
+def test_results_are_told_though_they_have_parts(content: Any) -> None:
+    written = (
+        "{% if m.content is string %}{{ m.content }}{% else %}"
+        "{% for p in m.content %}{{ p if p is string else p.text }}{% endfor %}{% endif %}\n</tool_response>"
+    )
+    conversation = begin(KEEPING.replace("{{ m.content }}\n</tool_response>", written))
+    message = conversation.extend(encode(f"{CALL}<|im_end|>"))
+    conversation.add([{"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": content}])
+    assert decode(conversation.ids[conversation.kinds == "results"]) == "20 °C"
+
+
+def test_half_a_character_in_a_message_is_no_reason_to_stop() -> None:
+    conversation = begin(messages=[{"role": "user", "content": "a \ud83d b"}])
+    assert "a \ufffd b" in decode(conversation.prompt())
+    message = conversation.extend(encode(f"{CALL}<|im_end|>"))
+    conversation.add([{"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "20 \udc00"}])
+    assert decode(conversation.ids[conversation.kinds == "results"]) == "20 \ufffd"
+
+
 def test_calls_have_their_tokens_and_attempts() -> None:
     conversation = answered(
         begin(), '<tool_call>\n{"name": "get_weather", "arguments": {"city": }}\n</tool_call><|im_end|>'
@@ -435,7 +486,16 @@ def test_something_else_than_a_tokenizer_is_refused() -> None:
         Conversation("hermes", object(), template=KEEPING)
 
 
-@pytest.mark.parametrize(("ids", "error"), [("abc", TypeError), ([-1], ValueError), (np.zeros((2, 2), int), TypeError)])
+@pytest.mark.parametrize(
+    ("ids", "error"),
+    [
+        ("abc", TypeError),
+        ([-1], ValueError),
+        ([1 << 63], ValueError),
+        (np.array([1 << 63], np.uint64), ValueError),
+        (np.zeros((2, 2), int), TypeError),
+    ],
+)
 def test_ids_are_looked_at(ids: Any, error: type[Exception]) -> None:
     conversation = begin()
     with pytest.raises(error, match="ids"):

@@ -31,6 +31,7 @@ _log: Final = logging.getLogger(__name__)
 _ASKING: Final = ("user", "system", "developer")
 _ROLES: Final = (*_ASKING, "tool", "function", "ipython")
 _WHAT: Final = {"earlier": "earlier turns", "answer": "the answer", "behind": "what follows the answer"}
+_LARGEST: Final = 2**63 - 1
 _ENDING: Final = 64  # the number of last tokens that are searched for an answer's end
 _KEPT_FORMATS: Final = 16
 
@@ -74,7 +75,7 @@ class Rewrite(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Aligned arrays of one sequence of tokens.
+    """Aligned arrays of one sequence of tokens; those of a conversation cannot be written to.
 
     Attributes:
         ids: the tokens.
@@ -195,7 +196,10 @@ class Conversation:
             self._ids = [np.concatenate(self._ids)]
             self._codes = [np.concatenate(self._codes)]
             self._logprobs = [np.concatenate(self._logprobs)]
-        return Sample(self._ids[0], self._codes[0], self._logprobs[0], tuple(self._calls))
+        arrays = self._ids[0], self._codes[0], self._logprobs[0]
+        for array in arrays:
+            array.setflags(write=False)  # copies of the conversation share them
+        return Sample(*arrays, tuple(self._calls))
 
     @property
     def ids(self) -> Ids:
@@ -255,16 +259,14 @@ class Conversation:
             finish_reason: the engine's finish reason.
 
         Raises:
-            ValueError: there is nothing to answer, an id is negative, or the numbers of log-probabilities and ids
-                differ.
-            TypeError: these are not ids.
+            ValueError: there is nothing to answer, an id is negative or has more than 63 bits, or the numbers of
+                log-probabilities and ids differ.
+            TypeError: these are not ids, or not log-probabilities.
         """
         if not self._asked:
             raise ValueError("extend: there is nothing to answer; add messages first")
         tokens = _as_ids(ids)
-        known = np.full(len(tokens), np.nan) if logprobs is None else np.array(logprobs, np.float64)
-        if known.shape != tokens.shape:
-            raise ValueError(f"logprobs: {known.size:,} of {len(tokens):,} ids")
+        known = _as_logprobs(logprobs, len(tokens))
         message, events = self._read(tokens, self._opening, finish_reason)
         start = sum(map(len, self._ids))
         self._put(tokens, codes_of(events, len(tokens)), known)
@@ -486,13 +488,20 @@ def _codes(text: str, starts: NDArray[np.int64], new: Sequence[Mapping[str, Any]
     codes = np.full(len(starts), PROMPT, np.uint8)
     at = 0
     for message in new:
-        content = message.get("content")
-        found = text.find(content, at) if isinstance(content, str) and content else -1
-        if found >= 0:
-            at = found + len(content or "")
-            if message["role"] not in _ASKING:
-                codes[(starts >= found) & (starts < at)] = RESULTS
+        for content in _texts(message.get("content")):
+            found = text.find(content, at)
+            if found >= 0:
+                at = found + len(content)
+                if message["role"] not in _ASKING:
+                    codes[(starts >= found) & (starts < at)] = RESULTS
     return codes
+
+
+def _texts(content: Any) -> list[str]:
+    """The texts of a message's content, which may have parts."""
+    parts = content if isinstance(content, list) else [content]
+    texts = (part.get("text") if isinstance(part, Mapping) else part for part in parts)
+    return [text for text in texts if isinstance(text, str) and text]
 
 
 def _listed(ids: Ids) -> list[int]:
@@ -519,12 +528,30 @@ def _as_ids(ids: Any) -> Ids:
             raise TypeError(f"ids: must be integers in one dimension, not {ids.dtype} of shape {ids.shape}")
         if len(ids) and ids.min() < 0:
             raise ValueError("ids: must not be negative")
+        if len(ids) and ids.max() > _LARGEST:
+            raise ValueError(f"ids: {ids.max()} is not a token id; ids are at most {_LARGEST}")
         return ids.astype(np.int64)
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
         raise wrong_type("ids", ids, "token ids, a list or array of integers")
     known = tuple(ids)
     check_ids("ids", known)
+    if known and max(known) > _LARGEST:
+        raise ValueError(f"ids: {max(known)} is not a token id; ids are at most {_LARGEST}")
     return np.array(known, np.int64)
+
+
+def _as_logprobs(logprobs: Any, count: int) -> NDArray[np.float64]:
+    if logprobs is None:
+        return np.full(count, np.nan)
+    try:
+        known = np.array(logprobs, np.float64)
+    except (TypeError, ValueError):
+        raise wrong_type("logprobs", logprobs, "a list or array of numbers") from None
+    if known.ndim != 1:
+        raise TypeError(f"logprobs: must be numbers in one dimension, not of shape {known.shape}")
+    if len(known) != count:
+        raise ValueError(f"logprobs: {len(known):,} of {count:,} ids")
+    return known
 
 
 def _checked(messages: Any, where: str) -> Sequence[Mapping[str, Any]]:

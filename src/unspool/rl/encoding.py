@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..arguments import wrong_type
 from ..errors import TemplateError
 from ..tokens import added_tokens, backend_of, marked_special
+from ..wire.encoding import clean
 
 __all__ = ["Encoder", "Ids", "Loaded", "load_tokenizer"]
 
@@ -135,8 +136,12 @@ class Encoder:
         return next(chr(c) for c in _BREAKS if chr(c) not in text)
 
     def broken(self, value: Any, by: str) -> Any:
-        """A value without special tokens in its strings and keys. Each is broken up after its first character."""
+        """A value without special tokens in its strings and keys. Each is broken up after its first character.
+
+        Lone surrogates become U+FFFD, because tokenizers refuse them.
+        """
         if isinstance(value, str):
+            value = clean(value)
             for mark in self._marks:
                 while mark in value:
                     value = value.replace(mark, mark[0] + by + mark[1:])
