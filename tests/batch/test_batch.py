@@ -376,7 +376,19 @@ def test_an_output_never_takes_the_place_of_an_input(
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
     assert run(out, "-o", out) == 2
     assert "would be replaced by the output" in capsys.readouterr().err
+    assert run(tmp_path / "*.jsonl", "-o", out) == 2  # among them the file of bad rows
+    assert "errors.jsonl: would be replaced by the output" in capsys.readouterr().err or ending == ".jsonl"
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+
+
+def test_a_folder_in_the_place_of_a_file_is_reported_before_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = write_lines(tmp_path / "in.jsonl", 5), tmp_path / "out.parquet"
+    out.mkdir()
+    assert run(source, "-o", out) == 2
+    assert f"INPUT: {out}: is a folder; the output is one file" in capsys.readouterr().err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.jsonl", "out.parquet"]
 
 
 # -- workers and memory ------------------------------------------------------------------------------------------------

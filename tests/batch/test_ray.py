@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from importlib import import_module
 from pathlib import Path
 
 import pyarrow as pa
@@ -86,6 +87,28 @@ def test_a_run_on_ray_goes_on_with_what_is_missing(tmp_path: Path, capsys: pytes
     assert pa.concat_tables([pq.read_table(p) for p in sorted(out.glob("*.parquet"))]) == pq.read_table(
         tmp_path / "local.parquet"
     )
+
+
+def test_a_cluster_is_found_by_its_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = import_module("ray.cluster_utils").Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False}
+    )
+    source, odd = inputs(tmp_path / "in", 100), tmp_path / "odd.parquet"
+    twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    pq.write_table(pa.table({"output": ["Hi."], "meta": twice}), odd)
+    try:
+        assert run(source, tmp_path / "ray.jsonl", "--ray", "--ray-address", cluster.address) == 0
+        assert run(odd, tmp_path / "odd.jsonl", "--ray", "--ray-address", cluster.address) == 2
+    finally:
+        cluster.shutdown()
+    assert f"INPUT: {odd}: meta: " in capsys.readouterr().err
+    assert run(source, tmp_path / "local.jsonl") == 0
+    assert rows_in(tmp_path / "ray.jsonl") == rows_in(tmp_path / "local.jsonl")
+
+
+def test_a_cluster_that_is_none_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(inputs(tmp_path / "in", 10), tmp_path / "out", "--ray", "--ray-address", "nonsense") == 2
+    assert "--ray: Invalid address format: nonsense" in capsys.readouterr().err
 
 
 def test_standard_input_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

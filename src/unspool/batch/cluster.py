@@ -8,15 +8,30 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from .blocks import Block
+from .blocks import Block, InputError
 from .slices import Slice, load
 
-__all__ = ["connected", "on_ray"]
+__all__ = ["ClusterError", "connected", "on_ray"]
+
+
+class ClusterError(RuntimeError):
+    """Ray cannot be started or reached, or its workers keep dying."""
 
 
 def _worked(task: Callable[[Block], Any], batch: pa.Table) -> pa.Table:
-    results = [task(load(msgspec.json.decode(text, type=Slice))) for text in batch["slice"].to_pylist()]
-    return pa.table({"done": [msgspec.json.encode(t) for t in results]})
+    results = [_result(task, text) for text in batch["slice"].to_pylist()]
+    return pa.table({"done": [done for done, _ in results], "failed": pa.array([f for _, f in results], pa.string())})
+
+
+def _result(task: Callable[[Block], Any], text: bytes) -> tuple[bytes, str | None]:
+    """A block's result, or why its file cannot be read, since Ray wraps errors in tracebacks of its own."""
+    piece = msgspec.json.decode(text, type=Slice)
+    try:
+        return msgspec.json.encode(task(load(piece))), None
+    except InputError as error:
+        return b"", str(error)
+    except OSError as error:
+        return b"", f"{error.filename or piece.file}: {error.strerror}"
 
 
 class _PartWorker:
@@ -36,6 +51,9 @@ def connected(workers: int, address: str | None) -> Iterator[None]:
     Args:
         workers: the number of cores that Ray gets, if it is started here.
         address: the cluster's address; ``None`` starts Ray on this machine.
+
+    Raises:
+        ClusterError: Ray cannot be started or reached.
     """
     import ray
 
@@ -43,7 +61,10 @@ def connected(workers: int, address: str | None) -> Iterator[None]:
         yield
         return
     here = {} if address else {"num_cpus": max(workers, 2), "include_dashboard": False}
-    ray.init(address=address, log_to_driver=False, **here)
+    try:
+        ray.init(address=address, log_to_driver=False, **here)
+    except Exception as error:  # of many types; the message tells the reason
+        raise ClusterError(str(error).partition("\n")[0]) from error
     try:
         yield
     finally:
@@ -64,8 +85,13 @@ def on_ray(
         workers: the number of workers, each on one core.
         kind: the type of the task's result.
         planned: whether the task has a parser's plan, which each worker makes once and keeps.
+
+    Raises:
+        InputError: a file cannot be read.
+        ClusterError: Ray gave up.
     """
     import ray.data
+    from ray.exceptions import RayError, RayTaskError
 
     items = [{"slice": msgspec.json.encode(s)} for s in pieces]
     if not items:
@@ -78,5 +104,12 @@ def on_ray(
         done = blocks.map_batches(_PartWorker, fn_constructor_args=(task,), compute=actors, **options)
     else:  # Ray reuses processes for functions
         done = blocks.map_batches(partial(_worked, task), compute=ray.data.TaskPoolStrategy(size=workers), **options)
-    for row in done.iter_rows():
-        yield msgspec.json.decode(row["done"], type=kind)
+    try:
+        for row in done.iter_rows():
+            if row["failed"] is not None:
+                raise InputError(row["failed"])
+            yield msgspec.json.decode(row["done"], type=kind)
+    except RayError as error:
+        if isinstance(error, RayTaskError):  # an error of ours
+            raise
+        raise ClusterError(str(error).partition("\n")[0]) from error

@@ -113,9 +113,11 @@ class Job:
         self._start = start
         self._form = self._output.suffix if self._output.suffix in (".parquet", ".jsonl") else ""
         self._parts = self._output if not self._form else Path(f"{output}{_STATE}")
-        self._refuse_own_inputs()
-        self._state = self._parts / _STATE
         self.errors = Path(f"{output}.errors.jsonl")
+        self._refuse_own_inputs()
+        if self._form and self._output.is_dir():
+            raise InputError(f"{output}: is a folder; the output is one file")
+        self._state = self._parts / _STATE
         self._ending = ".jsonl" if self._form == ".jsonl" else ".parquet"
         Reader(reading)  # raises if settings are wrong
         self.finished = False
@@ -123,10 +125,10 @@ class Job:
 
     def _refuse_own_inputs(self) -> None:
         """Refuse inputs that the run would replace, or remove with the parts of an earlier run."""
-        output, parts = self._output.resolve(), self._parts.resolve()
+        written, parts = {self._output.resolve(), self.errors.resolve()}, self._parts.resolve()
         for file in self._files:
             path = Path(file).resolve()
-            if file != "-" and (path == output or parts in path.parents):
+            if file != "-" and (path in written or parts in path.parents):
                 raise InputError(f"{file}: would be replaced by the output {self._output}")
 
     def _begin(self, resume: bool) -> None:

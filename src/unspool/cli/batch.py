@@ -57,7 +57,7 @@ def batch_arguments(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--resume", action="store_true", help="continue an earlier run")
     p.add_argument("--ray", action="store_true", help="run on Ray, on this machine or on a cluster")
-    p.add_argument("--ray-address", metavar="ADDRESS", help="the cluster, such as auto or ray://HOST:10001")
+    p.add_argument("--ray-address", metavar="ADDRESS", help="the cluster, such as auto or HOST:6379")
     p.add_argument("--strict", action="store_true", help="exit with 1 if a row cannot be read")
     p.add_argument("--html", metavar="FILE", help="write a report with plots")
 
@@ -67,6 +67,7 @@ def run_batch(options: argparse.Namespace) -> int:
     start = "spawn" if options.ray or workers == 1 else _workers_start(options.input)
     try:
         from ..batch import InputError, Job
+        from ..batch.cluster import ClusterError
     except ImportError as error:
         raise missing(error, "batch") from None
     if options.dialect != "auto" and options.model is not None:
@@ -102,12 +103,14 @@ def run_batch(options: argparse.Namespace) -> int:
         return 1
     except (UnknownDialect, DialectError) as error:
         raise Misuse(f"--dialect: {error}") from None
+    except ClusterError as error:
+        raise Misuse(f"--ray: {error}") from None
     except InputError as error:
         raise Misuse(f"INPUT: {error}") from None
     except ValueError as error:
         raise Misuse(str(error)) from None
     except OSError as error:
-        raise Misuse(f"{error.filename or 'INPUT'}: {error.strerror}") from None
+        raise Misuse(f"{error.filename or 'INPUT'}: {error.strerror or error}") from None
     finally:
         bar.clear()
     seconds = time.monotonic() - began
