@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..arguments import check_ids, wrong_type
 from ..dialect.file import Dialect
+from ..dialect.plan import compile_plan
 from ..dialect.registry import as_dialect
 from ..errors import TemplateError
 from ..events import Event, Status
@@ -596,7 +597,8 @@ def _format(
         if kept is not None:
             _formats.move_to_end(key)
             return kept[0]
-    encoder = Encoder(loaded.tokenizer, [template, *dialect.start, *dialect.end])
+    markers = compile_plan(dialect).literals
+    encoder = Encoder(loaded.tokenizer, [template, *dialect.start, *dialect.end, *markers])
     eos = [named_tokens["eos_token"]] if named_tokens.get("eos_token") else []
     found = Format(dialect, ChatTemplate(template, {**named_tokens, **variables}), encoder, eos)
     with _formats_lock:

@@ -148,7 +148,15 @@ class Encoder:
             return value
         if isinstance(value, Mapping):
             return {self.broken(k, by): self.broken(v, by) for k, v in value.items()}
-        return [self.broken(v, by) for v in value] if isinstance(value, list | tuple) else value
+        if not isinstance(value, list | tuple):
+            return value
+        values = [self.broken(v, by) for v in value]
+        parts = [v for v in values if isinstance(v, dict) and isinstance(v.get("text"), str)]
+        whole = "".join(part["text"] for part in parts)
+        if any(mark in whole for mark in self._marks):  # templates write parts one after the other
+            for part in parts[1:]:
+                part["text"] = by + part["text"]
+        return values
 
     def encode(self, text: str, by: str = "", behind: str = "") -> Ids:
         """The ids of a text.
