@@ -3,7 +3,8 @@
 `words` knows the purposes of tools (concepts) and the values of their parameters (kinds), and a message's words are
 compared with these. `scores` finds the tool, `clauses` the parts of a message that ask for several tools, `fill` the
 arguments. Values are recognized by their form (`spans`) or by the words before them, or consist of the words that are
-left. `follow` reads follow-ups, `talk` small talk. If the words are not clear, the model answers by itself.
+left. `formats` writes values as descriptions ask for them, `remarks` finds words that hold none. `follow` reads
+follow-ups, `talk` small talk. If the words are not clear, the model answers by itself.
 """
 
 from .prompt import Prompt, Reading

@@ -26,11 +26,13 @@ _IDENTIFIER: Final = re.compile(
     r"\w*[a-z]\w*(?:_|[/:.](?=\w))[\w/:.-]*|_\w+|\d+(?:\.\d+){2,}|[a-z]+(?:-[a-z]+)*-?\d[\w.-]*"
 )
 """Names of machines, keys and the like: ``auth_api``, ``user:42``, ``10.0.0.1``, ``web-02``."""
+_LONGEST: Final = 80
+"""The most characters of such a name."""
 
 
 def identifies(word: str) -> bool:
     """Whether a word in lower case has the form of names of machines, keys and the like."""
-    return _IDENTIFIER.fullmatch(word) is not None
+    return len(word) <= _LONGEST and _IDENTIFIER.fullmatch(word) is not None
 
 
 class Word(NamedTuple):

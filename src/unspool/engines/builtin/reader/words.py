@@ -43,9 +43,9 @@ def parts_of(name: str) -> list[str]:
 
 
 def initials(name: str) -> set[str]:
-    """The acronyms of a name: ``list_pull_requests`` has *lpr*, *lp* and *pr*."""
+    """The acronyms of two to four letters of a name: ``list_pull_requests`` has *lpr*, *lp* and *pr*."""
     letters = "".join(part[0] for part in parts_of(name))
-    return {letters[i:j] for i in range(len(letters)) for j in range(i + 2, len(letters) + 1)}
+    return {letters[i : i + size] for size in (2, 3, 4) for i in range(len(letters) - size + 1)}
 
 
 SETS: Final[dict[str, frozenset[str]]] = {name: frozenset(words) for name, words in _DATA["sets"].items()}
