@@ -195,8 +195,8 @@ def test_plain_content_that_looks_like_syntax_is_kept(dialect: Dialect) -> None:
     own = [e for e in literals(dialect) if marked((e,))]
     forms = set(call_forms(dialect, "f", "a='x'"))
     for text in LOOKALIKES:
-        if any(e in text for e in own) or text in forms:
-            continue  # in this dialect, it is a marker or a call
+        if any(e in text or (marked((text,)) and e.startswith(text)) for e in own) or text in forms:
+            continue  # in this dialect, it is a marker, the telling part of one, or a call
         assert_text(dialect, text, stage="content")
         if called and not any(text.endswith(e[: len(text)]) for e in literals(dialect) if text):
             for chunks in ways(f"{dialect.content[0].inner_lead}{text}. {write_calls(dialect, calls)}"):
