@@ -31,6 +31,13 @@ TOOLS = {
     "user": tool("get_user", ["user_id"], user_id=WHOLE),
     "times": tool("multiply", ["a", "b"], a=NUMBER, b=NUMBER),
     "plus": tool("add", ["a", "b"], a=NUMBER, b=NUMBER),
+    "devices": tool("list_devices", []),
+    "on": tool("turn_on", ["entity_id"], entity_id=TEXT),
+    "off": tool("turn_off", ["entity_id"], entity_id=TEXT),
+    "order": tool("order_food", ["dish"], dish=TEXT),
+    "eaten": tool("order_status", ["order_number"], order_number=WHOLE),
+    "heat": tool("get_temperature", ["room"], room=TEXT),
+    "cold": tool("set_thermostat", ["temperature"], temperature=NUMBER),
     "disk": tool("get_disk_usage", ["path"], path=TEXT),
 }
 FLIGHTS = '[{"id": "UA12", "price": 320}, {"id": "DL77", "price": 280}]'
@@ -78,6 +85,21 @@ def asked(first: str, names: str, given: dict[str, Any], result: str, text: str)
         ),
         ("timer stop", {"minutes": 10}, '{"timer_id": "t-3"}', "cancel it", ("cancel_timer", {"timer_id": "t-3"})),
         ("restart logs", {"name": "web"}, "ok", "nice, now show me its logs", ("container_logs", {"container": "web"})),
+        (
+            "devices on off",
+            {},
+            '[{"entity_id": "light.desk"}, {"entity_id": "light.hall"}]',
+            "switch on the hall one",
+            ("turn_on", {"entity_id": "light.hall"}),
+        ),
+        (
+            "order eaten",
+            {"dish": "ramen"},
+            '{"order_number": 5512}',
+            "whats the status of my order?",
+            ("order_status", {"order_number": 5512}),
+        ),
+        ("heat cold", {"room": "den"}, "17", "too cold! set it to 20", ("set_thermostat", {"temperature": 20})),
         ("plus times", {"a": 5, "b": 6}, "11", "now multiply that by 3", ("multiply", {"a": 11, "b": 3})),
     ],
 )
@@ -123,6 +145,14 @@ def test_what_a_result_tells_is_answered_from_it(text: str) -> None:
     assert answer is not None
     assert not answer.calls
     assert "50" in answer.words
+
+
+@pytest.mark.parametrize("text", ["ok, thanks!", "cool that worked", "lol the eggs are already done"])
+def test_a_word_on_a_result_is_small_talk(text: str) -> None:
+    answer = asked("timer 8 min", "timer stop", {"minutes": 8}, '{"timer_id": "t-3"}', text)
+    assert answer is not None
+    assert not answer.calls
+    assert "tools here" not in answer.words
 
 
 def test_a_question_with_a_new_value_is_not_answered_from_the_result() -> None:

@@ -14,7 +14,7 @@ from .prompt import NUMERIC, Tool
 from .remarks import tells
 from .scores import best, said_out
 from .spans import dates, expressions, numbers
-from .words import KINDS, LEAD, SETS, SPLIT, STARTERS, STOP, TALK, plain, stem, without_lead
+from .words import KINDS, LEAD, PREPOSITIONS, QUESTION, SETS, SPLIT, STARTERS, STOP, TALK, plain, stem, without_lead
 
 Clause = tuple[Tool, str]
 _MOST: Final = 12
@@ -24,6 +24,8 @@ _REFERRED: Final = frozenset(("it", "that", "this", "them"))
 _APART: Final = 4
 """The number of words between the parts of a measure, minus one."""
 _GREETING: Final = re.compile(r"(?i)^\W*(?:hi|hello|hey|ok|okay|so|well)\b[\s,.!]*")
+_FEW: Final = 3
+"""The most words of an exclamation."""
 _PRONOUN: Final = 4
 """The number of first words among which an order has its pronoun."""
 _QUOTED: Final = re.compile(r'"[^"]*"')
@@ -47,7 +49,7 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     whole = whole or (fitting(tools, text) if not parts else None)
     if not parts:
         return [] if whole is None else [(whole, text)]
-    asking = [tool for tool, part in parts if not _tells_only(part)]
+    asking = [tool for tool, part in parts if not _tells_only(part) and not _exclaims(tool, part)]
     if len(parts) > 1 and len(asking) == 1:
         return [(asking[0], text)]  # *the gate is still open, could you shut it?*
     if len(parts) == 2 and (refined := _refined(parts[0], parts[1], text)):
@@ -78,6 +80,13 @@ def _tells_only(part: str) -> bool:
     """Whether a part only states a fact, and asks for nothing: *the gate is still open*, *I've just left*."""
     message = Message(_GREETING.sub("", part))
     return tells(message, 0, len(message))
+
+
+def _exclaims(tool: Tool, part: str) -> bool:
+    """Whether a part is only a few words without a verb or a value: *too cold!*"""
+    words = plain(part).split()
+    asks = bool(words) and (words[0] in STARTERS | SETS["imperatives"] | tool.name_words or QUESTION.match(words[0]))
+    return len(words) <= _FEW and not asks and bool(fill(tool, Message(part)).missing)
 
 
 def _without_order(tools: tuple[Tool, ...], text: str) -> Clause | None:
@@ -126,7 +135,8 @@ def _alike(tool: Tool, text: str) -> list[Clause]:
             found.append((tool, part))
         begin = end
     each = [fill(tool, Message(part)) for _, part in found]
-    if not all(_whole(tool, part) for _, part in found) and not _parallel(tool, each):
+    parallel = _parallel(tool, each) or _led_alike([part for _, part in found], each)
+    if not all(_whole(tool, part) for _, part in found) and not parallel:
         return []
     return [] if _one_list(tool, each) else found
 
@@ -139,6 +149,13 @@ def _parallel(tool: Tool, each: list[Filled]) -> bool:
     told |= {p.name for p in tool.parameters if p.choices and len({repr(f.values.get(p.name)) for f in each}) > 1}
     same = all(f.values.keys() == each[0].values.keys() and len(f.values) > 1 for f in each)
     return same and bool(told)
+
+
+def _led_alike(parts: list[str], each: list[Filled]) -> bool:
+    """Whether all parts give the same arguments, after the same preposition: *in staging and in production*."""
+    begun = {next(iter(plain(part).split()), "") for part in parts[1:]}
+    same = all(f.values and not f.missing and f.values.keys() == each[0].values.keys() for f in each)
+    return same and len(begun) == 1 and begun <= PREPOSITIONS.keys() & {*plain(parts[0]).split()}
 
 
 def _one_list(tool: Tool, each: list[Filled]) -> bool:
@@ -236,7 +253,9 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> b
     if _TELLING.match(part) and any(p.kinds[:1] == ("body",) for p in before.parameters):
         return False
     verb = next(iter(plain(part[at:]).split()), "")
-    refers = said[1:2] in (["it"], ["them"]) or any(verb in own_parts(p) for p in before.parameters)
+    refers = (said[1:2] in (["it"], ["them"]) and not QUESTION.match(said[0])) or any(
+        verb in own_parts(p) for p in before.parameters
+    )
     if refers and tool is not before and fill(tool, Message(part)).missing:
         return False  # *..., log it as food*, *..., start at 11 pm*
     if tool is before and any(p.type == "array" for p in tool.parameters) and not ended:

@@ -125,8 +125,10 @@ class Filling:
             return
         if span.value == self.message.said(span.first, span.last):
             span = _tidied(self, p, span)
-        if p.type == "array":
-            self.give_all(p, items(self.message, span.first, span.last))
+        several = _codes(self.message, span) or items(self.message, span.first, span.last)
+        short = not p.optional and (p.kinds[:1] not in _OPEN or named(p, SETS["articles sold"]))
+        if p.type == "array" or (short and _apart(self.message, span, several)):
+            self.give_all(p, several)
         else:
             behind = span.last < len(self.message)
             owner = behind and (self.message.taken[span.last] or self.message.words[span.last].low.isalpha())
@@ -159,6 +161,22 @@ class Filling:
         self.left.remove(p)
         if not p.optional:
             self.filled.missing.append(p)
+
+
+def _apart(m: Message, span: Span, several: list[Span]) -> bool:
+    """Whether a list has codes, or an article before each member: *the Chemex and the Aeropress*."""
+    whole = span.value == m.said(span.first, span.last) and len(several) > 1
+    coded = whole and several[-1].first >= span.last
+    return coded or (whole and all(m.has(s.first - 1, SETS["determiners"]) for s in several))
+
+
+def _codes(m: Message, span: Span) -> list[Span]:
+    """A code and those that *and* or a comma adds to it: *light.desk and light.hall*; empty if there are none."""
+    found = [span]
+    while m.has(found[-1].last, SETS["joins"]) and found[-1].last + 1 < len(m):
+        found.append(m.span(found[-1].last + 1, found[-1].last + 2))
+    coded = all(s.last - s.first == 1 and identifies(s.value.lower()) and m.free(s) for s in found)
+    return found if coded and len(found) > 1 else []
 
 
 def _bare(p: Parameter, value: str) -> str:

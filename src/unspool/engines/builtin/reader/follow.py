@@ -10,7 +10,7 @@ from .message import Message
 from .prompt import Prompt, Tool, Turn
 from .scores import best
 from .talk import talk
-from .words import AGAIN, FOLLOW, SETS, STOP, plain, stem
+from .words import AGAIN, FOLLOW, SETS, STOP, TAIL, plain, stem
 
 Call = tuple[str, dict[str, Any]]
 _SHORT: Final = 5
@@ -26,7 +26,11 @@ _DOES: Final = re.compile(
 _INSTEAD: Final = re.compile(r"(?i),? (?:ones|instead|too|as well|also)(?:,? please)?[.?!]*$")
 _KEPT: Final = re.compile(r"(?i)(?<=\S),?\s+(?:(?:and|with|for|on|at|in)\s+)*(?:the\s+)?same\s+\w+[.?!]*$")
 """Words that keep a value: *what about Prague, same dates*."""
-_SIGH: Final = re.compile(r"(?i)^\W*(?:(?:h+m+|oh|ah|um|uh|er|well|actually)\b[\s,.!]*)+")
+_SIGH: Final = re.compile(
+    r"(?i)^\W*(?:(?:h+m+|oh|ah|um|uh|er|well|actually|sorry|ok|okay|alright|yes|yeah|sure)\b[\s,.!]*)+"
+)
+_CRY: Final = re.compile(r"(?i)^\W*(?:\w+(?: \w+){0,2}!+\s+(?=\w+\s+\w)|(?:h+m+,? )?too \w+[,.!]+\s+)")
+"""A few words before a sentence: *too cold! set it to 20*."""
 _TURNED: Final = re.compile(
     r"(?i)\b(?:(?:the )?(?:way|trip|journey|ride|flight|train|drive|one)? ?back(?: again)?"
     r"|(?:the )?return(?: (?:trip|journey|flight|train|way|ride))?|(?:the )?other (?:way|direction)(?: a?round)?"
@@ -56,17 +60,15 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
     tools = {t.name: t for t in prompt.tools}
     if not before or any(t.text not in tools for t in before):
         return None
-    text = _SIGH.sub("", text) or text
+    text = _SIGH.sub("", _CRY.sub("", text)) or text
     low = " ".join(re.findall(r"[\w'+*/.-]+", text.lower())).strip(" .")
-    if low in AGAIN:
+    if low in AGAIN or TAIL.sub("", low) in AGAIN:
         return [(t.text, t.arguments) for t in before]
     begun = next((f for f in FOLLOW if low == f or low.startswith(f"{f} ")), None)
     last = tools[before[-1].text]
     text = _KEPT.sub("", _INSTEAD.sub("", text))
     if begun is None and len(low.split()) <= _ALIKE and (rest := _SAME.sub(" ", text)) != text:
         return _changed(prompt, last, [t for t in before if t.text == last.name], _DOES.sub("", rest))
-    if (turned := _turned(last, before[-1], text)) is not None:
-        return turned
     own = best(prompt.tools, Message(text))
     if own is last and _repeats(last, Message(text)) and not _differs(last, before[-1], text):
         return [(t.text, t.arguments) for t in before if t.text == last.name]
@@ -82,18 +84,22 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
     return calls if calls is None or begun or own or _says_only(text, calls) else None
 
 
-def _turned(tool: Tool, before: Turn, text: str) -> list[Call] | None:
+def turned(prompt: Prompt, text: str) -> list[Call] | None:
     """The earlier call with its two ends exchanged, and with the other values of a message: *and the way back?*"""
-    ends = {role(p): p.name for p in tool.parameters if role(p) is not None and p.name in before.arguments}
+    before = earlier(prompt)
     rest = _TURNED.sub(" ", text)
-    if ends.keys() != {"from", "to"} or rest == text:
+    tool = next((t for t in prompt.tools if before and t.name == before[-1].text), None)
+    if tool is None or rest == text:
+        return None
+    given = before[-1].arguments
+    ends = {role(p): p.name for p in tool.parameters if role(p) is not None and p.name in given}
+    if ends.keys() != {"from", "to"}:
         return None
     new = fill(
         tool._replace(parameters=tuple(p for p in tool.parameters if p.name not in ends.values())), Message(rest)
     )
-    there, back = ends["from"], ends["to"]
-    values = before.arguments | {there: before.arguments[back], back: before.arguments[there]} | new.values
-    return [(tool.name, values)]
+    values = {ends["from"]: given[ends["to"]], ends["to"]: given[ends["from"]]}
+    return [(tool.name, given | values | new.values)]
 
 
 def opened(text: str) -> str:
@@ -203,6 +209,8 @@ def _changed(prompt: Prompt, tool: Tool, before: list[Turn], text: str) -> list[
         )
     )
     new = fill(due, Message(text))
+    for name in [name for name, value in new.values.items() if str(value).lower() in SETS["pronouns"]]:
+        del new.values[name]  # *how do you say that in Greek?*
     names = {*new.values} | ({new.several[0]} if new.several else set())
     if not names:
         return None

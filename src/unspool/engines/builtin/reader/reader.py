@@ -9,12 +9,13 @@ from .clauses import clauses
 from .corrections import corrected
 from .fill import fill, value
 from .filling import Filled, is_cased, named
-from .follow import Call, answered, earlier, follow_up, opened
+from .follow import Call, answered, earlier, follow_up, opened, turned
 from .formats import town
 from .message import Message
-from .prompt import Parameter, Prompt, Tool, Turn
+from .prompt import NUMERIC, Parameter, Prompt, Tool, Turn
 from .refer import meant, picked, reckoned, subject, told
 from .scores import said_out
+from .spans import numbers
 from .spelling import mended
 from .talk import BEYOND, NO_FIT, itself, listed, reaction, refused, remark, talk, unable
 from .words import BACK, QUESTION, SETS, STOP, parts_of, plain
@@ -62,12 +63,12 @@ def read(prompt: Prompt) -> Answer | None:
         return Answer([], said)
     if about := itself(prompt, text, words):
         return Answer([], *about)
-    if earlier(prompt) and (said := reaction(text, words)):
+    if earlier(prompt) and (said := reaction(prompt.tools, text, words)):
         return Answer([], said)
     text = opened(text)
     if (summed := reckoned(prompt, text)) != text:
         text = summed
-    elif (calls := picked(prompt, earlier(prompt), text)) is not None:
+    elif (calls := turned(prompt, text) or picked(prompt, earlier(prompt), text)) is not None:
         return Answer(calls)
     elif said := told(prompt, earlier(prompt), text):
         return Answer([], said, "The tool has answered this.")
@@ -139,7 +140,7 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
             if kind in shared and kind in SETS["shared"]:
                 f.put(p, shared[kind][0], several=shared[kind][1])
             elif (same := next((known[k] for k in (p.name, kind) if k in known), None)) is not None or (
-                back and (same := _subject(prompt, before, p, filled[:i])) is not None
+                (same := _subject(prompt, before, p, filled[:i], referred=back)) is not None
             ):
                 f.put(p, same, several=False)
         if f.missing:
@@ -158,7 +159,8 @@ def _ask(tool: Tool, f: Filled, message: Message) -> Answer | None:
     if [p for p in tool.parameters if _kind(p) == "place"] == f.missing and len(names) == 1:
         return Answer([], f"Please say for which {names[0]}.", f"The {names[0]} is missing.")
     chosen = f.values and any(p.choices for p in f.missing)
-    if len(names) > _MOST_ASKED or chosen or not said_out(tool, message):
+    unsaid = all(p.type in NUMERIC for p in f.missing) and not any(map(message.free, numbers(message)))
+    if len(names) > _MOST_ASKED or chosen or not (unsaid or said_out(tool, message)):
         return None
     verb = "is" if len(names) == 1 and not names[0].endswith("s") else "are"
     return Answer([], f"Please say the {listed(names)}.", f"The {listed(names)} {verb} missing.")
@@ -184,12 +186,18 @@ def _shared(filled: list[tuple[Tool, Filled]]) -> dict[str, tuple[Any, bool]]:
     return found
 
 
-def _subject(prompt: Prompt, before: list[Turn], p: Parameter, clauses: list[tuple[Tool, Filled]]) -> Any:
-    """What *it* means for a parameter: the only text of the previous clause, or of the last call and its result."""
+def _subject(
+    prompt: Prompt, before: list[Turn], p: Parameter, clauses: list[tuple[Tool, Filled]], *, referred: bool
+) -> Any:
+    """What *it* means for a parameter: the only text of the previous clause, or of the last call and its result.
+
+    Without such a word (*the status of my order*), only what a result calls as the parameter is called.
+    """
     if not clauses:
-        return meant(prompt, before, p)
+        return meant(prompt, before, p, referred=referred)
     tool, f = clauses[-1]
-    return subject(p, [(q, f.values.get(q.name)) for q in tool.parameters if not q.optional])
+    given = [(q, f.values.get(q.name)) for q in tool.parameters if not q.optional]
+    return subject(p, given) if referred else None
 
 
 def _known(prompt: Prompt, before: list[Turn]) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def _entry(value: Any) -> Entry:
 
 
 def _of(text: str, fields: dict[str, Any]) -> Entry:
-    return Entry(text, fields, frozenset(map(stem, _WORDS.findall(text.lower()))))
+    return Entry(text, fields, frozenset(map(stem, (*_WORDS.findall(text.lower()), *parts_of(text)))))
 
 
 # -- entries -----------------------------------------------------------------------------------------------------------
@@ -109,7 +109,8 @@ def picked(prompt: Prompt, before: list[Turn], text: str) -> list[Call] | None:
         return None
     message = Message(text)
     for span, chosen, sure in itertools.islice(_pointers(message, listed), _TRIED):
-        first = span.first - message.has(span.first - 1, SETS["before an entry"])
+        switched = message.has(span.first - 2, SETS["turning"])  # *switch on* the hall one
+        first = span.first - (not switched and message.has(span.first - 1, SETS["before an entry"]))
         head, tail = (message.words[i - 1].end if i else 0 for i in (first, span.last))
         rest = f"{text[:head]} {text[tail:]}"
         if (found := _called(prompt, before, chosen, rest, sure=sure)) is not None:
@@ -123,7 +124,8 @@ def _pointers(m: Message, listed: list[Entry]) -> Iterator[tuple[Span, list[Entr
     for phrase in SETS["all of these"]:
         if "both" not in phrase or len(listed) == 2:
             yield from ((span, listed, True) for span in m.phrases.get(phrase, ()))
-    yield from ((span, [entry], False) for span, entry in _names(m, listed))
+    for span, entry in _names(m, listed):
+        yield span, [entry], span.value.lower() in {str(v).lower() for v in entry.fields.values()}
 
 
 def _counted(m: Message, listed: list[Entry]) -> Iterator[tuple[Span, Entry]]:
@@ -152,7 +154,7 @@ def _ones(m: Message, listed: list[Entry]) -> Iterator[tuple[Span, Entry]]:
 def _names(m: Message, listed: list[Entry]) -> Iterator[tuple[Span, Entry]]:
     """Words of one entry: *play Skyfall*, *#12*."""
     for i, w in enumerate(m.words):
-        known = i > 0 and w.low not in STOP and w.low[0].isalnum()
+        known = (i > 0 or m.large(i)) and w.low not in STOP and w.low[0].isalnum()
         if known and (entry := _marked([w.low], listed)) is not None:
             last = i + 1
             while last < len(m) and m.words[last].low not in STOP and m.words[last].low in entry.text.lower():
@@ -207,7 +209,10 @@ def _called(prompt: Prompt, before: list[Turn], chosen: list[Entry], rest: str, 
     if not able or (len(able) > 1 and able[0][0] == able[1][0]):
         return None
     score, tool, values = able[0]
-    only = sure and len(able) == 1 and does(tool) in (verb, None, "read")
+    best_said = max((said.get(t.name, 0.0) for t in prompt.tools if t.name != before[-1].text), default=0.0)
+    if not sure and score < best_said:
+        return None
+    only = sure and len(able) == 1 and does(tool) in (verb, None, "read") and score >= best_said
     return [(tool.name, one) for one in values] if score >= ENOUGH or score >= _DEED or only else None
 
 
@@ -243,7 +248,7 @@ def _as(p: Parameter, value: Any) -> Any:
     if p.type in NUMERIC:
         whole = isinstance(value, int) and not isinstance(value, bool)
         return value if whole or (p.type == "number" and isinstance(value, float)) else None
-    if p.type not in ("string", "any") or isinstance(value, bool):
+    if p.type not in ("string", "any") or isinstance(value, bool) or value is None:
         return None
     text = str(value)
     form = _FORMED[p.kinds[0]] if p.kinds[:1] in (("email",), ("phone",)) and not named(p, SETS["codes"]) else None
@@ -253,14 +258,19 @@ def _as(p: Parameter, value: Any) -> Any:
 # -- pronouns ----------------------------------------------------------------------------------------------------------
 
 
-def meant(prompt: Prompt, before: list[Turn], p: Parameter) -> Any:
+def meant(prompt: Prompt, before: list[Turn], p: Parameter, *, referred: bool) -> Any:
     """The value that a message takes from the last call and its result for a parameter; ``None`` if there is none.
 
     It is what has the parameter's name, else a text that was given back, else the only text of the call.
+
+    Args:
+        referred: whether the message has a word for it; else only what has the parameter's name is taken.
     """
     listed = entries(prompt)
     if p.choices or not before:
         return None
+    if not referred:
+        return _as(p, listed[0].fields.get(p.name)) if len(listed) == 1 else None
     if len(listed) == 1 and p.kinds[:1] == ("body",) and "" in listed[0].fields:
         return _as(p, listed[0].fields[""])
     if len(listed) == 1 and "" not in listed[0].fields and (found := _field(p, listed[0])) is not None:
@@ -296,14 +306,18 @@ def told(prompt: Prompt, before: list[Turn], text: str) -> str:
     message = Message(core)
     if not given or tool is None or not question or '"' in text or any(dates(message)):
         return ""
-    names = {w for text in given for w in re.findall(r"[^\W_]+", text[:_LONGEST].lower())}
+    told = " ".join(text[:_LONGEST].lower() for text in given)
+    names = {*_WORDS.findall(told)}
     own = {stem(w) for w in names}
     said = [w.low for w in message.words if w.low not in STOP and w.low[0].isalnum()]
-    known = [w for w in said if stem(w) in own or any(derived(stem(w), o) for o in own)]
-    refers = not (SETS["refers"] & message.at.keys()) and not known
-    if refers or best(prompt.tools, message) not in (tool, None):
+    known = [w for w in said if stem(w) in own or w in told or any(derived(stem(w), o) for o in own)]
+    if not known and not SETS["refers"] & message.at.keys():
+        return ""
+    other = best(prompt.tools, message)
+    if other not in (tool, None) and not (known and QUESTION.match(core.lower()) and does(other) != "read"):
         return ""
     idle = STOP | names | {str(v).lower() for v in before[-1].arguments.values()} | SETS["no value"]
+    idle |= SETS["plain verbs"]
     new = fill(tool, Message(core)).values
     measured = {p.name for p in tool.parameters if p.choices or p.kinds[:1] in (("unit",), ("currency",))}
     if any(
@@ -311,6 +325,11 @@ def told(prompt: Prompt, before: list[Turn], text: str) -> str:
     ):
         return ""
     return _said(entries(prompt), {stem(w) for w in said})
+
+
+def _asking(p: Parameter, m: Message) -> bool:
+    """Whether a search would be for a question that only a result makes clear: *who did they beat?*"""
+    return p.kinds[:1] == ("query",) and not SETS["he or she"].isdisjoint(m.at)
 
 
 def _said(listed: list[Entry], said: set[str]) -> str:

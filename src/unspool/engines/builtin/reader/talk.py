@@ -40,7 +40,7 @@ _SHORT: Final = 4
 _PARTS: Final = re.compile(r"[.!;,:…]+(?:\s+|$)|\s+(?:and|but|so|because|since)\s+|\s+[-–—]\s+")
 _SUBJECT: Final = re.compile(
     r"\W*(?:(?:sorry|oh|ugh|ah|wow|so|well|hey|yeah|ok)\s+)*"
-    r"(?:(?:i|we|he|she|they|it|you|this|(?:my|our|his|her) [\w-]+(?: [\w-]+)?)\s+)?"
+    r"(?:(i|we|he|she|they|it|you|this|(?:my|our|his|her) [\w-]+(?: [\w-]+)?)\s+)?"
     r"(?:(?:just|finally|also|already|almost|really|totally|still|never|even)\s+)*"
 )
 """What stands before the verb of a statement."""
@@ -48,7 +48,9 @@ _TOLD: Final = re.compile(
     r"\W*(?:i've|we've|i have (?:been|just)|it's been|it has been|i was|we were|i am so|i'm so|i'm just|i'm really"
     r"|i (?:really |just |still )?(?:love|hate|like|enjoy|had|did|got|feel|think|guess|hope)\b(?! to\b)"
     r"|(?:my|our) [\w-]+(?: [\w-]+)? (?:is|are|was|were|has|have|had|finally has|just)\b"
-    r"|(?:this|that|it|he|she|they) (?:was|were|had|did|has been)\b)"
+    r"|(?:this|that|it|he|she|they) (?:was|were|had|did|has been)\b"
+    r"|(?:i )?can't (?:sleep|wait|believe|stop)\b|(?:it |that |this )?(?:looks|sounds|seems|feels)\b"
+    r"|(?:this is|that is|it is|it's|that's) (?:my|the first)\b)"
 )
 """The beginning of a statement about somebody's life."""
 _EXCLAIMED: Final = re.compile(
@@ -60,6 +62,8 @@ _ASKS: Final = re.compile(
     r"|what about)\b"
 )
 """Words with which a statement asks for something."""
+_APART: Final = re.compile(r"\W*(?!(?i:ok|yes|yeah|no\b|so\b|well))\w+[,.!]+\s+[^A-Z]\S*(?: \S+)?$")
+"""A reaction before a word or two: *ugh, typical Norway*."""
 _CODE: Final = re.compile(r"[#@/_]|\b(?=\w*\d)(?=\w*[A-Z])[\w-]{4,}|\d{4}")
 _SHOWN: Final = 5
 """The most tools that an answer names."""
@@ -111,14 +115,19 @@ def _happened(part: str) -> bool:
     """Whether a part begins with a verb of the past, with its subject or without: *just finished my coffee*."""
     begun = _SUBJECT.match(part)
     words = part[begun.end() if begun else 0 :].split()
-    past = bool(words) and (words[0] in IRREGULAR or (words[0].endswith("ed") and len(words[0]) > _SHORT))
-    return past and (len(words) == 1 or words[1] in STOP)  # no *shipped orders*
+    past = bool(words) and (
+        words[0] in IRREGULAR or words[0] in SETS["past"] or (words[0].endswith("ed") and len(words[0]) > _SHORT)
+    )
+    return past and (bool(begun and begun[1]) or len(words) == 1 or words[1] in STOP)  # no *shipped orders*
 
 
-def reaction(text: str, words: list[str]) -> str:
+def reaction(tools: tuple[Tool, ...], text: str, words: list[str]) -> str:
     """The answer to a reaction to the previous answer (*oh wow, that's cold*); empty if a message asks for more."""
     asks = SETS["goes on"] | (STARTERS - SETS["mere"])
     large = any(w[0].isupper() and not w.startswith("I") for w in text.split()[1:])
+    begun = next((w for w in words if w not in SETS["reactions"]), "")
+    if begun in SETS["imperatives"] or any(begun in parts_of(t.name)[:1] for t in tools):
+        return ""
     if words[0] not in SETS["reactions"] or large or not asks.isdisjoint(words[1:]) or any(map(str.isdigit, text)):
         return ""
     return TALK.get(words[0], TALK["ok"])
@@ -158,10 +167,11 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
         return None
     if not WRITE.isdisjoint(core[:4]):
         return BEYOND, "No tool is for this."
-    if words[0] in SETS["reactions"] and not QUESTION.match(" ".join(core)) and not _is_task(core):
+    if words[0] in SETS["reactions"] and _APART.match(text) and not QUESTION.match(core[0]) and not _is_task(core):
         return TALK["ok"], "This is small talk. No tool is needed."
-    order = core[0] in SETS["imperatives"] and not QUESTION.match(core[0])
-    if not found and order and _undone(tools, Message(text)):
+    order = core[0] in SETS["imperatives"] | SETS["changes"] and not QUESTION.match(core[0])
+    able = [t for t in tools if t.name in found and not unable(t, text)]
+    if not able and order and (found or _undone(tools, Message(text))):
         return NO_FIT, "No tool fits."
     asked = asked_for(Message(text))
     searches = any("search" in (*t.concepts[0], *t.concepts[1]) for t in tools)
@@ -169,7 +179,8 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
     somewhere = SOMEWHERE.search(text) is not None
     knowledge = bool(KNOWLEDGE.match(" ".join(words))) and not somewhere
     task = _is_task(core)
-    chat = words[0] in SETS["chat"] or (words[1:2] == ["you"] and bool(QUESTION.match(words[0])))
+    personal = bool(QUESTION.match(core[0])) and not {"you", "your", "yourself"}.isdisjoint(core)
+    chat = words[0] in SETS["chat"] or personal
     vague = not asked and not searches and len(words) > 2 and not somewhere and not foreign
     unknown = knowledge and not searches and (asked <= SETS["knowing"] or words[0] in SETS["wondering"])
     if any(not any(t.concepts) for t in tools) and not (chat or unknown) and WRITE.isdisjoint(words[:4]):
@@ -189,7 +200,9 @@ def unable(tool: Tool, text: str) -> bool:
     """Whether a tool only reads what a message wants changed: *delete user 17*, *buy 10 shares*."""
     verb = first_word(text)
     known = tool.name_words | tool.described | {w for p in tool.parameters for c in p.choices for w in parts_of(str(c))}
-    changes = verb in SETS["changes"] and stem(verb) not in known and verb not in known
+    changes = (
+        verb in SETS["changes"] and " me " not in f"{text[:20]} " and stem(verb) not in known and verb not in known
+    )
     return changes and does(tool) == "read"
 
 

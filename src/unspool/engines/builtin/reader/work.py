@@ -49,7 +49,8 @@ def _calculation(tools: tuple[Tool, ...], message: Message) -> Call | None:
 
 
 def _page(tools: tuple[Tool, ...], message: Message) -> Call | None:
-    given = next((s.value for s in urls(message)), "")
+    found = [s.value for s in urls(message)]
+    given = found[0] if len(found) == 1 else ""
     if not given or not _READS & {stem(w.low.strip("?.,!")) for w in message.words} | _READS & message.at.keys():
         return None
     for tool in tools:
