@@ -152,6 +152,16 @@ def test_reasoning_does_not_open_again_where_nothing_follows_the_call(dialect: D
     assert (answered.reasoning.strip(), answered.content.strip()) == ("one", "two")
 
 
+@pytest.mark.parametrize(**named(RESUMING))
+def test_an_opening_that_begins_like_another_is_read_after_a_call_in_reasoning_however_it_is_cut(
+    dialect: Dialect,
+) -> None:
+    for template in dialect.reasoning:
+        whole = "".join(p for p in template.before if isinstance(p, str))
+        for opening in (whole, whole.rstrip()):
+            both(dialect, write_calls(dialect, F) + opening, stage="reasoning")
+
+
 def test_reasoning_closes_after_a_call_that_closes_alike() -> None:
     dialect = dialect_of("""reasoning = "<|t|>{reasoning}<|end|>"\ncall = "<|f|>{name}{arguments}<|end|>\"""")
     for tail, reasoning, content in (("<|end|>two", "one", "two"), (" and<|end|>two", "one and", "two")):

@@ -136,25 +136,25 @@ def values_of(batch: pa.RecordBatch, name: str) -> list[Any]:
         raise InputError(f"{name}: {error}") from None
 
 
-def _cast(column: pa.Array, told: Callable[[pa.DataType], pa.DataType]) -> pa.Array:
-    kind = _with_times(column.type, told)
+def _cast(column: pa.Array, convert: Callable[[pa.DataType], pa.DataType]) -> pa.Array:
+    kind = _with_times(column.type, convert)
     return column if kind == column.type else column.cast(kind)
 
 
-def _with_times(kind: pa.DataType, told: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+def _with_times(kind: pa.DataType, convert: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
     """The type with all types of times in it replaced, at any depth."""
     types = pa.types
     if types.is_temporal(kind):
-        return told(kind)
+        return convert(kind)
     if types.is_struct(kind):
-        return pa.struct([f.with_type(_with_times(f.type, told)) for f in kind])
+        return pa.struct([f.with_type(_with_times(f.type, convert)) for f in kind])
     if types.is_map(kind):
-        return pa.map_(_with_times(kind.key_type, told), _with_times(kind.item_type, told))
+        return pa.map_(_with_times(kind.key_type, convert), _with_times(kind.item_type, convert))
     if types.is_fixed_size_list(kind):
-        return pa.list_(kind.value_field.with_type(_with_times(kind.value_type, told)), kind.list_size)
+        return pa.list_(kind.value_field.with_type(_with_times(kind.value_type, convert)), kind.list_size)
     if types.is_list(kind) or types.is_large_list(kind):
         made = pa.list_ if types.is_list(kind) else pa.large_list
-        return made(kind.value_field.with_type(_with_times(kind.value_type, told)))
+        return made(kind.value_field.with_type(_with_times(kind.value_type, convert)))
     return kind
 
 

@@ -507,8 +507,10 @@ def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
 def _recover(parts: _Parts) -> Scan:
     forms, blocks = parts.forms, parts.blocks
     inside = all(b.marked for b in blocks)  # a fence in a marked block also belongs to its call
+    # Brackets after an object close in turn, like its own.
+    closed = [f for f in forms if f.suffix and not (f.shape is not None and set(text(f.suffix)) <= set("]}) "))]
     closings = [
-        *(Closing(CALL_END, f.suffix) for f in forms if f.suffix and (f.marked or (inside and f.suffix.weight > 1))),
+        *(Closing(CALL_END, f.suffix) for f in closed if f.marked or (inside and f.suffix.weight > 1)),
         *(Closing(CALL_END, f.suffix) for f in forms if worded(f.suffix.first)),
         *(Closing(CALL_END, f.suffix) for f in forms if f.suffix.first and f.suffix.last_name >= 0),
         *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if worded(b.suffix.first)),

@@ -132,7 +132,6 @@ class Prose(Steps):
                 return False
             ledger.notice("hold_overflow", "white space")
         else:
-            more = False
             for o in self._plan.reasoning.resuming:
                 if isinstance(o, Opening) and o.kind == CALL:
                     match = self._openings.match(o, j, edge=False)
@@ -145,9 +144,8 @@ class Prose(Steps):
                     if r >= 0:
                         self._resume_with(o, j, r)
                         return True
-                more = more or r == MORE
-            if more and not tape.final:
-                return False
+                if r == MORE and not tape.final:
+                    return False
         self._parts.begin_reasoning(ledger.at, self._parts.margin)
         return True
 

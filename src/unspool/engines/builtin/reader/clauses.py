@@ -145,10 +145,10 @@ def _parallel(tool: Tool, each: list[Filled]) -> bool:
     """Whether all parts give the same arguments, and each another number or choice: *3 onions and 1 cucumber*."""
     if len(each) < 2 or any(f.missing or f.several for f in each):
         return False
-    told = {p.name for p in tool.parameters if p.type in NUMERIC and p.name in each[0].values}
-    told |= {p.name for p in tool.parameters if p.choices and len({repr(f.values.get(p.name)) for f in each}) > 1}
+    different = {p.name for p in tool.parameters if p.type in NUMERIC and p.name in each[0].values}
+    different |= {p.name for p in tool.parameters if p.choices and len({repr(f.values.get(p.name)) for f in each}) > 1}
     same = all(f.values.keys() == each[0].values.keys() and len(f.values) > 1 for f in each)
-    return same and bool(told)
+    return same and bool(different)
 
 
 def _led_alike(parts: list[str], each: list[Filled]) -> bool:

@@ -45,7 +45,7 @@ _DIRECT: Final = 1.0
 _LISTED: Final = 2.1
 """For a list if the parameter is a list."""
 _ANY: Final = 0.4
-_TOLD: Final = 3.9
+_MARKED: Final = 3.9
 """The least total of a clear pair."""
 _SURE: Final = 2.4
 """The least total for an optional parameter, and for one next to a long text that takes the words that are left."""
@@ -77,9 +77,9 @@ class Phrase(NamedTuple):
     several: bool = False
 
 
-def told(f: Filling) -> None:
+def marked(f: Filling) -> None:
     """Give texts the phrases that a word clearly marks as theirs, before frames take long texts."""
-    _weighed(f, _TOLD)
+    _weighed(f, _MARKED)
 
 
 def persons(f: Filling) -> None:
@@ -111,7 +111,7 @@ def _weighed(f: Filling, least: float) -> None:
 
     def weight(p: Parameter, c: Phrase) -> float:
         total = fits[p.name, c][0]
-        own = _TOLD if p.kinds[:1] == ("sort",) else _SURE if p.optional or open_ else 0.0
+        own = _MARKED if p.kinds[:1] == ("sort",) else _SURE if p.optional or open_ else 0.0
         return total if total >= max(least, own) else 0.0
 
     short = sorted(wanted, key=lambda p: p.optional)

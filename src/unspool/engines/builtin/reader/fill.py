@@ -4,7 +4,7 @@ from typing import Final
 
 from .amounts import amounts
 from .choices import choose
-from .evidence import persons, told, weighed
+from .evidence import marked, persons, weighed
 from .filling import Filled, Filling, is_cased, named
 from .forms import formed
 from .message import Message
@@ -28,7 +28,7 @@ STEPS: Final = (
     announced,
     remarks,
     listed,
-    told,
+    marked,
     own,
     framed,
     weighed,
@@ -90,7 +90,7 @@ def value(key: str, message: Message) -> str | None:
     """The text that a message states for a key of JSON, if any. Its words are taken."""
     p = parameter(key)
     f = Filling(Tool("", "", (p,), ((), ()), *[frozenset()] * 4), message, cased=is_cased(message))
-    for step in (formed, labelled, told):
+    for step in (formed, labelled, marked):
         step(f)
     if p.kinds[:1] == ("place",) and p in f.left:
         place(f, p)

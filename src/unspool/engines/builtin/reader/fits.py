@@ -44,16 +44,16 @@ def _fit(tool: Tool, text: str) -> float:
     if f.missing:
         return -9
     given = {p.name: p for p in tool.parameters if p.name in f.values}
-    told = sum(_told(p, f.values[name], message) * (0.5 if p.optional else 1) for name, p in given.items())
-    return told - _UNREAD * unread(tool, message)
+    score = sum(_shown(p, f.values[name], message) * (0.5 if p.optional else 1) for name, p in given.items())
+    return score - _UNREAD * unread(tool, message)
 
 
 def clear(p: Parameter, value: Any, message: Message) -> bool:
     """Whether a value has a form that only such a parameter accepts: a number, a time, an address."""
-    return p.type in NUMERIC or (p.type == "string" and not p.choices and _told(p, value, message) >= _CLEAR)
+    return p.type in NUMERIC or (p.type == "string" and not p.choices and _shown(p, value, message) >= _CLEAR)
 
 
-def _told(p: Parameter, value: Any, message: Message) -> float:
+def _shown(p: Parameter, value: Any, message: Message) -> float:
     """How clearly a value is one of a parameter's."""
     if p.choices and p.type != "array":
         return 1.2 if str(value).lower().replace("_", " ") in message.low else 0.8

@@ -41,7 +41,7 @@ def _between_commas(f: Filling, group: list[Parameter], runs: list[list[Span]]) 
         house = next((i for i, s in enumerate(whole) if _HOUSE.fullmatch(s.value.lower())), 0)
         run = whole[house:] if any(SETS["streets"] & {*own_parts(p)} for p in group) else whole
         if any(stem(f.message.words[s.first].low) in map(stem, own_parts(p)) for s in run for p in group):
-            continue  # `told` reads names of parameters
+            continue  # `marked` reads names of parameters
         pairs = assign(group, run, lambda p, s: _fits(f.message, p, s)) if len(run) >= len(needed) else []
         given = [p for p, _ in pairs]
         if len(pairs) == len(run) and all(p in given for p in needed):

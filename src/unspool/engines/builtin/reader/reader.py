@@ -13,7 +13,7 @@ from .follow import Call, answered, earlier, follow_up, opened, turned
 from .formats import town
 from .message import Message
 from .prompt import NUMERIC, Parameter, Prompt, Tool, Turn
-from .refer import meant, picked, reckoned, subject, told
+from .refer import known_answer, meant, picked, reckoned, subject
 from .scores import said_out
 from .spans import numbers
 from .spelling import mended
@@ -70,7 +70,7 @@ def read(prompt: Prompt) -> Answer | None:
         text = summed
     elif (calls := turned(prompt, text) or picked(prompt, earlier(prompt), text)) is not None:
         return Answer(calls)
-    elif said := told(prompt, earlier(prompt), text):
+    elif said := known_answer(prompt, earlier(prompt), text):
         return Answer([], said, "The tool has answered this.")
     elif (calls := follow_up(prompt, text)) is not None:
         return Answer(calls)
@@ -133,7 +133,7 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
             if not p.optional and named(p, SETS["codes"]) and _no_code(f.values.get(p.name)):
                 del f.values[p.name]
                 f.missing.append(p)
-        if not _resolved(tool, f, filled[:i], told=bool(before)):
+        if not _resolved(tool, f, filled[:i], may_refer=bool(before)):
             return None
         for p in f.missing[:]:
             kind = _kind(p)
@@ -213,11 +213,11 @@ def _known(prompt: Prompt, before: list[Turn]) -> dict[str, Any]:
     }
 
 
-def _resolved(tool: Tool, f: Filled, before: list[tuple[Tool, Filled]], *, told: bool) -> bool:
+def _resolved(tool: Tool, f: Filled, before: list[tuple[Tool, Filled]], *, may_refer: bool) -> bool:
     """Replace a word that refers to the previous clause by its text: *define zeal and translate it*.
 
     Args:
-        told: whether it may refer to the last call and its result, which others look for.
+        may_refer: whether it may refer to the last call and its result, which others look for.
 
     Returns:
         Whether no such reference is left.
@@ -225,7 +225,7 @@ def _resolved(tool: Tool, f: Filled, before: list[tuple[Tool, Filled]], *, told:
     for p in tool.parameters:
         spoken = p.kinds[:1] != ("language",)  # its code may be *it*
         if spoken and p.type == "string" and str(f.values.get(p.name, "")).lower() in SETS["pronouns"]:
-            if told and not before:
+            if may_refer and not before:
                 del f.values[p.name]
                 f.missing += [] if p.optional else [p]
                 continue

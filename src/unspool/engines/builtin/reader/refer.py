@@ -294,7 +294,7 @@ def subject(p: Parameter, given: list[tuple[Parameter, Any]]) -> Any:
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def told(prompt: Prompt, before: list[Turn], text: str) -> str:
+def known_answer(prompt: Prompt, before: list[Turn], text: str) -> str:
     """The answer to a question that the last result already answers, in its words; empty if it is none.
 
     Such a question refers to the answer, or names it, and has no new value for the tool.
@@ -306,11 +306,11 @@ def told(prompt: Prompt, before: list[Turn], text: str) -> str:
     message = Message(core)
     if not given or tool is None or not question or '"' in text or any(dates(message)):
         return ""
-    told = " ".join(text[:_LONGEST].lower() for text in given)
-    names = {*_WORDS.findall(told)}
+    given_text = " ".join(text[:_LONGEST].lower() for text in given)
+    names = {*_WORDS.findall(given_text)}
     own = {stem(w) for w in names}
     said = [w.low for w in message.words if w.low not in STOP and w.low[0].isalnum()]
-    known = [w for w in said if stem(w) in own or w in told or any(derived(stem(w), o) for o in own)]
+    known = [w for w in said if stem(w) in own or w in given_text or any(derived(stem(w), o) for o in own)]
     if not known and not SETS["refers"] & message.at.keys():
         return ""
     other = best(prompt.tools, message)

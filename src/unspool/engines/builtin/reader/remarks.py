@@ -72,7 +72,7 @@ def tells(m: Message, first: int, last: int) -> bool:
     if words[1] in ("have", "got", "need", "want"):
         return False  # *I have* eggs and spinach
     verbs = SETS["states of things"] | SETS["plain verbs"] | SETS["inverting"]
-    told = words[0] in SETS["tells"] or words[0] in SETS["subjects"]
-    return told and any(
+    statement = words[0] in SETS["tells"] or words[0] in SETS["subjects"]
+    return statement and any(
         w in verbs or w in IRREGULAR or w.removesuffix("s") in verbs or w.endswith("ed") for w in words[1:6]
     )

@@ -44,7 +44,7 @@ _SUBJECT: Final = re.compile(
     r"(?:(?:just|finally|also|already|almost|really|totally|still|never|even)\s+)*"
 )
 """What stands before the verb of a statement."""
-_TOLD: Final = re.compile(
+_REMARK: Final = re.compile(
     r"\W*(?:i've|we've|i have (?:been|just)|it's been|it has been|i was|we were|i am so|i'm so|i'm just|i'm really"
     r"|i (?:really |just |still )?(?:love|hate|like|enjoy|had|did|got|feel|think|guess|hope)\b(?! to\b)"
     r"|(?:my|our) [\w-]+(?: [\w-]+)? (?:is|are|was|were|has|have|had|finally has|just)\b"
@@ -102,9 +102,9 @@ def remark(tools: tuple[Tool, ...], text: str) -> str:
     if "?" in text or '"' in text or _ASKS.search(low) or _CODE.search(text):
         return ""
     parts = [part for part in _PARTS.split(low) if plain(part)]
-    told = [bool(_TOLD.match(part)) or _happened(part) for part in parts]
+    remarks = [bool(_REMARK.match(part)) or _happened(part) for part in parts]
     small = [bool(talk(part, plain(part).split())) or _EXCLAIMED.match(part) is not None for part in parts]
-    if not any(told) or not all(a or b for a, b in zip(told, small, strict=True)):
+    if not any(remarks) or not all(a or b for a, b in zip(remarks, small, strict=True)):
         return ""
     asked = best(tools, Message(text))
     records = asked is not None and parts_of(asked.name)[:1] and parts_of(asked.name)[0] in SETS["records what was"]
