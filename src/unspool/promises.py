@@ -519,8 +519,7 @@ def _lined(block: Template, call: Template) -> bool:
 def _is_written_and_read(
     dialect: Dialect, thought: str, text: str, calls: Sequence[tuple[str, dict[str, Any]]]
 ) -> None:
-    made = [{"function": {"name": n, "arguments": json.dumps(a, ensure_ascii=False)}} for n, a in calls]
-    message = {"role": "assistant", "reasoning_content": thought, "content": text, "tool_calls": made}
+    message = {"role": "assistant", "reasoning_content": thought, "content": text, "tool_calls": _made(calls)}
     parts = [p for p, there in (("reasoning", thought), ("content", text), ("calls", calls)) if there]
     try:
         raw = render(message, dialect, tools=TOOLS)
@@ -563,15 +562,18 @@ def calls_in_reasoning_are_read(dialect: Dialect) -> None:
 
 
 def _written(dialect: Dialect, turn: Sequence[tuple[str, dict[str, Any]]]) -> str:
-    made = [{"function": {"name": n, "arguments": json.dumps(a, ensure_ascii=False)}} for n, a in turn]
-    return render({"role": "assistant", "tool_calls": made}, dialect, tools=TOOLS, stage=Stage.CONTENT)
+    return render({"role": "assistant", "tool_calls": _made(turn)}, dialect, tools=TOOLS, stage=Stage.CONTENT)
+
+
+def _made(calls: Iterable[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+    return [{"function": {"name": n, "arguments": json.dumps(a, ensure_ascii=False)}} for n, a in calls]
 
 
 def a_broken_call_leaves_the_next_one_alone(dialect: Dialect) -> None:
     """If the arguments of a call are broken, or text is before them, the next call is still read."""
     if not dialect.call or not dialect.call[0].body:
         return
-    calls = [{"function": {"name": n, "arguments": json.dumps(a)}} for n, a in (("f", {"a": "@@"}), ("g", {"a": "x"}))]
+    calls = _made((("f", {"a": "@@"}), ("g", {"a": "x"})))
     raw = render({"role": "assistant", "tool_calls": calls}, dialect, tools=TOOLS)
     if dialect.argument:
         fields = {"key": "a", "value": "@@", "string": "true", "type": "string"}

@@ -128,12 +128,14 @@ def values_of(batch: pa.RecordBatch, name: str) -> list[Any]:
     if _is_nested(column.type):
         column = getattr(column, "storage", column)
     try:
+        values: list[Any]
         try:
-            return _cast(column, _in_microseconds).to_pylist()  # type: ignore[no-any-return]
+            values = _cast(column, _in_microseconds).to_pylist()
         except (ValueError, OverflowError):  # parts of a microsecond, or years after 9999
-            return _cast(column, _as_text).to_pylist()  # type: ignore[no-any-return]
+            values = _cast(column, _as_text).to_pylist()
     except (ValueError, NotImplementedError) as error:
         raise InputError(f"{name}: {error}") from None
+    return values
 
 
 def _cast(column: pa.Array, convert: Callable[[pa.DataType], pa.DataType]) -> pa.Array:

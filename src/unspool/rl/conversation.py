@@ -529,16 +529,18 @@ def _as_ids(ids: Any) -> Ids:
             raise TypeError(f"ids: must be integers in one dimension, not {ids.dtype} of shape {ids.shape}")
         if len(ids) and ids.min() < 0:
             raise ValueError("ids: must not be negative")
-        if len(ids) and ids.max() > _LARGEST:
-            raise ValueError(f"ids: {ids.max()} is not a token id; ids are at most {_LARGEST}")
-        return ids.astype(np.int64)
+        return _small(ids, ids.max() if len(ids) else 0)
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
         raise wrong_type("ids", ids, "token ids, a list or array of integers")
     known = tuple(ids)
     check_ids("ids", known)
-    if known and max(known) > _LARGEST:
-        raise ValueError(f"ids: {max(known)} is not a token id; ids are at most {_LARGEST}")
-    return np.array(known, np.int64)
+    return _small(known, max(known, default=0))
+
+
+def _small(ids: Any, largest: int) -> Ids:
+    if largest > _LARGEST:
+        raise ValueError(f"ids: {largest} is not a token id; ids are at most {_LARGEST}")
+    return np.array(ids, np.int64)
 
 
 def _as_logprobs(logprobs: Any, count: int) -> NDArray[np.float64]:
