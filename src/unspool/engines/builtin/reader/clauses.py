@@ -14,7 +14,21 @@ from .prompt import NUMERIC, Tool
 from .remarks import tells
 from .scores import best, said_out
 from .spans import dates, expressions, numbers
-from .words import KINDS, LEAD, PREPOSITIONS, QUESTION, SETS, SPLIT, STARTERS, STOP, TALK, plain, stem, without_lead
+from .words import (
+    KINDS,
+    LEAD,
+    PREPOSITIONS,
+    QUESTION,
+    SETS,
+    SPLIT,
+    STARTERS,
+    STOP,
+    TALK,
+    opening,
+    plain,
+    stem,
+    without_lead,
+)
 
 Clause = tuple[Tool, str]
 _MOST: Final = 12
@@ -109,7 +123,7 @@ def _ordered(tools: tuple[Tool, ...], part: str) -> Tool | None:
     tool = best(tools, m)
     if tool is None or not said_out(tool, m):
         return None
-    verb = stem(next(iter(plain(m.text).split()), ""))
+    verb = stem(opening(m.text))
     if any(verb in map(stem, own_parts(p)) for p in tool.parameters):
         return None  # *label it bug* is a value
     values = {w for p in tool.parameters for c in p.choices for w in str(c).lower().split("_")}
@@ -153,7 +167,7 @@ def _parallel(tool: Tool, each: list[Filled]) -> bool:
 
 def _led_alike(parts: list[str], each: list[Filled]) -> bool:
     """Whether all parts give the same arguments, after the same preposition: *in staging and in production*."""
-    begun = {next(iter(plain(part).split()), "") for part in parts[1:]}
+    begun = set(map(opening, parts[1:]))
     same = all(f.values and not f.missing and f.values.keys() == each[0].values.keys() for f in each)
     return same and len(begun) == 1 and begun <= PREPOSITIONS.keys() & {*plain(parts[0]).split()}
 
@@ -252,7 +266,7 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> b
         return False
     if _TELLING.match(part) and any(p.kinds[:1] == ("body",) for p in before.parameters):
         return False
-    verb = next(iter(plain(part[at:]).split()), "")
+    verb = opening(part[at:])
     refers = (said[1:2] in (["it"], ["them"]) and not QUESTION.match(said[0])) or any(
         verb in own_parts(p) for p in before.parameters
     )

@@ -1,5 +1,6 @@
 """Fills arguments: decides which values in a message belong to which of a tool's parameters."""
 
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from .amounts import amounts
@@ -36,6 +37,8 @@ STEPS: Final = (
     worded,
 )
 """The steps, the clearest first. Each takes its words from the message."""
+_WITH_REMARKS: Final = tuple(step for step in STEPS if step is not remarks)
+"""Also reads values in remarks."""
 _HEADING: Final = 6
 """The number of words of a text that become its subject, if the message names none."""
 
@@ -48,15 +51,10 @@ def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
         cased: whether names are capitalized in the conversation, even if not in this part of it.
     """
     taken = list(message.taken)
-    f = Filling(tool, message, cased=cased)
-    for step in STEPS:
-        step(f)
-    if any(not p.optional for p in f.left):  # a remark may hold it
+    f = _stepped(tool, message, STEPS, cased=cased)
+    if f.remarked and any(not p.optional for p in f.left):  # a remark may hold it
         message.taken[:] = taken
-        f = Filling(tool, message, cased=cased)
-        for step in STEPS:
-            if step is not remarks:
-                step(f)
+        f = _stepped(tool, message, _WITH_REMARKS, cased=cased)
     body = next(
         (f.filled.values[p.name] for p in f.tool.parameters if p.kinds[:1] == ("body",) and p.name in f.filled.values),
         None,
@@ -74,6 +72,13 @@ def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
         else:
             f.miss(p)
     return f.filled
+
+
+def _stepped(tool: Tool, message: Message, steps: Sequence[Callable[[Filling], None]], *, cased: bool) -> Filling:
+    f = Filling(tool, message, cased=cased)
+    for step in steps:
+        step(f)
+    return f
 
 
 def _begun(tool: Tool, message: Message) -> bool:

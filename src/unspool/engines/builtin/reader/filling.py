@@ -103,6 +103,7 @@ class Filling:
         self.cased = cased or is_cased(message)
         self.filled = Filled(tool)
         self.left = list(self.tool.parameters)
+        self.remarked = False  # words of remarks were taken
 
     def texts(self) -> list[Parameter]:
         """The remaining parameters for texts or lists."""

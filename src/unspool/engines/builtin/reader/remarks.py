@@ -23,6 +23,7 @@ def remarks(f: Filling) -> None:
             and (m.taken[i + 2] or m.has(i + 2, SETS["function"]))
         ):
             m.take(m.span(i, i + 2))
+            f.remarked = True
     said = segments(m)
     asking = [s for s in said if asks(m, *s)]
     if not asking or any(m.has(i, SETS["referring"]) and not m.taken[i] for a, b in asking for i in range(a, b)):
@@ -32,6 +33,7 @@ def remarks(f: Filling) -> None:
         behind = text and first > asking[0][0] and not m.has(first - 1, (".", "?", "!"))
         if not behind and tells(m, first, last):
             m.taken[first:last] = [True] * (last - first)
+            f.remarked = True
 
 
 def segments(m: Message) -> list[tuple[int, int]]:

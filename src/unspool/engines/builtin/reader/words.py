@@ -223,7 +223,12 @@ def plain(text: str) -> str:
 
 def first_word(text: str) -> str:
     """The first word of a request after its polite beginning, in lower case; empty if there is none."""
-    return next(iter(plain(without_lead(text)).split()), "")
+    return opening(without_lead(text))
+
+
+def opening(text: str) -> str:
+    """The first word of a text, in lower case; empty if there is none."""
+    return next(iter(plain(text).split()), "")
 
 
 def without_lead(text: str) -> str:
