@@ -68,12 +68,6 @@ def matcher(text: str) -> Any:
     return found
 
 
-def takes(text: str, data: str) -> bool:
-    """Whether a GBNF grammar accepts the data."""
-    reader = matcher(text)
-    return bool(reader.try_consume_tokens(list(data.encode())) == len(data.encode()) and reader.is_accepting())
-
-
 def validate(arguments: Any, schema: Mapping[str, Any]) -> None:
     """Like `jsonschema.validate`, but without checking the schema itself each time.
 

@@ -12,8 +12,9 @@ from unspool.dialect.file import example_tools
 from unspool.grammar.gbnf import gbnf
 
 from ..support import dialect_of
+from .gbnf_reader import Reader
 from .sampling import PLAIN, RICH, as_tools
-from .support import WITH_CALLS, Grammars, takes
+from .support import WITH_CALLS, Grammars
 from .values import random_value
 
 
@@ -181,7 +182,7 @@ def test_no_other_marker_begins_in_a_text_and_ends_with_its_stop(thought: str, a
     message = unspool.parse(raw, dialect, tools=as_tools(PLAIN))
     assert ((message.reasoning, message.content) == (thought, "answer")) == as_meant
     assert (not Grammars(constraint).refuses(raw)) == as_meant
-    assert takes(gbnf(constraint.grammar), raw) == as_meant
+    assert Reader(gbnf(constraint.grammar)).takes(raw) == as_meant
 
 
 @pytest.mark.parametrize("value", ["x", "x@", "x @ ", "x@,", "@x", "x@y"])
@@ -259,7 +260,7 @@ def test_no_call_begins_in_a_code_span(prose: str) -> None:
     raw = prose + '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
     read = unspool.parse(raw, "hermes", tools=tools)
     assert bool(Grammars(constraint).refuses(raw)) == (not read.tool_calls)
-    assert takes(gbnf(constraint.grammar), raw) == bool(read.tool_calls)
+    assert Reader(gbnf(constraint.grammar)).takes(raw) == bool(read.tool_calls)
 
 
 HELD = ("a <think>b", "a <tHinK>b", "a</think>b", "a</THINK>b", "a</tool_call>b", "a<tool_call></tool_call>b")
@@ -276,7 +277,7 @@ def test_content_holds_no_marker_that_would_be_read_as_one(content: str) -> None
         assert as_meant or not generated
     hermes = constrain("hermes", tools)
     assert hermes is not None
-    assert not takes(gbnf(hermes.grammar), content)
+    assert not Reader(gbnf(hermes.grammar)).takes(content)
 
 
 def test_strings_hold_no_marker_that_would_end_them() -> None:
