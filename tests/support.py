@@ -1,4 +1,5 @@
-"""Helpers for the tests of the machine: the cases, and parts of `unspool.promises` that `unspool check` uses too."""
+"""Helpers for the tests of the machine: the cases, and parts of `unspool.promises` and `unspool.trials`, which
+`unspool check` uses too."""
 
 import json
 from collections.abc import Iterable
@@ -8,17 +9,17 @@ from typing import Any
 import msgspec
 
 import unspool
-from unspool import ContentDelta, Dialect, Event, Message, ReasoningDelta, Stage, promises
+from unspool import ContentDelta, Dialect, Event, Message, ReasoningDelta, Stage, trials
 from unspool.dialect.file import Example, example_tools, parse_dialect
 from unspool.dialect.plan import compile_plan, marked
 from unspool.dialect.registry import find_base
-from unspool.promises import (
+from unspool.promises import check_truncated as assert_cut
+from unspool.promises import closings, literals
+from unspool.trials import (
     Case,
     at_content,
     chunkings,
-    closings,
     empty,
-    literals,
     notices,
     number,
     random_split,
@@ -26,9 +27,8 @@ from unspool.promises import (
     same,
     splits,
 )
-from unspool.promises import check_events as check
-from unspool.promises import check_truncated as assert_cut
-from unspool.promises import read as parse_case
+from unspool.trials import check_events as check
+from unspool.trials import read as parse_case
 
 __all__ = [
     "CALLING",
@@ -79,7 +79,7 @@ def as_presumed(dialect: Dialect) -> Dialect:
     )
     if policy == own:
         return dialect
-    return promises.altered(dialect, dialect.examples, policy=policy)
+    return trials.altered(dialect, dialect.examples, policy=policy)
 
 
 AS_WRITTEN: list[Dialect] = [at_content(d) for d in unspool.list_dialects()]
@@ -115,7 +115,7 @@ def tools_of(dialect: Dialect) -> list[dict[str, Any]]:
 
 def cases(dialects: Iterable[Dialect] = tuple(AS_WRITTEN)) -> list[Case]:
     """Every raw text of every example."""
-    return promises.cases(dialects)
+    return trials.cases(dialects)
 
 
 def examples(dialects: Iterable[Dialect] = tuple(AS_WRITTEN)) -> list[Case]:

@@ -140,9 +140,9 @@ class _ForgetsAtCuts(Parser):
 def test_an_example_that_means_something_else_when_cut_is_a_problem(
     write: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("unspool.promises.check_events", lambda events, output: None)
-    monkeypatch.setattr("unspool.promises.fold", lambda events: AnyMessage())
-    monkeypatch.setattr("unspool.promises.Parser", _ForgetsAtCuts)
+    monkeypatch.setattr("unspool.trials.check_events", lambda events, output: None)
+    monkeypatch.setattr("unspool.trials.fold", lambda events: AnyMessage())
+    monkeypatch.setattr("unspool.trials.Parser", _ForgetsAtCuts)
     dialect = read_file(
         write('[[examples]]\nraw = "abc"\ncontent = "abc"\n', 'name = "mine"\nreasoning = "<t>{reasoning}</t>"\n')
     )

@@ -76,7 +76,7 @@ def test_an_example_means_what_its_file_says(case: Case) -> None:
 @every_case
 def test_every_raw_text_keeps_the_promises_that_check_tries(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     if case.raw != case.example.raw[0]:  # for other spellings than the first, try fewer places
-        monkeypatch.setattr("unspool.promises.MAX_PLACES", 80)
+        monkeypatch.setattr("unspool.trials.MAX_PLACES", 80)
     for promise in RAW_PROMISES:
         promise(case)
 

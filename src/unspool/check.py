@@ -73,7 +73,8 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     shipped dialects. A dialect with calls needs an example with one.
     """
     # Loading does not need the grammar.
-    from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES, Case, at_content
+    from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES
+    from .trials import Case, at_content
 
     found = [*_problems(dialect), *_foreign_ids(dialect)]
     found += [*_closed_by_openings(dialect), *_closed_alike(dialect), *_closed_as_opened(dialect)]

@@ -32,7 +32,8 @@ from unspool.check import check_dialect
 from unspool.dialect.file import example_tools, parse_dialect
 from unspool.dialect.registry import find_base
 from unspool.policy import CHOICES
-from unspool.promises import literals, number, random_split, run, same
+from unspool.promises import literals
+from unspool.trials import number, random_split, run, same
 
 from . import among
 

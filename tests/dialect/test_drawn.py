@@ -9,7 +9,7 @@ from unspool.dialect.file import parse_dialect
 from unspool.dialect.registry import find_base
 from unspool.grammar import ToolStrictLevel
 
-from ..support import tool
+from ..support import chunkings, run, tool
 from .drawn import BLANK, FILES, Tally, examples, keeps_to_everything, refusal
 
 HOSTILE = (
@@ -120,8 +120,8 @@ argument = "<p={key}>{value}</p>"
 def test_calls_that_open_as_they_close_are_read_however_they_are_cut() -> None:
     dialect = parse_dialect(written('\ncall = "@end{name}|{arguments}@end"\n'), "drawn.toml", find_base)
     raw = "@endf|{}@end@endnow|{}@end"
-    for chunks in promises.chunkings(raw):
-        message, _ = promises.run(dialect, chunks, tools=[tool("f"), tool("now")])
+    for chunks in chunkings(raw):
+        message, _ = run(dialect, chunks, tools=[tool("f"), tool("now")])
         assert [c.name for c in message.tool_calls] == ["f", "now"], chunks
         assert message.content == ""
 
@@ -129,8 +129,8 @@ def test_calls_that_open_as_they_close_are_read_however_they_are_cut() -> None:
 def test_a_broken_call_ends_at_the_closing_that_repeats_its_name() -> None:
     keys = '\ncalls = "\\n{calls}"\ncall = "<{name}>{arguments}</{name}>"\nseparator.calls = "\\n"\n'
     dialect = parse_dialect(written(keys), "drawn.toml", find_base)
-    for chunks in promises.chunkings('<f>{"a": </b>}</f>\n<now>{}</now>'):
-        message, _ = promises.run(dialect, chunks, tools=[tool("f"), tool("now")])
+    for chunks in chunkings('<f>{"a": </b>}</f>\n<now>{}</now>'):
+        message, _ = run(dialect, chunks, tools=[tool("f"), tool("now")])
         assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("now", "ok")], chunks
         assert message.tool_calls[0].arguments == '{"a": </b>}'
 
@@ -145,6 +145,6 @@ separator.calls = "<sep>"
 """
     dialect = parse_dialect(written(keys), "drawn.toml", find_base)
     raw = "@call a({})@end<sep>«bot»@call b({})@end"
-    for chunks in promises.chunkings(raw):
-        message, _ = promises.run(dialect, chunks, tools=[tool("f")], policy=Policy(unknown_tool="text"))
+    for chunks in chunkings(raw):
+        message, _ = run(dialect, chunks, tools=[tool("f")], policy=Policy(unknown_tool="text"))
         assert (message.tool_calls, message.content) == ([], raw.replace("«bot»", "")), chunks

@@ -14,7 +14,7 @@ from unspool.dialect.file import parse_dialect
 from unspool.dialect.registry import find_base
 from unspool.infer.cutting import closing_for
 from unspool.infer.proof import NEEDED
-from unspool.promises import random_split
+from unspool.trials import random_split
 
 from . import invented
 

@@ -16,7 +16,7 @@ from unspool import Notice, Parser, Policy
 from unspool.dialect.registry import list_dialects
 from unspool.parser.machine import STEPS
 from unspool.parser.states import INSIDE, TABLE, Standing, State
-from unspool.promises import cases
+from unspool.trials import cases
 
 from ..transitions import BY_STEPS, descriptions, drawing, recorded
 

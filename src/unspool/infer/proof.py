@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from .. import promises
+from .. import promises, trials
 from ..check import example_message
 from ..dialect.file import Dialect, example_tools
 from ..dialect.template import unstarted
@@ -360,13 +360,13 @@ def _examples(dialect: Dialect) -> Iterator[Case]:
     """The examples of an inferred file: each is exactly what the dialect writes."""
     why = ""
     try:
-        for case in promises.cases([dialect]):
+        for case in trials.cases([dialect]):
             promises.what_is_read_is_written_again(case)
             promises.finish_reason_is_kept(case)
         tools = example_tools(dialect)
         for example in dialect.examples:
             written = render(example_message(example), dialect, tools=tools, stage=example.stage)
-            promises.demand(written == example.raw[0], f"{example.raw[0]!r} is written as {written!r}")
+            trials.demand(written == example.raw[0], f"{example.raw[0]!r} is written as {written!r}")
     except (AssertionError, DialectError) as error:
         why = str(error)[:500]
     yield Case("the file's examples", "fail" if why else "pass", why)
@@ -383,11 +383,11 @@ def _chunkings(raw: str) -> Iterator[tuple[Sequence[str], str]]:
     yield [raw], "whole"
     rng = random.Random(len(raw))
     if len(raw) > _LONG:
-        yield promises.random_split(raw, rng, 200), "cut at random"
+        yield trials.random_split(raw, rng, 200), "cut at random"
         return
     yield list(raw), "by character"
     for _ in range(_ROUNDS):
-        yield promises.random_split(raw, rng), "cut at random"
+        yield trials.random_split(raw, rng), "cut at random"
 
 
 def _parse(dialect: Dialect, chunks: Sequence[str], prompt: str, tools: list[dict[str, Any]] = h.TOOLS) -> Message:
