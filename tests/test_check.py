@@ -376,6 +376,8 @@ def test_closings_that_nothing_tells_from_others_are_refused(write: Any, keys: s
         ('reasoning = "<r>{reasoning}</r>"\ncall = "<{name}>{arguments}</c>"', "reasoning", "a tool is named 'r'"),
         ('reasoning = "<r{reasoning}</r>"\ncontent = "<rx{content}</rx>"', "reasoning", "neither begin with the other"),
         ('reasoning = ["<r{reasoning}/r>", "<rx>{reasoning}</rx>"]', "reasoning", "neither begin with the other"),
+        ("call = '\"{name}\": {arguments}'\nanywhere = ['\"']", "anywhere", "and JSON contains it: leave it out"),
+        ("call = '[\"{name}\", {arguments}]'\nanywhere = ['[\"']", "anywhere", "and JSON contains it: leave it out"),
     ],
 )
 def test_markers_that_parts_share_are_refused_where_one_would_be_the_other(
@@ -423,6 +425,15 @@ def test_a_call_whose_closing_a_broken_one_would_take_is_refused(write: Any) -> 
     assert first.what.startswith("""the arguments of a broken call are read as '{"a": @@}]'""")
     assert "let `call` close with a marker that has a letter or digit" in first.what
     keys, example = keys.replace("}]", "}[/f]"), example.replace("}]<", "}[/f]<")
+    assert check_dialect(read_file(write(example, keys))) == []
+
+
+def test_a_call_that_begins_as_its_block_closes_is_refused(write: Any) -> None:
+    keys = """name = "mine"\ncalls = "```t\\n{call}```"\ncall = "```f {name}({arguments})@"\narguments = "python"\n"""
+    example = """[[examples]]\nraw = "```t\\n```f f(a=1)@```"\ntool_calls = [{ name = "f", arguments.a = 1 }]\n"""
+    found = check_dialect(read_file(write(example, keys)))
+    assert any("let `call` begin neither as `calls` opens nor as it closes" in p.what for p in found), found
+    keys, example = (text.replace("```f ", "@ ") for text in (keys, example))
     assert check_dialect(read_file(write(example, keys))) == []
 
 

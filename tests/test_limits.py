@@ -9,7 +9,7 @@ import pytest
 
 from unspool import ContentDelta, Dialect, Parser, Policy
 
-from .support import CALLING, DIALECTS, THINKING, named, notices, tool
+from .support import CALLING, DIALECTS, THINKING, dialect_of, named, notices, tool
 from .writing import around_reasoning, write_calls, write_reasoning
 
 CAP = 65_536
@@ -180,6 +180,19 @@ def test_four_times_the_text_takes_four_times_the_time(dialect: Dialect) -> None
                 if ratio < 6.5:
                     break
             assert ratio < 8, f"4 times {small[:60]!r} takes {ratio:.1f} times as long, fed by {chunk}"
+
+
+def test_calls_whose_strings_end_at_the_blocks_closing_take_time_in_proportion() -> None:
+    keys = """calls = "<c>{calls}</c>"\ncall = "# {name}{arguments} /#"\npolicy = { markers_in_strings = "end" }"""
+    dialect = dialect_of(keys)
+    small, large = (write_calls(dialect, [("f", {"a": "x"})] * n) for n in (200, 1600))
+    ratio = float("inf")
+    for attempt in range(1, 6):
+        begin = fastest(lambda: feed_all(dialect, small, 1 << 30), attempt)
+        ratio = min(ratio, fastest(lambda: feed_all(dialect, large, 1 << 30), attempt) / begin)
+        if ratio < 12:
+            break
+    assert ratio < 20, f"8 times as many calls take {ratio:.1f} times as long"
 
 
 @pytest.mark.slow

@@ -224,6 +224,29 @@ def test_a_sign_with_which_a_marker_begins_is_none_by_itself() -> None:
     assert (cut.content, notices(cut)) == ("1 ", ["stray_open"])
 
 
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ('call = "<call name={name}>{arguments}</call>"', "Ask the <caller name> or <callx>."),  # a longer word
+        ('calls = "(f{call}\\nf)"\ncall = "(a|{name}{arguments}a)"', "One (foo) and (f1)."),
+        ('calls = "[x\\n{calls}[/x"\ncall = "%%get {name}: {arguments}/%%"', "A [xy] and [/xy]."),
+        ("call = '[ \"{name}\"|{arguments}]'\nanywhere = ['[ \"']", "1 [2] [ 3 [ "),  # a sign that is only a part
+    ],
+)
+def test_what_only_begins_like_a_marker_of_calls_is_none(keys: str, text: str) -> None:
+    assert_text(dialect_of(keys), text, stage="content")
+
+
+def test_a_marker_of_reasoning_that_is_text_is_no_broken_call() -> None:
+    reasoning, calls = "(f|{reasoning} f)", "(f{call}\\nf)"
+    dialect = dialect_of(f'reasoning = "{reasoning}"\ncalls = "{calls}"\ncall = "(a|{{name}}{{arguments}}a)"')
+    for text in ("Hi. (f|one", "Hi. (f|one(f|two"):
+        assert_text(dialect, text, stage="content", policy=Policy(reasoning_in_content="closed"))
+    assert_text(dialect, "Hi. (f|one f) two", stage="content", policy=Policy(reasoning_in_content="text"))
+    message, _ = run(dialect, ["Hi. (f @@"], tools=TOOLS, stage="content")
+    assert notices(message) == ["call_without_name"]
+
+
 @pytest.mark.parametrize(**named(DIALECTS))
 def test_the_beginning_of_a_marker_at_the_end_is_content(dialect: Dialect) -> None:
     for literal in literals(dialect):

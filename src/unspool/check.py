@@ -12,8 +12,8 @@ import msgspec
 
 from .arguments import check
 from .dialect.file import Dialect, Example, example_tools, read_dialect
-from .dialect.patterns import Pattern, plain_name, worded
-from .dialect.plan import marked
+from .dialect.patterns import LITERAL, Pattern, plain_name, worded
+from .dialect.plan import compile_plan, marked
 from .dialect.registry import find_base
 from .dialect.template import BODIES, Template, id_steps, literal, unstarted
 from .errors import ConstraintError, DialectError
@@ -80,7 +80,7 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     found += [*_closed_by_openings(dialect), *_closed_alike(dialect), *_closed_as_opened(dialect)]
     found += [*_unlike_their_block(dialect), *_ended_inside(dialect), *_opened_by_the_start(dialect)]
     found += [*_closed_inside_calls(dialect), *_begun_alike(dialect), *_closed_like_names(dialect)]
-    found += [*_opened_by_names(dialect)]
+    found += [*_opened_by_names(dialect), *_opened_by_json(dialect)]
     if dialect.call and not any(example.tool_calls for example in dialect.examples):
         found.append(Problem("examples", "none contains a call, though the file has `call`: add one with `tool_calls`"))
     if found:
@@ -333,6 +333,20 @@ def _opened_by_names(dialect: Dialect) -> Iterator[Problem]:
                 if name:
                     what = f"{t.text!r} opens with {opening!r}, which {u.text!r} contains if a tool is named {name!r}"
                     yield Problem(key, f"{what}: if that call is text, it would open the part: make them differ")
+
+
+_JSON = """{"a": {"a": [{"a": "a"}, ["a", null]], "a": "a"}}"""
+
+
+def _opened_by_json(dialect: Dialect) -> Iterator[Problem]:
+    """Calls that count anywhere, because `anywhere` says so, though JSON contains their openings."""
+    texts = [t.translate({34: quote}) for t in (_JSON, _solid(_JSON)) for quote in (34, 39)]
+    for o in compile_plan(dialect).calls.following if dialect.anywhere else ():
+        if o.marked and any(o.pattern.match(t, i, {}) >= 0 for t in texts for i in range(len(t))):
+            opening = "".join(a.text for a in o.pattern.atoms if a.kind == LITERAL)
+            what = f"{dialect.anywhere[0]!r} makes {opening!r} open a call anywhere, and JSON contains it"
+            yield Problem("anywhere", f"{what}: leave it out, or open calls with a marker that JSON does not contain")
+            return
 
 
 def _name_between(opening: str, call: Template) -> str:

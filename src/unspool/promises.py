@@ -329,6 +329,25 @@ def calls_are_text_where_none_are_read(dialect: Dialect) -> None:
         demand(kept, f"{raw!r} is read as {message.reasoning!r} and {message.content!r}; {why}")
 
 
+def calls_are_read_after_the_opening_of_their_block(dialect: Dialect) -> None:
+    """A prompt may end after the opening of a block."""
+    if not dialect.call or not dialect.calls[0].opening or any(s.name for s in dialect.calls[0].head):
+        return
+    turn = TURNS[0] + TURNS[1]
+    message = {"role": "assistant", "tool_calls": _made(turn)}
+    try:
+        raw = render(message, dialect, tools=TOOLS, stage=Stage.TOOL_CALL)
+    except DialectError as error:
+        raise Broken(f"calls cannot be written in a block that is open: {error}; {_UNLIKE_THEIR_BLOCK}") from None
+    for chunks in ([raw], list(raw), [raw.lstrip()]):
+        got, _ = run(dialect, chunks, tools=TOOLS, stage=Stage.TOOL_CALL)
+        kept = len(got.tool_calls) == len(turn) and not got.content
+        demand(kept, f"in a block that is open, {raw!r} is read as {got!r}; {_UNLIKE_THEIR_BLOCK}")
+
+
+_UNLIKE_THEIR_BLOCK: Final = "let `call` begin neither as `calls` opens nor as it closes"
+
+
 def calls_in_reasoning_are_read(dialect: Dialect) -> None:
     """If calls count in reasoning, it continues after them."""
     if not (dialect.call and dialect.reasoning):
@@ -407,6 +426,7 @@ DIALECT_PROMISES: Final[tuple[Callable[[Dialect], None], ...]] = (
     markers_inside_strings_are_data,
     texts_of_any_words_are_written_and_read,
     calls_are_text_where_none_are_read,
+    calls_are_read_after_the_opening_of_their_block,
     calls_in_reasoning_are_read,
     a_broken_call_leaves_the_next_one_alone,
     no_marker_alone_is_silently_empty,

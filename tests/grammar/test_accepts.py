@@ -65,6 +65,18 @@ def test_rendered_messages_are_generated(dialect: Dialect) -> None:
     assert written > 8
 
 
+def test_text_in_which_objects_may_be_calls_anywhere_is_not_too_much_work() -> None:
+    keys = """reasoning = "#tool#{reasoning}/#"\ncalls = "[{calls}]"
+call = "{'name': '{name}', 'parameters': {arguments}}"\nanywhere = ["["]"""
+    constraint = constrain(dialect_of(keys), as_tools(PLAIN), "auto")
+    assert constraint is not None
+    for mask in (True, False):
+        matcher = Grammars(constraint).matcher()
+        for token in b"#tool#Plan.\nThen act./#Sure, a < b.[{'name': 'now', 'parameters': {}}]":
+            assert not mask or matcher.mask()[token]
+            assert matcher.accept(token)
+
+
 BROKEN = {
     "an undeclared tool": ("elsewhere", {"city": "Paris"}),
     "a missing argument": ("get_weather", {"days": 3}),

@@ -17,9 +17,15 @@ __all__ = ["Llguidance", "Matcher", "Xgrammar"]
 # strings and markers of any dialect begin or end, so these sets serve the masks of all dialects.
 _WORDS: Final = r"[^<\[{(`\]\"'\\\x00-\x1F\x7F]"
 
-LIMITS: Final[dict[str, Any]] = {"max_lexer_states": 50_000, "step_lexer_fuel": 1_000_000, "verbose_errors": False}
-"""The limits of a matcher, by llguidance's names; each state takes about two kilobytes. Its errors do not repeat the
-grammar or the output."""
+LIMITS: Final[dict[str, Any]] = {
+    "max_lexer_states": 50_000,
+    "initial_lexer_fuel": 5_000_000,
+    "step_lexer_fuel": 5_000_000,
+    "verbose_errors": False,
+}
+"""The limits of a matcher, by llguidance's names. Each state takes about two kilobytes, a million of fuel about 50 ms
+of processor time. Text that is taken without a mask uses the initial fuel. Its errors do not repeat the grammar or the
+output."""
 
 _SLICES: Final = [r"[\x20\x0A\x0D\x09]+", *(_WORDS + count for count in ("{1,10}", "{1,30}", "+"))]
 

@@ -59,6 +59,8 @@ class Openings(msgspec.Struct, eq=False):
     named: str
     _from: int = ALWAYS
     """Openings of calls before this offset are text."""
+    _searched: tuple[int, int] = (0, 0)
+    """The offsets between which nothing may end an open string."""
 
     @property
     def repairing(self) -> bool:
@@ -325,6 +327,18 @@ class Openings(msgspec.Struct, eq=False):
         return i if opens == 1 else min(found, MORE if opens == MORE else NO)
 
     # -- a marker in an open string -----------------------------------------------------------------------------------
+
+    def string_end(self, scan: Scan, i: int) -> re.Match[str] | None:
+        """The first text from ``i`` on that may end an open string. No text is searched again for a later call."""
+        tape = self._tape
+        begin, end = self._searched
+        if begin <= tape.base + i <= end:
+            i = end - tape.base
+        else:
+            begin = tape.base + i
+        m = scan.find.search(tape.buf, i)
+        self._searched = begin, tape.base + (len(tape.buf) if m is None else m.start())
+        return m
 
     def string_ends(self) -> Scan | None:
         """Finds text that may end an open string, if the policy allows that."""

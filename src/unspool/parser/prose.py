@@ -346,14 +346,16 @@ class Prose(Steps):
         return True
 
     def _tells(self, o: Opening, p: int) -> bool:
-        """Whether the beginning of an opening is at ``p``, and is a marker by itself: no word alone (``function``),
-        and no sign (``[``), unless the file says that it counts anywhere."""
+        """Whether the beginning of an opening is at ``p``, and is a marker by itself: no word alone (``function``), no
+        beginning of a longer word (``<call`` in ``<caller>``), and no sign (``[``), unless the file says that it counts
+        anywhere."""
         buf, first = self._tape.buf, o.pattern.first
         if first.isalnum() or not buf.startswith(first, p):
             return False
-        if worded(buf[p : o.pattern.progress(buf, p)]):
-            return True
-        return any(a.startswith(first) or first.startswith(a) for a in self._plan.dialect.anywhere)
+        end = o.pattern.progress(buf, p)
+        if worded(buf[p:end]):
+            return not (buf[end - 1].isalnum() and buf[end : end + 1].isalnum())
+        return any("".join(buf[p:end].split()).startswith("".join(a.split())) for a in self._plan.dialect.anywhere)
 
     def _drop_at(self, p: int) -> int:
         """Drop a marker at ``p`` that opens or closes nothing: its end, `NO` or `MORE`."""
@@ -378,7 +380,9 @@ class Prose(Steps):
         buf = tape.buf
         calls = (o for o in scan.markers if isinstance(o, Opening) and o.kind == CALL)
         found = [(o, o.pattern.first) for o in calls if o.marked and self._tells(o, p)]
-        here = [o for o, first in found if not look.spelled(first, p, p + len(first))]
+        others = [o.pattern for o in scan.markers if o.kind != CALL and look.stands(o.pattern, p) >= 0]
+        longest = max((len(pattern.first) for pattern in others), default=0)  # of another part's marker, here text
+        here = [o for o, first in found if len(first) >= longest and not look.spelled(first, p, p + len(first))]
         pairs = [(o.block, o.form) for o in here if o.block and o.form]
         look.spare(p, *(b.suffix if b.prefix else f.suffix for b, f in pairs), *look.stray_closings(p))
         if not here:

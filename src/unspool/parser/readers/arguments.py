@@ -130,7 +130,7 @@ class ArgumentsReader:
         scan = None if literal.python else openings.string_ends()
         pos = tape.i
         while True:
-            m = None if scan is None else scan.find.search(tape.buf, pos)
+            m = None if scan is None else openings.string_end(scan, pos)
             if m is None or scan is None:
                 self._read_to(literal, len(tape.buf))
                 return False
