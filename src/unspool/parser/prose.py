@@ -354,7 +354,8 @@ class Prose(Steps):
             return False
         end = o.pattern.progress(buf, p)
         if worded(buf[p:end]):
-            return not (buf[end - 1].isalnum() and buf[end : end + 1].isalnum())
+            ends = (p + len(first), end)
+            return any(worded(buf[p:e]) and not (buf[e - 1].isalnum() and buf[e : e + 1].isalnum()) for e in ends)
         return any("".join(buf[p:end].split()).startswith("".join(a.split())) for a in self._plan.dialect.anywhere)
 
     def _drop_at(self, p: int) -> int:
