@@ -113,7 +113,7 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
         comment = self.file[1].lstrip().partition("\n")[0]
         return comment.lstrip("# ").rstrip() if comment.startswith("#") else ""
 
-    @property
+    @cached_property
     def compiled(self) -> dict[Any, Any]:
         """A cache of what other modules derive from the dialect, the same one for all threads."""
         found: dict[Any, Any] = self.__dict__.setdefault("compiled", {})

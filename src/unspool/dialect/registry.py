@@ -92,7 +92,7 @@ def find(name: str) -> Dialect:
     Raises:
         UnknownDialect: there is none.
     """
-    dialect = _look_up(name)
+    dialect = _found.get(name) or _look_up(name)
     if dialect is None and len(name) > _LONGEST:
         raise UnknownDialect(f"there is no dialect {name[:_LONGEST]!r}…; see list_dialects()")
     if dialect is None:
@@ -169,10 +169,10 @@ def as_dialect(dialect: object) -> Dialect:
         UnknownDialect: there is no dialect of the name.
         TypeError: it is neither.
     """
-    if isinstance(dialect, Dialect):
-        return dialect
     if isinstance(dialect, str):
         return find(dialect)
+    if isinstance(dialect, Dialect):
+        return dialect
     raise wrong_type("dialect", dialect, "the name of a dialect or a Dialect")
 
 

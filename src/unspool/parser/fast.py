@@ -68,8 +68,16 @@ class FastPaths:
         "take",
     )
 
+    _buf: str
+    """What waits."""
+    _kept: list[str]
+    """What was read of the call, if it may be needed again."""
     _call: int
     """The index of the open call."""
+    _pieces: list[str]
+    """Its arguments."""
+    _plain: Stretch
+    """The stretch of the open string, while nothing waits."""
     _begun: int
     """How many pieces there were before."""
     _find: re.Pattern[str]
@@ -90,10 +98,6 @@ class FastPaths:
         self.at = 0
         self._machine = machine
         self._fold = fold
-        self._buf = ""  # what waits
-        self._pieces: list[str] = []  # the arguments of the call
-        self._kept: list[str] = []  # what was read of it, if it may be needed again
-        self._plain: Stretch | None = None  # the stretch, while nothing waits
         self._segment: OpenSegment | None = None  # the reasoning or content that goes on
         self._spot: Spot | None = None  # where it is, if its steps are remembered
         self._read = 0  # how much of the waiting text it has read, but not emitted
