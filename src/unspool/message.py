@@ -134,9 +134,8 @@ class OpenSegment:
         self.call = call
         self.parts: list[str] = []
 
-    def grow(self, text: str, end: int) -> None:
-        """Add text, up to an offset."""
-        self.parts.append(text)
+    def reach(self, end: int) -> None:
+        """Move its end to an offset, up to which text was added."""
         self.end = end
 
 

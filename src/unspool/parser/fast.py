@@ -29,6 +29,11 @@ Stretch = tuple[Pieces, str | None, str | None, int, list[str], list[str] | None
 JSON escapes, that no plain piece contains; the index of the call; the list that their JSON goes to; and the list that
 the pieces themselves go to if they are not JSON."""
 
+Flow = tuple[str, str, str, str, type[ContentDelta | ReasoningDelta]]
+"""How to emit reasoning or content: the two characters, one of which begins everything that may end it (if there are
+more than two, the empty string, which every text contains); white space, of two kinds, that may belong to what ends it;
+and the event."""
+
 AGAIN: Final[list[Event]] = []
 """The text was taken, but the machine must go on from there."""
 
@@ -50,9 +55,8 @@ class FastPaths:
         "_buf",
         "_call",
         "_find",
+        "_flow",
         "_fold",
-        "_hold_back",
-        "_hold_back2",
         "_kept",
         "_known",
         "_literal",
@@ -75,16 +79,14 @@ class FastPaths:
     _call: int
     """The index of the open call."""
     _pieces: list[str]
-    """Its arguments."""
+    """Its arguments, or the pieces of the reasoning or content."""
     _plain: Stretch
     """The stretch of the open string, while nothing waits."""
     _begun: int
     """How many pieces there were before."""
     _find: re.Pattern[str]
     """Finds what may end the text."""
-    _hold_back: str
-    _hold_back2: str
-    """White space at its end that may belong to what ends it."""
+    _flow: Flow
     _known: Pieces
     """The known pieces of the open string."""
     _then: Take | None
@@ -112,6 +114,7 @@ class FastPaths:
         if ledger.holds or machine.look.counted or at < 0:
             return
         state = machine.at.state
+        self._segment = None
         take: Take | None = None
         if ledger.at == at:
             if state is State.ARGUMENTS or state is State.OBJECT or state is State.MARKUP:
@@ -158,7 +161,6 @@ class FastPaths:
         self._pieces = self._fold.arguments
         self._begun = len(self._pieces)
         self._call = call.index
-        self._segment = None
         buf, i = machine.tape.buf, machine.tape.i
         if isinstance(machine.calls.reader, MarkupReader):
             value = None if call.thought else machine.calls.reader.streams()
@@ -216,11 +218,14 @@ class FastPaths:
         if segment is None or region.scan.find.search(machine.tape.buf, machine.tape.i):
             return None
         inner, margin = region.inner, region.margin
-        longer = len(margin) > len(inner)
-        self._hold_back, self._hold_back2 = (margin, inner) if longer else (inner, margin)
-        if not set(self._hold_back2) <= set(self._hold_back):
+        back, back2 = (margin, inner) if len(margin) > len(inner) else (inner, margin)
+        if not set(back2) <= set(back):
             return None
+        heads = region.scan.heads
+        stop, stop2 = (heads[0], heads[-1]) if 0 < len(heads) <= 2 else ("", "")
+        self._flow = stop, stop2, back, back2, ContentDelta if segment.kind == "content" else ReasoningDelta
         self._segment = segment
+        self._pieces = segment.parts
         self._begun = len(segment.parts)
         self._find = region.scan.find
         return FastPaths._prose
@@ -236,10 +241,10 @@ class FastPaths:
         said = ""
         if self._spot is not None:
             self._literal.stand(self._spot)
-            self.joins()
-            self._spot = None
+        self.joins()
+        self._spot = None
         if self._segment is not None and self._segment.kind == "content":
-            said = "".join(self._segment.parts[self._begun :])
+            said = "".join(self._pieces[self._begun :])
         if self._read:
             machine.tape.move(self._read)
             self._read = 0
@@ -251,8 +256,11 @@ class FastPaths:
         return said, at + len(self._buf) - said
 
     def joins(self) -> None:
-        """Keep what was read: the pieces of the arguments are about to be joined, or the machine goes on."""
-        if self._spot is not None:
+        """Record what was read: its pieces are about to be joined, or the machine goes on."""
+        if self._segment is not None:
+            if len(self._pieces) > self._begun:
+                self._segment.reach(self.at)
+        elif self._spot is not None:
             self._kept += self._pieces[self._begun :]
             self._begun = 1
 
@@ -384,11 +392,12 @@ class FastPaths:
         """In running text."""
         if self._buf:
             text = self._buf + text
-        if self._find.search(text):
+        stop, stop2, back, back2, event = self._flow
+        if (stop in text or stop2 in text) and self._find.search(text):
             return None
-        if text[-1] in self._hold_back:
+        if text[-1] in back:
             end = len(text)
-            end -= max(held_suffix(text, 0, end, self._hold_back), held_suffix(text, 0, end, self._hold_back2))
+            end -= max(held_suffix(text, 0, end, back), held_suffix(text, 0, end, back2))
             self._buf = text[end:]
             text = text[:end]
             if not text:
@@ -396,8 +405,5 @@ class FastPaths:
         else:
             self._buf = ""
         self.at = end = at + len(text)
-        segment = self._segment
-        assert segment is not None
-        segment.grow(text, end)
-        event = ContentDelta if segment.kind == "content" else ReasoningDelta
+        self._pieces.append(text)
         return [event(text, at, end)]
