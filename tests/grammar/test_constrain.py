@@ -1,7 +1,10 @@
 """The interface of `constrain`: when it constrains, what it refuses, and what hosts of structural tags get."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -284,3 +287,32 @@ def test_strings_of_bounded_length_have_a_pattern_in_a_tag_that_keeps_control_ch
     pattern = re.compile(schema["maxLength"]["pattern"])
     assert all(pattern.fullmatch(text) for text in ("a", "Zürich", "a b", "🌍"))
     assert not any(pattern.fullmatch(text) for text in ("", "1234567", "a\x0bb", "a\nb", 'a"', "a\\"))
+
+
+_FORMS = """
+import json
+from unspool import constrain, list_dialects
+refer = lambda name: {"$ref": f"#/$defs/{name}"}
+kid = {"type": "object", "properties": {"kids": {"type": "array", "items": refer("kid")}, "at": refer("place")}}
+place = {"type": "object", "properties": {"in": refer("place"), "of": refer("kid"), "x": {"type": "string"}}}
+tree = {**kid, "$defs": {"kid": kid, "place": place}}
+tools = [{"type": "function", "function": {"name": "f", "parameters": tree}}]
+for dialect in list_dialects():
+    if dialect.call:
+        found = constrain(dialect, tools, "required")
+        print(dialect.name, json.dumps([found.structural_tag, found.lark]))
+"""
+
+
+@pytest.mark.slow
+def test_a_constraint_is_the_same_in_every_process() -> None:
+    ran = [
+        subprocess.run(
+            [sys.executable, "-c", _FORMS], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        )
+        for seed in ("1", "2", "3")
+    ]
+    first, *others = (process.stdout.decode().splitlines() for process in ran)
+    assert len(first) == len(WITH_CALLS)
+    for other in others:
+        assert [line.split()[0] for line, again in zip(first, other, strict=True) if line != again] == []

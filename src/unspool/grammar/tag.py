@@ -270,16 +270,17 @@ def _recursive(grammar: Grammar) -> frozenset[str]:
     return frozenset(found)
 
 
-def _references(node: Node) -> set[str]:
-    found: set[str] = set()
+def _references(node: Node) -> list[str]:
+    """The rules that a node refers to, each once, always in the same order."""
+    found: dict[str, None] = {}
     waiting = [node]
     while waiting:
         one = waiting.pop()
         if isinstance(one, Ref):
-            found.add(one.name)
+            found[one.name] = None
         else:
             waiting.extend(children(one))
-    return found
+    return list(found)
 
 
 class _Ebnf:
