@@ -204,7 +204,7 @@ class LiteralReader(Strings):
         return self._key(text, i, n, c)
 
     def _lenient(self, what: str) -> bool:
-        if self._how.syntax is Syntax.JSON and not self._how.repair:
+        if self._how.keep and not self._how.repair:
             return False
         self._fix(what)
         return True
@@ -218,7 +218,7 @@ class LiteralReader(Strings):
             if text[end] != "=":
                 return self._fail(text, i, "a positional argument (allowed are keyword arguments)")
             return self._bare_key(name.group(), end)
-        if self._how.syntax is Syntax.QUOTE:
+        if self._how.quoted:
             if not text.startswith(self._how.quote, i):
                 if self._how.quote.startswith(text[i:n]):
                     return -1
@@ -229,7 +229,7 @@ class LiteralReader(Strings):
                     return self._fail(text, i, "an object without a key")
                 return self._bare_key(bare.group().rstrip(), bare.end())
             return self._open_string(text, i, n, True)
-        if c == '"' or (c in "'rRuU" and self._how.syntax is Syntax.PYTHON) or (c == "'" and self._how.repair):
+        if c == '"' or (c in "'rRuU" and self._how.python) or (c == "'" and self._how.repair):
             return self._open_string(text, i, n, True)
         if self._how.repair and (c.isalpha() or c == "_"):
             m = _WORD.match(text, i)
@@ -272,29 +272,27 @@ class LiteralReader(Strings):
         return end
 
     def _value(self, text: str, i: int, n: int, c: str) -> int:
-        if self._how.root is Root.OBJECT and not self.stack and c != "{":
+        if self._how.whole and not self.stack and c != "{":
             return self._fail(text, i, "not an object")
-        if self._how.syntax is Syntax.QUOTE:
+        if self._how.quoted:
             if text.startswith(self._how.quote, i):
                 return self._open_string(text, i, n, False)
             if n - i < len(self._how.quote) and self._how.quote.startswith(text[i:n]):
                 return -1
         elif c == '"':
             return self._open_string(text, i, n, False)
-        elif self._how.syntax is Syntax.PYTHON:
+        elif self._how.python:
             if c == "'" or STRING_OPEN.match(text, i):
                 return self._open_string(text, i, n, False)
             if c in "rRuU" and i + 1 == n:
                 return -1
         elif c == "'" and self._how.repair:
             return self._open_string(text, i, n, False)
-        if c in "{[" or (c == "(" and self._how.syntax is Syntax.PYTHON):
+        if c in "{[" or (c == "(" and self._how.python):
             if len(self.stack) >= MAX_DEPTH:
                 return self._fail(text, i, f"nested deeper than {MAX_DEPTH}")
             return self._open_bracket(text, i, c)
-        if c in "-0123456789" or (
-            c in "+." and self._how.syntax is not Syntax.QUOTE and (self._how.repair or not self._how.keep)
-        ):
+        if c in "-0123456789" or (c in "+." and not self._how.quoted and (self._how.repair or not self._how.keep)):
             self._begin(text, i)
             self._number = SIGN
             self._size = Magnitude()
@@ -317,7 +315,7 @@ class LiteralReader(Strings):
     def _open_bracket(self, text: str, i: int, c: str) -> int:
         self._begin(text, i)
         # If sets are repaired, what follows decides whether this is one.
-        maybe_set = c == "{" and self._how.mend and self._how.syntax is not Syntax.QUOTE and bool(self.stack)
+        maybe_set = c == "{" and self._how.mend and not self._how.quoted and bool(self.stack)
         if maybe_set and self._doubt.dropping < 0:
             self._doubt.wait(len(self.out), i, maybe_set=True)
             self.out.append(c)
@@ -393,7 +391,7 @@ class LiteralReader(Strings):
 
     def _digits(self, text: str, i: int, n: int) -> int:
         state = self._number
-        lenient = self._how.repair or self._how.syntax is Syntax.PYTHON
+        lenient = self._how.repair or self._how.python
         j = _DIGITS.match(text, i).end()
         if j > i:
             if state == SIGN and text[i] == "0":

@@ -2,7 +2,6 @@
 
 import re
 
-from ...dialect.syntax import Syntax
 from ...regex import Regex
 from .strings import (
     JSON_PARTIAL,
@@ -32,13 +31,13 @@ class Strings(Telling):
 
     def _open_string(self, text: str, i: int, n: int, is_key: bool) -> int:
         self._escape_free = False
-        if self._how.syntax is Syntax.QUOTE:
+        if self._how.quoted:
             self.delimiter = self._how.quote
             end = i + len(self._how.quote)
-        elif self._how.syntax is Syntax.JSON and (text[i] == '"'):
+        elif self._how.keep and (text[i] == '"'):
             self.delimiter = '"'
             end = i + 1
-        elif self._how.syntax is Syntax.JSON:
+        elif self._how.keep:
             self._fix("single quotes")
             self.delimiter = "'"
             end = i + 1
@@ -68,9 +67,9 @@ class Strings(Telling):
         return end
 
     def _string(self, text: str, i: int, n: int) -> int:
-        if self._how.syntax is Syntax.JSON and self.delimiter == '"':
+        if self._how.keep and self.delimiter == '"':
             return self._json_string(text, i, n)
-        if self._how.syntax is Syntax.QUOTE:
+        if self._how.quoted:
             return self._quote_string(text, i, n)
         return self._python_string(text, i, n)
 

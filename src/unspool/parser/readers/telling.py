@@ -22,31 +22,33 @@ class Spelling:
     """How a literal is written, and what kind of value it must be.
 
     Attributes:
-        syntax, root: the syntax and the root of the literal.
-        quote: the quote around strings (`Syntax.QUOTE`); ``scan`` finds it.
+        python: whether it is a Python literal.
+        quoted: whether its strings have a quote of their own, which is ``quote``; ``scan`` finds it.
+        whole: whether it must be an object.
         mend: whether to repair errors that can be repaired from left to right; ``repair``: the same, but only in JSON.
-        keep: whether the literal is passed on unchanged.
+        keep: whether the literal is passed on unchanged, which is so for JSON.
         space: matches white space.
         words: the words that are values, with their JSON text.
         stops: returns whether the text at an index ends the call (1: yes, 0: no, -1: perhaps). A quote directly before
             such a text closes its string.
     """
 
-    __slots__ = ("keep", "mend", "quote", "repair", "root", "scan", "space", "stops", "syntax", "words")
+    __slots__ = ("keep", "mend", "python", "quote", "quoted", "repair", "scan", "space", "stops", "whole", "words")
 
     def __init__(
         self, syntax: Syntax, root: Root, repair: bool, quote: str, stops: Callable[[str, int], int] | None
     ) -> None:
-        self.syntax = syntax
-        self.root = root
+        self.python = syntax is Syntax.PYTHON
+        self.quoted = syntax is Syntax.QUOTE
+        self.whole = root is Root.OBJECT
         self.mend = repair
         self.repair = repair and syntax is Syntax.JSON  # also read JSON as other languages write it
         self.stops = stops
         self.keep = syntax is Syntax.JSON
         self.space = _SPACE if syntax is Syntax.JSON and not repair else PYTHON_SPACE
-        self.words = _PYTHON_WORDS if syntax is Syntax.PYTHON or repair else _WORDS
+        self.words = _PYTHON_WORDS if self.python or repair else _WORDS
         self.quote = quote
-        self.scan = marker_scan(quote) if syntax is Syntax.QUOTE else None
+        self.scan = marker_scan(quote) if self.quoted else None
 
 
 spelling = lru_cache(256)(Spelling)
@@ -271,7 +273,7 @@ class Telling:
     @property
     def python(self) -> bool:
         """Whether the reader reads Python."""
-        return self._how.syntax is Syntax.PYTHON
+        return self._how.python
 
     @property
     def quote_scan(self) -> re.Pattern[str] | None:
