@@ -18,6 +18,7 @@ from .readers.recall import Spot, Step, memory
 from .states import State
 from .white import held_suffix
 
+_IN_CALL: Final = (State.ARGUMENTS, State.OBJECT, State.MARKUP)
 _WAITING: Final = 256
 """How many characters may wait before the machine must look at them."""
 
@@ -117,7 +118,7 @@ class FastPaths:
         self._segment = None
         take: Take | None = None
         if ledger.at == at:
-            if state is State.ARGUMENTS or state is State.OBJECT or state is State.MARKUP:
+            if state in _IN_CALL:
                 take = self._in_call()
             elif (state is State.TEXT and ledger.prose) or (state is State.REASONING and ledger.spoken):
                 take = self._in_text()

@@ -35,6 +35,10 @@ STEPS: Final[tuple[Callable[[Any], bool], ...]] = (
 )
 """The function that takes a step, by state; `TABLE` describes them in words."""
 
+# Every parser needs these, and Python 3.11 is slow to find members of enumerations.
+_CONTENT: Final = Stage.CONTENT
+_REASONING: Final = Stage.REASONING
+
 
 class Machine:
     """Reads one output: feed the tape, then `run`. The events are the ledger's.
@@ -164,9 +168,9 @@ class Machine:
 
     def begin(self, stage: Stage) -> None:
         """Begin the output in this stage."""
-        if stage is Stage.CONTENT:
+        if stage is _CONTENT:
             self._parts.starts()
-        elif stage is Stage.REASONING and self._plan.reasoning.ends:
+        elif stage is _REASONING and self._plan.reasoning.ends:
             self._parts.begin_reasoning(0, self._plan.reasoning.lead, seen=False)
         elif stage is Stage.UNDECIDED and self._plan.reasoning.ends:
             self.at.go(State.UNDECIDED)

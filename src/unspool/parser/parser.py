@@ -77,9 +77,9 @@ class Parser:
         ledger = Ledger(tape)
         look = Lookout(plan, plan.reading if calls else plan.plain, tape, ledger)
         openings = Openings(look, tape, request.names, request.name)
-        self._machine = Machine(tape, Desk(ledger, plan, request, Ids(plan.dialect.id, ids)), openings)
-        self._fold = Fold()
-        self._fast = FastPaths(self._machine, self._fold)
+        machine = self._machine = Machine(tape, Desk(ledger, plan, request, Ids(plan.dialect.id, ids)), openings)
+        fold = self._fold = Fold()
+        self._fast = FastPaths(machine, fold)
         self._dialect = plan.dialect
         self._tokenizer = tokenizer
         self._tokens: TokenFeed | None = None
@@ -88,11 +88,11 @@ class Parser:
         self._closed = False
         self._nonblank = False
         if stage is not None:
-            self._machine.begin(to_stage(stage, "stage"))
+            machine.begin(to_stage(stage, "stage"))
         elif prompt is not None:
             self._read_prompt(self._prompt_text(prompt))
         else:
-            self._machine.begin(plan.dialect.stage)
+            machine.begin(plan.dialect.stage)
 
     def __repr__(self) -> str:
         message = self.message

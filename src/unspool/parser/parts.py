@@ -1,5 +1,7 @@
 """Begins and ends reasoning, frames of content and turns, with the white space between them."""
 
+from typing import Final
+
 import msgspec
 
 from ..dialect.markers import END, FRAME, REASONING, Marker, Opening
@@ -10,6 +12,10 @@ from .lookout import Lookout
 from .openings import Openings
 from .states import Standing, State
 from .tape import Tape
+
+# Parsers that begin in reasoning need these, and Python 3.11 is slow to find members of enumerations.
+_OPEN: Final = Why.OPEN_REASONING
+_START: Final = State.REASONING_START
 
 
 class Place(msgspec.Struct, frozen=True, eq=False):
@@ -113,13 +119,13 @@ class Parts(msgspec.Struct, eq=False):
         if opened:
             self._ledger.hold(Why.OPENED_REASONING, self.place())
         elif self._plan.policy.unclosed_reasoning == "content":
-            self._ledger.hold(Why.OPEN_REASONING, self.place())
+            self._ledger.hold(_OPEN, self.place())
         self._ledger.open_reasoning(end)
         self.framed = False
         self._lead = lead
         self.margin = ""
         self.seen = seen
-        self._at.go(State.REASONING_START)
+        self._at.go(_START)
 
     def begin(self, o: Marker, i: int, end: int) -> int:
         """A part other than a call begins at ``i``, or the turn ends there."""
