@@ -4,12 +4,14 @@ import argparse
 import json
 import platform
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from .answers import answers
-from .clock import bare_call
+from .clock import bare_call, least_chunk
 from .constraints import constraints
 from .effort import FULL, QUICK, Effort
 from .kinds import kinds
@@ -41,7 +43,10 @@ MEASUREMENTS: Final[dict[str, Callable[[Effort], Iterator[Row]]]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the measurements that the arguments select. Returns the exit code."""
     options = _options().parse_args(argv)
-    rows: list[Row] = [Row("bare method call", platform.python_version(), bare_call() * 1e9, "ns")]
+    rows: list[Row] = [
+        Row("bare method call", f"{_python()}, {_processor()}", bare_call() * 1e9, "ns"),
+        Row("least work for a chunk", "a search, an event, a list", least_chunk(), "× bare"),
+    ]
     for name in options.only or MEASUREMENTS:
         if sys.stderr.isatty():
             print(f"{name} …", end="\x1b[K\r", file=sys.stderr, flush=True)
@@ -51,6 +56,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = json.dumps([row.as_dict() for row in rows], indent=1, ensure_ascii=False)
         options.json.write_text(text + "\n", encoding="utf-8")
     return 0
+
+
+def _python() -> str:
+    """The interpreter, and how its build is optimized, on which what a call costs depends."""
+    options = sysconfig.get_config_var("CONFIG_ARGS") or ""
+    how = " with --enable-optimizations" if "--enable-optimizations" in options else ""
+    return f"{platform.python_implementation()} {platform.python_version()}{how}"
+
+
+def _processor() -> str:
+    """The name of the processor, as the system gives it."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return platform.processor() or platform.machine()
 
 
 def _options() -> argparse.ArgumentParser:

@@ -1,4 +1,7 @@
-"""Time relative to a bare method call at the same moment, so that neither the machine nor its noise matters.
+"""Time relative to a bare method call at the same moment, so that the speed of the machine and its noise matter little.
+
+Processors and builds of Python differ in what a call costs beside other work, so the same code has other ratios on
+another machine: `least_chunk` says what the least work for a chunk costs there.
 
 The clock is this thread's processor time, which excludes other programs. Processors also change their speed by half
 within a second, so rounds of work of about a millisecond alternate with rounds of bare calls. Each round of work is
@@ -8,8 +11,11 @@ fastest bare call would often have run at different speeds.) The cost of the loo
 
 import time
 from collections.abc import Callable, Iterable
+from functools import cache
 from statistics import median
 from typing import Any, Final
+
+from unspool.events import ToolCallDelta
 
 ROUND: Final = 2_000
 """The approximate number of calls in a round."""
@@ -24,6 +30,23 @@ class Bare:
     def feed(self, text: str) -> list[str]:
         """The list."""
         return [text]
+
+
+class Least:
+    """The least work for a chunk of a string: look for what ends it, keep the text, and return its event."""
+
+    def __init__(self) -> None:
+        self._at = 0
+        self._pieces: list[str] = []
+
+    def feed(self, text: str) -> list[ToolCallDelta] | None:
+        """The event; ``None`` if a quote is in the text."""
+        if '"' in text:
+            return None
+        at = self._at
+        self._at = end = at + len(text)
+        self._pieces.append(text)
+        return [ToolCallDelta(0, text, at, end)]
 
 
 _bare = Bare().feed
@@ -104,3 +127,12 @@ def bare_call(rounds: int = 100) -> float:
     for _ in range(rounds):
         clock.add(0.0, 1)
     return clock.bare
+
+
+@cache
+def least_chunk(rounds: int = 100) -> float:
+    """The cost of the least work for a chunk, in bare calls."""
+    clock = Clock()
+    for _ in range(rounds):
+        clock.add(time_feed(Least().feed, _CHUNKS), ROUND)
+    return clock.ratio

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from .clock import ROUND, Clock, time_feed
+from .clock import ROUND, Clock, least_chunk, time_feed
 from .effort import Effort
 from .samples import (
     Sample,
@@ -29,19 +29,20 @@ def kinds(effort: Effort) -> Iterator[Row]:
     prose = ever_new(PROSE, rounds * ROUND * CHUNK)
     source = ever_new(SOURCE, rounds * ROUND * CHUNK)
     letters = source[: rounds * ROUND]
+    least = least_chunk()
 
     found = [(inside(content_sample(d, prose), CHUNK), d) for d in dialects]
-    yield from ranked(_OTHER, found, "× bare", of="content")
+    yield from ranked(_OTHER, found, "× bare", least=least, of="content")
     found = [(inside(reasoning_sample(d, prose), CHUNK), d) for d in dialects if d.reasoning]
-    yield from ranked(_OTHER, found, "× bare", of="reasoning")
+    yield from ranked(_OTHER, found, "× bare", least=least, of="reasoning")
     found = [(_whole_arguments(nested_sample(d), rounds), d) for d in dialects]
-    yield from ranked(_OTHER, found, "× bare", median=_ARGUMENTS, of="nested arguments")
+    yield from ranked(_OTHER, found, "× bare", median=_ARGUMENTS, least=least, of="nested arguments")
     found = [(_whole_arguments(number_sample(d), rounds), d) for d in dialects]
-    yield from ranked(_OTHER, found, "× bare", median=_ARGUMENTS, of="numeric arguments")
+    yield from ranked(_OTHER, found, "× bare", median=_ARGUMENTS, least=least, of="numeric arguments")
     found = [(inside(string_sample(d, source), CHUNK, HUNDRED_TOOLS), d) for d in dialects]
-    yield from ranked("string argument, 4 characters a chunk", found, "× bare", of="100 tools")
+    yield from ranked("string argument, 4 characters a chunk", found, "× bare", least=least, of="100 tools")
     found = [(inside(string_sample(d, letters), 1), d) for d in dialects]
-    yield from ranked("string argument, 1 character a chunk", found, "× bare", of="source")
+    yield from ranked("string argument, 1 character a chunk", found, "× bare", least=least, of="source")
 
 
 def _whole_arguments(sample: Sample, rounds: int) -> float:

@@ -6,7 +6,7 @@ from typing import Final
 
 from unspool import Dialect
 
-from .clock import ROUND, Clock, seconds, time_feed
+from .clock import ROUND, Clock, least_chunk, seconds, time_feed
 from .effort import Effort
 from .samples import Sample, Tools, by_syntax, calling, cut, string_sample
 from .table import Row, ranked
@@ -28,9 +28,10 @@ def strings(effort: Effort) -> Iterator[Row]:
     size = effort.rounds * ROUND * CHUNK
     for text, of in ((DENSE, "dense source"), (SOURCE, "source")):
         found = [(inside(string_sample(d, ever_new(text, size)), CHUNK), d) for d in calling()]
-        yield from ranked(name, found, "× bare", median=_MEDIAN, worst=_WORST, of=of)
+        yield from ranked(name, found, "× bare", median=_MEDIAN, worst=_WORST, of=of, least=least_chunk())
     for value, dialect in sorted(found, key=lambda f: f[0]):
-        yield Row(name, f"source, {dialect.name} ({dialect.argument_format})", value, "× bare", _WORST)
+        case = f"source, {dialect.name} ({dialect.argument_format})"
+        yield Row(name, case, value, "× bare", _WORST, least=value / least_chunk())
 
 
 def inside(sample: Sample, size: int, tools: Tools = TOOLS) -> float:

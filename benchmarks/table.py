@@ -17,6 +17,7 @@ class Row:
         value: the result, in ``unit``.
         limit: the promised value; ``None`` if nothing is promised.
         bound: whether the promise is an upper or a lower bound.
+        least: the same result in multiples of the least work for a chunk; ``None`` if it is not the cost of a chunk.
     """
 
     measurement: str
@@ -25,6 +26,7 @@ class Row:
     unit: str
     limit: float | None = None
     bound: Literal["most", "least"] = "most"
+    least: float | None = None
 
     @property
     def kept(self) -> bool | None:
@@ -43,6 +45,7 @@ class Row:
             "unit": self.unit,
             "promised": promise,
             "kept": self.kept,
+            **({} if self.least is None else {"in least work": self.least}),
         }
 
 
@@ -54,13 +57,25 @@ def ranked(
     median: float | None = None,
     worst: float | None = None,
     of: str = "",
+    least: float | None = None,
 ) -> Iterator[Row]:
-    """The median and the largest value over several dialects, each with its promise."""
+    """The median and the largest value over several dialects, each with its promise.
+
+    Args:
+        measurement, unit: as in `Row`.
+        found: the values, with their dialects.
+        median, worst: the promises.
+        of: what was measured.
+        least: the least work for what was measured, in ``unit``.
+    """
     ordered = sorted(found, key=lambda f: f[0])
     middle, largest = ordered[len(ordered) // 2], ordered[-1]
     before = f"{of}, " if of else ""
-    yield Row(measurement, f"{before}median of {len(ordered)} dialects", middle[0], unit, median)
-    yield Row(measurement, f"{before}worst ({largest[1].name})", largest[0], unit, worst)
+    for (value, _), case, limit in (
+        (middle, f"median of {len(ordered)} dialects", median),
+        (largest, f"worst ({largest[1].name})", worst),
+    ):
+        yield Row(measurement, before + case, value, unit, limit, least=None if least is None else value / least)
 
 
 HEADER: Final = ("measurement", "case", "result", "promised", "")
@@ -75,7 +90,10 @@ def table(rows: Sequence[Row]) -> str:
     for row in rows:
         promised = "" if row.limit is None else f"{_SIGN[row.bound]} {_number(row.limit)}"
         name = row.measurement if row.measurement != before else ""
-        lines.append((name, row.case, f"{_number(row.value)} {row.unit}".rstrip(), promised, _VERDICT[row.kept]))
+        result = f"{_number(row.value)} {row.unit}".rstrip()
+        if row.least is not None:
+            result += f", {_number(row.least)} × least"
+        lines.append((name, row.case, result, promised, _VERDICT[row.kept]))
         before = row.measurement
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rule = tuple("-" * w for w in widths)

@@ -7,6 +7,7 @@ import pytest
 import uvloop
 
 from benchmarks.__main__ import MEASUREMENTS, main
+from benchmarks.clock import least_chunk
 from benchmarks.samples import (
     DidNotArrive,
     Sample,
@@ -18,7 +19,7 @@ from benchmarks.samples import (
 )
 from benchmarks.servers import CHUNKS
 from benchmarks.serving import Fleet, load
-from benchmarks.table import HEADER, Row, table
+from benchmarks.table import HEADER, Row, ranked, table
 from benchmarks.texts import DENSE, SOURCE, ever_new
 from unspool import Dialect
 
@@ -43,9 +44,9 @@ def test_the_quick_mode_prints_a_table_and_writes_json(capsys: pytest.CaptureFix
     header, _, *lines = capsys.readouterr().out.splitlines()
     assert [cell.strip() for cell in header.split("|")[1:-1]] == list(HEADER)
     rows = json.loads(file.read_text(encoding="utf-8"))
-    assert len(rows) == len(lines) == 5  # the bare call, and a row for each syntax
+    assert len(rows) == len(lines) == 6  # the bare call, the least work, and a row for each syntax
     assert all(row["value"] > 0 for row in rows)
-    assert [row["promised"] for row in rows[1:]] == [{"at least": 50.0}] * 4
+    assert [row["promised"] for row in rows[2:]] == [{"at least": 50.0}] * 4
 
 
 def test_an_unknown_measurement_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,6 +69,16 @@ def test_what_does_not_arrive_is_not_measured() -> None:
     sample = string_sample(CALLING[0], SOURCE)
     with pytest.raises(DidNotArrive):
         sample.check(sample.begun(), 1)
+
+
+def test_what_a_chunk_costs_is_also_compared_with_the_least_work_for_it() -> None:
+    found = [(8.0, CALLING[0]), (6.0, CALLING[1]), (9.0, CALLING[2])]
+    middle, worst = ranked("a", found, "× bare", median=7.0, worst=10.0, least=4.0)
+    assert (middle.value, middle.least, middle.kept) == (8.0, 2.0, False)
+    assert (worst.value, worst.least, worst.kept) == (9.0, 2.25, True)
+    assert "8 × bare, 2 × least" in table([middle])
+    assert middle.as_dict()["in least work"] == 2.0
+    assert 1.0 < least_chunk() < 100.0
 
 
 def test_a_table_says_which_promises_are_kept() -> None:
