@@ -376,6 +376,7 @@ def test_closings_that_nothing_tells_from_others_are_refused(write: Any, keys: s
         ('reasoning = "<r>{reasoning}</r>"\ncall = "<{name}>{arguments}</c>"', "reasoning", "a tool is named 'r'"),
         ('reasoning = "<r{reasoning}</r>"\ncontent = "<rx{content}</rx>"', "reasoning", "neither begin with the other"),
         ('reasoning = ["<r{reasoning}/r>", "<rx>{reasoning}</rx>"]', "reasoning", "neither begin with the other"),
+        ('content = "[{content} ;;/"\ncall = "<c>{name}: {arguments}</c>"', "content", "opens with '[', as JSON does"),
         ("call = '\"{name}\": {arguments}'\nanywhere = ['\"']", "anywhere", "and JSON contains it: leave it out"),
         ("call = '[\"{name}\", {arguments}]'\nanywhere = ['[\"']", "anywhere", "and JSON contains it: leave it out"),
     ],

@@ -237,6 +237,13 @@ def test_what_only_begins_like_a_marker_of_calls_is_none(keys: str, text: str) -
     assert_text(dialect_of(keys), text, stage="content")
 
 
+@pytest.mark.parametrize("call", ["<f{name}({arguments})/>", "<f {name}({arguments})/>"])
+def test_a_name_may_go_on_where_its_marker_ends_in_a_letter(call: str) -> None:
+    dialect = dialect_of(f'call = "{call}"\narguments = "python"')
+    message, _ = run(dialect, ["Hi. <fg"], tools=TOOLS, stage="content", finish_reason="length")
+    assert (message.content, notices(message)) == ("Hi. ", ["stray_open"])
+
+
 def test_a_marker_of_reasoning_that_is_text_is_no_broken_call() -> None:
     reasoning, calls = "(f|{reasoning} f)", "(f{call}\\nf)"
     dialect = dialect_of(f'reasoning = "{reasoning}"\ncalls = "{calls}"\ncall = "(a|{{name}}{{arguments}}a)"')
@@ -345,6 +352,10 @@ def test_an_object_without_a_name_is_text_with_a_notice(dialect: Dialect) -> Non
         for chunks in ways(raw):
             message, _ = run(dialect, chunks, tools=TOOLS)
             assert message.tool_calls == [], raw
+            if message.reasoning:  # the closing of calls also closes reasoning, so the text was reasoning
+                assert dialect.stage is Stage.UNDECIDED
+                assert bad in message.reasoning, raw
+                continue
             assert bad in message.content
             assert "call_without_name" in notices(message), raw
 

@@ -80,7 +80,7 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     found += [*_closed_by_openings(dialect), *_closed_alike(dialect), *_closed_as_opened(dialect)]
     found += [*_unlike_their_block(dialect), *_ended_inside(dialect), *_opened_by_the_start(dialect)]
     found += [*_closed_inside_calls(dialect), *_begun_alike(dialect), *_closed_like_names(dialect)]
-    found += [*_opened_by_names(dialect), *_opened_by_json(dialect)]
+    found += [*_opened_by_names(dialect), *_opened_by_json(dialect), *_opened_like_json(dialect)]
     if dialect.call and not any(example.tool_calls for example in dialect.examples):
         found.append(Problem("examples", "none contains a call, though the file has `call`: add one with `tool_calls`"))
     if found:
@@ -333,6 +333,16 @@ def _opened_by_names(dialect: Dialect) -> Iterator[Problem]:
                 if name:
                     what = f"{t.text!r} opens with {opening!r}, which {u.text!r} contains if a tool is named {name!r}"
                     yield Problem(key, f"{what}: if that call is text, it would open the part: make them differ")
+
+
+def _opened_like_json(dialect: Dialect) -> Iterator[Problem]:
+    """Parts that open as JSON begins: if a request demands a call, it may be bare JSON."""
+    for key in ("reasoning", "content", "preamble") if dialect.call else ():
+        for t in getattr(dialect, key):
+            opening = _solid(unstarted(t.opening, dialect.start))
+            if opening and any(bare.startswith(opening) for bare in ('[{"', '{"')):
+                what = f"{t.text!r} opens with {opening!r}, as JSON does, which a call may be if a request demands one"
+                yield Problem(key, f"{what}: write an opening with which JSON does not begin")
 
 
 _JSON = """{"a": {"a": [{"a": "a"}, ["a", null]], "a": "a"}}"""

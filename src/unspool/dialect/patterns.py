@@ -275,6 +275,22 @@ class Pattern:
                 break
         return done
 
+    def told(self, text: str, i: int) -> int:
+        """As `progress`, without a literal that is only the beginning of a longer word, in which no field may go on:
+        ``<call`` in ``<caller``."""
+        done = i
+        for at, atom in enumerate(self.atoms):
+            if atom.kind == SPACE:
+                i = _bounded_space(text, i)
+            elif atom.kind == LITERAL and text.startswith(atom.text, i):
+                i += len(atom.text)
+                in_word = text[i - 1].isalnum() and text[i : i + 1].isalnum()
+                behind = next((a.kind for a in self.atoms[at + 1 :] if a.kind != SPACE), NAME) if in_word else NAME
+                done = i if behind != LITERAL else done
+            else:
+                break
+        return done
+
     def _field(self, text: str, i: int, n: int, at: int, atom: Atom, fields: dict[str, str]) -> int:
         kind = atom.kind
         if kind == NAME:

@@ -352,11 +352,10 @@ class Prose(Steps):
         buf, first = self._tape.buf, o.pattern.first
         if first.isalnum() or not buf.startswith(first, p):
             return False
-        end = o.pattern.progress(buf, p)
-        if worded(buf[p:end]):
-            ends = (p + len(first), end)
-            return any(worded(buf[p:e]) and not (buf[e - 1].isalnum() and buf[e : e + 1].isalnum()) for e in ends)
-        return any("".join(buf[p:end].split()).startswith("".join(a.split())) for a in self._plan.dialect.anywhere)
+        here = buf[p : o.pattern.told(buf, p)]
+        if worded(here):
+            return True
+        return any("".join(here.split()).startswith("".join(a.split())) for a in self._plan.dialect.anywhere)
 
     def _drop_at(self, p: int) -> int:
         """Drop a marker at ``p`` that opens or closes nothing: its end, `NO` or `MORE`."""
