@@ -9,11 +9,13 @@ from .filling import Filling, named, own_parts, role
 from .formats import clock
 from .message import Message, Span
 from .prompt import NUMERIC, Parameter
-from .spans import SIDES, YEAR, addresses, codes, numbers, times, value_of, written
+from .spans import SIDES, YEAR, addresses, codes, numbers, quotes, times, value_of, written
 from .words import BOUNDS, CURRENCIES, MONEY, SCALES, SETS, UNITS, parts_of, stem
 
 _JOINED: Final = re.compile(r"[$€£]?[\d.,]+([a-z]+)")
 _CLEAR: Final = 3
+NEXT: Final = 4
+"""The evidence for a number next to a word of its parameter's name."""
 _IN_UNITS: Final = re.compile(r"^(?:\w+ in |in )?([a-z]{3,12})(?:[ .,].*)?$|\bin ([a-z]{3,12})\b")
 _HALF: Final = re.compile(r"(?i)[ap]\.?m|morning|noon")
 """What tells that a time is of the first or the second half of the day."""
@@ -28,7 +30,9 @@ def amounts(f: Filling) -> None:
     """Give numbers, lists of them, and codes."""
     _numbered(f)
     _clock(f)
-    houses = {i for s in addresses(f.message) for i in range(s.first, s.last) if _on_a_street(f.message, s)}
+    inside = {i for s in quotes(f.message) if s.last - s.first > 3 for i in range(s.first, s.last)}  # and its marks
+    inside |= {i for i, w in enumerate(f.message.words) if w.low in f.tool.described}  # a *3d* printer
+    houses = inside | {i for s in addresses(f.message) for i in range(s.first, s.last) if _on_a_street(f.message, s)}
     free = [s for s in numbers(f.message) if f.message.free(s) and s.first not in houses]
     wanted = [p for p in f.left if p.type in NUMERIC]
     if wanted:
@@ -303,6 +307,8 @@ def _says(word: str, names: set[str]) -> bool:
 
 def _apart(m: Message, spans: list[Span], about: frozenset[str] = frozenset()) -> bool:
     """Whether numbers are members of one list, with the same unit if they have units: *orders 12 and 15*."""
+    if any(a.last == b.first or m.has(a.last, ("-",)) for a, b in itertools.pairwise(spans)):
+        return False  # *two six-sided* dice
     between = [w.low for a, b in itertools.pairwise(spans) for w in m.words[a.last : b.first]]
     same = len({unit_of(m, s) for s in spans} - {None}) < 2
     between = [w for w in between if stem(w) not in about]

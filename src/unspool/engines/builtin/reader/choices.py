@@ -27,6 +27,8 @@ from .words import (
     stem,
 )
 
+_PARTED: Final = 5
+"""The greatest distance between a verb and its particle."""
 _MEANS: Final = re.compile(r"\b(\d{1,6}|[a-z]{3,5}) ?(?:=|is|means|for) ?(?:fully )?([a-z]{3,20})\b")
 """How a description explains the number of a choice."""
 _STATES: Final = ("still", "already", "is", "are", "was")
@@ -95,7 +97,7 @@ def _choice(f: Filling, p: Parameter) -> Any:
         if len(w.text) > 1 and (code := MONEY.get(w.text[0])) and code in p.choices:
             return code  # $15
     sides = CUES[side] if side and any(q.choices == p.choices for q in f.tool.parameters if q is not p) else []
-    for weak, said in itertools.product((False, True), (_forms, _alike, _shortened)):
+    for weak, said in itertools.product((False, True), (_forms, _alike, _parted, _shortened)):
         for choice in ordered:
             found = _spans(m, _words(choice), said, verbs=weak and not p.optional)
             found = [
@@ -182,6 +184,15 @@ def aliases(choice: str) -> tuple[str, ...]:
 
 def _alike(_: Message, choice: str) -> Iterator[str]:
     yield from aliases(choice)
+
+
+def _parted(m: Message, choice: str) -> Iterator[str]:
+    """A verb and its particle around the thing that they are about: *turn* the tv *off*."""
+    verb, _, particle = choice.partition(" ")
+    if particle in SETS["particles"]:
+        for a, b in itertools.product(m.at.get(verb, ()), m.at.get(particle, ())):
+            if 0 < b - a <= _PARTED:
+                yield particle
 
 
 def _shortened(m: Message, choice: str) -> Iterator[str]:

@@ -160,7 +160,8 @@ def _parallel(tool: Tool, each: list[Filled]) -> bool:
     if len(each) < 2 or any(f.missing or f.several for f in each):
         return False
     different = {p.name for p in tool.parameters if p.type in NUMERIC and p.name in each[0].values}
-    different |= {p.name for p in tool.parameters if p.choices and len({repr(f.values.get(p.name)) for f in each}) > 1}
+    single = [p for p in tool.parameters if p.choices and p.type != "array"]
+    different |= {p.name for p in single if len({repr(f.values.get(p.name)) for f in each}) > 1}
     same = all(f.values.keys() == each[0].values.keys() and len(f.values) > 1 for f in each)
     return same and bool(different)
 
@@ -260,8 +261,8 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> b
     while found := LEAD.match(part, at):
         at = found.end()
     said = plain(part).split()
-    if not ended and tool is before and said and any(said[0] in own_parts(p) for p in tool.parameters):
-        return False  # *..., message see you soon*
+    if not ended and tool is before and said and any(said[0] in (*own_parts(p), *p.choices) for p in tool.parameters):
+        return False  # *..., message see you soon*, with read and *write scopes*
     if _tells(before, part) or _REPORTING.match(part):
         return False
     if _TELLING.match(part) and any(p.kinds[:1] == ("body",) for p in before.parameters):

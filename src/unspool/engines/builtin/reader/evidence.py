@@ -172,6 +172,8 @@ def _phrases(f: Filling) -> list[Phrase]:
             i += 1  # put *on*
         elif not low[0].isalnum() or _functional(m, i) or _measures(m, i):
             i, lead = i + 1, lead if low in SETS["determiners"] else low
+        elif i + 1 in whole and low in SETS["written"]:
+            i, lead = i + 1, ""  # with the *text* '...'
         elif _asks(f, i):
             i, lead = i + 1, "verb"
         else:
@@ -190,7 +192,7 @@ def _listed(f: Filling, found: list[Phrase], wanted: list[Parameter]) -> list[Ph
     m = f.message
     needed = [p for p in wanted if not p.optional]
     lists = any(p.type == "array" for p in wanted)
-    each = not lists and sum(named(p, SETS["one at a time"]) for p in needed) == 1
+    each = not lists and sum(named(p, SETS["one at a time"] | SETS["machines"]) or _plural(m, p) for p in needed) == 1
     if not lists and ((len(needed) != 1 and not each) or f.filled.several or not (each or f.cased)):
         return found
     joined: list[Phrase] = []
@@ -207,13 +209,18 @@ def _listed(f: Filling, found: list[Phrase], wanted: list[Parameter]) -> list[Ph
             and free
             and not named_so
             and (lists or large or each)
-            and between
+            and not between.isdisjoint(SETS["joins"])
             and between <= SETS["joins"] | SETS["determiners"]
         ):
             joined[-1] = before._replace(last=c.last, several=True)
         else:
             joined.append(c)
     return joined
+
+
+def _plural(m: Message, p: Parameter) -> bool:
+    """Whether a message names a parameter in the plural: *the tables* users and invoices."""
+    return any(f"{w}s" in m.at for w in own_parts(p))
 
 
 def _goes_on(f: Filling, i: int) -> bool:
@@ -300,7 +307,7 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         )
     total += _by_lead(p, c)
     if c.quoted:
-        return total + _QUOTED, Span(c.first, c.last, c.quoted)
+        return total + _QUOTED + _ANY * named(p, SETS["written"]), Span(c.first, c.last, c.quoted)
     if not _is_short(p):
         return _long(f, p, c, total)
     if c.several and p.type != "array" and p.optional:
@@ -354,7 +361,7 @@ def _long(f: Filling, p: Parameter, c: Phrase, total: float) -> tuple[float, Spa
     last = c.last
     first = c.first + _begins(m, p, c.first)
     if (c.lead in SETS["equals"] and _called(m, p, c.first) is not None) or c.first < first < last:
-        while last < len(m) and not m.taken[last] and (m.words[last].low not in SETS["marks"]):
+        while last < len(m) and not m.taken[last] and not m.has(last, SETS["marks"]) and not _of_others(f, p, last):
             last += 1
         return total, m.span(first, last)
     ends = last == len(m) or m.taken[last] or not m.words[last].low[0].isalnum() or _functional(m, last)
@@ -362,6 +369,12 @@ def _long(f: Filling, p: Parameter, c: Phrase, total: float) -> tuple[float, Spa
     return total if few and total > _PREPOSITION and not _no_value(f, c.first, last, clear=False) else 0.0, m.span(
         c.first, last
     )
+
+
+def _of_others(f: Filling, p: Parameter, i: int) -> bool:
+    """Whether a preposition leads to another parameter's name: *Rumours* by *Fleetwood Mac*."""
+    names = PREPOSITIONS.get(f.message.words[i].low, frozenset()) if f.message.large(i + 1) else frozenset()
+    return any(not names.isdisjoint(own_parts(q)) for q in f.texts() if q is not p)
 
 
 def _begins(m: Message, p: Parameter, first: int) -> int:
@@ -405,7 +418,10 @@ def _called(m: Message, p: Parameter, first: int) -> int | None:
     if i < 0 or m.taken[i]:
         return None
     low = m.words[i].low
-    said = stem(low) in _names(p) or low in own or any(derived(low, w) for w in own)
+    if (side := {"from", "to"} & {*own}) and not m.has(i - 1, side):
+        return None  # *a branch called* x is no from_branch
+    asks = low in SETS["imperatives"] and i == first - 1  # *assign* PAY-318 names no assignee, but *assign it to* does
+    said = stem(low) in _names(p) or low in own or (not asks and any(derived(low, w) for w in own))
     return i if said else None
 
 

@@ -6,6 +6,7 @@ from typing import Final
 from .amounts import amounts
 from .choices import choose
 from .evidence import marked, persons, weighed
+from .examples import exemplified
 from .filling import Filled, Filling, is_cased, named
 from .forms import formed
 from .message import Message
@@ -23,6 +24,7 @@ STEPS: Final = (
     persons,
     side_by_side,
     formed,
+    exemplified,
     amounts,
     labels,
     labelled,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from .formats import written
-from .message import Message, Span, identifies, items
+from .message import ACRONYM, Message, Span, identifies, items
 from .prompt import Parameter, Tool
 from .words import DEEDS, GENERIC, SETS, STOP, THINGS, parts_of, stem
 
@@ -193,6 +193,8 @@ def _is_value(m: Message, p: Parameter, span: Span) -> bool:
     """Whether words may be a value of a parameter."""
     if not p.kinds and named(p, SETS["codes"]):
         return span.value.isupper() or any(c.isdigit() or c in "-_#./:" for c in span.value)
+    if p.optional and span.last - span.first == 1 and m.has(span.first, SETS["particles"]):
+        return False  # put that *down*
     spoken = p.kinds[:1] in _OPEN[:1] or span.value != m.said(span.first, span.last)
     return spoken or any(m.large(i) or m.words[i].low not in SETS["function"] for i in range(span.first, span.last))
 
@@ -254,8 +256,8 @@ def keeps(p: Parameter, word: str) -> bool:
 
 
 def is_cased(message: Message) -> bool:
-    """Whether a message capitalizes a word other than its first."""
-    return any(w.text[0].isupper() and w.low not in STOP for w in message.words[1:])
+    """Whether a message capitalizes a word other than its first and acronyms."""
+    return any(w.text[0].isupper() and w.low not in STOP and not ACRONYM.fullmatch(w.text) for w in message.words[1:])
 
 
 def role(p: Parameter) -> str | None:

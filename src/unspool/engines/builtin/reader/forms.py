@@ -82,7 +82,9 @@ def _others(f: Filling, p: Parameter, s: Span) -> bool:
     if i < 0 or m.has(i, SETS["function"] | SETS["imperatives"] | {*own_parts(p)}):
         return False
     begins = i == 0 or not m.words[i - 1].low[0].isalnum() or m.has(i - 1, SETS["function"])  # not *bedside lamp* green
-    return begins and any(stem(m.words[i].low) in map(stem, own_parts(q)) for q in f.texts() if q is not p)
+    name = stem(m.words[i].low)
+    others = [q for q in f.texts() if q is not p and name in map(stem, own_parts(q))]
+    return begins and any(name not in f.tool.name_words or role(q) is None for q in others)
 
 
 def _alike(f: Filling, p: Parameter, kind: str) -> list[Parameter]:

@@ -17,6 +17,7 @@ _CHOICE: Final = re.compile(r'("(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null
 _INNER: Final = re.compile(r'[{,] ?"([^"\n]*)":( optional)? ?([^,}\n]*)')
 _MOST: Final = 8
 """The most parameters of an object that are read."""
+_CONDITION: Final = re.compile(r"\b(?:conditions?|clause|filter|sql)\b")
 _ARRAY: Final = "array of "
 _LONGEST: Final = 300
 """The most characters of a description that are read."""
@@ -168,7 +169,8 @@ def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
         ]
     words = {*parts, name.lower()} | {a + b for a, b in itertools.pairwise(parts)}
     names = frozenset(words | {stem(w) for w in words})
-    about = {w for w in re.findall(r"[a-z-]+", described.lower()) if w not in STOP and stem(w) not in GENERIC}
+    about = {w for w in re.findall(r"[a-z\d-]*[a-z][a-z\d-]*", described.lower()) if w not in STOP}
+    about = {w for w in about if stem(w) not in GENERIC}
     nouns = {stem(w) for c in concepts[0] for n in CONCEPTS[c][0] for w in n.split()} | names
     asks = {w for c in (*concepts[0], *concepts[1]) for some in CONCEPTS[c] for phrase in some for w in phrase.split()}
     asks |= {w for n in names - GENERIC for w in kin(n)}
@@ -202,6 +204,8 @@ def _first_text(named: tuple[str, ...], also: tuple[str, ...], parameters: list[
     required = [p for p in texts if not p.optional] or texts[:1]
     required = [p for p in required if SETS["codes"].isdisjoint(parts_of(p.name))]
     other = THINGS | SETS["machines"] if kind == "place" else SETS["somebody"] | SETS["records"]
+    if kind == "expression":  # nor the country of a tax, nor one of several texts
+        required = [p for p in required if len(texts) == 1 and p.kinds[:1] != ("place",)]
     required = [p for p in required if other.isdisjoint(parts_of(p.name)) or "name" in parts_of(p.name)]
     plain = next((p for p in required if not p.kinds or p.kinds[0] in SETS["vague"]), None)
     if plain is None or (
@@ -260,6 +264,8 @@ def _kinds(name: str, described: str) -> tuple[str, ...]:
         found += [kind for kind, words in KINDS.items() if word in words and kind not in found]
     if "hh:mm" in described.lower():
         found = ["time", *(kind for kind in found if kind != "time")]
+    if parts == ["where"] and _CONDITION.search(described.lower()):
+        return ()
     if parts[:1] and parts[0] in SETS["codes"]:
         found = [kind for kind in found if kind not in SETS["no codes"]]
     if not SETS["somebody"].isdisjoint(parts) and "name" not in parts:

@@ -5,8 +5,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from .amounts import clear_numbers, is_money, unit_named, unit_of
+from .amounts import NEXT, clear_numbers, is_money, unit_named, unit_of
 from .choices import aliases, canonical
+from .examples import alike
 from .fill import fill
 from .filling import Filling, named, role
 from .message import ACRONYM, Message, Span, identifies
@@ -75,6 +76,8 @@ _UNREAD: Final = 0.5
 """Distinguishes tools with similar scores, by the values that are found and the words that nothing explains."""
 _LACKING: Final = 1.5
 """The penalty for each missing argument, among tools with similar scores."""
+_EXAMPLE: Final = 1.5
+"""For a word in the form of a description's example."""
 _CLEAR_NUMBER: Final = 0.8
 """For a number that clearly belongs to a parameter."""
 _VERB: Final = 1.3
@@ -152,6 +155,8 @@ def _shortens(word: str, name: str) -> bool:
 def deed(m: Message) -> str | None:
     """The action of a message's verb: *open an issue* creates one, *open the file* reads it."""
     words = plain(without_lead(m.text)).split()[:2]
+    if words == ["set", "up"]:
+        return "create"
     if words[:1] == ["open"]:
         return "create" if words[1:] and words[1] in ("a", "an", "new") else None
     return DEEDS.get(words[0]) if words else None
@@ -266,11 +271,14 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
         switch = {"on", "off"} <= {*p.choices} or (p.type == "boolean" and named(p, SETS["state"]))
         score += 2 * (switch and asked.switched)
         score += 2 * (p.type in NUMERIC and unit_named(p) in asked.units)
+        score += _EXAMPLE * bool(p.type == "string" and alike(message, p))
         score += 1.2 * (asked.code and not p.optional and p.type == "string" and named(p, SETS["codes"]))
         score += 2 * (
             named(p, SETS["codes"] | SETS["machines"]) and not asked.coded.isdisjoint(map(stem, parts_of(p.name)))
         )
-    score += _CLEAR_NUMBER * clear_numbers(Filling(tool, message, cased=True)) if asked.numbers else 0
+    if asked.numbers:
+        f = Filling(tool, message, cased=True)
+        score += _CLEAR_NUMBER * (clear_numbers(f) + (clear_numbers(f, NEXT) > 0))
     measures = {canonical(c) for p in tool.parameters for c in p.choices if isinstance(c, str)} & {*UNITS.values()}
     if measures and asked.units:
         score += 2 if measures & asked.units else -2
@@ -305,14 +313,16 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
         whole = next((t for t in able if not fill(t, Message(message.text)).missing), None)
         return whole or near[0]  # *pay 60 dollars to ConEd* is no transfer between accounts
     if len(near) == 1:
-        return first[0]
+        asks = QUESTION.match(verb) and does(near[0]) != "read"
+        reads = asks and fill(near[0], Message(message.text)).missing
+        return (_reading(tools, message, found) if reads else None) or near[0]  # *how many* are left reserves none
     full: list[tuple[float, Tool]] = []
     complete = False
     for tool in near:
         f = fill(tool, m := Message(message.text))
         lacking = _LACKING * len(f.missing)
-        does = _VALUE * (parts_of(tool.name)[:1] == [verb])
-        full.append((found[tool.name] + does + _VALUE * len(f.values) - _UNREAD * unread(tool, m) - lacking, tool))
+        asked = _VALUE * (parts_of(tool.name)[:1] == [verb])
+        full.append((found[tool.name] + asked + _VALUE * len(f.values) - _UNREAD * unread(tool, m) - lacking, tool))
         complete = complete or not f.missing
     if not complete:
         return _reading(tools, message, found) or (first[0] if len(first) == 1 else None)

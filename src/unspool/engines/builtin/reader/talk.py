@@ -103,7 +103,10 @@ def remark(tools: tuple[Tool, ...], text: str) -> str:
         return ""
     parts = [part for part in _PARTS.split(low) if plain(part)]
     remarks = [bool(_REMARK.match(part)) or _happened(part) for part in parts]
-    small = [bool(talk(part, plain(part).split())) or _EXCLAIMED.match(part) is not None for part in parts]
+    small = [
+        bool(talk(part, said := plain(part).split())) or {*said} <= SETS["reactions"] or bool(_EXCLAIMED.match(part))
+        for part in parts
+    ]
     if not any(remarks) or not all(a or b for a, b in zip(remarks, small, strict=True)):
         return ""
     asked = best(tools, Message(text))

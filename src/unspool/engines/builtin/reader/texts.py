@@ -348,9 +348,9 @@ def _until_subject(f: Filling, i: int, p: Parameter) -> int:
     return i
 
 
-def _idle(m: Message, span: Span) -> bool:
-    """Whether a text has no meaningful word."""
-    return all(w.low in STOP for w in m.words[span.first : span.last])
+def _idle(f: Filling, span: Span) -> bool:
+    """Whether a text has no word that means something besides the request: what is *in stock*."""
+    return all(w.low in STOP or w.low in f.tool.asking for w in f.message.words[span.first : span.last])
 
 
 def _rest(f: Filling, p: Parameter) -> None:
@@ -361,6 +361,8 @@ def _rest(f: Filling, p: Parameter) -> None:
         if p.optional and kind == "people":
             return
         span = _remaining(f, p, long=True)
+        if p.optional and span and not (m.has(span.first - 1, PREPOSITIONS) or _spoken_of(f, p, span)):
+            return
         found = [s for s in items(m, span.first, span.last) if m.free(s)] if span else []
         found = [s for s in found if not {*s.value.lower().split()} <= SETS["anyone"]]
         found = [s for s in found if not {stem(w.low) for w in m.words[s.first : s.last]} <= f.tool.nouns]
@@ -376,14 +378,18 @@ def _rest(f: Filling, p: Parameter) -> None:
     texts = [q for q in f.tool.parameters if q.type in ("string", "any") and not q.choices]
     others = [q for q in f.left if q is not p and q in texts and not q.optional and not q.choices]
     span = _remaining(f, p, long=kind in _LONG or (not kind and not others and len(texts) == 1))
-    if span is None and not p.optional and kind in ("", "symbol"):
+    if (
+        span is None
+        and not p.optional
+        and (kind in ("", "symbol") or (kind == "subject" and named(p, SETS["one at a time"])))
+    ):
         span = _remaining(f, p, long=False, asking=f.tool.name_words | STARTERS)
     if span is not None and {stem(w.low) for w in m.words[span.first : span.last]} <= {stem(w) for w in own_parts(p)}:
         return
     words = range(span.first, span.last) if span is not None else ()
     if span is not None and all(m.words[i].low in SETS["function"] and not m.shouted(i) for i in words):
         return
-    if span is None or (p.optional and (not _spoken_of(f, p, span) or _idle(m, span))):
+    if span is None or (p.optional and (not _spoken_of(f, p, span) or _idle(f, span))):
         return
     if kind in ("place", "zone") and all(w.low in RELATIVE | DAYS for w in m.words[span.first : span.last]):
         return
@@ -452,6 +458,8 @@ def _remaining(f: Filling, p: Parameter, *, long: bool, asking: frozenset[str] |
             i += 1
         last = m.trimmed(first, i, SETS["behind a text"] if long else SETS["behind a text"] | verbs)
         last = m.trimmed(first + 1, last, asking & SETS["trailing"])
+        while not long and last > first and not any(map(str.isalnum, m.words[last - 1].low)):
+            last -= 1
         if not long:
             last = m.trimmed(first, last, asking)
         elif last - first > 1 and p.kinds[:1] != ("query",) and m.has(last - 1, asking & SETS["listings"]):

@@ -154,7 +154,9 @@ RELATIVE: Final = frozenset(_DATA["relative"])
 """Days relative to today."""
 OFF: Final = frozenset(_DATA["off"])
 
-TALK: Final[dict[str, str]] = {w: d["answer"] for d in _DATA["talk"].values() for w in d["words"]}
+TALK: Final[dict[str, str]] = {
+    form: d["answer"] for d in _DATA["talk"].values() for w in d["words"] for form in (w, w.replace("'", ""))
+}
 """Small talk and its answers."""
 CLOSING: Final = frozenset(_DATA["talk"][kind]["answer"] for kind in ("thanks", "bye"))
 """Answers that take precedence over those to other small talk in the same message."""

@@ -1,0 +1,81 @@
+"""Words in the form of a description's example are values of its parameter, and what stands next to words tells."""
+
+from typing import Any
+
+import pytest
+
+from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, tool
+from tests.engines_builtin.test_reader import prompt
+from unspool.engines.builtin.reader import read
+
+
+def like(example: str) -> dict[str, Any]:
+    return {"type": "string", "description": f"for example {example}"}
+
+
+TOOLS = {
+    "health": tool("component_health", ["component"], component=like("auth-worker")),
+    "assign": tool("assign_case", ["key", "assignee"], key=TEXT, assignee=TEXT),
+    "purge": tool("purge_cache", ["pattern"], pattern=like("cart:*")),
+    "duty": tool("compute_duty", ["value", "country"], value=NUMBER, country=like("NO")),
+    "shelf": tool("find_shelf", ["slot"], slot=like("B7-02")),
+    "schema": tool("describe_schema", ["schema"], schema=TEXT),
+    "record": tool("play_record", ["record"], record={"type": "string", "description": "title"}, artist=TEXT),
+    "die": tool("throw_dice", ["sides"], sides=WHOLE, count=WHOLE),
+    "tv": tool("projector", ["action"], action={"enum": ["switch_on", "switch_off", "mute"]}),
+    "token": tool(
+        "issue_token", ["name", "rights"], name=TEXT, rights={"type": "array", "items": {"enum": ["read", "write"]}}
+    ),
+    "branch": tool("create_branch", ["name"], name=TEXT, from_branch=TEXT),
+    "homework": tool("set_homework", ["course", "title"], course=TEXT, title=TEXT, points=WHOLE),
+    "heat": tool("set_ac", ["room", "temperature"], room=TEXT, temperature=NUMBER),
+    "pods": tool("scale_workload", ["name", "pods"], name=TEXT, pods=WHOLE),
+    "robot": tool("robot", ["action"], action={"enum": ["start", "dock"]}, rooms={"type": "array", "items": TEXT}),
+    "stock": tool("get_stock_level", ["sku"], sku=TEXT, depot=TEXT),
+    "hold": tool("hold_stock", ["sku", "quantity"], sku=TEXT, quantity=WHOLE),
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "text", "expected"),
+    [
+        (("health",), "is mail-relay up?", [{"component": "mail-relay"}]),
+        (("assign",), "assign OPS-12 to jdoe", [{"key": "OPS-12", "assignee": "jdoe"}]),
+        (("purge",), "purge everything under user:*", [{"pattern": "user:*"}]),
+        (
+            ("duty",),
+            "What is the duty on 250 in SE and on 90 in FI?",
+            [{"value": 250, "country": "SE"}, {"value": 90, "country": "FI"}],
+        ),
+        (("shelf",), "which shelf is C12-44", [{"slot": "C12-44"}]),
+        (("schema",), "describe the schemas sales and stores", [{"schema": "sales"}, {"schema": "stores"}]),
+        (("record",), "Play the record Blue by Joni Mitchell", [{"record": "Blue", "artist": "Joni Mitchell"}]),
+        (("die",), "throw three eight-sided dice", [{"sides": 8, "count": 3}]),
+        (("tv",), "switch the projector off", [{"action": "switch_off"}]),
+        (
+            ("token",),
+            "issue a token called ci with read and write rights",
+            [{"name": "ci", "rights": ["read", "write"]}],
+        ),
+        (("branch",), "Create a branch called fix/header", [{"name": "fix/header"}]),
+        (
+            ("homework",),
+            'Set the homework "Chapter 3 and 4" for Chemistry 2',
+            [{"course": "Chemistry 2", "title": "Chapter 3 and 4"}],
+        ),
+        (("heat",), "Set the AC in the study to 21", [{"room": "study", "temperature": 21}]),
+        (
+            ("pods",),
+            "I need 4 pods of web and 2 pods of worker",
+            [{"name": "web", "pods": 4}, {"name": "worker", "pods": 2}],
+        ),
+        (("robot",), "Could the robot go to its dock please", [{"action": "dock"}]),
+        (("hold", "stock"), "how many MUG-RED-S do we have in stock?", [{"sku": "MUG-RED-S"}]),
+    ],
+)
+def test_forms_and_neighbours_tell_which_value_belongs_where(
+    names: tuple[str, ...], text: str, expected: list[dict[str, Any]]
+) -> None:
+    answer = read(prompt([TOOLS[name] for name in names], [{"role": "user", "content": text}]))
+    assert answer is not None, "the words are not clear"
+    assert [given for _, given in answer.calls] == expected
