@@ -44,6 +44,11 @@ _PRONOUN: Final = 4
 """The number of first words among which an order has its pronoun."""
 _QUOTED: Final = re.compile(r'"[^"]*"')
 _ANOTHER: Final = re.compile(r"(?i)(?:one|another(?: one)?) (?:of|for|from|to|in|at|with|called|named)\b")
+REPEATING: Final = re.compile(
+    r"(?i)\W*(?:(?:and|also|then|please|now)\W+)*(?:(?:do|try|repeat|check) )?"
+    r"(?:the )?same(?: thing)?(?: again)? (?:for|in|with|to|at|on)\b"
+)
+"""The beginning of a part that repeats the call before it with another value: *do the same for Lima*."""
 _TELLING: Final = re.compile(r"(?i)\s*(?:tell|let|inform|ask|remind) (?:her|him|them|everyone)\b")
 """The beginning of a message's text, after its recipient."""
 _REPORTING: Final = re.compile(
@@ -74,7 +79,10 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     if short and len(parts) == 1 and len(alike := _alike(*parts[0])) > 1:
         return alike
     each = [fill(tool, Message(part), cased=cased) for tool, part in parts]
-    if len(parts) > 1 and all(not f.missing and (f.values or f.several) for f in each):
+    repeated = [REPEATING.match(part) is not None for _, part in parts]
+    if len(parts) > 1 and all(
+        (same or not f.missing) and (f.values or f.several) for same, f in zip(repeated, each, strict=True)
+    ):
         return parts
     return [(whole or parts[0][0], _without_talk(text))]
 
@@ -92,8 +100,7 @@ def _refined(first: Clause, second: Clause, text: str) -> Clause | None:
 
 def _tells_only(part: str) -> bool:
     """Whether a part only states a fact, and asks for nothing: *the gate is still open*, *I've just left*."""
-    message = Message(_GREETING.sub("", part))
-    return tells(message, 0, len(message))
+    return tells(_GREETING.sub("", part))
 
 
 def _exclaims(tool: Tool, part: str) -> bool:
@@ -213,7 +220,7 @@ def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     for start, end in [*cuts, (len(text), len(text))]:
         part = text[begin:start]
         tool = best(tools, Message(part)) if part.strip() and not _idle(part) else None
-        if found and _ANOTHER.match(part):
+        if found and (_ANOTHER.match(part) or REPEATING.match(part)):
             found.append((found[-1][0], begin, start))
             begin, ended, bare = end, False, False
             continue

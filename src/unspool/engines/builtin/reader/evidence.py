@@ -365,7 +365,7 @@ def _long(f: Filling, p: Parameter, c: Phrase, total: float) -> tuple[float, Spa
             last += 1
         return total, m.span(first, last)
     ends = last == len(m) or m.taken[last] or not m.words[last].low[0].isalnum() or _functional(m, last)
-    few = ends and (m.large(c.first) or last - c.first < 3) and c.lead in PREPOSITIONS
+    few = ends and not _leads_on(f, p, last) and (m.large(c.first) or last - c.first < 3) and c.lead in PREPOSITIONS
     return total if few and total > _PREPOSITION and not _no_value(f, c.first, last, clear=False) else 0.0, m.span(
         c.first, last
     )
@@ -375,6 +375,13 @@ def _of_others(f: Filling, p: Parameter, i: int) -> bool:
     """Whether a preposition leads to another parameter's name: *Rumours* by *Fleetwood Mac*."""
     names = PREPOSITIONS.get(f.message.words[i].low, frozenset()) if f.message.large(i + 1) else frozenset()
     return any(not names.isdisjoint(own_parts(q)) for q in f.texts() if q is not p)
+
+
+def _leads_on(f: Filling, p: Parameter, i: int) -> bool:
+    """Whether a preposition goes on with a text: plants *for low light*, unless it leads to another parameter."""
+    m = f.message
+    names = PREPOSITIONS.get(m.words[i].low) if i + 1 < len(m) and not m.taken[i + 1] else None
+    return names is not None and all(names.isdisjoint(own_parts(q)) for q in f.texts() if q is not p)
 
 
 def _begins(m: Message, p: Parameter, first: int) -> int:

@@ -54,7 +54,7 @@ def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
     """
     taken = list(message.taken)
     f = _stepped(tool, message, STEPS, cased=cased)
-    if f.remarked and any(not p.optional for p in f.left):  # a remark may hold it
+    if f.told and any(not p.optional for p in f.left):  # a remark may hold it
         message.taken[:] = taken
         f = _stepped(tool, message, _WITH_REMARKS, cased=cased)
     body = next(

@@ -6,7 +6,7 @@ from typing import Any, Final
 from .formats import written
 from .message import ACRONYM, Message, Span, identifies, items
 from .prompt import Parameter, Tool
-from .words import DEEDS, GENERIC, SETS, STOP, THINGS, parts_of, stem
+from .words import DEEDS, GENERIC, KINDS, SETS, STOP, THINGS, parts_of, stem
 
 _TEXTS: Final = ("", "string", "any")
 """The types of the members of a list of texts."""
@@ -95,6 +95,7 @@ class Filling:
     Attributes:
         left: parameters without a value, in order.
         cased: whether names are capitalized in this message.
+        told: remarks, whose words are taken though they are no value.
     """
 
     def __init__(self, tool: Tool, message: Message, *, cased: bool) -> None:
@@ -103,7 +104,7 @@ class Filling:
         self.cased = cased or is_cased(message)
         self.filled = Filled(tool)
         self.left = list(self.tool.parameters)
-        self.remarked = False  # words of remarks were taken
+        self.told: list[Span] = []
 
     def texts(self) -> list[Parameter]:
         """The remaining parameters for texts or lists."""
@@ -205,6 +206,8 @@ def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
     span = _identified(m, p, span)
     first, last = span.first, span.last
     some = m.has(first, ("any", "some")) and p.kinds[:1] != ("body",)
+    if named(p, KINDS["query"]) and m.large(first) and m.has(first - 1, ("the",)) and not m.taken[first - 1]:
+        first -= 1  # *the Treaty of Westphalia*
     sought = some or (m.has(first, SETS["articles"]) and named(p, SETS["sought"]))
     if first + 1 < last and (sought or (m.has(first, ("my",)) and m.large(first + 1))):
         first += 1
@@ -216,12 +219,13 @@ def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
         and not keeps(p, m.words[last - 1].low)
     ):
         last -= 1
+    named_so = m.words[last - 1].low in own_parts(p) and not m.large(last - 1) and p.kinds[:1] != ("body",)
+    if last - first > 1 and named_so:
+        last -= not keeps(p, m.words[last - 1].low)  # the customers *table*
     if p.kinds[:1] in _OPEN and not named(p, ("name",)):
         behind = next((i for i in range(last, len(m)) if not m.has(i, SETS["determiners"])), last)
         ends = behind < len(m) and (m.taken[behind] or not m.words[behind].low[0].isalnum())
         return m.span(first, m.trimmed(first + 1, last, SETS["leads on to what is taken"]) if ends else last)
-    if last - first > 1 and m.words[last - 1].low in own_parts(p) and not m.large(last - 1):
-        last -= not keeps(p, m.words[last - 1].low)  # the customers *table*
     verb = m.words[first].low in SETS["imperatives"] or m.words[first].low.endswith("ing")
     behind = next((i for i in range(first + 1, last - 1) if m.has(i, SETS["before a place"])), first)
     if verb and not m.large(first) and behind > first and not any(m.large(i) for i in range(first, behind)):

@@ -167,7 +167,7 @@ def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
             p._replace(kinds=tuple(k for k in p.kinds if k != "currency")) if p.name in ("base", "quote") else p
             for p in parameters
         ]
-    words = {*parts, name.lower()} | {a + b for a, b in itertools.pairwise(parts)}
+    words = {*parts, name.lower()} | {a + b for a, b in itertools.pairwise(parts) if not {a, b} <= STOP}
     names = frozenset(words | {stem(w) for w in words})
     about = {w for w in re.findall(r"[a-z\d-]*[a-z][a-z\d-]*", described.lower()) if w not in STOP}
     about = {w for w in about if stem(w) not in GENERIC}

@@ -1,15 +1,31 @@
 """Words that only say more about a request, and hold no value: remarks, *i think the vpn is flaky*, and the beginnings
 of relative clauses, recipes *that take* 30 minutes."""
 
+import re
 from typing import Final
 
 from .filling import Filling
 from .message import Message
-from .words import IRREGULAR, LEAD, SETS, STARTERS, plain
+from .words import IRREGULAR, LEAD, SETS, STARTERS, STOP, plain
 
 _ENDS: Final = (".", "?", "!", ";", "\u2014", ",", "(", ")")
-_SUBJECT: Final = 6
-"""The most words of a subject with its verb."""
+_BEFORE_VERB: Final = re.compile(
+    r"\W*(?:(?:sorry|oh|ugh|ah|wow|so|well|hey|yeah|ok)\s+)*"
+    r"(?:(i|we|he|she|they|it|you|this|(?:my|our|his|her) [\w-]+(?: [\w-]+)?)\s+)?"
+    r"(?:(?:just|finally|also|already|almost|really|totally|still|never|even)\s+)*"
+)
+"""What stands before the verb of a statement."""
+_LIFE: Final = re.compile(
+    r"\W*(?:i've|we've|i have (?:been|just)|it's been|it has been|i was|we were|i am so|i'm so|i'm just|i'm really"
+    r"|i (?:really |just |still )?(?:love|hate|like|enjoy|had|did|got|feel|think|guess|hope)\b(?! to\b)"
+    r"|(?:my|our) [\w-]+(?: [\w-]+)? (?:is|are|was|were|has|have|had|finally has|just)\b"
+    r"|(?:this|that|it|he|she|they) (?:was|were|had|did|has been)\b"
+    r"|(?:i )?can't (?:sleep|wait|believe|stop)\b|(?:it |that |this )?(?:looks|sounds|seems|feels)\b"
+    r"|(?:this is|that is|it is|it's|that's) (?:my|the first)\b)"
+)
+"""The beginning of a statement about somebody's life."""
+_SHORT: Final = 4
+"""The letters of words that only end as verbs of the past do: *need*, *feed*."""
 
 
 def remarks(f: Filling) -> None:
@@ -22,8 +38,8 @@ def remarks(f: Filling) -> None:
             and verb.removesuffix("s") in SETS["plain verbs"] | SETS["holds"]
             and (m.taken[i + 2] or m.has(i + 2, SETS["function"]))
         ):
-            m.take(m.span(i, i + 2))
-            f.remarked = True
+            f.told.append(m.span(i, i + 2))
+            m.take(f.told[-1])
     said = segments(m)
     asking = [s for s in said if asks(m, *s)]
     if not asking or any(m.has(i, SETS["referring"]) and not m.taken[i] for a, b in asking for i in range(a, b)):
@@ -31,9 +47,9 @@ def remarks(f: Filling) -> None:
     text = any(p.kinds[:1] == ("body",) for p in f.left)
     for first, last in said:
         behind = text and first > asking[0][0] and not m.has(first - 1, (".", "?", "!"))
-        if not behind and tells(m, first, last):
-            m.taken[first:last] = [True] * (last - first)
-            f.remarked = True
+        if not behind and tells(m.said(first, last)):
+            f.told.append(m.span(first, last))
+            m.take(f.told[-1])
 
 
 def segments(m: Message) -> list[tuple[int, int]]:
@@ -57,17 +73,20 @@ def asks(m: Message, first: int, last: int) -> bool:
     words = plain(text[at:]).split()[:1]
     if words and words[0] in (STARTERS | SETS["imperatives"] | SETS["verbs"]) - SETS["tells"]:
         return True
-    return at > 0 and not tells(m, first, last)
+    return at > 0 and not tells(text)
 
 
-def tells(m: Message, first: int, last: int) -> bool:
-    """Whether a part only states something: *it's too dark*, *my sister is here*, *i think the vpn is flaky*."""
-    words = [w.low for w in m.words[first:last] if w.low[0].isalnum()]
+def tells(part: str) -> bool:
+    """Whether a part of a message only states something: *it's too dark*, *i think the vpn is flaky*."""
+    low = part.lower().replace("’", "'")
+    if _LIFE.match(low) or _happened(low):
+        return True
+    words = plain(part).split()
     while words and words[0] in SETS["reactions"] | {"and", "but", "because", "cause", "since"}:
         words = words[1:]
     if len(words) > 1 and words[0] in ("just", "only", "finally") and words[1].endswith(("ing", "ed")):
         return True  # *just testing this*
-    if len(words) < 2 or LEAD.match(m.said(first, last)):
+    if len(words) < 2 or LEAD.match(part):
         return False
     if words[0] in SETS["says how it is"] or (words[0] in ("i", "we") and words[1] in SETS["thinks"]):
         return True
@@ -75,6 +94,28 @@ def tells(m: Message, first: int, last: int) -> bool:
         return False  # *I have* eggs and spinach
     verbs = SETS["states of things"] | SETS["plain verbs"] | SETS["inverting"]
     statement = words[0] in SETS["tells"] or words[0] in SETS["subjects"]
+    behind = 1 + (words[0] in SETS["determiners"])  # no verb stands behind an article
     return statement and any(
-        w in verbs or w in IRREGULAR or w.removesuffix("s") in verbs or w.endswith("ed") for w in words[1:6]
+        w in verbs or w.removesuffix("s") in verbs or _is_past(words[i:])
+        for i, w in enumerate(words[:6])
+        if i >= behind
     )
+
+
+def _happened(part: str) -> bool:
+    """Whether a part begins with a verb of the past, with its subject or without: *just finished my coffee*."""
+    begun = _BEFORE_VERB.match(part)
+    words = plain(part[begun.end() if begun else 0 :]).split()
+    return _is_past(words, told=bool(begun and begun[1]))
+
+
+def _is_past(words: list[str], *, told: bool = False) -> bool:
+    """Whether words begin with a verb of the past, unlike *shipped orders*.
+
+    Args:
+        told: whether its subject precedes it.
+    """
+    past = words[:1] and (
+        words[0] in IRREGULAR or words[0] in SETS["past"] or (words[0].endswith("ed") and len(words[0]) > _SHORT)
+    )
+    return bool(past) and (told or len(words) == 1 or words[1] in STOP | SETS["anyone"])

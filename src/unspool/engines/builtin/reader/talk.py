@@ -5,13 +5,13 @@ from typing import Final
 
 from .message import Message
 from .prompt import Prompt, Tool
+from .remarks import tells
 from .scores import ENOUGH, asked_for, best, deed, does, scores
 from .words import (
     ABLE,
     ABOUT,
     CLOSING,
     INTRODUCTION,
-    IRREGULAR,
     KNOWLEDGE,
     LEAD,
     QUESTION,
@@ -35,31 +35,14 @@ _NAME: Final = re.compile(r"\b[a-z]+ (?!I\b)[A-Z]")
 """A capitalized word inside a sentence: in *and to Nice?* it is a name."""
 _LONGEST: Final = 6
 """The most words of a phrase of small talk."""
-_SHORT: Final = 4
-"""The letters of words that only end as verbs of the past do: *need*, *feed*."""
 _PARTS: Final = re.compile(r"[.!;,:…]+(?:\s+|$)|\s+(?:and|but|so|because|since)\s+|\s+[-–—]\s+")
-_SUBJECT: Final = re.compile(
-    r"\W*(?:(?:sorry|oh|ugh|ah|wow|so|well|hey|yeah|ok)\s+)*"
-    r"(?:(i|we|he|she|they|it|you|this|(?:my|our|his|her) [\w-]+(?: [\w-]+)?)\s+)?"
-    r"(?:(?:just|finally|also|already|almost|really|totally|still|never|even)\s+)*"
-)
-"""What stands before the verb of a statement."""
-_REMARK: Final = re.compile(
-    r"\W*(?:i've|we've|i have (?:been|just)|it's been|it has been|i was|we were|i am so|i'm so|i'm just|i'm really"
-    r"|i (?:really |just |still )?(?:love|hate|like|enjoy|had|did|got|feel|think|guess|hope)\b(?! to\b)"
-    r"|(?:my|our) [\w-]+(?: [\w-]+)? (?:is|are|was|were|has|have|had|finally has|just)\b"
-    r"|(?:this|that|it|he|she|they) (?:was|were|had|did|has been)\b"
-    r"|(?:i )?can't (?:sleep|wait|believe|stop)\b|(?:it |that |this )?(?:looks|sounds|seems|feels)\b"
-    r"|(?:this is|that is|it is|it's|that's) (?:my|the first)\b)"
-)
-"""The beginning of a statement about somebody's life."""
 _EXCLAIMED: Final = re.compile(
     r"\W*(?:what an? |such an? |so |how |never |thank god|(?:\w+ ){0,2}(?:times|again|day)\W*$)"
 )
 _ASKS: Final = re.compile(
     r"\b(?:please|pls|plz|can you|could you|would you|will you|can i|could i|need|wants?|wanna|let's|lets|should"
-    r"|how (?:many|much|do)|tell me|show me|give me|remind|i'd|would like|looking for|out of|make sure|how about"
-    r"|what about)\b"
+    r"|you can|how (?:many|much|do)|tell me|show me|give me|remind|i'd|would like|looking for|out of|make sure"
+    r"|(?:how|what) about|bored)\b"
 )
 """Words with which a statement asks for something."""
 _APART: Final = re.compile(r"\W*(?!(?i:ok|yes|yeah|no\b|so\b|well))\w+[,.!]+\s+[^A-Z]\S*(?: \S+)?$")
@@ -102,7 +85,7 @@ def remark(tools: tuple[Tool, ...], text: str) -> str:
     if "?" in text or '"' in text or _ASKS.search(low) or _CODE.search(text):
         return ""
     parts = [part for part in _PARTS.split(low) if plain(part)]
-    remarks = [bool(_REMARK.match(part)) or _happened(part) for part in parts]
+    remarks = list(map(tells, parts))
     small = [
         bool(talk(part, said := plain(part).split())) or {*said} <= SETS["reactions"] or bool(_EXCLAIMED.match(part))
         for part in parts
@@ -112,16 +95,6 @@ def remark(tools: tuple[Tool, ...], text: str) -> str:
     asked = best(tools, Message(text))
     records = asked is not None and parts_of(asked.name)[:1] and parts_of(asked.name)[0] in SETS["records what was"]
     return "" if records else TALK["ok"]
-
-
-def _happened(part: str) -> bool:
-    """Whether a part begins with a verb of the past, with its subject or without: *just finished my coffee*."""
-    begun = _SUBJECT.match(part)
-    words = part[begun.end() if begun else 0 :].split()
-    past = bool(words) and (
-        words[0] in IRREGULAR or words[0] in SETS["past"] or (words[0].endswith("ed") and len(words[0]) > _SHORT)
-    )
-    return past and (bool(begun and begun[1]) or len(words) == 1 or words[1] in STOP)  # no *shipped orders*
 
 
 def reaction(tools: tuple[Tool, ...], text: str, words: list[str]) -> str:

@@ -50,7 +50,7 @@ _FORMED: Final = ("month", "date", "time", "email", "url", "unit", "currency", "
 def framed(f: Filling) -> None:
     """Read texts in the usual phrasings of requests: *remind me to ...*, *translate ... into French*."""
     text = f.message.text
-    starts, end = _core(text)
+    starts, end = _core(text, _asked_from(f))
     for concept in sorted((*f.tool.concepts[0], *f.tool.concepts[1]), key=lambda c: c == "search"):
         for frame in FRAMES.get(concept, ()):
             found = next((g for start in starts if (g := frame.fullmatch(text, start, end))), None)
@@ -64,9 +64,19 @@ def framed(f: Filling) -> None:
                 return
 
 
-def _core(text: str) -> tuple[list[int], int]:
+def _asked_from(f: Filling) -> int:
+    """Where a request begins: behind the remarks before it, and the marks that end them."""
+    m = f.message
+    first = 0
+    for s in f.told:
+        if s.first == first:
+            first = next((i for i in range(s.last, len(m)) if m.words[i].low[0].isalnum()), len(m))
+    return m.words[first].start if first < len(m) else 0
+
+
+def _core(text: str, begin: int) -> tuple[list[int], int]:
     """Where a request may begin, the last position first, and where it ends, without *could you* and *please*."""
-    starts = [len(text) - len(text.lstrip())]
+    starts = [begin]
     while found := LEAD.match(text, starts[-1]):
         starts.append(found.end())
     end = len(_DRAWN.sub("", text).rstrip(" \n\t.?!"))
