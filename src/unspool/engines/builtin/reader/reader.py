@@ -123,10 +123,10 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
     message = Message(text)
     parts = [Message(part) for _, part in asked]
     filled = [(tool, fill(tool, m, cased=is_cased(message))) for (tool, _), m in zip(asked, parts, strict=True)]
-    for (_, before), (_, f), (_, part) in zip(filled, filled[1:], asked[1:], strict=False):
+    for (_, above), (_, f), (_, part) in zip(filled, filled[1:], asked[1:], strict=False):
         if REPEATING.match(part):
-            f.missing = [p for p in f.missing if p.name not in before.values]
-            f.values = before.values | f.values
+            f.missing = [p for p in f.missing if p.name not in above.values]
+            f.values = above.values | f.values
     before = earlier(prompt)
     shared = _shared(filled) if len(filled) > 1 else {}
     back = bool(BACK & message.at.keys())
