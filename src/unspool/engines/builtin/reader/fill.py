@@ -7,6 +7,7 @@ from .amounts import amounts
 from .choices import choose
 from .evidence import marked, persons, weighed
 from .examples import exemplified
+from .fields import fields
 from .filling import Filled, Filling, is_cased, named
 from .forms import formed
 from .message import Message
@@ -19,6 +20,7 @@ from .texts import announced, framed, labelled, listed, quoted, worded
 from .words import first_word, stem
 
 STEPS: Final = (
+    fields,
     choose,
     rows,
     persons,

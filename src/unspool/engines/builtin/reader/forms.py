@@ -8,7 +8,7 @@ from .message import Span
 from .prompt import Parameter
 from .sides import sided
 from .spans import FORMS, addresses, dates, repositories, times
-from .words import SETS, STOP, UNITS, stem
+from .words import SETS, SQL, STOP, UNITS, stem
 
 _CONVERTED: Final = ("unit", "currency", "language")
 _LISTED: Final = ("email", "path", "symbol", "expression", "url", "directory", "zone")
@@ -21,6 +21,7 @@ _CLOCK: Final = re.compile(r"\bhh:?mm\b|\b(?:24|12)[- ]?hour")
 def formed(f: Filling) -> None:
     """Give parameters of such kinds the values that have their form."""
     _owned(f)
+    _stated(f)
     _called(f)
     for p in f.texts():
         house = next((s for s in addresses(f.message) if f.message.free(s)), None)
@@ -47,6 +48,17 @@ def formed(f: Filling) -> None:
                 f.give_all(p, free)
             else:
                 f.give_span(p, free[0])
+
+
+def _stated(f: Filling) -> None:
+    """Give a text for SQL the whole statement, with its numbers: SELECT * FROM users *LIMIT 5*."""
+    m = f.message
+    p = next((p for p in f.texts() if named(p, ("sql",))), None)
+    found = SQL.search(m.text)
+    if p is not None and found is not None:
+        span = m.covering(found.start(), len(m.text), m.text[found.start() :].rstrip(" .?!\n"))
+        if m.free(span):
+            f.give_span(p, span)
 
 
 def _called(f: Filling) -> None:

@@ -269,7 +269,7 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
             f" {c} {n} " in asked.low for c in said for n in (p.name, p.name.lower())
         )
         switch = {"on", "off"} <= {*p.choices} or (p.type == "boolean" and named(p, SETS["state"]))
-        score += 2 * (switch and asked.switched)
+        score += 2 * (switch and (asked.switched or asked.verb in SETS["switched"]))
         score += 2 * (p.type in NUMERIC and unit_named(p) in asked.units)
         score += _EXAMPLE * bool(p.type == "string" and alike(message, p))
         score += 1.2 * (asked.code and not p.optional and p.type == "string" and named(p, SETS["codes"]))

@@ -39,7 +39,7 @@ _FUNCTION: Final = re.compile(r"(?i)\b(?:the )?square root of (\d+(?:\.\d+)?)|\b
 _OPERATOR: Final = re.compile(rf"(?i)(?<=[\d)] )({OPERATOR})(?= [-(\d])|(?<=\d)(x)(?=\d)")
 _CLOCK: Final = re.compile(r"(?i)\d{1,2}(?::\d\d)?(?:am|pm)|\d{1,2}:\d\d(?::\d\d)?")
 _HOUR: Final = re.compile(r"\d{1,2}(?::\d\d)?")
-_DATE: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
+_DATE: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d(?:t[\d:+-]+z?)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
 _FILE: Final = re.compile(
     r"(?i)(?:~|\.{0,2}/)[\w./*-]*|[\w-]+(?:/[\w.*-]+)+/?|[\w-]{2,}/|[\w-]+\.(?=[a-z0-9]*[a-z])[a-z0-9]{1,5}"
 )

@@ -48,6 +48,8 @@ _ASKS: Final = re.compile(
 _APART: Final = re.compile(r"\W*(?!(?i:ok|yes|yeah|no\b|so\b|well))\w+[,.!]+\s+[^A-Z]\S*(?: \S+)?$")
 """A reaction before a word or two: *ugh, typical Norway*."""
 _CODE: Final = re.compile(r"[#@/_]|\b(?=\w*\d)(?=\w*[A-Z])[\w-]{4,}|\d{4}")
+_MEASURE: Final = re.compile(r"(?i)\W*how (?:many|much|old|tall|big|far|long|high|deep|fast|heavy|hot)\b")
+"""A question for a quantity, which no tool answers that shares no word with it."""
 _SHOWN: Final = 5
 """The most tools that an answer names."""
 
@@ -159,6 +161,7 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
     chat = words[0] in SETS["chat"] or personal
     vague = not asked and not searches and len(words) > 2 and not somewhere and not foreign
     unknown = knowledge and not searches and (asked <= SETS["knowing"] or words[0] in SETS["wondering"])
+    unknown |= not found and not searches and bool(_MEASURE.match(text)) and SETS["personal"].isdisjoint(words)
     if any(not any(t.concepts) for t in tools) and not (chat or unknown) and WRITE.isdisjoint(words[:4]):
         return None  # the purpose of a tool is unknown, and may be this
     if not WRITE.isdisjoint(words[:4]) or ((chat or vague) and not task) or unknown:
