@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from unspool import Message, Parser, parse
+from unspool import Message, Parser, parse, render
 
 TOOLS = [
     {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": {}}}}},
@@ -52,6 +52,17 @@ def test_it_is_text_inside_a_line_and_in_a_fence_that_the_text_opened(dialect: s
 def test_an_undeclared_name_is_text_there(dialect: str) -> None:
     text = 'Sure.\n[{"name": "g", "arguments": {}}]\n{"name": "g", "arguments": {}}'
     assert read(text, dialect).content == text
+
+
+@pytest.mark.parametrize("dialect", ["qwen3-coder", "deepseekv31", "functionary-v3.2", "glm45"])
+@pytest.mark.parametrize("name", [":", "--", "./"])
+def test_a_name_of_punctuation_alone_must_be_declared(dialect: str, name: str) -> None:
+    call = {"id": "functions.f:0", "function": {"name": name, "arguments": "{}"}}
+    tool = {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+    text = render({"role": "assistant", "content": "", "tool_calls": [call]}, dialect, tools=[tool])
+    assert [c.name for c in parse(text, dialect, tools=[tool]).tool_calls] == [name]
+    assert parse(text, dialect).tool_calls == []
+    assert read(text, dialect).tool_calls == []
 
 
 @pytest.mark.parametrize("call", [CALL, f"[{CALL}]"])

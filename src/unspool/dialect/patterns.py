@@ -399,6 +399,11 @@ def plain_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+def names_call(name: str) -> bool:
+    """Whether a plain name may be that of a tool that nobody declared: it is not punctuation alone."""
+    return plain_name(name) and (worded(name) or "_" in name)
+
+
 def _atoms(parts: Iterable[Piece]) -> list[Atom]:
     atoms: list[Atom] = []
     seen: set[str] = set()

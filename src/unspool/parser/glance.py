@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from ..dialect.markers import CALL, END, REASONING, REASONING_END, Block, Marker, Opening, Region
-from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, plain_name, skip_separators, skip_space
+from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, names_call, skip_separators, skip_space
 from ..dialect.plan import Plan
 from ..events import Stage
 from ..message import Message, Segment, ToolCall
@@ -255,7 +255,7 @@ class _Glance:
         names = self._tools.names
         assert isinstance(o, Opening)
         assert o.form is not None
-        if (names is None and not (o.marked and plain_name(fields.get("name", "x")))) or o.pattern.splits_name:
+        if (names is None and not (o.marked and names_call(fields.get("name", "x")))) or o.pattern.splits_name:
             raise _NotPlain
         whole = whole_call(self._plan, self._tools, o.form, block, self._text, end, fields)
         if whole is None:

@@ -9,7 +9,7 @@ import msgspec
 
 from ..dialect.follows import ARGUMENT, ARGUMENT_END, FOLLOWERS
 from ..dialect.markers import BLOCK_END, CALL, CALL_END, END, Block, Form, Opening, Scan, text
-from ..dialect.patterns import MAX_SPACE, MORE, NO, plain_name, skip_separators, skip_space
+from ..dialect.patterns import MAX_SPACE, MORE, NO, names_call, skip_separators, skip_space
 from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape
 from ..regex import Regex
@@ -131,7 +131,7 @@ class Openings(msgspec.Struct, eq=False):
         name = fields.get("name", "")
         if names is not None and o.pattern.splits_name and o.pattern.longer_name(self._tape.buf, i) in names:
             return False
-        return (o.marked and plain_name(name)) or (names is not None and name in names)
+        return (o.marked and names_call(name)) or (names is not None and name in names)
 
     def _object_begins(self, o: Opening, form: Form, i: int) -> int:
         """``i`` if an object that may be a call begins there."""
