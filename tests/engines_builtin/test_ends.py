@@ -29,6 +29,9 @@ TOOLS = {
     "remind": tool("remind_me", ["text", "when"], text=TEXT, when=TEXT),
     "refund": tool("refund_order", ["order_id"], order_id=TEXT, reason=TEXT),
     "jobs": tool("search_jobs", ["title"], title=TEXT, remote=SWITCH),
+    "off": tool("turn_off", ["name"], name=TEXT, area=TEXT),
+    "join": tool("merge_pdfs", ["files"], files=LIST, output=TEXT),
+    "news": tool("get_news", ["category"], category={"enum": ["business", "technology", "health"]}),
     "glob": tool("find_files", ["pattern"], pattern=TEXT, folder=TEXT),
 }
 
@@ -55,6 +58,12 @@ TOOLS = {
         ("remind", "remind me in 10 minutes to stir the soup", [{"text": "stir the soup", "when": "in 10 minutes"}]),
         ("refund", "refund order 77 because it came late", [{"order_id": "77", "reason": "it came late"}]),
         ("jobs", "remote gardener jobs", [{"title": "gardener", "remote": True}]),
+        ("off", "turn off the tv and the fan", [{"name": "tv"}, {"name": "fan"}]),
+        ("off", "turn the radio, the lamp and the heater off", [{"name": w} for w in ("radio", "lamp", "heater")]),
+        ("join", "merge cover.pdf and report.pdf", [{"files": ["cover.pdf", "report.pdf"]}]),
+        ("join", "merge a.pdf, b.pdf and c.pdf", [{"files": ["a.pdf", "b.pdf", "c.pdf"]}]),
+        ("news", "give me the latest technolgy headlines", [{"category": "technology"}]),
+        ("news", "any busines news?", [{"category": "business"}]),
         ("glob", "find all *.toml files", [{"pattern": "*.toml"}]),
     ],
 )

@@ -79,6 +79,8 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     if short and len(parts) == 1 and len(alike := _alike(*parts[0])) > 1:
         return alike
     each = [fill(tool, Message(part), cased=cased) for tool, part in parts]
+    if _one_list(parts[0][0], each):
+        return [(parts[0][0], text)]  # *merge a.pdf and b.pdf*
     repeated = [REPEATING.match(part) is not None for _, part in parts]
     if len(parts) > 1 and all(
         (same or not f.missing) and (f.values or f.several) for same, f in zip(repeated, each, strict=True)

@@ -193,14 +193,15 @@ def _listed(f: Filling, found: list[Phrase], wanted: list[Parameter]) -> list[Ph
     needed = [p for p in wanted if not p.optional]
     lists = any(p.type == "array" for p in wanted)
     each = not lists and sum(named(p, SETS["one at a time"] | SETS["machines"]) or _plural(m, p) for p in needed) == 1
-    if not lists and ((len(needed) != 1 and not each) or f.filled.several or not (each or f.cased)):
+    if not lists and ((len(needed) != 1 and not each) or f.filled.several):
         return found
     joined: list[Phrase] = []
     for c in found:
         before = joined[-1] if joined else None
         between = {w.low for w in m.words[before.last : c.first]} if before else set()
         free = before is not None and not any(m.taken[before.last : c.first])
-        large = before is not None and m.large(before.first) and m.large(c.first)
+        large = before is not None and f.cased and m.large(before.first) and m.large(c.first)
+        each_its = before is not None and all(m.has(s.first - 1, SETS["determiners"]) for s in (before, c))
         named_so = c.last - c.first > 1 and any(
             m.has(c.first, own_parts(q)) for q in wanted
         )  # *host* shop, *zone* b.org
@@ -208,7 +209,7 @@ def _listed(f: Filling, found: list[Phrase], wanted: list[Parameter]) -> list[Ph
             before
             and free
             and not named_so
-            and (lists or large or each)
+            and (lists or large or each or each_its)
             and not between.isdisjoint(SETS["joins"])
             and between <= SETS["joins"] | SETS["determiners"]
         ):

@@ -86,7 +86,9 @@ def read(prompt: Prompt) -> Answer | None:
     if asked and all(unable(tool, part) for tool, part in asked):
         return Answer([], NO_FIT, "No tool fits.")
     if asked:
-        return _calls(prompt, text, asked)
+        answer = _calls(prompt, text, asked)
+        spelled = mended(prompt.tools, text) if answer is None else text
+        return answer if spelled == text else _calls(prompt, spelled, clauses(prompt.tools, spelled) or asked)
     no = refused(prompt.tools, text, words)
     return Answer([], *no) if no else None
 

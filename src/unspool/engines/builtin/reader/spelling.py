@@ -5,7 +5,7 @@ from functools import cache
 from typing import Final
 
 from .prompt import Tool
-from .words import CONCEPTS, KINDS, NUMBERS, SETS, STARTERS, STOP, UNITS, stem
+from .words import CONCEPTS, KINDS, NUMBERS, SETS, STARTERS, STOP, UNITS, parts_of, stem
 
 _WORD: Final = re.compile(r"(?<![\w@./#'\"-])[A-Za-z]{5,16}(?![\w@./'-])")
 _MOST: Final = 24
@@ -21,6 +21,7 @@ _LONG: Final = 9
 def mended(tools: tuple[Tool, ...], text: str) -> str:
     """A message in which unknown words are replaced by similar words of the tools."""
     known = {w for t in tools for w in t.asking if w.isalpha() and len(w) >= _SHORT}
+    known |= {w for t in tools for p in t.parameters for c in p.choices for w in parts_of(str(c)) if len(w) >= _SHORT}
     left = _MOST
 
     def mend(found: re.Match[str]) -> str:
