@@ -1,11 +1,15 @@
 """Words in the form of a description's example are values of its parameter, and what stands next to words tells."""
 
+import importlib
+import inspect
+import pkgutil
 from typing import Any
 
 import pytest
 
 from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, tool
 from tests.engines_builtin.test_reader import prompt
+from unspool.engines.builtin import reader
 from unspool.engines.builtin.reader import read
 
 
@@ -32,6 +36,9 @@ TOOLS = {
     "pods": tool("scale_workload", ["name", "pods"], name=TEXT, pods=WHOLE),
     "robot": tool("robot", ["action"], action={"enum": ["start", "dock"]}, rooms={"type": "array", "items": TEXT}),
     "stock": tool("get_stock_level", ["sku"], sku=TEXT, depot=TEXT),
+    "parcel": tool("track_parcel", ["parcel_id"], parcel_id=like("'#P000'. The sign belongs to it")),
+    "paint": tool("paint_wall", ["color"], color=like("#FF0000")),
+    "post": tool("return_parcels", ["parcel_ids"], parcel_ids={"type": "array", "items": TEXT}),
     "hold": tool("hold_stock", ["sku", "quantity"], sku=TEXT, quantity=WHOLE),
 }
 
@@ -58,6 +65,10 @@ TOOLS = {
             [{"name": "ci", "rights": ["read", "write"]}],
         ),
         (("branch",), "Create a branch called fix/header", [{"name": "fix/header"}]),
+        (("parcel",), "track parcel #P8841", [{"parcel_id": "#P8841"}]),
+        (("parcel",), "where are parcels P17 and P93?", [{"parcel_id": "#P17"}, {"parcel_id": "#P93"}]),
+        (("paint",), "paint the wall red", [{"color": "red"}]),
+        (("post",), "please return parcels 70012 and 70013", [{"parcel_ids": ["70012", "70013"]}]),
         (
             ("homework",),
             'Set the homework "Chapter 3 and 4" for Chemistry 2',
@@ -79,3 +90,13 @@ def test_forms_and_neighbours_tell_which_value_belongs_where(
     answer = read(prompt([TOOLS[name] for name in names], [{"role": "user", "content": text}]))
     assert answer is not None, "the words are not clear"
     assert [given for _, given in answer.calls] == expected
+
+
+def test_what_clients_send_does_not_fill_memory() -> None:
+    names = [m.name for m in pkgutil.iter_modules(reader.__path__)]
+    modules = [importlib.import_module(f"{reader.__name__}.{name}") for name in names]
+    caches = {
+        f for m in modules for f in vars(m).values() if hasattr(f, "cache_info") and inspect.signature(f).parameters
+    }
+    assert caches
+    assert all(f.cache_info().maxsize is not None for f in caches)

@@ -5,7 +5,7 @@ phrase, the evidence for the pair is added up: the parameter's name next to or w
 it, words of the description, quotes, capitals, the position. The assignment with the best total wins.
 """
 
-from functools import cache
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from .assign import MOST, assign
@@ -471,25 +471,25 @@ def _is(m: Message, i: int, names: frozenset[str]) -> bool:
     return 0 <= i < len(m) and not m.taken[i] and stem(m.words[i].low) in names
 
 
-@cache
+@lru_cache(maxsize=256)
 def _names(p: Parameter) -> frozenset[str]:
     """Stems of a parameter's name."""
     own = [w for w in own_parts(p) if stem(w) not in GENERIC and len(w) > 2]
     return frozenset(map(stem, own))
 
 
-@cache
+@lru_cache(maxsize=256)
 def _kin(p: Parameter) -> frozenset[str]:
     """Other names for a parameter: *repo*."""
     return frozenset().union(*(kin(w) for w in own_parts(p)))
 
 
-@cache
+@lru_cache(maxsize=256)
 def _all_names(p: Parameter) -> frozenset[str]:
     """The words of a parameter's name, including its object's, and their stems."""
     return frozenset(w for part in parts_of(p.name) for w in (part, stem(part)))
 
 
-@cache
+@lru_cache(maxsize=256)
 def _described(p: Parameter) -> frozenset[str]:
     return frozenset(stem(w) for w in p.description.lower().replace(",", " ").split() if w not in STOP) - GENERIC

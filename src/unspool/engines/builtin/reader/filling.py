@@ -48,7 +48,9 @@ class Filled:
         self.missing.remove(p)
 
     def formed(self, p: Parameter, value: Any) -> Any:
-        """A value in the form that its parameter's description wants."""
+        """A value, or each of a list, in the form that its parameter's description wants."""
+        if isinstance(value, list):
+            return [self.formed(p, one) for one in value]
         return written(p, _bare(p, value)) if isinstance(value, str) and not p.choices else value
 
 
@@ -186,7 +188,10 @@ def _bare(p: Parameter, value: str) -> str:
     first, _, rest = value.partition(" ")
     if not rest:
         return value.rstrip(".,;:!") if value[:1].isalpha() and value[:-1].isalpha() else value
-    named_so = first.islower() and first in own_parts(p) and p.kinds[:1] not in _OPEN
+    own = {*own_parts(p), *map(stem, own_parts(p))}
+    named_so = (
+        first.islower() and (first in own or (p.type == "array" and stem(first) in own)) and p.kinds[:1] not in _OPEN
+    )
     return rest.strip() if named_so and rest[:1].isalnum() else value
 
 

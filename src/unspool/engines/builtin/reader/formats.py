@@ -1,6 +1,8 @@
-"""The form in which a parameter's description wants its value: a time as ``HH:MM``, a day as ``YYYY-MM-DD``, a code."""
+"""The form in which a parameter's description wants its value: a time as ``HH:MM``, a day as ``YYYY-MM-DD``, a code, or
+what looks like its example."""
 
 import re
+from functools import lru_cache
 from typing import Any, Final
 
 from .prompt import Parameter
@@ -22,6 +24,14 @@ _DATES: Final = (
     re.compile(r"(?P<year>\d{4})/(?P<month>\d\d)/(?P<day>\d\d)"),
 )
 _FIXED: Final = {"noon": (12, 0), "midday": (12, 0), "midnight": (0, 0)}
+_EXAMPLE: Final = re.compile(
+    r"(?i)(?:\be\.?g\b\.?|\bfor example|\bsuch as|\blike|\bexamples?:|\beg:)[\s:,]*[\"'`]?([^\s,;)\"'`]{2,40})"
+)
+_RUN: Final = re.compile(r"[A-Z]+|[a-z]+|\d+|[^A-Za-z\d]")
+_CODE: Final = re.compile(r"[A-Z]{2,4}|(?=.*[A-Za-z])(?=.*[\d_:*#-]).*[\w*]")
+"""Examples whose form tells them from other words."""
+_MARKS: Final = "#@$"
+"""What a form may begin with that people leave out: order *W12* for ``#W12``."""
 _MONTHS: Final = "janfebmaraprmayjunjulaugsepoctnovdec"
 
 
@@ -34,6 +44,9 @@ def written(p: Parameter, said: str) -> str:
         return f"{time[0]:02}:{time[1]:02}"
     if "date" in p.kinds and _DAY.search(about):
         return _iso(low) or said
+    form = exampled(p.description)
+    if form is not None and (marks := [m for m in _MARKS if form.fullmatch(m + said)]):
+        return marks[0] + said
     for kind, asked, codes in CODES:
         if kind in p.kinds[:2] and asked.search(about):
             return codes.get(low, said)
@@ -85,3 +98,24 @@ def _iso(low: str) -> str | None:
             month = int(found["month"]) if found["month"].isdigit() else _MONTHS.index(found["month"][:3]) // 3 + 1
             return f"{found['year']}-{month:02}-{int(found['day']):02}"
     return None
+
+
+@lru_cache(maxsize=512)
+def exampled(description: str) -> re.Pattern[str] | None:
+    """The form of a description's example; ``None`` if it has no example or one that looks like any word."""
+    found = _EXAMPLE.search(description)
+    example = found[1].rstrip(".:!?") if found else ""
+    if not _CODE.fullmatch(example):
+        return None
+    runs = [_run(run, example) for run in _RUN.findall(example)]
+    return re.compile(rf"(?<![\w-])({''.join(runs)})(?![\w-])")
+
+
+def _run(run: str, example: str) -> str:
+    """The pattern for letters of one case, digits, or a mark of an example."""
+    if run.isdigit():
+        return r"\d++"
+    if run.isalpha():
+        letters = "A-Z" if run.isupper() else "a-z"
+        return f"[{letters}]{{{len(run)}}}" if run == example else f"[{letters}]++"
+    return re.escape(run) if run != "*" else r"[\w*]++"

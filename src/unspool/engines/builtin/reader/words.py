@@ -2,7 +2,7 @@
 
 import json
 import re
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ IRREGULAR: Final[dict[str, str]] = {form: base for base, *forms in map(str.split
 """Verbs by their irregular forms: *froze*."""
 
 
-@cache
+@lru_cache(maxsize=2**14)
 def stem(word: str) -> str:
     """A word without the ending of its plural or participle, so that *emails* and *email* are the same."""
     if word in IRREGULAR:
@@ -183,14 +183,14 @@ SPLIT: Final = re.compile(_DATA["split"])
 """The words between two requests."""
 
 
-@cache
+@lru_cache(maxsize=2**14)
 def kin(word: str) -> frozenset[str]:
     """The synonyms of a stem, and their stems."""
     found = SAME.get(word, frozenset()) | SAME.get(f"{word}e", frozenset())
     return frozenset(map(stem, found)) | found
 
 
-@cache
+@lru_cache(maxsize=2**14)
 def derived(word: str, other: str) -> bool:
     """Whether one word is derived from the other: *translate*, *translation*; *deliver*, *delivery*."""
     shared = next((i for i, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), min(len(word), len(other)))
