@@ -1,5 +1,7 @@
 """Workers on other machines read the same rows, at the same places, as one worker that reads the whole file."""
 
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 from unspool.batch.blocks import Block, blocks
 from unspool.batch.reading import Reader, Reading
-from unspool.batch.slices import load, slices
+from unspool.batch.slices import Slice, count_of, load, pieces, slices
 from unspool.batch.work import Worker, arrow_columns, schema_of
 from unspool.engines.capture import Asked, write_recording
 
@@ -24,6 +26,13 @@ def recordings(path: Path, count: int) -> Path:
         parts.append(path.read_bytes() + b"\n" * (i % 3))
     path.write_bytes(b"".join(parts))
     return path
+
+
+def table_of(path: Path, count: int, group: int) -> pa.Table:
+    """A table, and a file of it with row groups of a size."""
+    table = pa.Table.from_pylist([row(i) | {"tools": "[]", "meta": "{}"} for i in range(count)])
+    pq.write_table(table, path, row_group_size=group)
+    return table
 
 
 def lines(blocks_: list[Block]) -> list[tuple[int, bytes | None]]:
@@ -53,13 +62,42 @@ def test_recordings_that_are_too_long_are_one_row_each(tmp_path: Path, monkeypat
     assert lines([load(s) for s in parts]) == lines(list(blocks([str(file)], 100)))
 
 
-def test_slices_of_tables_are_their_row_groups(tmp_path: Path) -> None:
-    table = pa.Table.from_pylist([row(i) | {"tools": "[]", "meta": "{}"} for i in range(10)])
-    pq.write_table(table, tmp_path / "a.parquet", row_group_size=4)
-    parts = list(slices([str(tmp_path / "a.parquet")], 100))
-    assert [(s.first, s.rows) for s in parts] == [(0, 4), (4, 4), (8, 2)]
+@pytest.mark.parametrize(
+    ("most", "found"),
+    [(2, [(0, 4), (4, 4), (8, 2)]), (7, [(0, 4), (4, 6)]), (8, [(0, 8), (8, 2)]), (100, [(0, 10)])],
+)
+def test_slices_of_tables_are_as_many_whole_row_groups_as_fit(
+    most: int, found: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    table = table_of(tmp_path / "a.parquet", 10, 4)
+    parts = list(slices([str(tmp_path / "a.parquet")], most))
+    assert [(s.first, s.rows) for s in parts] == found
+    assert [s.part for s in parts] == [(first + count) / 10 for first, count in found]
     rows: list[Any] = [load(s).rows for s in parts]
     assert pa.concat_tables(rows) == table
+
+
+def test_workers_read_all_but_pipes_and_large_row_groups(tmp_path: Path) -> None:
+    files = [str(tmp_path / name) for name in ("a.parquet", "b.jsonl", "c", "d.parquet", "e.jsonl")]
+    table_of(Path(files[0]), 10, 10)
+    lines_ = write_lines(Path(files[1]), 9).read_bytes()
+    os.mkfifo(files[2])
+    table_of(Path(files[3]), 10, 4)
+    Path(files[4]).write_bytes(b"")
+    writing = threading.Thread(target=Path(files[2]).write_bytes, args=(lines_,))
+    writing.start()
+    found = list(pieces(files, 4))
+    writing.join()
+    assert [(Path(p.file).name[0], isinstance(p, Slice), p.first, count_of(p)) for p in found] == [
+        *(("a", False, 0, 4), ("a", False, 4, 4), ("a", False, 8, 2)),
+        *(("b", True, 10, 4), ("b", True, 14, 4), ("b", True, 18, 1)),
+        *(("c", False, 19, 4), ("c", False, 23, 4), ("c", False, 27, 1)),
+        *(("d", True, 28, 4), ("d", True, 32, 4), ("d", True, 36, 2)),
+    ]
+    assert [p.number for p in found] == list(range(12))
+    read = [load(p) for p in found]
+    assert [line for one in read[3:6] for line in one.rows] == lines_.splitlines(keepends=True)
+    assert [line for one in read[6:9] for line in one.rows] == lines_.splitlines(keepends=True)
 
 
 @pytest.mark.parametrize("form", ["table", "lines"])

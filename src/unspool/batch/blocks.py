@@ -95,14 +95,18 @@ def _within(folder: str) -> list[str]:
     return [str(p) for p, names in sorted(parts) if not any(n.startswith((".", "_")) for n in names)]
 
 
-def blocks(files: Iterable[str], rows: int = ROWS) -> Iterator[Block]:
+def blocks(files: Iterable[str], rows: int = ROWS, number: int = 0, first: int = 0) -> Iterator[Block]:
     """The rows of files, block by block.
+
+    Args:
+        files: the paths.
+        rows: the most rows of a block.
+        number, first: those of the first block.
 
     Raises:
         InputError: a file does not have the format of its ending.
         OSError: a file cannot be read.
     """
-    number = first = 0
     for file in files:
         for found, recorded, part in _parquet(file, rows) if file.endswith(".parquet") else _lines(file, rows):
             mark = zlib.crc32(b"\n".join(line or b"" for line in found)) if isinstance(found, list) else 0

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from .blocks import Block, InputError
-from .slices import Slice, load
+from .blocks import InputError
+from .slices import Slice
 
 __all__ = ["ClusterError", "connected", "on_ray"]
 
@@ -18,16 +18,16 @@ class ClusterError(RuntimeError):
     """Ray cannot be started or reached, or its workers keep dying."""
 
 
-def _worked(task: Callable[[Block], Any], batch: pa.Table) -> pa.Table:
+def _worked(task: Callable[[Slice], Any], batch: pa.Table) -> pa.Table:
     results = [_result(task, text) for text in batch["slice"].to_pylist()]
     return pa.table({"done": [done for done, _ in results], "failed": pa.array([f for _, f in results], pa.string())})
 
 
-def _result(task: Callable[[Block], Any], text: bytes) -> tuple[bytes, str | None]:
+def _result(task: Callable[[Slice], Any], text: bytes) -> tuple[bytes, str | None]:
     """A block's result, or why its file cannot be read, since Ray wraps errors in tracebacks of its own."""
     piece = msgspec.json.decode(text, type=Slice)
     try:
-        return msgspec.json.encode(task(load(piece))), None
+        return msgspec.json.encode(task(piece)), None
     except InputError as error:
         return b"", str(error)
     except OSError as error:
@@ -37,7 +37,7 @@ def _result(task: Callable[[Block], Any], text: bytes) -> tuple[bytes, str | Non
 class _PartWorker:
     """One of Ray's workers. It has its own parser's plan, and works on slices as they arrive."""
 
-    def __init__(self, task: Callable[[Block], Any]) -> None:
+    def __init__(self, task: Callable[[Slice], Any]) -> None:
         self._task = task
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -72,7 +72,7 @@ def connected(workers: int, address: str | None) -> Iterator[None]:
 
 
 def on_ray(
-    task: Callable[[Block], Any], pieces: Iterable[Slice], workers: int, kind: type[Any], *, planned: bool = False
+    task: Callable[[Slice], Any], pieces: Iterable[Slice], workers: int, kind: type[Any], *, planned: bool = False
 ) -> Iterator[Any]:
     """The results of a task for blocks, in any order.
 
@@ -80,7 +80,7 @@ def on_ray(
     its block and writes the part again under the same name, so each part exists once.
 
     Args:
-        task: works on a block; its result is sent as JSON.
+        task: reads a block and works on it; its result is sent as JSON.
         pieces: the blocks.
         workers: the number of workers, each on one core.
         kind: the type of the task's result.

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from .blocks import Block, InputError, blocks, find_inputs, parquet_schema
 from .detection import files_detected, first_detected
 from .reading import Reader, Reading, tokenizer_file
-from .slices import Slice, slices
+from .slices import Piece, Slice, count_of, load, pieces, slices
 from .summary import Summary
 from .work import BadRow, Done, Worker, arrow_columns, line_columns, merged_columns, schema_of, typed_columns
 from .workers import Mapped, crew
@@ -190,7 +190,7 @@ class Job:
         if self._ending == ".parquet":
             lines = [s for s in planned if not s.file.endswith(".parquet")]
             carried: dict[str, str] = {}
-            for columns in on_ray(line_columns, lines, self._workers, dict[str, str]):
+            for columns in on_ray(partial(_columns, None), lines, self._workers, dict[str, str]):
                 carried = merged_columns(carried, columns)
             schema = self._unified(carried, [f for f in self._files if f.endswith(".parquet")])
         undone: list[Slice] = []
@@ -219,26 +219,26 @@ class Job:
             show: called with the progress after each part.
         """
         began = time.monotonic()
-        stream = blocks(self._files, self._rows)
+        stream: Iterator[Piece]
         if self._files == ["-"]:
-            reading, stream = first_detected(self._reading, stream)
+            reading, stream = first_detected(self._reading, blocks(self._files, self._rows))
         else:
-            reading = files_detected(self._reading, self._files)
+            reading, stream = files_detected(self._reading, self._files), pieces(self._files, self._rows)
         summary = Summary(detected=reading.reasons)
         count = 0
         share = _Share(self._files)
         given: deque[tuple[int, float | None]] = deque()  # the blocks in progress
 
-        def undone(every: Iterator[Block], join: _Join) -> Iterator[Block]:
+        def undone(every: Iterator[Piece], join: _Join) -> Iterator[Piece]:
             nonlocal count
-            for block in every:
+            for piece in every:
                 count += 1
-                state = self._done(block)
+                state = self._done(piece)
                 if state is None:
-                    given.append((block.number, share(block)))
-                    yield block
+                    given.append((piece.number, share(piece)))
+                    yield piece
                 else:
-                    counted(block.number, share(block), state.summary, join)
+                    counted(piece.number, share(piece), state.summary, join)
 
         def counted(number: int, part: float | None, found: Summary, join: _Join) -> None:
             summary.merge(found)
@@ -254,12 +254,12 @@ class Job:
         self._clear()
         return summary
 
-    def _done(self, block: Block) -> _State | None:
-        found = self._state_of(block.number)
+    def _done(self, piece: Piece) -> _State | None:
+        found = self._state_of(piece.number)
         if found is None:
             return None
-        if found.mark != block.mark or found.rows != len(block.rows):
-            raise InputError(f"{block.file}: has changed since; without --resume everything starts over")
+        if found.rows != count_of(piece) or (isinstance(piece, Block) and found.mark != piece.mark):
+            raise InputError(f"{piece.file}: has changed since; without --resume everything starts over")
         return found
 
     def _state_of(self, number: int) -> _State | None:
@@ -270,7 +270,7 @@ class Job:
         except (FileNotFoundError, msgspec.DecodeError):
             return None  # after a power failure, a file may be shorter than what was written
 
-    def _schema(self, stream: Iterator[Block], mapped: Mapped) -> tuple[pa.Schema | None, Iterator[Block]]:
+    def _schema(self, stream: Iterator[Piece], mapped: Mapped) -> tuple[pa.Schema | None, Iterator[Piece]]:
         """The columns of the output tables: those of all files, so that all parts have the same columns."""
         if self._ending == ".jsonl":
             return None, stream
@@ -280,9 +280,9 @@ class Job:
             first = next(stream, None)
             if first is not None:
                 stream = chain([first], stream)
-                carried = line_columns(first)
+                carried = _columns(None, first)
         else:
-            for columns in mapped(_columns, blocks([f for f in self._files if f not in tables], self._rows)):
+            for columns in mapped(_columns, pieces([f for f in self._files if f not in tables], self._rows)):
                 carried = merged_columns(carried, columns)
         return self._unified(carried, tables), stream
 
@@ -359,11 +359,11 @@ class _Share:
         self._total = sum(sizes)
         self._spans = {f: (end - size, size) for f, size, end in zip(files, sizes, accumulate(sizes), strict=True)}
 
-    def __call__(self, block: Block) -> float | None:
-        if block.part is None or not self._total:
+    def __call__(self, piece: Piece) -> float | None:
+        if piece.part is None or not self._total:
             return None
-        start, size = self._spans[block.file]
-        return (start + block.part * size) / self._total
+        start, size = self._spans[piece.file]
+        return (start + piece.part * size) / self._total
 
 
 class _PartWriter:
@@ -378,8 +378,9 @@ class _PartWriter:
     def __reduce__(self) -> tuple[Any, ...]:
         return _PartWriter, self._made  # each process makes its own reader
 
-    def write(self, block: Block, schema: pa.Schema | None) -> Summary:
+    def write(self, piece: Piece, schema: pa.Schema | None) -> Summary:
         """Write the part of a block, as a table if there is a schema, and the file of its state."""
+        block = load(piece)
         done = Worker(self._reader, schema).work(block)
         part, state = _names(self._folder, block.number, self._ending)
         with _whole(part) as stream:
@@ -392,8 +393,8 @@ class _PartWriter:
         return done.summary
 
 
-def _columns(task: Any, block: Block) -> dict[str, str]:
-    return line_columns(block)
+def _columns(task: Any, piece: Piece) -> dict[str, str]:
+    return line_columns(load(piece))
 
 
 def _names(folder: Path, number: int, ending: str) -> tuple[Path, Path]:

@@ -1,15 +1,16 @@
 """Blocks described by their position in a file. The worker that processes a block also reads it."""
 
 import io
+import os
 from collections.abc import Iterable, Iterator
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .blocks import BYTES, LINE, Block, InputError, begins_recording, check_names, read_lines
+from .blocks import BYTES, LINE, Block, InputError, begins_recording, blocks, check_names, read_lines
 
-__all__ = ["Slice", "load", "slices"]
+__all__ = ["Piece", "Slice", "count_of", "load", "pieces", "slices"]
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -19,8 +20,9 @@ class Slice(msgspec.Struct, frozen=True):
         number: its index among all blocks.
         file: the path of its file.
         first: the index of its first row among all rows.
-        start, stop: the range of bytes in a file of lines; in parquet, ``start`` is the row group.
+        start, stop: the range of bytes in a file of lines, or of row groups in parquet.
         rows: the number of rows.
+        part: the share of its file that is read after it, up to 1.
     """
 
     number: int
@@ -29,34 +31,68 @@ class Slice(msgspec.Struct, frozen=True):
     start: int
     stop: int
     rows: int
+    part: float
 
 
-def slices(files: Iterable[str], rows: int) -> Iterator[Slice]:
+Piece = Block | Slice
+"""A block that is read, or that its worker reads."""
+
+
+def count_of(piece: Piece) -> int:
+    """The number of rows of a block."""
+    return piece.rows if isinstance(piece, Slice) else len(piece.rows)
+
+
+def pieces(files: Iterable[str], rows: int) -> Iterator[Piece]:
+    """The blocks of files. Workers read them, except where only one process can: standard input, pipes, and row groups
+    of which each makes several blocks.
+
+    Raises:
+        InputError: a file does not have the format of its ending.
+        OSError: a file cannot be read.
+    """
+    number = first = 0
+    for file in files:
+        shared = os.path.isfile(file) and not (file.endswith(".parquet") and _largest_group(file) > rows)
+        for piece in slices([file], rows, number, first) if shared else blocks([file], rows, number, first):
+            yield piece
+            number += 1
+            first += count_of(piece)
+
+
+def slices(files: Iterable[str], rows: int, number: int = 0, first: int = 0) -> Iterator[Slice]:
     """The blocks of files: some lines, some recordings, whole row groups.
+
+    Args:
+        files: the paths.
+        rows: the most rows of a block; a row group with more is one block.
+        number, first: those of the first block.
 
     Raises:
         InputError: a file does not have the format of its ending, or is standard input.
         OSError: a file cannot be read.
     """
-    number = first = 0
     for file in files:
         if file == "-":
             raise InputError("-: standard input cannot be read by other machines")
-        for start, stop, count in _groups(file) if file.endswith(".parquet") else _ranges(file, rows):
-            yield Slice(number, file, first, start, stop, count)
+        for start, stop, count, part in _groups(file, rows) if file.endswith(".parquet") else _ranges(file, rows):
+            yield Slice(number, file, first, start, stop, count, part)
             number += 1
             first += count
 
 
-def load(piece: Slice) -> Block:
-    """Read a block.
+def load(piece: Piece) -> Block:
+    """Read a block, unless it is read already.
 
     Raises:
         OSError: its file cannot be read.
     """
+    if isinstance(piece, Block):
+        return piece
     if piece.file.endswith(".parquet"):
         with pq.ParquetFile(piece.file) as source:
-            return Block(piece.number, piece.file, piece.first, source.read_row_group(piece.start))
+            table = source.read_row_groups(list(range(piece.start, piece.stop)), use_threads=False)
+        return Block(piece.number, piece.file, piece.first, table)
     with open(piece.file, "rb") as stream:
         stream.seek(piece.start)
         found = list(read_lines(stream, piece.rows, piece.stop - piece.start))
@@ -64,25 +100,48 @@ def load(piece: Slice) -> Block:
     return Block(piece.number, piece.file, piece.first, lines, found[0][1])
 
 
-def _groups(file: str) -> Iterator[tuple[int, int, int]]:
+def _groups(file: str, rows: int) -> Iterator[tuple[int, int, int, float]]:
+    """Ranges of row groups, with at most so many rows where there are several."""
+    sizes = _group_sizes(file)
+    total, start, count, read = sum(sizes), 0, 0, 0
+    for i, size in enumerate(sizes):
+        if count and count + size > rows:
+            yield start, i, count, read / total
+            start, count = i, 0
+        count += size
+        read += size
+    if count:
+        yield start, len(sizes), count, 1.0
+
+
+def _group_sizes(file: str) -> list[int]:
     try:
         with pq.ParquetFile(file) as source:
             check_names(source.schema_arrow, f"{file}: ")
-            for i in range(source.metadata.num_row_groups):
-                yield i, i + 1, source.metadata.row_group(i).num_rows
+            return [source.metadata.row_group(i).num_rows for i in range(source.metadata.num_row_groups)]
     except pa.ArrowInvalid as error:
         raise InputError(f"{file}: is not a parquet file: {error}") from None
 
 
-def _ranges(file: str, rows: int) -> Iterator[tuple[int, int, int]]:
+def _largest_group(file: str) -> int:
+    return max(_group_sizes(file), default=0)
+
+
+def _ranges(file: str, rows: int) -> Iterator[tuple[int, int, int, float]]:
     with open(file, "rb") as stream:
-        if begins_recording(stream.peek(64)):
-            yield from _recordings(stream, rows)
-            return
-        start = 0
-        for lines, _ in read_lines(stream, rows):
-            yield start, stream.tell(), len(lines)
-            start = stream.tell()
+        size = os.fstat(stream.fileno()).st_size
+        for start, stop, count in (
+            _recordings(stream, rows) if begins_recording(stream.peek(64)) else _some(stream, rows)
+        ):
+            yield start, stop, count, min(stop / size, 1.0)
+
+
+def _some(stream: io.BufferedReader, rows: int) -> Iterator[tuple[int, int, int]]:
+    """Ranges of some lines."""
+    start = 0
+    for lines, _ in read_lines(stream, rows):
+        yield start, stream.tell(), len(lines)
+        start = stream.tell()
 
 
 def _recordings(stream: io.BufferedReader, rows: int) -> Iterator[tuple[int, int, int]]:

@@ -1,6 +1,6 @@
 """Runs the work on blocks in this process, in other processes, or in threads if Python has no global lock.
 
-Workers receive bytes (raw lines) and return bytes (results).
+Workers receive blocks, or where to read them, and return results.
 """
 
 import contextlib
@@ -17,16 +17,16 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, Final
 
-from .blocks import Block
+from .slices import Piece
 
 __all__ = ["Mapped", "crew"]
 
 _AHEAD: Final = 2
 """Blocks per worker: one to work on, and one in reserve, so that the worker never waits."""
 
-Step = Callable[[Any, Block], Any]
+Step = Callable[[Any, Any], Any]
 """The work on a block, given the worker's own task. It can be sent to other processes."""
-Mapped = Callable[[Step, Iterable[Block]], Iterator[Any]]
+Mapped = Callable[[Step, Iterable[Piece]], Iterator[Any]]
 """The results of a step for blocks, in order. Only a few per worker are in memory."""
 
 _mine = threading.local()
@@ -44,7 +44,7 @@ def crew(task: Any, workers: int, start: str = "spawn") -> Iterator[Mapped]:
     with contextlib.ExitStack() as stack:
         pool: Executor | None = None
 
-        def mapped(step: Step, blocks: Iterable[Block]) -> Iterator[Any]:
+        def mapped(step: Step, blocks: Iterable[Piece]) -> Iterator[Any]:
             nonlocal pool
             stream = iter(blocks)
             first = list(islice(stream, 2)) if workers > 1 and pool is None else []
@@ -56,7 +56,7 @@ def crew(task: Any, workers: int, start: str = "spawn") -> Iterator[Mapped]:
         yield mapped
 
 
-def _mapped(pool: Executor, ahead: int, step: Step, blocks: Iterable[Block]) -> Iterator[Any]:
+def _mapped(pool: Executor, ahead: int, step: Step, blocks: Iterable[Piece]) -> Iterator[Any]:
     waiting: deque[Future[Any]] = deque()
     try:
         for block in blocks:
@@ -94,5 +94,5 @@ def _end_with(sentinel: int) -> None:
     os._exit(1)
 
 
-def _run(step: Step, block: Block) -> Any:
+def _run(step: Step, block: Piece) -> Any:
     return step(_mine.task, block)
