@@ -3,7 +3,8 @@
 from ..kinds import KINDS, SAMPLED
 from . import rewards
 from .batches import collate
-from .conversation import CallSpan, Conversation, Rewrite, Sample, Transcript
+from .conversation import Conversation
+from .sample import CallSpan, Rewrite, Sample, Transcript
 
 __all__ = [
     "KINDS",

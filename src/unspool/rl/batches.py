@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kinds import PROMPT, SAMPLED, mask_of
-from .conversation import Conversation, Sample
+from .conversation import Conversation
+from .sample import Sample
 
 __all__ = ["Batch", "collate"]
 

@@ -1,114 +1,33 @@
 """`Conversation`: keeps the exact tokens of a conversation with tools, and the kind of each."""
 
 import copy
-import json
 import logging
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import check_ids, wrong_type
 from ..dialect.file import Dialect
-from ..dialect.plan import compile_plan
 from ..dialect.registry import as_dialect
-from ..errors import TemplateError
-from ..events import Event, Status
-from ..kinds import PROMPT, RESULTS, SAMPLED, Codes, codes_of, mask_of, names_of
+from ..events import Event
+from ..kinds import PROMPT, RESULTS, SAMPLED, Codes, codes_of, mask_of
 from ..message import Message
 from ..parser import Parser
 from ..policy import Policy
-from .bridge import Format, reads_the_same
-from .encoding import Encoder, Ids, load_tokenizer
-from .templates import ChatTemplate
+from .bridge import reads_the_same
+from .encoding import Ids
+from .formats import format_of
+from .given import as_ids, as_logprobs, as_messages
+from .sample import CallSpan, Rewrite, Sample, Transcript
 
-__all__ = ["CallSpan", "Conversation", "Rewrite", "Sample", "Transcript"]
+__all__ = ["Conversation"]
 
 _log: Final = logging.getLogger(__name__)
 _ASKING: Final = ("user", "system", "developer")
 _ROLES: Final = (*_ASKING, "tool", "function", "ipython")
 _WHAT: Final = {"earlier": "earlier turns", "answer": "the answer", "behind": "what follows the answer"}
-_LARGEST: Final = 2**63 - 1
 _ENDING: Final = 64  # the number of last tokens that are searched for an answer's end
-_KEPT_FORMATS: Final = 16
-
-
-class CallSpan(msgspec.Struct, frozen=True):
-    """One call, and its position.
-
-    Attributes:
-        turn: the index of its answer in the conversation, from 0.
-        index: its index among the answer's calls, from 0.
-        name: the tool's name.
-        status: the status, as in `unspool.ToolCall`.
-        known: whether the tool is declared; ``None`` if the tools are unknown.
-        attempt: 1, or, if the previous call of the same tool failed (its status was neither ``ok`` nor ``repaired``),
-            one more than the attempt of that call.
-        start, end: the half-open range of its tokens in the sample's ids.
-    """
-
-    turn: int
-    index: int
-    name: str
-    status: Status
-    known: bool | None
-    attempt: int
-    start: int
-    end: int
-
-
-class Rewrite(NamedTuple):
-    """The template would write the conversation differently.
-
-    Attributes:
-        turn: the answer after which the difference was found.
-        what: the part that differs: the ``earlier`` text, the ``answer``, or the text after it (``behind``).
-        forked: whether a new sample began.
-    """
-
-    turn: int
-    what: Literal["earlier", "answer", "behind"]
-    forked: bool
-
-
-class Sample(NamedTuple):
-    """Aligned arrays of one sequence of tokens; those of a conversation cannot be written to.
-
-    Attributes:
-        ids: the tokens.
-        codes: the kind of each token, an index into `unspool.rl.KINDS`.
-        logprobs: the given log-probabilities; NaN for tokens that were not sampled, or have none.
-        calls: the calls of the answers in it.
-    """
-
-    ids: Ids
-    codes: Codes
-    logprobs: NDArray[np.float64]
-    calls: tuple[CallSpan, ...]
-
-    @property
-    def kinds(self) -> NDArray[np.str_]:
-        """The kind of each token by name."""
-        return names_of(self.codes)
-
-    def mask(self, kinds: Iterable[str] = SAMPLED) -> NDArray[np.bool_]:
-        """A mask of the tokens that the model wrote and that have one of these kinds.
-
-        Raises:
-            ValueError: a kind is not one of `unspool.rl.SAMPLED`.
-        """
-        return mask_of(self.codes, kinds)
-
-
-class Transcript(NamedTuple):
-    """A written conversation for training: the ids, and which of them to learn."""
-
-    ids: Ids
-    mask: NDArray[np.bool_]
 
 
 class Conversation:
@@ -165,12 +84,12 @@ class Conversation:
     ) -> None:
         if on_rewrite not in ("keep", "fork"):
             raise ValueError(f"on_rewrite: {on_rewrite!r} is not one of 'keep', 'fork'")
-        self._format = _format(as_dialect(dialect), tokenizer, template, bool(tools), variables or {}, special or {})
+        self._format = format_of(as_dialect(dialect), tokenizer, template, bool(tools), variables or {}, special or {})
         self._fork = on_rewrite == "fork"
         self._tools = list(tools) if tools is not None else None
         self._policy = policy
         Parser(self._format.dialect, tools=tools, policy=policy)  # raises if they are wrong
-        self._reset(_checked(messages, "messages"))
+        self._reset(as_messages(messages, "messages"))
 
     def _reset(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Start again with these messages."""
@@ -266,8 +185,8 @@ class Conversation:
         """
         if not self._asked:
             raise ValueError("extend: there is nothing to answer; add messages first")
-        tokens = _as_ids(ids)
-        known = _as_logprobs(logprobs, len(tokens))
+        tokens = as_ids(ids)
+        known = as_logprobs(logprobs, len(tokens))
         message, events = self._read(tokens, self._opening, finish_reason)
         start = sum(map(len, self._ids))
         self._put(tokens, codes_of(events, len(tokens)), known)
@@ -293,7 +212,7 @@ class Conversation:
             TypeError: these are not messages.
             TemplateError: the template refuses them. The conversation is unchanged.
         """
-        new = [dict(m) for m in _checked(messages, "messages")]
+        new = [dict(m) for m in as_messages(messages, "messages")]
         if not new:
             raise ValueError("messages: at least one is needed")
         for i, message in enumerate(new):
@@ -442,7 +361,7 @@ class Conversation:
             TypeError: these are not messages.
             TemplateError: the template refuses them.
         """
-        ids, codes = transcribe(self, [dict(m) for m in _checked(messages, "messages")])
+        ids, codes = transcribe(self, [dict(m) for m in as_messages(messages, "messages")])
         return Transcript(ids, mask_of(codes, kinds))
 
 
@@ -521,90 +440,3 @@ def _place(text: str, length: int, by: str) -> int:
         length -= len(piece)
         at += len(piece) + len(by)
     return len(text)
-
-
-def _as_ids(ids: Any) -> Ids:
-    if isinstance(ids, np.ndarray):
-        if ids.ndim != 1 or ids.dtype.kind not in "iu":
-            raise TypeError(f"ids: must be integers in one dimension, not {ids.dtype} of shape {ids.shape}")
-        if len(ids) and ids.min() < 0:
-            raise ValueError("ids: must not be negative")
-        return _small(ids, ids.max() if len(ids) else 0)
-    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
-        raise wrong_type("ids", ids, "token ids, a list or array of integers")
-    known = tuple(ids)
-    check_ids("ids", known)
-    return _small(known, max(known, default=0))
-
-
-def _small(ids: Any, largest: int) -> Ids:
-    if largest > _LARGEST:
-        raise ValueError(f"ids: {largest} is not a token id; ids are at most {_LARGEST}")
-    return np.array(ids, np.int64)
-
-
-def _as_logprobs(logprobs: Any, count: int) -> NDArray[np.float64]:
-    if logprobs is None:
-        return np.full(count, np.nan)
-    try:
-        known = np.array(logprobs, np.float64)
-    except (TypeError, ValueError):
-        raise wrong_type("logprobs", logprobs, "a list or array of numbers") from None
-    if known.ndim != 1:
-        raise TypeError(f"logprobs: must be numbers in one dimension, not of shape {known.shape}")
-    if len(known) != count:
-        raise ValueError(f"logprobs: {len(known):,} of {count:,} ids")
-    return known
-
-
-def _checked(messages: Any, where: str) -> Sequence[Mapping[str, Any]]:
-    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
-        raise wrong_type(where, messages, "a list of messages")
-    for i, message in enumerate(messages):
-        if not isinstance(message, Mapping):
-            raise wrong_type(f"{where}[{i}]", message, "a message, an object with a role")
-        if not isinstance(message.get("role"), str):
-            raise wrong_type(f"{where}[{i}].role", message.get("role"), "a string")
-    return messages
-
-
-# --- formats are examined once ----------------------------------------------------------------------------------------
-
-_formats: OrderedDict[tuple[Any, ...], tuple[Format, tuple[Any, ...]]] = OrderedDict()
-_formats_lock: Final = threading.Lock()
-
-
-def _format(
-    dialect: Dialect,
-    tokenizer: Any,
-    template: str | None,
-    tools: bool,
-    variables: Mapping[str, Any],
-    special: Mapping[str, str],
-) -> Format:
-    """The format of a conversation, from the cache if possible. The cache keeps the objects of its key alive."""
-    loaded = load_tokenizer(tokenizer)
-    if template is None:
-        named = ("tool_use", "default") if tools else ("default",)
-        template = next((loaded.templates[n] for n in named if n in loaded.templates), None)
-        if template is None:
-            raise TemplateError("template: the tokenizer has none; give its text")
-    elif not isinstance(template, str):
-        raise wrong_type("template", template, "a Jinja text or None")
-    named_tokens = {**loaded.special, **special}
-    settings = json.dumps([named_tokens, dict(variables)], sort_keys=True, default=repr)
-    key = (id(dialect), id(loaded.tokenizer), template, settings)
-    with _formats_lock:
-        kept = _formats.get(key)
-        if kept is not None:
-            _formats.move_to_end(key)
-            return kept[0]
-    markers = compile_plan(dialect).literals
-    encoder = Encoder(loaded.tokenizer, [template, *dialect.start, *dialect.end, *markers])
-    eos = [named_tokens["eos_token"]] if named_tokens.get("eos_token") else []
-    found = Format(dialect, ChatTemplate(template, {**named_tokens, **variables}), encoder, eos)
-    with _formats_lock:
-        _formats[key] = found, (dialect, loaded.tokenizer)
-        while len(_formats) > _KEPT_FORMATS:
-            _formats.popitem(last=False)
-    return found
