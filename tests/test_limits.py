@@ -146,6 +146,25 @@ def fastest(work: Callable[[], object], repeats: int) -> float:
     return max(best, 1e-6)
 
 
+def growth(dialect: Dialect, small: str, large: str, chunk: int, *, enough: float, attempts: int = 5) -> float:
+    """How many times as long a larger text takes. A busy machine may spoil some measurements, but not all.
+
+    Args:
+        dialect: the dialect that reads both.
+        small, large: the texts.
+        chunk: the size of their chunks.
+        enough: a ratio below which it need not be measured again.
+        attempts: how often it is measured at most.
+    """
+    ratio = float("inf")
+    for attempt in range(1, attempts + 1):
+        begin = fastest(lambda: feed_all(dialect, small, chunk), attempt)
+        ratio = min(ratio, fastest(lambda: feed_all(dialect, large, chunk), attempt) / begin)
+        if ratio < enough:
+            break
+    return ratio
+
+
 def growing(dialect: Dialect) -> list[Callable[[int], str]]:
     """Texts of any size."""
     code = 'def f(x):\n    return "a\\tb" if x < 3 else [{"k": 1}]  # ünï\n'
@@ -172,13 +191,7 @@ def test_four_times_the_text_takes_four_times_the_time(dialect: Dialect) -> None
         # Whole texts for all kinds, but small chunks only for every third, because the same code reads both.
         for size, chunk in ((8_000, 1 << 30), (3_000, 6))[: 2 if (len(dialect.name) + i) % 3 == 0 else 1]:
             small, large = kind(size), kind(size * 4)
-            ratio = float("inf")
-            for attempt in range(1, 6):  # a busy machine may spoil some measurements, but not all
-                begin = fastest(lambda s=small, c=chunk: feed_all(dialect, s, c), attempt)  # type: ignore[misc]
-                end = fastest(lambda t=large, c=chunk: feed_all(dialect, t, c), attempt)  # type: ignore[misc]
-                ratio = min(ratio, end / begin)
-                if ratio < 6.5:
-                    break
+            ratio = growth(dialect, small, large, chunk, enough=6.5)
             assert ratio < 8, f"4 times {small[:60]!r} takes {ratio:.1f} times as long, fed by {chunk}"
 
 
@@ -186,12 +199,7 @@ def test_calls_whose_strings_end_at_the_blocks_closing_take_time_in_proportion()
     keys = """calls = "<c>{calls}</c>"\ncall = "# {name}{arguments} /#"\npolicy = { markers_in_strings = "end" }"""
     dialect = dialect_of(keys)
     small, large = (write_calls(dialect, [("f", {"a": "x"})] * n) for n in (200, 1600))
-    ratio = float("inf")
-    for attempt in range(1, 6):
-        begin = fastest(lambda: feed_all(dialect, small, 1 << 30), attempt)
-        ratio = min(ratio, fastest(lambda: feed_all(dialect, large, 1 << 30), attempt) / begin)
-        if ratio < 12:
-            break
+    ratio = growth(dialect, small, large, 1 << 30, enough=12)
     assert ratio < 20, f"8 times as many calls take {ratio:.1f} times as long"
 
 
@@ -202,12 +210,7 @@ def test_calls_whose_strings_end_at_the_blocks_closing_take_time_in_proportion()
 def test_a_long_argument_takes_time_in_proportion(dialect: Dialect) -> None:
     for kind in growing(dialect):
         small, large = kind(50_000), kind(200_000)
-        ratio = float("inf")
-        for attempt in range(1, 5):
-            begin = fastest(lambda s=small: feed_all(dialect, s, 64), attempt)  # type: ignore[misc]
-            ratio = min(ratio, fastest(lambda t=large: feed_all(dialect, t, 64), attempt) / begin)  # type: ignore[misc]
-            if ratio < 5.5:
-                break
+        ratio = growth(dialect, small, large, 64, enough=5.5, attempts=4)
         assert ratio < 8, f"4 times {small[:60]!r} takes {ratio:.1f} times as long"
 
 
@@ -216,10 +219,5 @@ def test_a_long_argument_takes_time_in_proportion(dialect: Dialect) -> None:
 )
 def test_many_broken_calls_take_time_in_proportion(dialect: Dialect) -> None:
     small, large = (write_calls(dialect, [("f", '{"a": @@}')] * n) for n in (100, 400))
-    ratio = float("inf")
-    for attempt in range(1, 6):
-        begin = fastest(lambda: feed_all(dialect, small, 1 << 30), attempt)
-        ratio = min(ratio, fastest(lambda: feed_all(dialect, large, 1 << 30), attempt) / begin)
-        if ratio < 5.5:
-            break
+    ratio = growth(dialect, small, large, 1 << 30, enough=5.5)
     assert ratio < 8, f"4 times as many broken calls take {ratio:.1f} times as long"

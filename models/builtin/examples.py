@@ -9,6 +9,7 @@ import json
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -71,6 +72,7 @@ _USERS: Final = re.compile(f"{USER}([^<]*)")
 Call = tuple[Tool, dict[str, Any]]
 
 
+@cache
 def template() -> jinja2.Template:
     """The model's chat template."""
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
