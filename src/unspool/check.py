@@ -12,7 +12,7 @@ import msgspec
 
 from .arguments import check
 from .dialect.file import Dialect, Example, example_tools, read_dialect
-from .dialect.patterns import LITERAL, Pattern, plain_name, worded
+from .dialect.patterns import LITERAL, Pattern, plain_name, solid, worded
 from .dialect.plan import compile_plan, marked
 from .dialect.registry import find_base
 from .dialect.template import BODIES, Template, id_steps, literal, unstarted
@@ -176,10 +176,10 @@ def _id_pattern(template: str, name: str) -> str:
 def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
     """Closings that are the beginning of another part's opening: after text, they look the same."""
     keys = ("reasoning", "content", "preamble", "calls", "call", "argument", "item")
-    openings = [(key, t, _solid(unstarted(t.opening, dialect.start))) for key in keys for t in getattr(dialect, key)]
+    openings = [(key, t, solid(unstarted(t.opening, dialect.start))) for key in keys for t in getattr(dialect, key)]
     for key in ("reasoning", "content", "preamble", "argument", "item"):
         for t in getattr(dialect, key):
-            closing = _solid(t.closing)
+            closing = solid(t.closing)
             for other, u, opening in openings:
                 if closing and u is not t and opening.startswith(closing):
                     what = f"{t.text!r} closes with {t.closing.strip()!r}, and {u.text!r} of `{other}` begins with it"
@@ -196,7 +196,7 @@ def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
     nested = (("argument", "item"), ("call",), ("calls",), () if _starts_frames(dialect) else ("reasoning",))
     seen: list[tuple[str, str, str]] = []
     for keys in nested:
-        found = [(key, t, _solid(_end(t))) for key in keys for t in getattr(dialect, key) if _end(t)]
+        found = [(key, t, solid(_end(t))) for key in keys for t in getattr(dialect, key) if _end(t)]
         for key, t, closing in found:
             for inner, text, known in seen:
                 shared = key == "reasoning" and inner in ("call", "calls") and closing == known and worded(closing)
@@ -219,10 +219,10 @@ def _closed_inside_calls(dialect: Dialect) -> Iterator[Problem]:
         return
     called = [(key, u) for key in ("calls", "call", "argument", "item") for u in getattr(dialect, key)]
     for t in dialect.reasoning:
-        closing = _solid(t.closing)
+        closing = solid(t.closing)
         for key, u in called:
-            markers = [_solid(p) for p in (*u.before, *u.after) if isinstance(p, str)]
-            if any(closing in m for m in markers) and not _alike(closing, _solid(_end(u))):
+            markers = [solid(p) for p in (*u.before, *u.after) if isinstance(p, str)]
+            if any(closing in m for m in markers) and not _alike(closing, solid(_end(u))):
                 what = f"{t.text!r} closes with {t.closing.strip()!r}, which {u.text!r} of `{key}` contains"
                 yield Problem("reasoning", f"{what}: reasoning that mentions a call would end there: make them differ")
 
@@ -254,7 +254,7 @@ def _begun_alike(dialect: Dialect) -> Iterator[Problem]:
     """
     keys = ("reasoning", "content", "preamble", "calls")
     found = [(key, i, t) for key in keys for i, t in enumerate(getattr(dialect, key))]
-    openings = [(key, i, t, _solid(unstarted(t.opening, dialect.start))) for key, i, t in found]
+    openings = [(key, i, t, solid(unstarted(t.opening, dialect.start))) for key, i, t in found]
     for key, first, t, opening in openings:
         if key == "calls" or first or not opening:
             continue
@@ -266,10 +266,10 @@ def _begun_alike(dialect: Dialect) -> Iterator[Problem]:
 
 def _ended_inside(dialect: Dialect) -> Iterator[Problem]:
     """Parts whose opening, or whose closing, ends the turn, though something must follow it."""
-    ends = tuple(_solid(e) for e in dialect.end)
+    ends = tuple(solid(e) for e in dialect.end)
     for key in BODIES:
         for t in getattr(dialect, key):
-            found = next((e for e in ends for p in t.before if isinstance(p, str) and e in _solid(p)), "")
+            found = next((e for e in ends for p in t.before if isinstance(p, str) and e in solid(p)), "")
             if found:
                 what = f"{t.text!r} opens with {found!r}, one of `end`, at which the model stops"
                 yield Problem(key, f"{what}: leave it out of `end`, or open the part with something else")
@@ -277,7 +277,7 @@ def _ended_inside(dialect: Dialect) -> Iterator[Problem]:
     keys = ["argument", "item", *(["call"] if blocks else []), *([] if _starts_frames(dialect) else ["reasoning"])]
     for key in keys:
         for t in getattr(dialect, key):
-            if _solid(_end(t)).endswith(ends):
+            if solid(_end(t)).endswith(ends):
                 what = f"{t.text!r} closes with {_end(t)!r}, one of `end`, at which the model stops"
                 yield Problem(key, f"{what}: leave it out of `end`, or close the part with something else")
 
@@ -300,9 +300,9 @@ def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
     """Calls that begin in their block like another part, or that depend on their block's margin or marker."""
     for key in ("reasoning", "content", "preamble"):
         for t in getattr(dialect, key):
-            opening = _solid(unstarted(t.opening, dialect.start))
+            opening = solid(unstarted(t.opening, dialect.start))
             for u in dialect.call:
-                if opening and _solid(literal(u.head)).startswith(opening):
+                if opening and solid(literal(u.head)).startswith(opening):
                     what = f"{u.text!r} begins like {t.text!r} of `{key}`, with {t.opening.strip()!r}"
                     yield Problem("call", f"{what}: in text, they look the same: make them begin differently")
     for t in dialect.call:
@@ -327,7 +327,7 @@ def _opened_by_names(dialect: Dialect) -> Iterator[Problem]:
         return
     for key in ("reasoning", "content", "preamble"):
         for t in getattr(dialect, key):
-            opening = _solid(unstarted(t.opening, dialect.start))
+            opening = solid(unstarted(t.opening, dialect.start))
             for u in dialect.call:
                 name = _name_between(opening, u)
                 if name:
@@ -339,7 +339,7 @@ def _opened_like_json(dialect: Dialect) -> Iterator[Problem]:
     """Parts that open as JSON begins: if a request demands a call, it may be bare JSON."""
     for key in ("reasoning", "content", "preamble") if dialect.call else ():
         for t in getattr(dialect, key):
-            opening = _solid(unstarted(t.opening, dialect.start))
+            opening = solid(unstarted(t.opening, dialect.start))
             if opening and any(bare.startswith(opening) for bare in ('[{"', '{"')):
                 what = f"{t.text!r} opens with {opening!r}, as JSON does, which a call may be if a request demands one"
                 yield Problem(key, f"{what}: write an opening with which JSON does not begin")
@@ -350,7 +350,7 @@ _JSON = """{"a": {"a": [{"a": "a"}, ["a", null]], "a": "a"}}"""
 
 def _opened_by_json(dialect: Dialect) -> Iterator[Problem]:
     """Calls that count anywhere, because `anywhere` says so, though JSON contains their openings."""
-    texts = [t.translate({34: quote}) for t in (_JSON, _solid(_JSON)) for quote in (34, 39)]
+    texts = [t.translate({34: quote}) for t in (_JSON, solid(_JSON)) for quote in (34, 39)]
     for o in compile_plan(dialect).calls.following if dialect.anywhere else ():
         if o.marked and any(o.pattern.match(t, i, {}) >= 0 for t in texts for i in range(len(t))):
             opening = "".join(a.text for a in o.pattern.atoms if a.kind == LITERAL)
@@ -365,8 +365,8 @@ def _name_between(opening: str, call: Template) -> str:
     at = next((i for i, s in enumerate(steps) if s.name == "name"), -1)
     if at < 0:
         return ""
-    before = _solid(steps[at - 1].text) if at and not steps[at - 1].name else ""
-    after = _solid(steps[at + 1].text) if at + 1 < len(steps) and not steps[at + 1].name else ""
+    before = solid(steps[at - 1].text) if at and not steps[at - 1].name else ""
+    after = solid(steps[at + 1].text) if at + 1 < len(steps) and not steps[at + 1].name else ""
     for begin in range(len(opening)):
         for end in range(begin + 1, len(opening)):
             around = before.endswith(opening[:begin]) and after.startswith(opening[end:])
@@ -382,7 +382,7 @@ def _closed_as_opened(dialect: Dialect) -> Iterator[Problem]:
     """
     for key in ("reasoning", "content", "preamble"):
         for t in getattr(dialect, key):
-            opening, closing = _solid(t.opening), _solid(t.closing)
+            opening, closing = solid(t.opening), solid(t.closing)
             shared = next((k for k in range(len(closing) - 1, 0, -1) if opening.endswith(closing[:k])), 0)
             if closing and opening.startswith(closing):
                 what = f"{t.text!r} closes with {t.closing.strip()!r}, and its opening begins with it"
@@ -401,11 +401,6 @@ def _closed_as_opened(dialect: Dialect) -> Iterator[Problem]:
                 if u.before and Pattern(u.before).match(f"{closing}\n", 0, {}) in (len(closing), len(closing) + 1):
                     what = f"{t.text!r} closes with {closing!r}, which the opening of {u.text!r} reads as a {field}"
                     yield Problem(key, f"{what}: write a closing that no opening matches")
-
-
-def _solid(text: str) -> str:
-    """A text without its white space, which is soft."""
-    return "".join(text.split())
 
 
 def _differences(got: Message, example: Example) -> Iterator[str]:
@@ -458,7 +453,7 @@ def _written(
         end = next((e for e in dialect.end if raw.rstrip().endswith(e) and not written.endswith(e)), "")
         if end:
             yield what, (f"hint: a message is written without its `end`: list the text without {end!r} first",)
-        elif _solid(written) == _solid(raw):
+        elif solid(written) == solid(raw):
             at = next(i for i, (a, b) in enumerate(zip(written + "\0", raw + "\0", strict=False)) if a != b)
             why = _separated(dialect, tools, example, at) or (
                 "outer white space of the templates, and `separator`, say what is written between two parts"

@@ -84,7 +84,7 @@ def read_toolset(tools: object = None, tool_choice: object = None) -> Toolset:
     Raises:
         ToolsError: names the field, its value and what is allowed.
     """
-    if type(tools) is not list and isinstance(tools, Toolset):
+    if type(tools) is not list and isinstance(tools, Toolset):  # the second test alone is slow for a list
         if tool_choice is not None and tool_choice != "auto":
             raise ToolsError("tool_choice", "a Toolset has its own choice; allowed is 'auto', which leaves it")
         return tools

@@ -393,7 +393,8 @@ class _PartWriter:
         return done.summary
 
 
-def _columns(task: Any, piece: Piece) -> dict[str, str]:
+def _columns(_: Any, piece: Piece) -> dict[str, str]:
+    """The step that finds the columns of lines, which needs no task."""
     return line_columns(load(piece))
 
 

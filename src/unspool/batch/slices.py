@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import pyarrow as pa
@@ -53,32 +53,31 @@ def pieces(files: Iterable[str], rows: int) -> Iterator[Piece]:
     """
     number = first = 0
     for file in files:
-        shared = os.path.isfile(file) and not (file.endswith(".parquet") and _largest_group(file) > rows)
-        for piece in slices([file], rows, number, first) if shared else blocks([file], rows, number, first):
+        shared = os.path.isfile(file)
+        sizes = _group_sizes(file) if shared and file.endswith(".parquet") else None
+        shared = shared and max(sizes or (), default=0) <= rows
+        for piece in _parts(file, sizes, rows, number, first) if shared else blocks([file], rows, number, first):
             yield piece
             number += 1
             first += count_of(piece)
 
 
-def slices(files: Iterable[str], rows: int, number: int = 0, first: int = 0) -> Iterator[Slice]:
-    """The blocks of files: some lines, some recordings, whole row groups.
-
-    Args:
-        files: the paths.
-        rows: the most rows of a block; a row group with more is one block.
-        number, first: those of the first block.
+def slices(files: Iterable[str], rows: int) -> Iterator[Slice]:
+    """The blocks of files: some lines, some recordings, whole row groups. A row group with more rows is one block.
 
     Raises:
         InputError: a file does not have the format of its ending, or is standard input.
         OSError: a file cannot be read.
     """
+    number = first = 0
     for file in files:
         if file == "-":
             raise InputError("-: standard input cannot be read by other machines")
-        for start, stop, count, part in _groups(file, rows) if file.endswith(".parquet") else _ranges(file, rows):
-            yield Slice(number, file, first, start, stop, count, part)
+        sizes = _group_sizes(file) if file.endswith(".parquet") else None
+        for piece in _parts(file, sizes, rows, number, first):
+            yield piece
             number += 1
-            first += count
+            first += piece.rows
 
 
 def load(piece: Piece) -> Block:
@@ -100,9 +99,23 @@ def load(piece: Piece) -> Block:
     return Block(piece.number, piece.file, piece.first, lines, found[0][1])
 
 
-def _groups(file: str, rows: int) -> Iterator[tuple[int, int, int, float]]:
+def _parts(file: str, sizes: Sequence[int] | None, rows: int, number: int, first: int) -> Iterator[Slice]:
+    """The slices of a file.
+
+    Args:
+        file: its path.
+        sizes: the rows of its row groups; ``None`` if it has lines.
+        rows: the most rows of a slice.
+        number, first: those of the first slice.
+    """
+    for start, stop, count, part in _ranges(file, rows) if sizes is None else _groups(sizes, rows):
+        yield Slice(number, file, first, start, stop, count, part)
+        number += 1
+        first += count
+
+
+def _groups(sizes: Sequence[int], rows: int) -> Iterator[tuple[int, int, int, float]]:
     """Ranges of row groups, with at most so many rows where there are several."""
-    sizes = _group_sizes(file)
     total, start, count, read = sum(sizes), 0, 0, 0
     for i, size in enumerate(sizes):
         if count and count + size > rows:
@@ -115,16 +128,13 @@ def _groups(file: str, rows: int) -> Iterator[tuple[int, int, int, float]]:
 
 
 def _group_sizes(file: str) -> list[int]:
+    """The rows of each row group of a table."""
     try:
         with pq.ParquetFile(file) as source:
             check_names(source.schema_arrow, f"{file}: ")
             return [source.metadata.row_group(i).num_rows for i in range(source.metadata.num_row_groups)]
     except pa.ArrowInvalid as error:
         raise InputError(f"{file}: is not a parquet file: {error}") from None
-
-
-def _largest_group(file: str) -> int:
-    return max(_group_sizes(file), default=0)
 
 
 def _ranges(file: str, rows: int) -> Iterator[tuple[int, int, int, float]]:

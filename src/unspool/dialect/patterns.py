@@ -263,33 +263,29 @@ class Pattern:
         head._measure()
         return head
 
-    def progress(self, text: str, i: int) -> int:
-        """How many characters of the pattern's first literals match from ``i`` on."""
-        done = i
-        for atom in self.atoms:
-            if atom.kind == SPACE:
-                i = _bounded_space(text, i)
-            elif atom.kind == LITERAL and text.startswith(atom.text, i):
-                i = done = i + len(atom.text)
-            else:
-                break
-        return done
+    def progress(self, text: str, i: int, *, whole: bool = False) -> int:
+        """Where those of the pattern's first literals end that match from ``i`` on.
 
-    def told(self, text: str, i: int) -> int:
-        """As `progress`, without a literal that is only the beginning of a longer word, in which no field may go on:
-        ``<call`` in ``<caller``."""
+        Args:
+            whole: leave out a literal that is only the beginning of a longer word, in which no field may go on:
+                ``<call`` in ``<caller``.
+        """
         done = i
         for at, atom in enumerate(self.atoms):
             if atom.kind == SPACE:
                 i = _bounded_space(text, i)
             elif atom.kind == LITERAL and text.startswith(atom.text, i):
                 i += len(atom.text)
-                in_word = text[i - 1].isalnum() and text[i : i + 1].isalnum()
-                behind = next((a.kind for a in self.atoms[at + 1 :] if a.kind != SPACE), NAME) if in_word else NAME
-                done = i if behind != LITERAL else done
+                if not (whole and self._goes_on(text, i, at)):
+                    done = i
             else:
                 break
         return done
+
+    def _goes_on(self, text: str, i: int, at: int) -> bool:
+        """Whether a word goes on where the literal with this number ends, though another literal must follow it."""
+        in_word = text[i - 1].isalnum() and text[i : i + 1].isalnum()
+        return in_word and next((a.kind for a in self.atoms[at + 1 :] if a.kind != SPACE), NAME) == LITERAL
 
     def _field(self, text: str, i: int, n: int, at: int, atom: Atom, fields: dict[str, str]) -> int:
         kind = atom.kind
@@ -392,6 +388,11 @@ def _without_beginning(text: str, stops: tuple[str, ...]) -> str:
 def worded(text: str) -> bool:
     """Whether a text contains a letter or digit, not only punctuation and white space."""
     return any(map(str.isalnum, text))
+
+
+def solid(text: str) -> str:
+    """A text without its white space, which is soft around markers."""
+    return "".join(text.split())
 
 
 def plain_name(name: str) -> bool:

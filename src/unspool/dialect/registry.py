@@ -92,7 +92,7 @@ def find(name: str) -> Dialect:
     Raises:
         UnknownDialect: there is none.
     """
-    dialect = _found.get(name) or _look_up(name)
+    dialect = _found.get(name) or _look_up(name)  # most names are written as they are cached
     if dialect is None and len(name) > _LONGEST:
         raise UnknownDialect(f"there is no dialect {name[:_LONGEST]!r}…; see list_dialects()")
     if dialect is None:

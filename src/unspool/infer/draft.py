@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from ..dialect.patterns import solid
 from ..dialect.plan import marked
 from . import tokens as t
 from .arguments import FIELDS, Keys, arguments, as_template
@@ -333,7 +334,7 @@ class _Drafter:
             if single and rep.unit in single:
                 lone = single.partition(rep.unit)
                 other = f"{as_template(lone[0])}{{calls}}{as_template(lone[2]).rstrip()}"
-                if _bare(other) != _bare(block["calls"]):
+                if solid(other) != solid(block["calls"]):
                     found.append({**block, "calls": [block["calls"], other]})
             found.append(block)
         else:
@@ -400,8 +401,3 @@ def _each(call: str) -> tuple[str, str] | None:
         return None
     at = body.index(core)
     return f"{first}{body[:at]}{{call}}{body[at + len(core) :]}{last}", core
-
-
-def _bare(text: str) -> str:
-    """The text without white space."""
-    return "".join(text.split())

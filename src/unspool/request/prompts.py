@@ -20,6 +20,7 @@ import msgspec
 from ..bridge import Bridge, behind, between
 from ..chat_templates import environment, tojson
 from ..dialect.file import Dialect
+from ..dialect.patterns import solid
 from ..dialect.registry import list_dialects
 from ..errors import TemplateError
 from ..parser import parse
@@ -197,8 +198,8 @@ class Prompts:
         """
         going_on = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
         found = self._found(going_on, len(request.messages), ends)
-        before = _unspaced(os.path.commonprefix(found.asked))  # noqa: RUF071 - of strings
-        if not all(_unspaced(text).startswith(before) for text in found.wholes):  # white space may differ
+        before = solid(os.path.commonprefix(found.asked))  # noqa: RUF071 - of strings
+        if not all(solid(text).startswith(before) for text in found.wholes):  # white space may differ
             raise NoBridge("the chat template writes earlier turns differently")
         return found.bridge
 
@@ -401,10 +402,6 @@ _TOOL: Final = tool(
     "The weather.",
     {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}},
 )
-
-
-def _unspaced(text: str) -> str:
-    return "".join(text.split())
 
 
 def _reads(dialect: Dialect, written: _Written) -> bool:

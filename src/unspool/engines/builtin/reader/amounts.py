@@ -13,7 +13,8 @@ from .spans import SIDES, YEAR, addresses, codes, numbers, quotes, times, value_
 from .words import BOUNDS, CURRENCIES, MONEY, SCALES, SETS, UNITS, parts_of, stem
 
 _JOINED: Final = re.compile(r"[$€£]?[\d.,]+([a-z]+)")
-_CLEAR: Final = 3
+CLEAR: Final = 3
+"""The evidence for a number that clearly belongs to its parameter: *the bill is 120*."""
 NEXT: Final = 4
 """The evidence for a number next to a word of its parameter's name."""
 _IN_UNITS: Final = re.compile(r"^(?:\w+ in |in )?([a-z]{3,12})(?:[ .,].*)?$|\bin ([a-z]{3,12})\b")
@@ -30,10 +31,11 @@ def amounts(f: Filling) -> None:
     """Give numbers, lists of them, and codes."""
     _numbered(f)
     _clock(f)
-    inside = {i for s in quotes(f.message) if s.last - s.first > 3 for i in range(s.first, s.last)}  # and its marks
-    inside |= {i for i, w in enumerate(f.message.words) if w.low in f.tool.described}  # a *3d* printer
-    houses = inside | {i for s in addresses(f.message) for i in range(s.first, s.last) if _on_a_street(f.message, s)}
-    free = [s for s in numbers(f.message) if f.message.free(s) and s.first not in houses]
+    inside = [s for s in quotes(f.message) if s.last - s.first > 3]  # a number and its marks are three words
+    inside += [s for s in addresses(f.message) if _on_a_street(f.message, s)]
+    others = {i for s in inside for i in range(s.first, s.last)}
+    others |= {i for i, w in enumerate(f.message.words) if w.low in f.tool.described}  # a *3d* printer
+    free = [s for s in numbers(f.message) if f.message.free(s) and s.first not in others]
     wanted = [p for p in f.left if p.type in NUMERIC]
     if wanted:
         free = _durations(f.message, free)
@@ -46,7 +48,8 @@ def amounts(f: Filling) -> None:
             f.message.take(s)
         free = []
     required = [p for p in wanted if not p.optional]
-    shares = len(free) > 1 and clear_numbers(f, 1) >= len(free)  # each is clearly for another parameter
+    # Each is clearly for another parameter.
+    shares = len(free) > 1 and sum(e >= 1 for e in numbers_evidence(f)) >= len(free)
     if (
         len(required) == 1
         and len(free) > 1
@@ -183,11 +186,11 @@ def is_money(m: Message, s: Span) -> bool:
     return m.words[s.last - 1].text[0] in MONEY or m.has(s.last, CURRENCIES.keys() | SETS["coins"])
 
 
-def clear_numbers(f: Filling, clear: float = _CLEAR) -> int:
-    """The number of numbers that clearly belong to parameters: *the bill is 120*."""
+def numbers_evidence(f: Filling) -> list[float]:
+    """The evidence for each number that may belong to a parameter."""
     free = list(numbers(f.message))
     wanted = [p for p in f.left if p.type in NUMERIC]
-    return sum(_evidence(f, p, s) >= clear for p, s in assign(wanted, free, lambda p, s: _fits(f, p, s)))
+    return [_evidence(f, p, s) for p, s in assign(wanted, free, lambda p, s: _fits(f, p, s))]
 
 
 def _names_of(p: Parameter) -> set[str]:

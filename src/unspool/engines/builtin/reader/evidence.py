@@ -362,7 +362,9 @@ def _long(f: Filling, p: Parameter, c: Phrase, total: float) -> tuple[float, Spa
     last = c.last
     first = c.first + _begins(m, p, c.first)
     if (c.lead in SETS["equals"] and _called(m, p, c.first) is not None) or c.first < first < last:
-        while last < len(m) and not m.taken[last] and not m.has(last, SETS["marks"]) and not _of_others(f, p, last):
+        while last < len(m) and not m.taken[last] and not m.has(last, SETS["marks"]):
+            if m.large(last + 1) and _leads_away(f, p, last):
+                break
             last += 1
         return total, m.span(first, last)
     ends = last == len(m) or m.taken[last] or not m.words[last].low[0].isalnum() or _functional(m, last)
@@ -372,17 +374,17 @@ def _long(f: Filling, p: Parameter, c: Phrase, total: float) -> tuple[float, Spa
     )
 
 
-def _of_others(f: Filling, p: Parameter, i: int) -> bool:
-    """Whether a preposition leads to another parameter's name: *Rumours* by *Fleetwood Mac*."""
-    names = PREPOSITIONS.get(f.message.words[i].low, frozenset()) if f.message.large(i + 1) else frozenset()
-    return any(not names.isdisjoint(own_parts(q)) for q in f.texts() if q is not p)
-
-
 def _leads_on(f: Filling, p: Parameter, i: int) -> bool:
     """Whether a preposition goes on with a text: plants *for low light*, unless it leads to another parameter."""
     m = f.message
-    names = PREPOSITIONS.get(m.words[i].low) if i + 1 < len(m) and not m.taken[i + 1] else None
-    return names is not None and all(names.isdisjoint(own_parts(q)) for q in f.texts() if q is not p)
+    free = i + 1 < len(m) and not m.taken[i + 1]
+    return free and m.words[i].low in PREPOSITIONS and not _leads_away(f, p, i)
+
+
+def _leads_away(f: Filling, p: Parameter, i: int) -> bool:
+    """Whether a preposition leads to another parameter: *Rumours* by *Fleetwood Mac*."""
+    names = PREPOSITIONS.get(f.message.words[i].low, frozenset())
+    return any(not names.isdisjoint(own_parts(q)) for q in f.texts() if q is not p)
 
 
 def _begins(m: Message, p: Parameter, first: int) -> int:

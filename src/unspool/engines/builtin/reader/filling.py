@@ -189,9 +189,8 @@ def _bare(p: Parameter, value: str) -> str:
     if not rest:
         return value.rstrip(".,;:!") if value[:1].isalpha() and value[:-1].isalpha() else value
     own = {*own_parts(p), *map(stem, own_parts(p))}
-    named_so = (
-        first.islower() and (first in own or (p.type == "array" and stem(first) in own)) and p.kinds[:1] not in _OPEN
-    )
+    said = {first, stem(first)} if p.type == "array" else {first}
+    named_so = first.islower() and not own.isdisjoint(said) and p.kinds[:1] not in _OPEN
     return rest.strip() if named_so and rest[:1].isalnum() else value
 
 

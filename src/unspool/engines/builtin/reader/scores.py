@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from .amounts import NEXT, clear_numbers, is_money, unit_named, unit_of
+from .amounts import CLEAR, NEXT, is_money, numbers_evidence, unit_named, unit_of
 from .choices import aliases, canonical
 from .examples import alike
 from .fill import fill
@@ -277,8 +277,8 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
             named(p, SETS["codes"] | SETS["machines"]) and not asked.coded.isdisjoint(map(stem, parts_of(p.name)))
         )
     if asked.numbers:
-        f = Filling(tool, message, cased=True)
-        score += _CLEAR_NUMBER * (clear_numbers(f) + (clear_numbers(f, NEXT) > 0))
+        sure = numbers_evidence(Filling(tool, message, cased=True))
+        score += _CLEAR_NUMBER * (sum(e >= CLEAR for e in sure) + any(e >= NEXT for e in sure))
     measures = {canonical(c) for p in tool.parameters for c in p.choices if isinstance(c, str)} & {*UNITS.values()}
     if measures and asked.units:
         score += 2 if measures & asked.units else -2
