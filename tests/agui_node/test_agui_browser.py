@@ -98,7 +98,7 @@ def client(browser: Any, address: str) -> Iterator[Client]:
     assert [fault for fault in faults if "favicon" not in fault and "404" not in fault] == []
 
 
-def test_a_tool_of_the_server_is_seen_with_its_result(client: Client) -> None:
+def test_the_page_shows_a_server_tool_with_its_result(client: Client) -> None:
     with live(model(**ANSWERS), "hermes", servers=[Workshop()]) as server:
         client.open(server.url)
         messages = client.run("add please")
@@ -114,7 +114,7 @@ def test_a_tool_of_the_server_is_seen_with_its_result(client: Client) -> None:
         assert shape(client.run("thanks")) == [("assistant", "You are welcome.", 0)]
 
 
-def test_a_tool_is_seen_while_it_runs_and_ends_when_the_page_leaves(client: Client) -> None:
+def test_the_page_shows_a_running_tool_and_the_tool_ends_when_the_page_leaves(client: Client) -> None:
     workshop = Workshop()
     with live(model(**{"wait please": call("hang")}), "hermes", servers=[workshop]) as server:
         client.open(server.url)

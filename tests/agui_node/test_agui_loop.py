@@ -70,7 +70,7 @@ def test_text_on_both_sides_of_calls_goes_on_from_what_the_model_wrote() -> None
         assert extends(engine, at, raws[at - 1]), at
 
 
-def test_a_mixture_leaves_the_clients_call_pending() -> None:
+def test_server_tools_run_and_the_clients_call_stays_pending() -> None:
     with live(model(**ANSWERS), "hermes", servers=[Workshop()]) as server:
         (run,) = converse(server.url, {}, messages=[user("mix please")])
     assert run.failed is None

@@ -181,7 +181,7 @@ def test_calls_that_a_model_counts_from_0_again_are_not_taken_for_earlier_ones(a
     assert ids[1] != ids[0]
 
 
-def test_several_runs_of_one_thread() -> None:
+def test_runs_of_one_thread_share_its_id_and_have_their_own() -> None:
     with live(replay("One.", "Two."), "hermes") as server:
         again = {"id": "v", "role": "user", "content": "Again"}
         runs = converse(server.url, {}, {"append": [again]})
@@ -202,7 +202,7 @@ def test_an_engine_that_fails_halfway_ends_the_run_with_its_error(after: int) ->
     assert "Let me. ".startswith(content)
 
 
-def test_an_engine_that_fails_at_once_is_an_http_error_that_the_client_tells() -> None:
+def test_the_client_reports_an_engine_that_fails_at_once_as_an_http_error() -> None:
     with live(Scripted([], fail_after=0), "hermes") as server:
         (run,) = converse(server.url, {})
     assert run.failed is not None
@@ -218,7 +218,7 @@ def test_a_request_that_is_refused_is_reported_with_its_field() -> None:
     assert run.failed["payload"]["message"].startswith("forwardedProps.temperature: ")
 
 
-def test_an_aborted_run_stops_the_engine_and_leaves_what_there_was() -> None:
+def test_an_aborted_run_stops_the_engine_and_keeps_the_text_so_far() -> None:
     engine = Scripted(["Once ", "upon ", "a time"], hang_after=2)
     with live(engine, "hermes") as server:
         (run,) = converse(server.url, {"abortAt": "TEXT_MESSAGE_CONTENT"})

@@ -38,9 +38,7 @@ def computing() -> Iterator[Victim]:
 
 @pytest.mark.parametrize("leaving", ["at once", "one by one"])
 @pytest.mark.parametrize("after", [0.0, "byte"])
-def test_two_hundred_clients_that_leave_take_nothing_with_them(
-    replaying: Victim, leaving: Leaving, after: str | float
-) -> None:
+def test_two_hundred_clients_that_leave_leak_nothing(replaying: Victim, leaving: Leaving, after: str | float) -> None:
     begun = []
     survives(replaying, lambda: begun.append(burst(replaying.port, 200, leaving, bodies=BODIES, after=after)))
     if after == "byte":
@@ -53,7 +51,7 @@ def test_clients_that_never_read_are_given_up_and_their_sockets_closed(replaying
     assert given_up == [30, 30]
 
 
-def test_whole_answers_that_nobody_reads_are_given_up_too(replaying: Victim) -> None:
+def test_whole_answers_that_nobody_reads_are_given_up(replaying: Victim) -> None:
     given_up = []
     body = {**FLOODED, "stream": False}
     survives(replaying, lambda: given_up.append(never_read(replaying, 5, body, 20)))
@@ -64,7 +62,7 @@ def test_whole_answers_that_nobody_reads_are_given_up_too(replaying: Victim) -> 
 
 
 @pytest.mark.parametrize("part", ["head", "body"])
-def test_slow_heads_and_bodies_are_sent_away(replaying: Victim, part: str) -> None:
+def test_slow_heads_and_bodies_are_refused(replaying: Victim, part: str) -> None:
     data = request(SLOW)
     if part == "head":
         data = data.replace(b"Host: localhost", b"Host: localhost\r\nX: " + b"x" * 1000)
@@ -96,7 +94,7 @@ def test_heads_that_are_too_large_are_refused(replaying: Victim, head: bytes) ->
 # -- work that takes the server long -----------------------------------------------------------------------------------
 
 
-def test_texts_to_parse_that_nobody_waits_for_any_more_are_not_parsed(replaying: Victim) -> None:
+def test_parsing_stops_when_the_client_leaves(replaying: Victim) -> None:
     calls = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>\n'
     bodies = [{"text": calls * (900_000 // len(calls)), "format": "events"}]
     survives(replaying, lambda: burst(replaying.port, 30, "at once", bodies=bodies, path="/parse"))
@@ -113,7 +111,7 @@ def test_a_text_that_is_too_long_is_refused_by_its_characters(computing: Victim)
     survives(computing, attack)
 
 
-def test_long_prompts_that_nobody_waits_for_any_more_hold_nobody_up(computing: Victim) -> None:
+def test_long_prompts_of_clients_that_left_do_not_delay_others(computing: Victim) -> None:
     body = {"messages": [{"role": "user", "content": "long " * 150_000}], "n": 16}
     survives(computing, lambda: burst(computing.port, 20, "at once", bodies=[body], after=0.2))
 
@@ -180,7 +178,7 @@ def test_hostile_schemas_are_refused_by_their_place_or_kept_within_limits(comput
     survives(computing, attack)
 
 
-def test_grammars_that_nobody_waits_for_any_more_are_not_compiled(computing: Victim) -> None:
+def test_grammars_of_clients_that_left_are_not_compiled(computing: Victim) -> None:
     bodies = [
         call(of(**{f"a{i}": {"type": "integer", "multipleOf": 9967}, f"b{i}": {"multipleOf": 9949}})) for i in range(50)
     ]
@@ -221,7 +219,7 @@ def _until_ok(server: Victim) -> None:
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_end_comes_in_time_whoever_does_not_read(tmp_path: Path) -> None:
+def test_the_server_stops_in_time_though_clients_do_not_read(tmp_path: Path) -> None:
     with victim(recordings(tmp_path), "--dialect", "hermes", "--max-drain", "1") as server:
         held = [hold(server.port, request(FLOODED)) for _ in range(20)]
         held += [hold(server.port, request(SLOW)[:60]) for _ in range(5)]

@@ -120,7 +120,7 @@ def test_sealed_items_that_are_forged_huge_or_many_are_refused(server: Victim) -
 
 
 @pytest.mark.parametrize("path", [CHAT, pytest.param(AGUI, marks=pytest.mark.attacks)])
-def test_clients_that_leave_a_loop_of_tools_at_any_moment_take_nothing_with_them(server: Victim, path: str) -> None:
+def test_clients_that_leave_a_tool_loop_at_any_moment_leak_nothing(server: Victim, path: str) -> None:
     words = ("add it", "add many", "flood it", "hang it", "die it")
     bodies = [
         run(user(w)) if path == AGUI else {"messages": [user(w)], "stream": i % 2 == 0} for i, w in enumerate(words)
@@ -199,7 +199,7 @@ def test_hostile_grammars_of_custom_tools_are_refused_or_kept_within_limits(comp
 
 
 @pytest.mark.attacks
-def test_long_prompts_to_count_and_to_edit_that_nobody_waits_for_are_not_counted(computing: Victim) -> None:
+def test_counting_and_editing_stop_when_the_client_leaves(computing: Victim) -> None:
     size = {"type": "input_tokens", "value": 1}
     edits = [{"type": "clear_thinking_20251015"}, {"type": "clear_tool_uses_20250919", "trigger": size}]
     body = {"model": "other", "max_tokens": 4, "messages": [user("long " * 120_000)]}
@@ -213,7 +213,7 @@ def test_long_prompts_to_count_and_to_edit_that_nobody_waits_for_are_not_counted
     survives(computing, attack)
 
 
-def test_names_of_models_that_are_wrong_huge_or_none_are_refused(server: Victim) -> None:
+def test_wrong_huge_and_missing_model_names_are_refused(server: Victim) -> None:
     def attack() -> None:
         for name in ("m" * 1_000_000, SURROGATE, "../other", ""):
             for path, body in ((CHAT, {"messages": [user("x")]}), (RESPONSES, {"input": "x"})):
@@ -239,7 +239,7 @@ def test_files_and_names_that_take_long_to_read_are_refused_at_once(server: Vict
 
 
 @pytest.mark.attacks
-def test_what_the_page_asks_delays_no_answer_and_ends_with_its_client(computing: Victim) -> None:
+def test_requests_of_the_page_delay_no_answer_and_end_with_their_client(computing: Victim) -> None:
     tools = [{"type": "function", "function": {"name": f"f{i}", "parameters": {"type": "object"}}} for i in range(3)]
     asked = {
         "/ui/detect": {"output": CALLS},

@@ -32,14 +32,12 @@ def computing() -> Iterator[Victim]:
 
 @pytest.mark.parametrize("leaving", ["at once", "one by one"])
 @pytest.mark.parametrize("after", [0.0, 0.5, 3.0, "byte"])
-def test_a_thousand_clients_that_leave_take_nothing_with_them(
-    replaying: Victim, leaving: Leaving, after: str | float
-) -> None:
+def test_a_thousand_clients_that_leave_leak_nothing(replaying: Victim, leaving: Leaving, after: str | float) -> None:
     survives(replaying, lambda: burst(replaying.port, 1000, leaving, bodies=BODIES, after=after))
 
 
 @pytest.mark.parametrize("leaving", ["at once", "one by one"])
-def test_a_thousand_clients_of_a_model_that_computes(computing: Victim, leaving: Leaving) -> None:
+def test_the_server_survives_a_thousand_clients_of_a_model_that_computes(computing: Victim, leaving: Leaving) -> None:
     bodies = [STREAM, call(of(city={"type": "string"}), n=4), {**SLOW, "n": 16}]
     survives(computing, lambda: burst(computing.port, 1000, leaving, bodies=bodies, after=2.0))
 
@@ -50,7 +48,7 @@ def test_clients_that_never_read_are_given_up_after_the_default_time(replaying: 
     assert given_up == [90, 90]
 
 
-def test_slow_heads_and_bodies_are_sent_away_after_the_default_times(replaying: Victim) -> None:
+def test_slow_heads_and_bodies_are_refused_after_the_default_times(replaying: Victim) -> None:
     head = request(SLOW).replace(b"Host: localhost", b"Host: localhost\r\nX: " + b"x" * 2000)
     body = (
         f"POST {CHAT} HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 99999\r\n\r\n".encode()
@@ -65,7 +63,7 @@ def test_slow_heads_and_bodies_are_sent_away_after_the_default_times(replaying: 
     survives(replaying, lambda: dribble(replaying.port, 500, b"", 30))
 
 
-def test_long_texts_to_parse_and_long_prompts_that_nobody_waits_for(replaying: Victim, computing: Victim) -> None:
+def test_the_server_survives_long_texts_and_prompts_of_clients_that_leave(replaying: Victim, computing: Victim) -> None:
     calls = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>\n'
     bodies = [{"text": calls * (4_000_000 // len(calls)), "format": "events"}]
     survives(replaying, lambda: burst(replaying.port, 60, "at once", bodies=bodies, path="/parse", after=2.0))
@@ -73,7 +71,7 @@ def test_long_texts_to_parse_and_long_prompts_that_nobody_waits_for(replaying: V
     survives(computing, lambda: burst(computing.port, 60, "at once", bodies=[long], after=2.0))
 
 
-def test_hostile_schemas_of_clients_that_leave(computing: Victim) -> None:
+def test_the_server_survives_hostile_schemas_of_clients_that_leave(computing: Victim) -> None:
     slow = [
         call({"properties": {f"p{i}-{j}": {"type": "integer", "multipleOf": 9973} for i in range(20)}})
         for j in range(20)
@@ -82,7 +80,7 @@ def test_hostile_schemas_of_clients_that_leave(computing: Victim) -> None:
     survives(computing, lambda: burst(computing.port, 200, "at once", bodies=hostile + slow, after=5.0))
 
 
-def test_an_upstream_is_killed_again_and_again_before_many_clients() -> None:
+def test_many_clients_are_served_though_an_upstream_is_killed_repeatedly() -> None:
     with upstream() as engine:
         options = ("--tokenizer", str(FOLDER), "--engine-kind", "vllm")
         with victim(f"http://127.0.0.1:{engine.port}", *options) as server:

@@ -113,7 +113,7 @@ def test_standard_input_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert [r["key"] for r in rows_in(tmp_path / name)] == GOOD
 
 
-def test_recordings_are_rows(tmp_path: Path) -> None:
+def test_recordings_are_read_as_rows(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for i in (1, 2):
         asked = Asked(id=f"r{i}", dialect="hermes", tools=TOOLS, prompt="<|im_start|>assistant\n")
@@ -129,7 +129,9 @@ def test_recordings_are_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["", ".jsonl", ".parquet"])
-def test_two_columns_of_one_name_are_refused(ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_columns_with_the_same_name_are_refused(
+    ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     source = tmp_path / "in.parquet"
     pq.write_table(pa.Table.from_arrays([["Hi."], ["a"], ["b"]], ["output", "x", "x"]), source)
     assert run(source, "-o", tmp_path / f"out{ending}") == 2
@@ -137,7 +139,7 @@ def test_two_columns_of_one_name_are_refused(ending: str, tmp_path: Path, capsys
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
-def test_what_was_written_can_be_read_again_and_no_column_is_lost(ending: str, tmp_path: Path) -> None:
+def test_an_output_file_can_be_parsed_again_and_keeps_every_column(ending: str, tmp_path: Path) -> None:
     first = tmp_path / "in.jsonl"
     first.write_text(json.dumps({"output": "Hi.", "content": "theirs", "finish_reason": "length"}), encoding="utf-8")
     assert run(first, "-o", tmp_path / f"one{ending}") == 0
@@ -178,7 +180,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
-def test_whatever_a_line_holds_the_others_go_on(form: str, tmp_path: Path) -> None:
+def test_a_bad_line_does_not_affect_the_others(form: str, tmp_path: Path) -> None:
     source, out = tmp_path / "in.jsonl", tmp_path / f"out.{form}"
     source.write_bytes(b"\n".join([*ODD, b'{"output": "last"}']))
     assert run(source, "-o", out) == 0
@@ -192,7 +194,7 @@ def test_whatever_a_line_holds_the_others_go_on(form: str, tmp_path: Path) -> No
     assert (found[0]["content"], found[-1]["content"]) == ("a \ufffd b", "last")
 
 
-def test_a_report_shows_what_was_counted(tmp_path: Path) -> None:
+def test_a_report_shows_the_counts(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text(
         json.dumps(row(1) | {"tools": [], "output": "<think>\n<b>"}) + "\n" + json.dumps(row(2)), encoding="utf-8"
@@ -215,7 +217,7 @@ def test_a_report_that_cannot_be_written_is_reported_before_the_run(
     assert f"--html: {tmp_path}: Is a directory" in capsys.readouterr().err
 
 
-def test_a_bar_tells_how_far_a_run_is(
+def test_a_progress_bar_shows_how_far_a_run_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "in"
@@ -239,7 +241,7 @@ def test_a_bar_tells_how_far_a_run_is(
 # -- resuming --------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_that_is_killed_at_random_goes_on(tmp_path: Path) -> None:
+def test_a_run_that_was_killed_resumes(tmp_path: Path) -> None:
     count = 250
     source = write_lines(tmp_path / "in.jsonl", count)
     out = tmp_path / "out.parquet"
@@ -274,7 +276,7 @@ def _children(pid: int) -> list[int]:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="workers are threads")
 @pytest.mark.parametrize("killed", ["parent", "worker"])
-def test_of_a_run_with_workers_nothing_is_left_when_one_is_killed(killed: str, tmp_path: Path) -> None:
+def test_no_process_is_left_when_one_of_a_run_with_workers_is_killed(killed: str, tmp_path: Path) -> None:
     source, out = write_lines(tmp_path / "in.jsonl", 2_000), tmp_path / "out"
     words = ["batch", str(source), "-d", "hermes", "-o", str(out), "--rows", "10", "--workers", "2"]
     with subprocess.Popen([sys.executable, "-m", "unspool", *words], stderr=subprocess.PIPE) as process:
@@ -303,7 +305,7 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def test_parts_that_are_done_are_not_done_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_finished_parts_are_not_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = write_lines(tmp_path / "in.jsonl", 45), tmp_path / "out"
     assert run(source, "-o", out, "--rows", "10") == 0
     said = capsys.readouterr().err
@@ -317,7 +319,7 @@ def test_parts_that_are_done_are_not_done_again(tmp_path: Path, capsys: pytest.C
     same(rows_in(out), GOOD)
 
 
-def test_a_part_that_is_shorter_than_it_was_written_is_made_again(tmp_path: Path) -> None:
+def test_a_truncated_part_is_written_again(tmp_path: Path) -> None:
     source, out = write_lines(tmp_path / "in.jsonl", 45), tmp_path / "out"
     assert run(source, "-o", out, "--rows", "10") == 0
     whole = {p: p.read_bytes() for p in out.glob("*.parquet")}
@@ -329,7 +331,7 @@ def test_a_part_that_is_shorter_than_it_was_written_is_made_again(tmp_path: Path
     assert {p: p.read_bytes() for p in out.glob("*.parquet")} == whole
 
 
-def test_a_file_that_is_there_is_not_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_existing_output_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = write_lines(tmp_path / "in.jsonl", 5), tmp_path / "out.jsonl"
     assert run(source, "-o", out) == 0
     out.write_text("mine\n", encoding="utf-8")
@@ -343,7 +345,9 @@ def test_a_file_that_is_there_is_not_made_again(tmp_path: Path, capsys: pytest.C
 
 
 @pytest.mark.parametrize("change", ["input", "settings", "dialect"])
-def test_another_run_is_not_gone_on_with(change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_with_other_inputs_or_settings_is_not_resumed(
+    change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     source, out, dialect = write_lines(tmp_path / "in.jsonl", 5), tmp_path / "out", tmp_path / "own.toml"
     shipped = Path(unspool.__file__).parent / "dialects" / "hermes.toml"
     dialect.write_bytes(shipped.read_bytes())
@@ -358,7 +362,7 @@ def test_another_run_is_not_gone_on_with(change: str, tmp_path: Path, capsys: py
     assert main(words) == 0
 
 
-def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_with_foreign_files_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = write_lines(tmp_path / "in.jsonl", 5), tmp_path / "out"
     out.mkdir()
     (out / "precious.parquet").write_bytes(b"x")
@@ -368,9 +372,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path, capsys
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".jsonl", ""])
-def test_an_output_never_takes_the_place_of_an_input(
-    ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_output_never_replaces_an_input(ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = write_lines(tmp_path / "in.jsonl", 10), tmp_path / f"out{ending}"
     assert run(source, "-o", out) == 0
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
@@ -381,7 +383,7 @@ def test_an_output_never_takes_the_place_of_an_input(
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
 
 
-def test_a_folder_in_the_place_of_a_file_is_reported_before_the_run(
+def test_a_folder_given_as_the_output_file_is_reported_before_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, out = write_lines(tmp_path / "in.jsonl", 5), tmp_path / "out.parquet"
@@ -394,7 +396,7 @@ def test_a_folder_in_the_place_of_a_file_is_reported_before_the_run(
 # -- workers and memory ------------------------------------------------------------------------------------------------
 
 
-def test_several_workers_write_the_same(tmp_path: Path) -> None:
+def test_several_workers_write_what_one_writes(tmp_path: Path) -> None:
     source = write_lines(tmp_path / "in.jsonl", 45)
     for workers in ("1", "2"):
         words = ["batch", str(source), "-d", "hermes", "-o", str(tmp_path / f"{workers}.parquet")]
@@ -404,7 +406,7 @@ def test_several_workers_write_the_same(tmp_path: Path) -> None:
     assert with_errors[0] == with_errors[1]
 
 
-def test_workers_are_threads_where_there_is_no_global_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_are_threads_if_python_has_no_global_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As far as an interpreter with the lock can show it: which threads read, and what is written."""
     source = write_lines(tmp_path / "in.jsonl", 60)
     assert run(source, "-o", tmp_path / "one.jsonl") == 0
@@ -425,7 +427,7 @@ def test_workers_are_threads_where_there_is_no_global_lock(tmp_path: Path, monke
     assert (tmp_path / "two.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
 
 
-def test_threads_that_read_at_once_read_what_one_does_alone() -> None:
+def test_concurrent_threads_read_what_one_thread_reads() -> None:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
@@ -443,7 +445,7 @@ def test_one_block_starts_no_workers(tmp_path: Path, monkeypatch: pytest.MonkeyP
         main([*words, "--rows", "8"])
 
 
-def test_a_stream_is_read_no_further_than_it_is_asked_for() -> None:
+def test_rows_are_read_lazily() -> None:
     read: list[int] = []
 
     def stream() -> Iterable[dict[str, Any]]:
@@ -472,7 +474,9 @@ def test_a_stream_is_read_no_further_than_it_is_asked_for() -> None:
         (["bad.parquet"], "bad.parquet: is not a parquet file"),
     ],
 )
-def test_misuse_is_one_line(words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_are_reported_in_one_line(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     source = write_lines(tmp_path / "in.jsonl", 2)
     (tmp_path / "bad.parquet").write_bytes(b"PAR0")
     arguments = [{"IN": str(source), "bad.parquet": str(tmp_path / "bad.parquet")}.get(w, w) for w in words]

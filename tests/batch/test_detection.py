@@ -26,7 +26,7 @@ def names(found: list[dict[str, Any]]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("given", ["in.jsonl", "-"])
-def test_outputs_tell_the_dialect_and_the_summary_says_which(
+def test_the_dialect_is_detected_from_outputs_and_named_in_the_summary(
     given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = write_lines(tmp_path / "in.jsonl", 15)
@@ -45,7 +45,7 @@ def test_outputs_tell_the_dialect_and_the_summary_says_which(
 
 
 @pytest.mark.parametrize("table", [False, True])
-def test_each_model_that_nobody_knows_is_known_by_its_own_outputs(table: bool) -> None:
+def test_the_dialect_of_each_unknown_model_is_detected_from_its_own_outputs(table: bool) -> None:
     rows = [{"output": MARKUP.format(i), "model": "ours-1"} for i in range(3)]
     rows += [{"output": output(i), "model": "ours-2"} for i in range(1, 4)]
     rows += [{"output": output(1), "model": "NousResearch/Hermes-3-Llama-3.1-8B"}]
@@ -61,7 +61,7 @@ def test_each_model_that_nobody_knows_is_known_by_its_own_outputs(table: bool) -
     assert summary.rows == 7
 
 
-def test_token_ids_tell_too() -> None:
+def test_the_dialect_is_detected_from_token_ids() -> None:
     rows = [{"token_ids": encode(MARKUP.format(i))} for i in range(3)]
     assert names(list(parse_many(rows, "auto", tokenizer=TOKENIZER))) == [["f"]] * 3
 
@@ -73,7 +73,9 @@ def test_token_ids_tell_too() -> None:
         (THOUGHT, "the outputs do not decide between dialects: "),
     ],
 )
-def test_nobody_guesses(text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_undecided_outputs_are_an_error_instead_of_a_guess(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = [{"output": text.format(i)} for i in range(5)]
     with pytest.raises(UnknownDialect, match=f"auto: {said}"):
         list(parse_many(rows, "auto"))
@@ -84,7 +86,7 @@ def test_nobody_guesses(text: str, said: str, tmp_path: Path, capsys: pytest.Cap
     assert not (tmp_path / "out.jsonl").exists()
 
 
-def test_what_is_left_open_names_the_best_candidates() -> None:
+def test_an_undecided_detection_names_the_best_candidates() -> None:
     message = (
         r"dialects: \w+(, \w+){4} and \d+ more \(reads 0 calls and 5 thoughts of 5 outputs.*\). Name one, or the model"
     )
@@ -92,7 +94,7 @@ def test_what_is_left_open_names_the_best_candidates() -> None:
         list(parse_many([THOUGHT.format(i) for i in range(5)], "auto"))
 
 
-def test_a_dialect_that_few_outputs_are_read_in_is_not_taken_for_that_of_all() -> None:
+def test_a_dialect_that_reads_only_a_few_outputs_is_not_used_for_all() -> None:
     rows = [f"Sure. <do_it>f {i}</do_it>" for i in range(5)] + [output(1)]
     with pytest.raises(
         UnknownDialect, match="hermes, the best, finds nothing in 5 of 6 that contain markers; name one"
@@ -100,7 +102,7 @@ def test_a_dialect_that_few_outputs_are_read_in_is_not_taken_for_that_of_all() -
         list(parse_many(rows, "auto"))
 
 
-def test_among_rows_that_name_one_those_that_tell_nothing_are_bad() -> None:
+def test_rows_without_a_model_are_bad_if_others_name_one() -> None:
     rows = [row(1) | {"model": "Qwen/Qwen3-8B"}, {"output": PLAIN.format(1)}, {"output": PLAIN, "model": "ours-1"}]
     bad: list[BadRow] = []
     assert names(list(parse_many(rows, "auto", errors=bad))) == [["f", "f"]]
@@ -110,7 +112,7 @@ def test_among_rows_that_name_one_those_that_tell_nothing_are_bad() -> None:
         list(parse_many(rows, "auto"))
 
 
-def test_a_model_that_comes_after_the_sample_is_no_guess() -> None:
+def test_an_unknown_model_after_the_sample_is_a_bad_row() -> None:
     rows = [{"output": output(1)}] * 64 + [{"output": output(1), "model": "ours-1"}]
     bad: list[BadRow] = []
     assert len(list(parse_many(rows, "auto", errors=bad))) == 64

@@ -11,13 +11,13 @@ from unspool.cli import main
 GUIDE = (Path(__file__).parents[2] / "docs" / "en" / "batch.md").read_text(encoding="utf-8")
 
 
-def test_the_guide_is_what_the_code_does() -> None:
+def test_the_guides_code_runs() -> None:
     blocks = re.findall(r"```python\n(.*?)```", GUIDE, re.S)
     assert len(blocks) >= 2
     exec("\n".join(blocks), {})
 
 
-def test_the_guide_names_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_guide_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["batch", "--help"])
     options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {

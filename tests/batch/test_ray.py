@@ -45,7 +45,7 @@ def workers() -> list[int]:
     return found
 
 
-def test_rows_are_those_of_a_local_run_though_a_worker_is_killed(tmp_path: Path) -> None:
+def test_a_run_with_a_killed_worker_writes_what_a_local_run_writes(tmp_path: Path) -> None:
     source = inputs(tmp_path / "in", 3_000)
     assert run(source, tmp_path / "local.parquet") == 0
     killed: list[int] = []
@@ -73,7 +73,7 @@ def test_rows_are_those_of_a_local_run_though_a_worker_is_killed(tmp_path: Path)
     assert [e["row"] for e in errors[0]] == [i for i in range(3_000) if is_bad(i)]
 
 
-def test_a_run_on_ray_goes_on_with_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_on_ray_resumes_with_the_missing_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = inputs(tmp_path / "in", 100), tmp_path / "out"
     assert run(source, out, "--ray", "-d", "auto") == 0
     before = {p.name: p.stat().st_mtime_ns for p in out.glob("*.parquet")}
@@ -106,11 +106,11 @@ def test_a_cluster_is_found_by_its_address(tmp_path: Path, capsys: pytest.Captur
     assert rows_in(tmp_path / "ray.jsonl") == rows_in(tmp_path / "local.jsonl")
 
 
-def test_a_cluster_that_is_none_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_cluster_address_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(inputs(tmp_path / "in", 10), tmp_path / "out", "--ray", "--ray-address", "nonsense") == 2
     assert "--ray: Invalid address format: nonsense" in capsys.readouterr().err
 
 
-def test_standard_input_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_standard_input_is_refused_on_ray(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["batch", "-", "-d", "hermes", "-o", str(tmp_path / "out"), "--ray"]) == 2
     assert "standard input cannot be read by other machines" in capsys.readouterr().err

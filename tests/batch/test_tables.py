@@ -25,7 +25,7 @@ def _table(rows: list[dict[str, Any]] = ROWS) -> pa.Table:
     return pa.Table.from_pylist([r | {"tools": json.dumps(r["tools"])} for r in rows])
 
 
-def test_rows_hold_what_parse_finds() -> None:
+def test_rows_hold_what_parse_returns() -> None:
     found = list(parse_many(ROWS, "hermes"))
     for i, (read_row, given) in enumerate(zip(found, ROWS, strict=True)):
         message = unspool.parse(output(i), "hermes", tools=TOOLS, ids=lambda index, name: "")
@@ -44,7 +44,7 @@ def test_rows_hold_what_parse_finds() -> None:
         assert list(read_row)[: len(WRITTEN)] == list(WRITTEN)
 
 
-def test_tables_hold_the_same() -> None:
+def test_a_table_gives_the_same_values_as_rows() -> None:
     table = parse_table(_table(), "hermes")
     rows = list(parse_many(ROWS, "hermes"))
     assert table.column_names == [*WRITTEN, "key", "output", "tools", "meta", "score", "input_content"]
@@ -85,7 +85,7 @@ TIMES: list[tuple[pa.DataType, list[int], list[Any]]] = [
 
 
 @pytest.mark.parametrize(("kind", "given", "wanted"), TIMES, ids=lambda value: str(value))
-def test_times_of_tables_are_carried_though_python_has_none_like_them(
+def test_timestamps_without_a_python_equivalent_are_carried(
     kind: pa.DataType, given: list[int], wanted: list[Any], tmp_path: Path
 ) -> None:
     times = pa.array(given, pa.int64()).cast(kind)
@@ -111,7 +111,7 @@ def test_times_of_tables_are_carried_though_python_has_none_like_them(
     assert {name: json.loads(found[name]) for name in within} == nested
 
 
-def test_tensors_are_nested_too() -> None:
+def test_tensors_are_carried_as_json() -> None:
     kind = pa.fixed_shape_tensor(pa.int64(), (2,))
     table = pa.table(
         {"output": ["Hi."], "at": pa.ExtensionArray.from_storage(kind, pa.array([[1, 2]], kind.storage_type))}
@@ -125,7 +125,7 @@ def test_a_column_that_arrow_cannot_read_is_named() -> None:
         parse_table(pa.table({"output": ["Hi."], "meta": twice}), "hermes")
 
 
-def test_ids_of_calls_are_the_same_each_time_and_no_other_rows() -> None:
+def test_call_ids_are_reproducible_and_differ_between_rows() -> None:
     found = [[c["id"] for r in parse_many(ROWS, "hermes") for c in r["tool_calls"]] for _ in range(2)]
     assert found[0] == found[1]
     assert len(set(found[0])) == len(found[0]) > 10
@@ -143,7 +143,7 @@ def test_token_ids_are_counted_by_kind() -> None:
     assert isinstance(TOKENIZER, Tokenizer)
 
 
-def test_the_dialect_is_found_by_model_and_template() -> None:
+def test_the_dialect_is_found_by_the_models_name_and_template() -> None:
     call = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
     rows: list[dict[str, Any]] = [
         {"output": call, "model": "NousResearch/Hermes-3-Llama-3.1-8B"},
@@ -161,7 +161,7 @@ def test_the_dialect_is_found_by_model_and_template() -> None:
 
 
 @pytest.mark.parametrize("table", [False, True])
-def test_a_response_template_tells_the_dialect_where_the_name_does_not(table: bool) -> None:
+def test_a_response_template_decides_if_the_models_name_does_not(table: bool) -> None:
     fields = {
         "reasoning_content": {"open": "<mull>", "close": "</mull>"},
         "content": {"close": "<|stop|>"},
@@ -218,7 +218,7 @@ def test_prompts_and_stages_are_read_from_their_columns() -> None:
         ({"output": "x", "finish_reason": 3}, "finish_reason: must be a string"),
     ],
 )
-def test_a_bad_row_is_reported_and_stops_nothing(given: dict[str, Any], reason: str) -> None:
+def test_a_bad_row_is_reported_and_the_others_are_read(given: dict[str, Any], reason: str) -> None:
     bad: list[BadRow] = []
     found = list(parse_many([row(0), given, row(2)], "hermes", errors=bad))
     assert [r["key"] for r in found] == [0, 2]
@@ -239,7 +239,7 @@ def test_a_bad_row_is_reported_and_stops_nothing(given: dict[str, Any], reason: 
         ({"token_ids": "{}x"}, "token_ids: "),
     ],
 )
-def test_the_reason_names_the_column(given: dict[str, Any], reason: str) -> None:
+def test_the_reason_for_a_bad_row_names_the_column(given: dict[str, Any], reason: str) -> None:
     bad: list[BadRow] = []
     rows = [row(0) | {"model": "Qwen/Qwen3-8B"}, {"model": "Qwen/Qwen3-8B"} | given]
     if "response_template" in given:
@@ -249,7 +249,7 @@ def test_the_reason_names_the_column(given: dict[str, Any], reason: str) -> None
     assert bad[0].reason.startswith(reason)
 
 
-def test_ids_that_an_earlier_run_carried_as_text_are_read_again() -> None:
+def test_token_ids_that_an_earlier_run_wrote_as_text_are_read() -> None:
     (first,) = parse_many([{"token_ids": encode(output(1))}], "hermes", tokenizer=TOKENIZER)
     rows = [{"token_ids": first["token_ids"]}]
     for dialect in ("hermes", "auto"):
@@ -257,7 +257,7 @@ def test_ids_that_an_earlier_run_carried_as_text_are_read_again() -> None:
         assert again == first
 
 
-def test_texts_alone_are_rows_too() -> None:
+def test_bare_texts_are_rows() -> None:
     found = list(parse_many(["<think>\nplan\n</think>\n\nHi.", "half a \ud800 character"], "hermes"))
     assert [(r["reasoning"], r["content"]) for r in found] == [("plan", "Hi."), ("", "half a \ufffd character")]
 
@@ -269,7 +269,7 @@ def test_bad_rows_of_tables_are_left_out() -> None:
     assert [b.row for b in bad] == [1]
 
 
-def test_of_names_that_models_make_up_a_thousand_are_counted_apart() -> None:
+def test_at_most_a_thousand_invented_names_are_counted_separately() -> None:
     call = '<tool_call>\n{{"name": "f{}", "arguments": {{}}}}\n</tool_call>'
     rows = [{"output": call.format(i), "finish_reason": f"because {i}"} for i in range(1_100)]
     summary = Summary()
@@ -279,7 +279,7 @@ def test_of_names_that_models_make_up_a_thousand_are_counted_apart() -> None:
     assert len(summary.finish) <= 1_001
 
 
-def test_misuse_is_reported() -> None:
+def test_wrong_arguments_are_reported() -> None:
     with pytest.raises(InputError, match="has neither of the columns output and token_ids; it has x"):
         parse_table(pa.table({"x": [1]}), "hermes")
     with pytest.raises(TypeError, match=r"table: must be a pyarrow\.Table"):

@@ -69,7 +69,7 @@ def test_codex_runs_commands_applies_patches_and_goes_on_with_its_session(tmp_pa
     ]
 
 
-def test_codex_tells_summaries_of_a_model_that_it_does_not_know_and_its_namespaces_are_flat(tmp_path: Path) -> None:
+def test_codex_shows_summaries_of_an_unknown_model_and_gets_flat_namespaces(tmp_path: Path) -> None:
     engine = Writing(say("Hello."))
     with live(engine, "hermes", prompts=template()) as server:
         events = codex(server.url, "served", tmp_path, "Say hello")

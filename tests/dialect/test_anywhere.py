@@ -96,12 +96,12 @@ def load(folder: Path, text: str) -> Dialect:
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
-def test_a_file_that_says_so_keeps_every_promise(tmp_path: Path, text: str) -> None:
+def test_a_file_with_calls_anywhere_keeps_every_promise(tmp_path: Path, text: str) -> None:
     assert check_dialect(load(tmp_path, text)) == []
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
-def test_without_it_the_call_after_text_is_text(tmp_path: Path, text: str) -> None:
+def test_without_anywhere_a_call_after_text_is_text(tmp_path: Path, text: str) -> None:
     without = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("anywhere"))
     dialect = load(tmp_path, without)
     message = unspool.parse(text.split("raw = '''\n")[-1].split("'''")[0], dialect, tools=[])
@@ -114,7 +114,7 @@ def test_a_text_that_no_call_begins_with_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [LIST, OBJECTS], ids=["list", "objects"])
-def test_brackets_count_for_declared_tools_alone(tmp_path: Path, text: str) -> None:
+def test_brackets_count_only_for_declared_tools(tmp_path: Path, text: str) -> None:
     dialect = load(tmp_path, text)
     raw = text.split("raw = ")[-1].partition("\n")[0].strip("'\"")
     tools = [{"type": "function", "function": {"name": "get_weather"}}]
@@ -132,7 +132,7 @@ def test_brackets_in_code_are_text(tmp_path: Path, quoted: str) -> None:
     assert unspool.parse(text, dialect, tools=tools).content == text
 
 
-def test_the_end_of_a_start_is_not_written_first_and_counts_with_a_whole_header_alone() -> None:
+def test_the_end_of_a_start_is_not_written_first_and_counts_only_before_a_whole_header() -> None:
     prompt = "<|start_header_id|>assistant<|end_header_id|>\n\n>>>"
     text = "all\nType:\n>>> 1 + 1\n2 >>>>\n>>>now\n{}"
     for chunks in ([text], list(text)):

@@ -70,7 +70,7 @@ id = "{name}:{index}"
 )
 
 
-def test_files_with_hostile_overlaps_are_accepted_and_keep_to_everything() -> None:
+def test_files_with_hostile_overlaps_are_accepted_and_keep_every_promise() -> None:
     for keys in HOSTILE:
         text = written(keys)
         assert refusal(text) == "", text
@@ -83,7 +83,7 @@ def written(keys: str) -> str:
     return head + "".join(examples(parse_dialect(head + BLANK, "drawn.toml", find_base)))
 
 
-def test_a_file_is_refused_with_a_reason_or_keeps_to_everything() -> None:
+def test_a_drawn_file_is_refused_with_a_reason_or_keeps_every_promise() -> None:
     tally = Tally()
 
     @settings(
@@ -135,7 +135,7 @@ def test_a_broken_call_ends_at_the_closing_that_repeats_its_name() -> None:
         assert message.tool_calls[0].arguments == '{"a": </b>}'
 
 
-def test_calls_in_frames_that_are_given_back_are_so_with_what_separates_them() -> None:
+def test_calls_in_frames_are_given_back_as_text_with_their_separators() -> None:
     keys = """
 start = "«bot»"
 content = "«bot»<say>{content}</say>"

@@ -96,7 +96,7 @@ def test_a_call_needs_a_name_and_one_place_for_arguments(call: str, message: str
         ('raw = "x"\ntool_calls = [{ name = "f", arguments = { d = [inf] } }]', "contain a date, a time, inf"),
     ],
 )
-def test_examples_are_checked_too(example: str, message: str) -> None:
+def test_an_error_in_an_example_names_its_key(example: str, message: str) -> None:
     with pytest.raises(DialectError) as error:
         load(GOOD.split("[[examples]]")[0] + "[[examples]]\n" + example)
     assert message in str(error.value)

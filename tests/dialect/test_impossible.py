@@ -60,7 +60,7 @@ def test_an_impossible_file_is_refused_with_a_reason_and_a_proposal(keys: str, w
         'calls = "<calls>{calls}</calls>"\ncall = "\\n<c {name}>{arguments}</c>"',
     ],
 )
-def test_what_looks_alike_and_can_be_read_is_taken(keys: str) -> None:
+def test_a_file_that_resembles_an_impossible_one_but_is_readable_is_accepted(keys: str) -> None:
     assert load(keys).call
 
 

@@ -42,7 +42,7 @@ def read(dialect: Dialect, text: str, size: int) -> unspool.Message:
 
 
 @pytest.mark.parametrize("dialect", MARKUP, ids=lambda d: d.name)
-def test_numbers_are_read_alike_however_they_are_cut(dialect: Dialect) -> None:
+def test_numbers_are_read_the_same_for_every_chunking(dialect: Dialect) -> None:
     text = written(dialect)
     whole = read(dialect, text, len(text))
     assert json.loads(whole.tool_calls[0].arguments) == NUMBERS
@@ -51,7 +51,7 @@ def test_numbers_are_read_alike_however_they_are_cut(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize("dialect", UNSEPARATED, ids=lambda d: d.name)
-def test_what_may_wait_between_arguments_is_the_beginning_of_a_marker_and_no_whole_one(dialect: Dialect) -> None:
+def test_only_the_beginning_of_a_marker_waits_between_arguments(dialect: Dialect) -> None:
     plan = compile_plan(dialect)
     awaited = plan.arguments.awaited(None, plan.arguments.parameters)
     assert awaited is not None
@@ -72,7 +72,7 @@ def test_what_may_wait_between_arguments_is_the_beginning_of_a_marker_and_no_who
     assert waits
 
 
-def test_an_argument_given_twice_is_not_taken_whole() -> None:
+def test_an_argument_given_twice_is_left_to_the_machine() -> None:
     text = (
         "<tool_call>plot<arg_key>days</arg_key><arg_value>3</arg_value><arg_key>days</arg_key><arg_value>4</arg_value>"
     )
@@ -81,7 +81,7 @@ def test_an_argument_given_twice_is_not_taken_whole() -> None:
     assert [n.kind for n in message.notices] == ["duplicate_arguments"]
 
 
-def test_a_number_that_is_none_is_said_with_a_notice() -> None:
+def test_a_text_that_is_not_a_number_gets_a_notice() -> None:
     text = "<tool_call>plot<arg_key>days</arg_key><arg_value>three</arg_value><arg_key>zero</arg_key>"
     message = read(unspool.get_dialect("glm47"), text + "<arg_value>0</arg_value></tool_call>", 3)
     assert json.loads(message.tool_calls[0].arguments) == {"days": "three", "zero": 0}

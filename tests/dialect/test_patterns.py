@@ -54,7 +54,7 @@ def test_an_ampersand_between_quotes_is_read_escaped_or_not(written: str) -> Non
     assert [c.name for c in both_ways(text, "minimax-m2", tools=tools("a&b")).tool_calls] == ["a&b"]
 
 
-def test_a_name_of_odd_characters_is_a_call_only_if_it_is_declared() -> None:
+def test_a_name_with_odd_characters_is_a_call_only_if_it_is_declared() -> None:
     text = '<minimax:tool_call>\n<invoke name="$FUNCTION_NAME">\n</invoke>\n</minimax:tool_call>'
     for given in (None, tools("f")):
         assert both_ways(text, "minimax-m2", tools=given).tool_calls == []
@@ -93,7 +93,9 @@ MUSE = """ to={to}<|message|><atem:function_calls>
         ("files.read", "files.read", ["read"], "files.read"),
     ],
 )
-def test_a_doubled_name_is_that_of_a_bare_tool(to: str, name: str, declared: list[str], read: str) -> None:
+def test_a_doubled_name_is_the_bare_tools_name_if_that_is_declared(
+    to: str, name: str, declared: list[str], read: str
+) -> None:
     text = MUSE.replace("{to}", to).replace("{name}", name)
     assert [c.name for c in both_ways(text, "muse", tools=tools(*declared)).tool_calls] == [read]
 
@@ -105,7 +107,7 @@ def test_a_name_ends_at_white_space_before_a_word() -> None:
     assert fields == {"name": "get-Action"}
 
 
-def test_a_repeated_name_has_to_be_the_same() -> None:
+def test_a_repeated_name_must_be_equal() -> None:
     pattern = Pattern(pieces("to={name}|{name}.{name};"))
     fields: dict[str, str] = {}
     assert pattern.match("to=a|a.a;", 0, fields) == 9
@@ -147,13 +149,13 @@ def test_tags_of_reasoning_are_read_in_any_case(dialect: Any, opening: str, end:
 
 
 @pytest.mark.parametrize("text", ["<thinK>plan", "<THINKS>plan", "<TOOL_CALL>x", "<ThinK", "< think>plan"])
-def test_nothing_else_is_read_in_another_case(text: str) -> None:
+def test_markers_other_than_reasoning_tags_are_case_sensitive(text: str) -> None:
     text = text.replace("K", "\u212a") if text == "<thinK>plan" else text  # KELVIN SIGN is not a k
     read = both_ways(text, "hermes", tools=tools("f"))
     assert (read.reasoning, read.content, read.tool_calls) == ("", text, [])
 
 
-def test_a_tag_with_other_signs_than_letters_is_read_to_the_letter() -> None:
+def test_a_tag_with_characters_other_than_letters_is_case_sensitive() -> None:
     d = parse_dialect(
         'name = "x"\nreasoning = "<a_b>{reasoning}</a_b>"\n[[examples]]\nraw = "y"\ncontent = "y"', "x.toml", find_base
     )
@@ -181,7 +183,7 @@ def test_the_finder_finds_every_spelling_and_only_of_tags_in_any_case() -> None:
         assert text not in literals
 
 
-def test_the_finder_finds_the_beginning_of_one_at_the_end_of_the_text() -> None:
+def test_the_finder_finds_the_beginning_of_a_marker_at_the_end_of_the_text() -> None:
     find = finder(Literals({"<think>", "<tool>"}, {"<think>"}))
     for text in ("<", "<t", "<T", "<to", "<tH", "<THIN"):
         found = find.search("x" + text)
@@ -196,7 +198,7 @@ def test_the_shorter_of_two_literals_that_begin_alike_is_found() -> None:
     assert found.group() == "<a"
 
 
-def test_a_long_tag_costs_no_more_than_its_letters() -> None:
+def test_the_pattern_of_a_long_tag_stays_short() -> None:
     tag = "<" + "a" * 200 + ">"
     patterns = [Pattern((tag,), any_case=True), closing((tag.replace("<", "</"),), any_case=True)]
     find = finder(firsts(patterns))

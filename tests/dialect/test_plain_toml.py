@@ -25,14 +25,14 @@ SHIPPED = Path(unspool.__file__).parent / "dialects"
 
 
 @pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.toml")), ids=lambda path: path.stem)
-def test_every_shipped_file_is_plain(path: Path) -> None:
+def test_every_shipped_file_is_plain_toml(path: Path) -> None:
     head = path.read_text(encoding="utf-8").split("\n[[examples]]", 1)[0]
     assert read_plain(head) == tomllib.loads(head)
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 @settings(max_examples=200)
-def test_what_is_read_is_what_tomllib_reads(text: str) -> None:
+def test_plain_toml_is_read_as_tomllib_reads_it(text: str) -> None:
     try:
         found = read_plain(text)
     except MoreThanPlain:
@@ -44,7 +44,7 @@ def test_what_is_read_is_what_tomllib_reads(text: str) -> None:
     "text",
     ["a = 3", "a = {}", "a", "a = 'x' b = 'y'", "a = 'x'\na = 'y'", "a = 'x'\na.b = 'y'", "[[a]]", "[a", 'a = "x'],
 )
-def test_what_else_there_is_is_left_to_tomllib(text: str) -> None:
+def test_other_toml_is_left_to_tomllib(text: str) -> None:
     with pytest.raises(MoreThanPlain):
         read_plain(text)
 

@@ -10,7 +10,7 @@ def cut(kind: str, text: str) -> Template:
     return parse_template(kind, text, "mine.toml: key", first=True)
 
 
-def test_the_sides_are_without_the_margins_and_the_steps_with_them() -> None:
+def test_sides_leave_out_the_margins_and_steps_include_them() -> None:
     t = cut("argument", '\n <p name="{key}">\n{value}\n</p>\n')
     assert (t.lead, t.opening, t.closing, t.trail) == ("\n ", '<p name="{key}">\n', "\n</p>", "\n")
     assert literal(t.head) == '\n <p name="'
@@ -19,7 +19,7 @@ def test_the_sides_are_without_the_margins_and_the_steps_with_them() -> None:
     assert t.fill({"key": "k", "value": "v"}) == '\n <p name="k">\nv\n</p>\n'
 
 
-def test_quotes_of_an_object_are_its_own() -> None:
+def test_quotes_in_a_json_object_are_not_escaped_as_attributes() -> None:
     t = cut("call", '{"name": "{name}", "arguments": {arguments}}')
     assert written(t.head, {"name": 'a"b'}) == '{"name": "a"b", "arguments": '
     assert written(t.tail, {}) == "}"
@@ -30,7 +30,7 @@ def test_a_template_without_a_body_has_no_tail() -> None:
     assert (written(t.head, {"name": "f"}), t.tail) == ("<now f/>\n", ())
 
 
-def test_characters_are_cut_off_the_first_literal() -> None:
+def test_characters_are_cut_from_the_first_literal() -> None:
     head = cut("call", "<c {name}>{arguments}").head
     assert literal(without(head, 2)) == " "
     assert [step.name or step.text for step in without(head, 3)] == ["name", ">"]
@@ -40,12 +40,12 @@ def test_characters_are_cut_off_the_first_literal() -> None:
 @pytest.mark.parametrize(
     ("opening", "rest"), [("<|bot|>\n<x>", "<x>"), ("<|bot|><x>", "<x>"), ("<x>", "<x>"), ("", "")]
 )
-def test_the_longest_start_is_taken_off_an_opening(opening: str, rest: str) -> None:
+def test_the_longest_start_is_removed_from_an_opening(opening: str, rest: str) -> None:
     assert unstarted(opening, ("<|bot|>", "<|bot|>\n")) == rest
 
 
 @pytest.mark.parametrize("dialect", list_dialects(), ids=lambda d: d.name)
-def test_the_sides_make_the_text(dialect: Dialect) -> None:
+def test_the_sides_and_the_body_make_up_the_template(dialect: Dialect) -> None:
     for key in ("reasoning", "content", "preamble", "calls", "call", "argument", "item"):
         for t in getattr(dialect, key):
             body = f"{{{t.body}}}" if t.body else ""
