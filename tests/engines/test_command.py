@@ -32,7 +32,7 @@ TOOL = {
 }
 
 
-def test_a_folder_is_all_that_it_needs(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_generate_needs_only_a_models_folder(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     folder = tmp_path / "model"
     made = copy.deepcopy(model())  # other tests use the model too
     made.config.eos_token_id = made.generation_config.eos_token_id = tokenizer().eos_token_id

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.engines, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.mark.parametrize("d", WITH_CALLS, ids=lambda d: d.name)
-def test_xgrammar_takes_what_is_rendered(d: Dialect) -> None:
+def test_xgrammar_accepts_rendered_messages(d: Dialect) -> None:
     import xgrammar
 
     compiler = xgrammar.GrammarCompiler(xgrammar.TokenizerInfo.from_huggingface(byte_tokenizer()))

@@ -134,7 +134,7 @@ def ids_of(pieces: Sequence[Any]) -> list[int]:
 @pytest.mark.parametrize("joins", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 @run
-async def test_outputs_that_join_and_leave_are_those_of_generate(
+async def test_batched_outputs_equal_those_of_generate(
     kind: str, joins: bool, directory: Callable[[str], Path]
 ) -> None:
     model = loaded(directory(kind))
@@ -179,7 +179,7 @@ async def test_required_requests_end_in_valid_calls(
 
 
 @run
-async def test_log_probabilities_are_torchs(directory: Callable[[str], Path]) -> None:
+async def test_log_probabilities_equal_torchs(directory: Callable[[str], Path]) -> None:
     import torch
 
     model = loaded(directory("llama"))
@@ -201,7 +201,7 @@ async def test_log_probabilities_are_torchs(directory: Callable[[str], Path]) ->
 
 
 @run
-async def test_who_is_cancelled_frees_slot_and_cache(directory: Callable[[str], Path]) -> None:
+async def test_a_cancelled_request_frees_its_slot_and_cache(directory: Callable[[str], Path]) -> None:
     model = loaded(directory("llama"))
     engine = Batching(model, slots=2)
     streams = [await begun(engine, ask(p), 3) for p in PROMPTS[:2]]
@@ -217,7 +217,7 @@ async def test_who_is_cancelled_frees_slot_and_cache(directory: Callable[[str], 
 
 
 @run
-async def test_a_step_that_fails_leaves_those_unharmed_that_took_no_part(
+async def test_a_failed_step_does_not_harm_waiting_requests(
     directory: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = loaded(directory("llama"))
@@ -256,9 +256,7 @@ def changed(source: Path, target: Path, **files: dict[str, Any]) -> Path:
     return target
 
 
-def test_what_ends_an_output_and_how_it_is_sampled_is_the_models_own(
-    directory: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_ends_and_sampling_come_from_the_models_configuration(directory: Callable[[str], Path], tmp_path: Path) -> None:
     config = {"eos_token_id": [3, 5], "temperature": 0.6, "top_p": 0.95, "do_sample": True}
     model = TransformersModel(changed(directory("llama"), tmp_path, generation_config=config), device="cpu")
     assert model.eos == {3, 5, tokenizer().eos_token_id}
@@ -276,14 +274,14 @@ def test_what_ends_an_output_and_how_it_is_sampled_is_the_models_own(
         ("no positions", None, "has no max_position_embeddings"),
     ],
 )
-def test_the_context_is_within_the_models(
+def test_the_context_is_at_most_the_models(
     kind: str, context: int | None, error: str, directory: Callable[[str], Path]
 ) -> None:
     with pytest.raises(ValueError, match=error):
         TransformersModel(directory(kind), device="cpu", context=context)
 
 
-def test_only_a_directory_is_read_and_no_code_of_it_is_run(directory: Callable[[str], Path], tmp_path: Path) -> None:
+def test_only_a_directory_is_read_and_none_of_its_code_is_run(directory: Callable[[str], Path], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is not a directory"):
         TransformersModel("someone/some-model")
     with pytest.raises((OSError, ValueError)):
@@ -309,7 +307,7 @@ def test_weights_that_could_run_code_are_not_read(directory: Callable[[str], Pat
         TransformersModel(path)
 
 
-def test_models_without_such_a_cache_are_refused(tmp_path: Path) -> None:
+def test_models_without_a_key_value_cache_are_refused(tmp_path: Path) -> None:
     from transformers import MambaConfig, MambaForCausalLM
 
     MambaForCausalLM(MambaConfig(vocab_size=64, hidden_size=16, num_hidden_layers=1, state_size=4)).save_pretrained(

@@ -144,7 +144,7 @@ def random_url(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     yield from serve(kind, folder / "model.gguf", folder)
 
 
-def test_the_kind_is_found_out(url: str, kind: str) -> None:
+def test_the_kind_of_the_server_is_detected(url: str, kind: str) -> None:
     async def main() -> str:
         async with connected(url) as engine:
             await engine.health()
@@ -155,7 +155,7 @@ def test_the_kind_is_found_out(url: str, kind: str) -> None:
     assert asyncio.run(main()) == kind
 
 
-def test_the_raw_text_passes_with_its_markers(url: str, kind: str) -> None:
+def test_the_raw_text_keeps_its_markers(url: str, kind: str) -> None:
     deltas = generated(url)
     assert text(deltas) == joined()
     assert len([d for d in deltas if d.text]) > 5, "it streams"
@@ -231,7 +231,7 @@ def test_the_server_reads_the_grammar_of_every_dialect(url: str, dialect: str) -
     assert deltas[-1].finish_reason in ("length", "stop")
 
 
-def test_the_server_takes_the_longest_lengths(url: str) -> None:
+def test_the_server_accepts_the_longest_allowed_lengths(url: str) -> None:
     # llama-cpp-python's server crashes on a grammar that it cannot read.
     text_: dict[str, Any] = {"type": "string", "minLength": 1500, "maxLength": 2000}
     items = {"type": "array", "items": {"type": "object", "properties": {"a": text_}}, "maxItems": 1900}
@@ -242,7 +242,7 @@ def test_the_server_takes_the_longest_lengths(url: str) -> None:
         assert generated(url, max_tokens=1, constraint=constraint)[-1].finish_reason == "length"
 
 
-def test_the_whole_way_to_the_openai_client(url: str) -> None:
+def test_the_openai_client_reads_calls_from_the_server(url: str) -> None:
     prompts = Prompts(Tokenizer(TEMPLATE, TEMPLATE, {"bos_token": BOS}, ()))
     with live(Upstream(url), "deepseekv31", prompts=prompts) as server:
         answer = server.openai.chat.completions.create(
@@ -260,7 +260,7 @@ def test_the_whole_way_to_the_openai_client(url: str) -> None:
     assert (call.function.name, call.function.arguments) == ("get_weather", '{"city": "Paris", "days": 3}')
 
 
-def test_control_tokens_are_shown_where_the_server_can(kind: str, tmp_path: Path) -> None:
+def test_control_tokens_are_shown_if_the_server_can_show_them(kind: str, tmp_path: Path) -> None:
     write(tmp_path / "model.gguf", hidden=True)
     for base in serve(kind, tmp_path / "model.gguf", tmp_path):
         if kind == "llama-cpp-python":

@@ -44,7 +44,7 @@ def spinning(started: asyncio.Event, ended: threading.Event, ending: float = 0.0
     return work
 
 
-def test_the_loop_has_a_turn_between_two_steps_of_long_work(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_event_loop_runs_between_two_steps_of_long_work(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unspool.engines.threads._PATIENCE", 60.0)  # however busy the machine is
 
     async def main() -> list[bool]:
@@ -65,7 +65,7 @@ def test_the_loop_has_a_turn_between_two_steps_of_long_work(threads: Threads, mo
     assert asyncio.run(main()) == [True] * 10
 
 
-def test_short_steps_do_not_wait_for_the_loop(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_steps_do_not_wait_for_the_event_loop(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unspool.engines.threads._SLICE", 60.0)  # long enough for any machine
     monkeypatch.setattr("unspool.engines.threads._PATIENCE", 60.0)
     checked, seen = threading.Event(), list[bool]()
@@ -85,7 +85,7 @@ def test_short_steps_do_not_wait_for_the_loop(threads: Threads, monkeypatch: pyt
     assert seen == [True]
 
 
-def test_work_in_a_loop_that_was_stopped_goes_on() -> None:
+def test_work_continues_after_its_event_loop_was_stopped() -> None:
     loop = asyncio.new_event_loop()
     awaited = Awaited(loop)
     busy(0.006)
@@ -95,7 +95,7 @@ def test_work_in_a_loop_that_was_stopped_goes_on() -> None:
     awaited.check()
 
 
-def test_work_that_nobody_waits_for_ends_at_its_next_check(threads: Threads) -> None:
+def test_abandoned_work_ends_at_its_next_check(threads: Threads) -> None:
     ended = threading.Event()
 
     async def main() -> None:
@@ -109,7 +109,7 @@ def test_work_that_nobody_waits_for_ends_at_its_next_check(threads: Threads) -> 
     assert ended.wait(20)
 
 
-def test_a_task_that_is_cancelled_ends_when_its_work_has_ended_and_what_waits_lets_go_of_its_request() -> None:
+def test_a_cancelled_task_ends_with_its_work_and_waiting_work_releases_its_request() -> None:
     class Body(bytearray):
         """A request that can be watched."""
 

@@ -77,7 +77,7 @@ def url(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield base
 
 
-def test_the_raw_text_passes_with_its_markers(url: str) -> None:
+def test_the_raw_text_keeps_its_markers(url: str) -> None:
     deltas = generated(url, max_tokens=50)
     assert text(deltas) == joined()
     assert len([d for d in deltas if d.text]) > 5, "it streams"
@@ -93,7 +93,7 @@ def test_the_limit_is_kept_and_reported(url: str) -> None:
     assert deltas[-1].finish_reason == "length"
 
 
-def test_outputs_at_the_same_time_are_not_mixed(url: str) -> None:
+def test_concurrent_outputs_do_not_mix(url: str) -> None:
     async def main() -> list[str]:
         async with connected(url) as engine:
             found = await asyncio.gather(*(collect(engine, max_tokens=50) for _ in range(8)))
@@ -116,7 +116,7 @@ def test_closing_stops_the_server(url: str) -> None:
     assert asyncio.run(main()) < 20
 
 
-def test_health(url: str) -> None:
+def test_a_running_server_is_healthy(url: str) -> None:
     async def main() -> None:
         async with connected(url) as engine:
             await engine.health()
@@ -124,7 +124,7 @@ def test_health(url: str) -> None:
     asyncio.run(main())
 
 
-def test_what_it_cannot_do_is_refused(url: str) -> None:
+def test_features_that_the_server_lacks_are_refused(url: str) -> None:
     def status(**fields: Any) -> int:
         with pytest.raises(EngineError) as caught:
             generated(url, **fields)
@@ -134,7 +134,7 @@ def test_what_it_cannot_do_is_refused(url: str) -> None:
     assert status(options={"model": "another"}) == 400, "it is pinned to its own"
 
 
-def test_the_whole_way_to_the_openai_client(url: str, model: Path) -> None:
+def test_the_openai_client_reads_calls_from_the_server(url: str, model: Path) -> None:
     prompts = Prompts(read_tokenizer(model))
     with live(Upstream(url), "deepseekv31", prompts=prompts) as server:
         stream = server.openai.chat.completions.create(
@@ -164,7 +164,7 @@ def test_the_whole_way_to_the_openai_client(url: str, model: Path) -> None:
         assert usage.completion_tokens >= len(OUTPUT)
 
 
-def test_a_required_call_is_refused_since_nothing_could_make_it_one(url: str, model: Path) -> None:
+def test_a_required_call_is_refused_because_the_server_cannot_constrain(url: str, model: Path) -> None:
     with live(Upstream(url), "deepseekv31", prompts=Prompts(read_tokenizer(model))) as server:
         answer = server.post(messages=[{"role": "user", "content": "Hi"}], tools=[WEATHER], tool_choice="required")
     assert answer.status_code == 400

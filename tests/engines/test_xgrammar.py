@@ -181,7 +181,7 @@ def looser(dialect: Dialect, schemas: Schemas, call: Any) -> str:
     return ""
 
 
-def test_samples_parse_into_valid_calls_but_for_what_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_samples_parse_into_valid_calls_but_for_those_listed(capsys: pytest.CaptureFixture[str]) -> None:
     found: Counter[str] = Counter()
     for dialect in WITH_CALLS:
         rng = random.Random(dialect.name)

@@ -59,7 +59,7 @@ class InParts(Babble):
 
 
 @run
-async def test_others_have_their_tokens_between_the_parts_of_a_prompt() -> None:
+async def test_other_outputs_go_on_between_the_parts_of_a_long_prompt() -> None:
     model = InParts()
     engine = Batching(model)
     model.go.release(3)
@@ -78,7 +78,7 @@ async def test_others_have_their_tokens_between_the_parts_of_a_prompt() -> None:
 
 
 @run
-async def test_a_prompt_that_nobody_waits_for_is_not_read_to_its_end() -> None:
+async def test_an_abandoned_prompt_is_not_read_to_its_end() -> None:
     model = InParts()
     engine = Batching(model)
     left = asyncio.ensure_future(anext(engine.generate(ask("!" + "long " * 100))))
@@ -110,7 +110,7 @@ async def test_requests_join_while_others_run() -> None:
 
 
 @run
-async def test_a_request_does_not_wait_for_others_to_end_and_those_go_on_between_two_that_join() -> None:
+async def test_a_request_joins_at_once_and_running_ones_go_on_between_two_that_join() -> None:
     model = Watched(Babble())
     engine = Batching(model, slots=8)
     model.gate.clear()
@@ -123,7 +123,7 @@ async def test_a_request_does_not_wait_for_others_to_end_and_those_go_on_between
 
 
 @run
-async def test_who_finds_no_slot_waits_in_order() -> None:
+async def test_requests_without_a_slot_wait_in_order() -> None:
     engine = Batching(Watched(Babble()), slots=2)
     streams = [await begun(engine, ask(f"!{i}")) for i in range(2)]
     order: list[int] = []
@@ -148,7 +148,7 @@ async def test_who_finds_no_slot_waits_in_order() -> None:
 
 
 @run
-async def test_who_leaves_the_line_is_never_computed() -> None:
+async def test_a_request_that_leaves_the_queue_is_never_computed() -> None:
     model = Watched(Babble())
     engine = Batching(model, slots=1)
     stream = await begun(engine, ask("!"))
@@ -164,7 +164,7 @@ async def test_who_leaves_the_line_is_never_computed() -> None:
 
 
 @run
-async def test_slots_are_free_at_the_next_token_though_every_consumer_sleeps() -> None:
+async def test_slots_are_freed_at_the_next_token_though_every_consumer_sleeps() -> None:
     model = Watched(Babble())
     engine = Batching(model, slots=2, ahead=3)
     streams = [await begun(engine, ask(f"!{i}")) for i in range(2)]
@@ -178,7 +178,7 @@ async def test_slots_are_free_at_the_next_token_though_every_consumer_sleeps() -
 
 
 @run
-async def test_a_consumer_that_does_not_pull_has_a_bounded_number_of_pieces() -> None:
+async def test_a_stalled_consumer_has_a_bounded_number_of_pieces() -> None:
     for ahead in (1, 4, 16):
         model = Watched(Babble())
         engine = Batching(model, ahead=ahead)
@@ -224,7 +224,7 @@ def test_an_engine_serves_several_event_loops_one_after_another_and_at_once() ->
     asyncio.run(engine.close())
 
 
-def test_an_event_loop_that_is_gone_frees_its_slots() -> None:
+def test_a_closed_event_loop_frees_its_slots() -> None:
     model = Watched(Babble())
     engine = Batching(model, slots=1)
     loop = asyncio.new_event_loop()
@@ -261,7 +261,7 @@ async def test_every_token_is_a_piece_and_the_last_has_the_counts() -> None:
 
 
 @run
-async def test_characters_come_when_they_are_whole() -> None:
+async def test_only_whole_characters_are_emitted() -> None:
     engine = Batching(Spelled("aé中😀b"))
     pieces = await collect(engine, ask())
     assert [p.text for p in pieces] == ["a", "", "é", "", "", "中", "", "", "", "😀", "b", ""]
@@ -271,7 +271,7 @@ async def test_characters_come_when_they_are_whole() -> None:
 
 
 @run
-async def test_a_cut_character_comes_with_the_last_piece() -> None:
+async def test_a_cut_character_is_emitted_with_the_last_piece() -> None:
     engine = Batching(Spelled("a", 0xE4, 0xB8))
     assert [p.text for p in await collect(engine, ask())] == ["a", "", "", "�"]
     assert [p.text for p in await collect(engine, ask(max_tokens=2))] == ["a", "�"]
@@ -344,7 +344,7 @@ async def test_an_output_that_ends_with_its_last_token_has_stopped() -> None:
 
 
 @run
-async def test_prompts_are_text_or_ids() -> None:
+async def test_a_prompt_may_be_text_or_ids() -> None:
     engine = Batching(Babble())
     text = text_of(await collect(engine, ask("<tool_call>Hé")))
     assert text == text_of(await collect(engine, ask([258, *"Hé".encode()])))
@@ -369,7 +369,7 @@ async def test_prompts_are_text_or_ids() -> None:
     ],
 )
 @run
-async def test_what_cannot_be_is_the_requests_fault(prompt: Any, more: dict[str, Any], error: str) -> None:
+async def test_an_impossible_request_is_a_client_error(prompt: Any, more: dict[str, Any], error: str) -> None:
     engine = Batching(Babble(context=8))
     with pytest.raises(EngineError, match=error) as caught:
         await collect(engine, ask(prompt, **more))
@@ -379,7 +379,7 @@ async def test_what_cannot_be_is_the_requests_fault(prompt: Any, more: dict[str,
 
 
 @run
-async def test_a_constraint_that_cannot_be_made_is_the_requests_fault() -> None:
+async def test_an_impossible_constraint_is_a_client_error() -> None:
     engine = Batching(Babble())
     wrong = required("hermes", engine._model)
     wrong.lark = "%llguidance {}\nstart: nothing"
@@ -406,7 +406,7 @@ def test_a_constraint_without_llguidance_is_refused_with_what_is_missing(monkeyp
     ("options", "error"),
     [({"slots": 0}, "slots: must be at least 1, not 0"), ({"ahead": -1}, "ahead: must be at least 1, not -1")],
 )
-def test_there_is_a_slot_and_a_piece_at_least(options: dict[str, Any], error: str) -> None:
+def test_slots_and_ahead_must_be_at_least_1(options: dict[str, Any], error: str) -> None:
     with pytest.raises(ValueError, match=error):
         Batching(Babble(), **options)
 
@@ -415,7 +415,7 @@ def test_there_is_a_slot_and_a_piece_at_least(options: dict[str, Any], error: st
 
 
 @run
-async def test_a_step_that_fails_ends_who_runs_and_nobody_who_comes_later() -> None:
+async def test_a_failed_step_ends_running_requests_and_no_later_ones() -> None:
     model = Watched(Babble())
     engine = Batching(model, slots=2, ahead=1_000_000)  # no output pauses
     running = [asyncio.ensure_future(collect(engine, ask(f"!{i}"))) for i in range(2)]
@@ -433,7 +433,7 @@ async def test_a_step_that_fails_ends_who_runs_and_nobody_who_comes_later() -> N
 
 
 @run
-async def test_a_prompt_that_fails_ends_itself_alone() -> None:
+async def test_a_failed_prompt_ends_only_its_own_request() -> None:
     model = Watched(Babble())
     engine = Batching(model, ahead=2)
     stream = await begun(engine, ask("!"))
@@ -448,7 +448,7 @@ async def test_a_prompt_that_fails_ends_itself_alone() -> None:
 
 
 @run
-async def test_logits_that_are_no_numbers_fail_their_own_output() -> None:
+async def test_logits_that_are_not_numbers_fail_only_their_own_output() -> None:
     class Sick(Babble):
         def step(self, states: Any, tokens: Any) -> Any:
             logits = super().step(states, tokens)
@@ -467,7 +467,7 @@ async def test_logits_that_are_no_numbers_fail_their_own_output() -> None:
 
 
 @run
-async def test_logits_of_a_wrong_shape_end_the_engine_and_nobody_hangs() -> None:
+async def test_logits_of_a_wrong_shape_end_the_engine_without_a_hang() -> None:
     class Narrow(Babble):
         def step(self, states: Any, tokens: Any) -> Any:
             return super().step(states, tokens)[:0]
@@ -483,7 +483,7 @@ async def test_logits_of_a_wrong_shape_end_the_engine_and_nobody_hangs() -> None
 
 
 @run
-async def test_a_closed_engine_fails_who_runs_who_waits_and_who_comes() -> None:
+async def test_a_closed_engine_fails_running_waiting_and_new_requests() -> None:
     engine = Batching(Babble(), slots=1)
     running = await begun(engine, ask("!"))
     waiting = asyncio.ensure_future(collect(engine, ask("!")))
@@ -547,7 +547,7 @@ async def test_a_call_may_end_with_the_token_that_ends_the_output() -> None:
 
 
 @run
-async def test_log_probabilities_are_the_models_own() -> None:
+async def test_log_probabilities_equal_the_models() -> None:
     model = Babble()
     engine = Batching(model)
     sampling = Sampling(temperature=0.5, top_k=5, presence_penalty=1, seed=1, logprobs=3)
@@ -568,7 +568,7 @@ async def test_log_probabilities_are_the_models_own() -> None:
 
 
 @run
-async def test_tokens_that_are_no_characters_have_their_bytes_reported() -> None:
+async def test_tokens_of_partial_characters_report_their_bytes() -> None:
     engine = Batching(Spelled("é", 258))
     sampling = Sampling(temperature=0, logprobs=0)
     entries = [e for p in await collect(engine, ask(sampling=sampling)) for e in p.logprobs]
@@ -582,7 +582,7 @@ async def test_tokens_that_are_no_characters_have_their_bytes_reported() -> None
 
 
 @run
-async def test_a_seed_gives_the_same_output_whatever_else_is_generated() -> None:
+async def test_a_seed_gives_the_same_output_in_every_batch() -> None:
     engine = Batching(Babble(), slots=4)
     seeded = ask("!x", sampling=Sampling(temperature=1, top_p=0.9, seed=2**64 - 1), max_tokens=60)
     alone = await collect(engine, seeded)
@@ -593,7 +593,7 @@ async def test_a_seed_gives_the_same_output_whatever_else_is_generated() -> None
 
 
 @run
-async def test_what_a_request_leaves_open_the_engine_decides() -> None:
+async def test_the_engine_decides_what_a_request_leaves_open() -> None:
     engine = Batching(Babble(), sampling=Sampling(temperature=0))
     first, second = [await collect(engine, ask("!", sampling=Sampling(), max_tokens=30)) for _ in range(2)]
     assert first == second

@@ -43,19 +43,21 @@ def written(model: Spelled, thinking: Thinking | None, constraint: Constraint | 
         (THOUGHT, asked(4, closing="<eos>"), "I th"),  # a special token is one token, and ends the output here
     ],
 )
-def test_after_so_many_tokens_of_thought_the_marker_comes(text: str, thinking: Thinking, message: str) -> None:
+def test_the_closing_marker_comes_when_the_reasoning_budget_is_spent(
+    text: str, thinking: Thinking, message: str
+) -> None:
     found = written(Spelled(text), thinking)
     assert found.startswith(message)
     if thinking.budget < 100 and thinking.inside:
         assert len(found.partition(thinking.closing)[0].encode()) <= thinking.budget + 1
 
 
-def test_a_second_thought_has_what_the_first_left() -> None:
+def test_a_second_block_of_reasoning_gets_the_rest_of_the_budget() -> None:
     text = "<think>ab</think>c<think>defg</think>h"
     assert (written(Spelled(text), asked(12, inside=False))).startswith("<think>ab</think>c<think>de</think>")
 
 
-def test_the_grammar_of_a_request_takes_the_marker_and_goes_on_after_it() -> None:
+def test_the_grammar_accepts_the_forced_marker_and_goes_on_after_it() -> None:
     schema = {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"], "additionalProperties": False}
     constraint = constrain("hermes", stage="reasoning", response_format=schema, tokenizer=byte_tokenizer())
     found = written(Spelled("word " * 40), asked(10), constraint=constraint)
@@ -65,7 +67,7 @@ def test_the_grammar_of_a_request_takes_the_marker_and_goes_on_after_it() -> Non
     assert message.content.strip().startswith("{")
 
 
-def test_markers_of_several_tokens_come_whole() -> None:
+def test_forced_markers_of_several_tokens_are_whole() -> None:
     budget = Budget(asked(1), byte_tokenizer())
     budget.took(ord("a"), "a")
     found = ""

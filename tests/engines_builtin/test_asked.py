@@ -59,7 +59,7 @@ def asked(text: str, *names: str) -> Answer | None:
         ("Order a small tea, make that large", "Order a large tea"),
     ],
 )
-def test_a_value_is_corrected_by_one_of_its_kind(text: str, expected: str) -> None:
+def test_a_correction_replaces_a_value_of_its_kind(text: str, expected: str) -> None:
     read_in = prompt([tool("order_tea", ["size"], size=one_of("small", "large"))], [{"role": "user", "content": text}])
     assert corrected(read_in.tools, text) == expected
 
@@ -74,7 +74,7 @@ def test_a_value_is_corrected_by_one_of_its_kind(text: str, expected: str) -> No
         'Text Mia "at 5, no, at 6"',
     ],
 )
-def test_what_corrects_nothing_stays(text: str) -> None:
+def test_text_without_a_correction_is_unchanged(text: str) -> None:
     assert corrected((), text) == text
 
 
@@ -132,7 +132,7 @@ def test_what_corrects_nothing_stays(text: str) -> None:
         (("parcel",), "Where is my package? The order number is 7731-C", [{"order_id": "7731-C"}]),
     ],
 )
-def test_what_is_asked_for_is_called(names: tuple[str, ...], text: str, expected: list[dict[str, Any]]) -> None:
+def test_a_requested_action_becomes_a_call(names: tuple[str, ...], text: str, expected: list[dict[str, Any]]) -> None:
     answer = asked(text, *names)
     assert answer is not None
     assert [given for _, given in answer.calls] == expected
@@ -151,13 +151,13 @@ def test_what_is_asked_for_is_called(names: tuple[str, ...], text: str, expected
         ("deploy the new version to staging", ("key",)),
     ],
 )
-def test_what_no_tool_is_for_is_no_call(text: str, names: tuple[str, ...]) -> None:
+def test_a_request_that_no_tool_serves_makes_no_call(text: str, names: tuple[str, ...]) -> None:
     answer = asked(text, *names)
     assert answer is None or not answer.calls
 
 
 @pytest.mark.parametrize("text", ["tell Mia the same", "send the same to Mia", "and Mia too"])
-def test_the_same_is_said_to_another(text: str) -> None:
+def test_the_same_message_can_be_sent_to_another_person(text: str) -> None:
     given = json.dumps({"contact": "Tom", "message": "I'm late"})
     call = {"type": "function", "id": "1", "function": {"name": "send_text", "arguments": given}}
     messages: list[dict[str, Any]] = [

@@ -79,7 +79,7 @@ def test_many_parameters_and_values_take_little_time() -> None:
     assert time.process_time() - begun < 1
 
 
-def test_the_fair_sets_are_whole() -> None:
+def test_the_cases_of_the_fair_sets_call_only_their_own_tools() -> None:
     assert len(natural.FAIR) >= 5
     for name in natural.FAIR:
         for case in natural.cases(name):

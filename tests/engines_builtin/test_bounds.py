@@ -43,23 +43,23 @@ def generated(model: Bounded, prompt: Sequence[int], most: int, forbidden: Seque
     return out
 
 
-def test_thinking_ends_after_so_many_tokens() -> None:
+def test_thinking_ends_at_its_limit_of_tokens() -> None:
     model = Bounded(Wishes(WORD, CALLS), MOST)
     assert generated(model, [THINK], 6) == [WORD] * 5 + [THOUGHT]
 
 
-def test_words_end_after_so_many_tokens_and_the_prompts_do_not_count() -> None:
+def test_text_ends_at_its_limit_of_tokens_without_those_of_the_prompt() -> None:
     model = Bounded(Wishes(WORD, CALLS), MOST)
     assert generated(model, [THINK, WORD, THOUGHT, *[WORD] * 9, THOUGHT], 4) == [WORD] * 3 + [CALLS]
 
 
-def test_a_model_that_may_not_end_calls() -> None:
+def test_a_model_that_may_not_end_its_turn_makes_a_call() -> None:
     model = Bounded(Wishes(END, WORD))
     assert generated(model, [THOUGHT], 1) == [END]
     assert generated(model, [THOUGHT], 1, forbidden=[END]) == [CALLS]
 
 
-def test_where_a_grammar_allows_neither_what_closes_json_comes_next_and_then_the_others_in_their_order() -> None:
+def test_a_grammar_that_allows_neither_gets_the_tokens_that_close_json_first() -> None:
     model = Bounded(Wishes(END, WORD))
     closing = [i for text, i in OWN.tokenizer.get_vocab().items() if not text.strip('"]}')]
     [token] = generated(model, [THOUGHT], 1, forbidden=[END, CALLS])
@@ -67,7 +67,7 @@ def test_where_a_grammar_allows_neither_what_closes_json_comes_next_and_then_the
     assert generated(model, [THOUGHT], 1, forbidden=[END, CALLS, *closing]) == [WORD]
 
 
-def test_calls_end_after_so_many_tokens_by_what_closes_them() -> None:
+def test_calls_are_closed_at_their_limit_of_tokens() -> None:
     model = Bounded(Wishes(WORD, END), MOST)
     quote, brace = TOKEN('"'), TOKEN("}")
     tokens = generated(model, [CALLS], 5)
@@ -84,5 +84,5 @@ def test_calls_end_after_so_many_tokens_by_what_closes_them() -> None:
     assert generated(model, [CALLS], 5, forbidden=everything_else) == [WORD] * 4 + [quote]
 
 
-def test_short_calls_are_left_alone() -> None:
+def test_short_calls_are_not_changed() -> None:
     assert generated(Bounded(Wishes(END, WORD)), [CALLS], 9) == [END] * 9

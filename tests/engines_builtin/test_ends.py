@@ -67,19 +67,19 @@ TOOLS = {
         ("glob", "find all *.toml files", [{"pattern": "*.toml"}]),
     ],
 )
-def test_values_end_where_they_do(name: str, text: str, expected: list[dict[str, Any]]) -> None:
+def test_values_end_before_the_words_that_follow_them(name: str, text: str, expected: list[dict[str, Any]]) -> None:
     answer = read(prompt([TOOLS[name]], [{"role": "user", "content": text}]))
     assert answer is not None
     assert [given for _, given in answer.calls] == expected
 
 
-def test_a_word_without_a_digit_is_no_id() -> None:
+def test_a_word_without_a_digit_is_not_read_as_an_id() -> None:
     answer = read(prompt([TOOLS["mails"], TOOLS["reply"]], [{"role": "user", "content": "search unread mail"}]))
     assert answer is not None
     assert answer.calls == [("search_mail", {"unread": True})]
 
 
-def test_a_whole_call_is_made_before_one_that_lacks_something() -> None:
+def test_a_complete_call_is_preferred_to_one_with_missing_values() -> None:
     accounts = tool("transfer_money", ["source", "target", "amount"], source=TEXT, target=TEXT, amount=NUMBER)
     bill = tool("pay_bill", ["payee", "amount"], payee=TEXT, amount=NUMBER)
     answer = read(prompt([accounts, bill], [{"role": "user", "content": "pay 80 dollars to Orange"}]))

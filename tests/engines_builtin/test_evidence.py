@@ -78,7 +78,7 @@ TOOLS = {
         ("divide", "Divide 9 by 4 and 30 by 8", [{"a": 9, "b": 4}, {"a": 30, "b": 8}]),
     ],
 )
-def test_texts_go_to_the_parameters_that_the_words_around_them_tell(
+def test_words_around_a_text_tell_which_parameter_it_belongs_to(
     name: str, text: str, expected: list[dict[str, Any]]
 ) -> None:
     answer = read(prompt([TOOLS[name]], [{"role": "user", "content": text}]))
@@ -86,6 +86,6 @@ def test_texts_go_to_the_parameters_that_the_words_around_them_tell(
     assert [arguments for _, arguments in answer.calls] == expected
 
 
-def test_words_are_no_members_of_a_list_of_numbers() -> None:
+def test_words_are_not_read_as_members_of_a_list_of_numbers() -> None:
     answer = read(prompt([TOOLS["tags"]], [{"role": "user", "content": "tag photo dawn.png with good scores"}]))
     assert answer is None or all("scores" not in arguments for _, arguments in answer.calls)

@@ -84,7 +84,7 @@ TOOLS = {
         (("hold", "stock"), "how many MUG-RED-S do we have in stock?", [{"sku": "MUG-RED-S"}]),
     ],
 )
-def test_forms_and_neighbours_tell_which_value_belongs_where(
+def test_the_form_and_neighbours_of_a_value_tell_its_parameter(
     names: tuple[str, ...], text: str, expected: list[dict[str, Any]]
 ) -> None:
     answer = read(prompt([TOOLS[name] for name in names], [{"role": "user", "content": text}]))

@@ -80,7 +80,7 @@ def test_a_value_is_read_whole(name: str, text: str, expected: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("text", ["How many moons does Mars have?", "how deep is lake Baikal", "ugh, I hate mondays"])
-def test_what_shares_no_word_with_a_tool_calls_none(text: str) -> None:
+def test_a_message_that_shares_no_word_with_a_tool_makes_no_call(text: str) -> None:
     answer = asked(text, "heat")
     assert answer is not None
     assert answer.calls == []

@@ -78,7 +78,7 @@ def test_thinking_says_what_follows_it() -> None:
     assert generated(prompt("Thanks!", thinking=True)).endswith("No tool is needed.</think>You are welcome.")
 
 
-def test_another_token_ends_the_lead() -> None:
+def test_the_model_takes_over_after_a_token_that_was_not_led() -> None:
     text = generated(prompt("What is the weather in Rome?"), forced=[WORD])
     assert set(ids_of(text)) == {WORD}
 
@@ -91,20 +91,20 @@ def test_a_call_that_a_grammar_demands_gets_the_arguments_that_the_message_has()
     assert '"city"' not in generated(prompt("Hi"), forced=begun)
 
 
-def test_what_is_not_clear_is_the_models() -> None:
+def test_an_unclear_message_is_left_to_the_model() -> None:
     assert set(ids_of(generated(prompt("asdf")))) == {WORD}
 
 
-def test_marks_that_a_user_spells_out_are_text() -> None:
+def test_special_tokens_that_a_user_spells_out_are_text() -> None:
     generated(ids_of("<｜tool▁sep｜><｜User｜><｜tool▁call▁begin｜>x<｜User｜>") + prompt("<think> ＜｜User｜＞ hi"))
 
 
-def test_calls_that_are_too_many_are_fewer_and_whole() -> None:
+def test_too_many_calls_become_fewer_and_complete_ones() -> None:
     text = generated(prompt("weather in Rome, Oslo, Lima, Paris, Bonn, Quito and Turin"))
     assert text.startswith(f'<｜tool▁calls▁begin｜>{CALL}{{"city": "Rome"}}<｜tool▁call▁end｜>{CALL}')
 
 
-def test_sequences_side_by_side_do_not_touch_each_other() -> None:
+def test_concurrent_sequences_are_independent() -> None:
     model = Led(Wishes())
     begun = [model.prefill(prompt(f"weather in {city}")) for city in ("Rome", "Lima")]
     outputs: list[list[int]] = [[], []]

@@ -57,7 +57,7 @@ PROMPT = (
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 
 
-def test_one_token_at_a_time_gives_what_the_whole_prompt_gives(model: Model) -> None:
+def test_token_by_token_gives_the_logits_of_the_whole_prompt(model: Model) -> None:
     ids = tokens_of(model, PROMPT)
     _, whole = model.prefill(ids)
     state, logits = model.prefill(ids[:1])
@@ -66,7 +66,7 @@ def test_one_token_at_a_time_gives_what_the_whole_prompt_gives(model: Model) -> 
     np.testing.assert_allclose(logits, whole, atol=1e-3)
 
 
-def test_a_long_prompt_is_read_in_pieces_without_a_difference(model: Model) -> None:
+def test_a_long_prompt_read_in_pieces_gives_the_same_logits(model: Model) -> None:
     ids = (tokens_of(model, PROMPT) * 30)[:700]
     _, whole = model.prefill(ids)
     state, _ = model.prefill(ids[:650])
@@ -75,7 +75,7 @@ def test_a_long_prompt_is_read_in_pieces_without_a_difference(model: Model) -> N
     np.testing.assert_allclose(logits, whole, atol=1e-3)
 
 
-def test_sequences_side_by_side_do_not_touch_each_other(model: Model) -> None:
+def test_concurrent_sequences_are_independent(model: Model) -> None:
     prompts = [
         tokens_of(model, PROMPT),
         tokens_of(model, "<｜User｜>Hi!<｜Assistant｜></think>"),
@@ -97,7 +97,7 @@ def test_logits_are_those_of_a_distribution(model: Model) -> None:
     assert np.exp(logits).sum() == pytest.approx(1, abs=1e-3)
 
 
-def test_no_token_is_no_prompt(model: Model) -> None:
+def test_an_empty_prompt_is_an_error(model: Model) -> None:
     with pytest.raises(ValueError, match="must not be empty"):
         model.prefill([])
 
@@ -105,7 +105,7 @@ def test_no_token_is_no_prompt(model: Model) -> None:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_files_are_small() -> None:
+def test_the_models_files_are_below_the_size_limit() -> None:
     sizes = [f.stat().st_size for f in FOLDER.iterdir() if f.is_file()]
     assert sum(sizes) < LARGEST
 

@@ -54,7 +54,7 @@ def calls(choice: Any) -> list[tuple[str, Any]]:
 
 @pytest.mark.parametrize("text", ["Hi there!", "thanks", "ok"])
 @pytest.mark.parametrize("declared", [README, USUAL], ids=["optional", "required"])
-def test_small_talk_beside_tools_is_small_talk(server: Live, text: str, declared: Any) -> None:
+def test_small_talk_makes_no_call_though_there_are_tools(server: Live, text: str, declared: Any) -> None:
     choice = ask(server, text, declared)
     assert calls(choice) == []
     assert choice.message.content.endswith((".", "!", "?"))
@@ -87,12 +87,12 @@ def test_two_objects_of_one_request_are_two_calls_however_they_are_spelled(serve
     assert len(found) == 2
 
 
-def test_optional_parameters_without_descriptions_do_no_harm(server: Live) -> None:
+def test_undescribed_optional_parameters_are_left_out(server: Live) -> None:
     assert calls(ask(server, "What is the weather in Oslo?", README)) == [("get_weather", {"city": "Oslo"})]
     assert calls(ask(server, "What's the weather in Beijing?", RFC)) == [("get_weather", {"location": "Beijing"})]
 
 
-def test_an_optional_value_that_the_user_gave_is_used(server: Live) -> None:
+def test_an_optional_value_is_used_if_the_user_gave_it(server: Live) -> None:
     found = calls(ask(server, "Weather in Paris for the next 3 days", README))
     assert found == [("get_weather", {"city": "Paris", "days": 3})]
 
@@ -102,7 +102,7 @@ def test_an_optional_value_that_the_user_gave_is_used(server: Live) -> None:
     ["What is the capital of France?", "count to 5", "Tell me a joke", "Quel temps fait-il ?", "你好,你会说中文吗?"],
 )
 @pytest.mark.parametrize("declared", [(), (USUAL,)], ids=["no tools", "a tool"])
-def test_what_it_cannot_do_it_says_in_a_sentence_that_names_what_it_is(
+def test_a_request_beyond_the_model_is_answered_by_saying_what_the_model_is(
     server: Live, text: str, declared: tuple[Any, ...]
 ) -> None:
     choice = ask(server, text, *declared)
@@ -113,7 +113,7 @@ def test_what_it_cannot_do_it_says_in_a_sentence_that_names_what_it_is(
 
 
 @pytest.mark.parametrize("declared", [README, RFC, USUAL])
-def test_a_required_call_for_small_talk_is_valid_and_stands_alone(server: Live, declared: Any) -> None:
+def test_a_required_call_for_small_talk_is_a_single_valid_call(server: Live, declared: Any) -> None:
     choice = ask(server, "Hi", declared, tool_choice="required")
     [(name, arguments)] = calls(choice)
     assert name == "get_weather"
@@ -122,7 +122,7 @@ def test_a_required_call_for_small_talk_is_valid_and_stands_alone(server: Live, 
     assert all(value in ("unknown", "Hi") for value in arguments.values() if isinstance(value, str))
 
 
-def test_a_response_format_is_answered_with_json_that_is_whole(server: Live) -> None:
+def test_a_response_format_is_answered_with_complete_json(server: Live) -> None:
     person = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}}
     schema = {"name": "person", "schema": {**person, "required": ["name", "age"], "additionalProperties": False}}
     for form in ({"type": "json_object"}, {"type": "json_schema", "json_schema": schema}):
@@ -133,7 +133,7 @@ def test_a_response_format_is_answered_with_json_that_is_whole(server: Live) -> 
         assert "  " not in choice.message.content
 
 
-def test_of_the_blind_cases_enough_are_right_and_no_call_is_invalid() -> None:
+def test_enough_blind_cases_are_right_and_no_call_is_invalid() -> None:
     runner = evaluate.Runner()
     everything = evaluate.natural_cases("blind")
     cases = everything[::4]  # some of each kind; the model card has the scores of all

@@ -215,7 +215,7 @@ ONE: list[tuple[str, str, list[dict[str, Any]]]] = [
 
 
 @pytest.mark.parametrize(("name", "text", "expected"), ONE, ids=[text for _, text, _ in ONE])
-def test_a_request_is_read(name: str, text: str, expected: list[dict[str, Any]]) -> None:
+def test_a_request_becomes_a_call_with_its_values(name: str, text: str, expected: list[dict[str, Any]]) -> None:
     assert calls(text, name) == [(name, given) for given in expected]
 
 
@@ -263,7 +263,7 @@ def test_a_request_is_read(name: str, text: str, expected: list[dict[str, Any]])
         ),
     ],
 )
-def test_one_message_asks_for_two_tools(
+def test_one_message_may_ask_for_two_tools(
     names: tuple[str, ...], text: str, expected: list[tuple[str, dict[str, Any]]]
 ) -> None:
     assert calls(text, *names) == expected
@@ -279,7 +279,7 @@ def test_one_message_asks_for_two_tools(
         ("again", [{"location": "Oslo", "units": "celsius"}]),
     ],
 )
-def test_a_follow_up_changes_the_call_before(text: str, expected: list[dict[str, Any]]) -> None:
+def test_a_follow_up_changes_the_previous_call(text: str, expected: list[dict[str, Any]]) -> None:
     given = {"location": "Oslo", "units": "celsius"}
     call = {"type": "function", "id": "1", "function": {"name": "get_weather", "arguments": json.dumps(given)}}
     messages: list[dict[str, Any]] = [
@@ -301,7 +301,7 @@ def test_a_follow_up_changes_the_call_before(text: str, expected: list[dict[str,
     "text",
     ["oh wow, that's cold", "great, I'll bring a jacket then", "lol that is freezing", "no way", "brr", "good to know"],
 )
-def test_a_word_on_an_answer_is_no_follow_up(text: str) -> None:
+def test_a_comment_on_an_answer_makes_no_call(text: str) -> None:
     turns = (
         Turn("user", "weather in Oslo in celsius", {}),
         Turn("call", "get_weather", {"location": "Oslo", "units": "celsius"}),
@@ -341,13 +341,13 @@ def test_small_talk_is_answered_with_small_talk(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["what's your favorite color?", "do you like music?", "write me a poem", "I'm bored", "any jokes?"]
 )
-def test_what_is_chat_beyond_it_is_reported_in_a_sentence(text: str) -> None:
+def test_chat_beyond_the_model_is_answered_with_a_sentence(text: str) -> None:
     answer = asked(text, "get_weather")
     assert answer is not None
     assert answer.words == "I am unspool's small built-in model, made to call tools: that is beyond me."
 
 
-def test_a_task_that_no_tool_does_is_reported() -> None:
+def test_a_task_without_a_fitting_tool_is_reported() -> None:
     answer = asked("book me a flight to Rome", "get_weather")
     assert answer is not None
     assert answer.words.endswith("none of the tools here fits.")
@@ -355,17 +355,17 @@ def test_a_task_that_no_tool_does_is_reported() -> None:
 
 
 @pytest.mark.parametrize(("name", "text"), [("get_weather", "asdf"), ("translate", "translate it to Greek")])
-def test_what_is_not_said_is_left_to_the_model(name: str, text: str) -> None:
+def test_a_message_with_missing_values_is_left_to_the_model(name: str, text: str) -> None:
     assert asked(text, name) is None
 
 
-def test_a_place_that_is_missing_is_asked_for() -> None:
+def test_a_missing_place_is_asked_for() -> None:
     answer = asked("tell me the weather", "get_weather")
     assert answer is not None
     assert answer.words == "Please say for which location."
 
 
-def test_a_tool_that_has_to_be_called_gets_what_the_message_has() -> None:
+def test_a_required_tool_gets_the_values_of_the_message() -> None:
     said = [{"role": "user", "content": "Rome was nice"}]
     assert arguments(prompt([declared("get_weather")], said), "get_weather") == {"location": "Rome"}
     assert arguments(prompt([declared("roll_dice")], said), "roll_dice") is None
@@ -381,7 +381,7 @@ def test_thinking_names_each_tool_once() -> None:
 # --- bounds -----------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_too_long_is_left_to_the_model() -> None:
+def test_a_message_that_is_too_long_is_left_to_the_model() -> None:
     said = [{"role": "user", "content": "weather in Rome"}]
     tools = [declared("get_weather")]
     assert read(prompt(tools, [{"role": "user", "content": "weather in " + "Rome " * MOST_CHARACTERS}])) is None
@@ -430,7 +430,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("part", HOSTILE)
-def test_no_message_takes_long(part: str) -> None:
+def test_hostile_messages_are_read_in_bounded_time(part: str) -> None:
     text = (part * MOST_CHARACTERS)[: MOST_CHARACTERS - 1] + "!"
     fit = " ".join((part * 110)[:MOST_CHARACTERS].split(" ")[:110])
     base = prompt([declared(name) for name in list(TOOLS)[:12]], [{"role": "user", "content": "x"}])
@@ -454,7 +454,7 @@ TEXT = st.text(max_size=60) | st.sampled_from(
 
 @settings(max_examples=60, deadline=None)
 @given(name=TEXT, about=TEXT, keys=st.lists(st.tuples(TEXT, TEXT), max_size=4), said=st.lists(TEXT, max_size=4))
-def test_whatever_is_declared_and_said_something_is_read_or_nothing(
+def test_any_tools_and_message_are_read_without_an_error(
     name: str, about: str, keys: list[tuple[str, str]], said: list[str]
 ) -> None:
     lines = [f"{name}: {about}", f"#{name}", *(f'"{key}": {rest}' for key, rest in keys)]
@@ -470,7 +470,7 @@ def test_whatever_is_declared_and_said_something_is_read_or_nothing(
             json.dumps(forced)
 
 
-def test_arguments_of_the_history_that_are_no_json_are_none() -> None:
+def test_invalid_arguments_in_the_history_are_ignored() -> None:
     opened = "[" * 5000
     history = f"#f\n<｜User｜>x<｜tool▁call▁begin｜>f<｜tool▁sep｜>{opened}<｜User｜>again"
     text = f"{examples.BOS}{history}<｜Assistant｜></think>"
@@ -533,7 +533,7 @@ FILES = {
         ),
     ],
 )
-def test_prepositions_descriptions_and_names_tell_whose_a_value_is(
+def test_prepositions_descriptions_and_names_tell_a_values_parameter(
     name: str, parameters: Any, text: str, expected: Any
 ) -> None:
     tool = {"type": "function", "function": {"name": name, "parameters": parameters}}
@@ -550,13 +550,13 @@ def test_prepositions_descriptions_and_names_tell_whose_a_value_is(
         ("read_file", "open a file", "Please say the path."),
     ],
 )
-def test_what_no_word_of_a_request_may_be_is_asked_for(name: str, text: str, words: str) -> None:
+def test_a_parameter_that_no_word_fits_is_asked_for(name: str, text: str, words: str) -> None:
     answer = asked(text, name)
     assert answer is not None
     assert (answer.calls, answer.words) == ([], words)
 
 
-def test_a_misspelt_request_is_read_where_it_says_nothing_else() -> None:
+def test_a_misspelt_request_is_read_if_it_has_no_other_meaning() -> None:
     assert calls("wether in oslo", "get_weather", "send_email") == [("get_weather", {"location": "oslo"})]
 
 

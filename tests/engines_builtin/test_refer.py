@@ -103,7 +103,7 @@ def asked(first: str, names: str, given: dict[str, Any], result: str, text: str)
         ("plus times", {"a": 5, "b": 6}, "11", "now multiply that by 3", ("multiply", {"a": 11, "b": 3})),
     ],
 )
-def test_a_message_points_to_what_was_called_and_answered(
+def test_a_message_can_refer_to_earlier_calls_and_results(
     names: str, given: dict[str, Any], result: str, text: str, expected: tuple[str, dict[str, Any]]
 ) -> None:
     answer = asked("please", names, given, result, text)
@@ -123,7 +123,7 @@ def test_a_message_points_to_what_was_called_and_answered(
         ),
     ],
 )
-def test_the_way_back_exchanges_the_two_ends(first: str, text: str, expected: dict[str, Any]) -> None:
+def test_the_way_back_swaps_origin_and_destination(first: str, text: str, expected: dict[str, Any]) -> None:
     answer = asked(first, "trains", {"from_station": "Basel", "to_station": "Bern"}, "08:03", text)
     assert answer is not None
     assert answer.calls == [("find_trains", expected)]
@@ -140,7 +140,7 @@ def test_an_optional_argument_is_kept_only_if_it_was_said(first: str, expected: 
 
 
 @pytest.mark.parametrize("text", ["so how many GB are still free there?", "how much is that in percent?"])
-def test_what_a_result_tells_is_answered_from_it(text: str) -> None:
+def test_a_question_is_answered_from_an_earlier_result(text: str) -> None:
     answer = asked("disk usage of /data", "disk", {"path": "/data"}, DISK, text)
     assert answer is not None
     assert not answer.calls
@@ -148,7 +148,7 @@ def test_what_a_result_tells_is_answered_from_it(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["ok, thanks!", "cool that worked", "lol the eggs are already done"])
-def test_a_word_on_a_result_is_small_talk(text: str) -> None:
+def test_a_comment_on_a_result_is_small_talk(text: str) -> None:
     answer = asked("timer 8 min", "timer stop", {"minutes": 8}, '{"timer_id": "t-3"}', text)
     assert answer is not None
     assert not answer.calls

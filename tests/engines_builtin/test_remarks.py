@@ -35,7 +35,7 @@ TOOLS = {
         "can't sleep",
     ],
 )
-def test_a_remark_only_tells(text: str) -> None:
+def test_a_remark_is_recognized(text: str) -> None:
     assert tells(text)
 
 
@@ -50,7 +50,7 @@ def test_a_remark_only_tells(text: str) -> None:
         "I have eggs and rice",
     ],
 )
-def test_a_request_is_no_remark(text: str) -> None:
+def test_a_request_is_not_taken_for_a_remark(text: str) -> None:
     assert not tells(text)
 
 
@@ -73,7 +73,7 @@ def test_a_request_is_no_remark(text: str) -> None:
         ("alarm", "We're back home, so you can disarm it now", {"state": "disarmed"}),
     ],
 )
-def test_a_request_beside_a_remark_has_its_own_values(name: str, text: str, expected: dict[str, Any]) -> None:
+def test_a_request_takes_no_values_from_a_remark_beside_it(name: str, text: str, expected: dict[str, Any]) -> None:
     answer = read(prompt([TOOLS[name]], [{"role": "user", "content": text}]))
     assert answer is not None
     assert [given for _, given in answer.calls] == [expected]
@@ -108,7 +108,9 @@ def test_words_that_mean_nothing_do_not_name_a_tool() -> None:
         ),
     ],
 )
-def test_the_same_for_another_value_repeats_the_call(name: str, text: str, expected: list[dict[str, Any]]) -> None:
+def test_a_request_for_the_same_with_another_value_repeats_the_call(
+    name: str, text: str, expected: list[dict[str, Any]]
+) -> None:
     answer = read(prompt([TOOLS[name]], [{"role": "user", "content": text}]))
     assert answer is not None
     assert [given for _, given in answer.calls] == expected

@@ -49,14 +49,14 @@ def likely(said: str, output: str, head: str = HEAD, call: str = CALL) -> set[st
     return {OWN.tokenizer.decode([int(i)], skip_special_tokens=False) for i in np.flatnonzero(logits == 0)}
 
 
-def test_a_value_begins_with_a_word_that_was_said() -> None:
+def test_a_value_begins_with_a_word_of_the_message() -> None:
     found = likely("Look for apes and bees", '{"what": "')
     firsts = [OWN.tokenizer.decode(ids(word)[:1]) for word in ("Look", "for", "apes", "and", "bees")]
     assert set(firsts) <= found
     assert len(found) <= 6
 
 
-def test_a_value_goes_on_as_it_was_said_and_ends_after_a_word() -> None:
+def test_a_value_continues_as_in_the_message_and_ends_after_a_word() -> None:
     inside = likely("Look for 123 bees or 45", '{"what": "12')
     assert inside == {"3"}
     behind = likely("Look for 123 bees or 45", '{"what": "123')
@@ -64,44 +64,44 @@ def test_a_value_goes_on_as_it_was_said_and_ends_after_a_word() -> None:
     assert " " + OWN.tokenizer.decode(ids("bees")[:1]) in behind
 
 
-def test_what_was_not_said_is_left_alone_once_it_has_begun() -> None:
+def test_a_value_that_is_not_in_the_message_is_left_alone_once_begun() -> None:
     assert likely("Look for bees", '{"what": "zzz') == set()
 
 
-def test_what_one_value_has_no_other_takes() -> None:
+def test_two_values_do_not_share_a_word_of_the_message() -> None:
     head = '{"what": "bees"}<｜tool▁call▁end｜><｜tool▁call▁begin｜>find<｜tool▁sep｜>{"what": "'
     first = OWN.tokenizer.decode(ids("bees")[:1])
     assert first not in likely("apes, bees", head)
     assert first in likely("apes, bees, bees", head)
 
 
-def test_a_choice_that_was_said_is_not_left_out() -> None:
+def test_a_choice_in_the_message_is_not_left_out() -> None:
     assert '"}' in likely("Look for bees", '{"what": "bees')
     assert '"}' not in likely("Look for blue bees", '{"what": "bees')
     assert likely("Look for blue bees", '{"what": "bees", "color": "blue') == set()
     assert " " not in likely("Look for blue bees", '{"what": "bees"')
 
 
-def test_a_number_that_was_said_is_not_left_out() -> None:
+def test_a_number_in_the_message_is_not_left_out() -> None:
     assert '"}' not in likely("Look for 7 bees", '{"what": "bees')
     assert likely("Look for 7 bees", '{"what": "7 bees') == set()
     assert {token[0] for token in likely("Look for 7 bees", '{"what": "bees", "co')} == {"l", "u"}
     assert {token[0] for token in likely("Look for blue bees", '{"what": "bees", "co')} == {"l"}
 
 
-def test_a_parameter_is_one_of_the_tools() -> None:
+def test_only_parameters_of_the_tool_are_likely() -> None:
     likeliest = likely("bees", '{"')
     assert likeliest
     assert all(any(name.startswith(t) for name in ("what", "color", "count")) for t in likeliest)
     assert '"' in likely("bees", '{"what')
 
 
-def test_a_number_that_was_not_said_is_left_out() -> None:
+def test_a_number_that_is_not_in_the_message_is_left_out() -> None:
     assert {token[0] for token in likely("Look for bees", '{"what": "bees", "co')} == {"l"}
     assert likely("Look for bees", '{"what": "bees", "cou') == set()
 
 
-def test_a_number_begins_as_one_that_was_said_in_digits_or_in_words() -> None:
+def test_a_number_begins_like_one_in_the_message_in_digits_or_in_words() -> None:
     for said in ("Look for 7 bees", "Look for seven bees"):
         found = likely(said, '{"what": "bees", "count":')
         assert "7" in found
@@ -121,7 +121,7 @@ LAMP = (
 )
 
 
-def test_a_text_does_not_hold_what_is_for_another_parameter() -> None:
+def test_a_text_leaves_out_values_of_other_parameters() -> None:
     call = CALL.replace("find", "lamp")
     for said in ("bees, blue", "bees 7", "bees warm"):
         found = likely(said, '{"room": "bees', LAMP, call)
@@ -131,7 +131,7 @@ def test_a_text_does_not_hold_what_is_for_another_parameter() -> None:
     assert likely("warm blue room", '{"room": "', LAMP, call) == {first}
 
 
-def test_a_switch_is_as_it_was_said() -> None:
+def test_a_switch_is_set_as_the_message_says() -> None:
     call = CALL.replace("find", "lamp")
 
     def found(said: str) -> set[str]:
@@ -142,7 +142,7 @@ def test_a_switch_is_as_it_was_said() -> None:
     assert found("light in the hall") == {"t", "f"}
 
 
-def test_no_call_follows_where_the_last_word_is_in_one_of_several() -> None:
+def test_no_call_follows_once_one_of_several_has_the_last_word() -> None:
     one = '{"what": "apes"}<｜tool▁call▁end｜>'
     two = one + '<｜tool▁call▁begin｜>find<｜tool▁sep｜>{"what": "bees"}<｜tool▁call▁end｜>'
     assert "<｜tool▁call▁begin｜>" not in likely("apes and bees, please", two)
@@ -153,7 +153,7 @@ def test_no_call_follows_where_the_last_word_is_in_one_of_several() -> None:
 FLY = '<｜begin▁of▁sentence｜>find: Fly.\n#find\n"from": string\n"destination": string\n"who": optional string\n'
 
 
-def test_a_word_tells_what_a_value_is_for() -> None:
+def test_a_preposition_tells_which_parameter_a_value_belongs_to() -> None:
     said = "To the 47, from 13, 29"
     assert likely(said, '{"from": "', FLY) == {"1"}
     assert likely(said, '{"from": "13", "destination": "', FLY) == {"4"}
@@ -161,7 +161,7 @@ def test_a_word_tells_what_a_value_is_for() -> None:
     assert not likely(said, '{"from": "13", "destination": "47", "who": "', FLY) & {"1", "4"}
 
 
-def test_outside_of_calls_nothing_changes() -> None:
+def test_logits_outside_of_calls_are_unchanged() -> None:
     model = Copying(Flat())
     state, logits = model.prefill(ids(f"{HEAD}<｜User｜>Look for 7 blue bees<｜Assistant｜></think>"))
     assert not logits.any()
@@ -169,7 +169,7 @@ def test_outside_of_calls_nothing_changes() -> None:
         assert not model.step([state], [token]).any()
 
 
-def test_sequences_side_by_side_do_not_touch_each_other() -> None:
+def test_concurrent_sequences_are_independent() -> None:
     model = Copying(Flat())
     texts = ["Look for 7 bees", "Hi"]
     together = [model.prefill(ids(f"{HEAD}<｜User｜>{t}<｜Assistant｜></think>"))[0] for t in texts]

@@ -55,14 +55,14 @@ def calls(message: Any) -> list[tuple[str, Any]]:
     return [(c.function.name, json.loads(c.function.arguments)) for c in message.tool_calls or ()]
 
 
-def test_it_thinks_and_calls_the_tool_that_fits(server: Live) -> None:
+def test_the_model_thinks_and_calls_the_fitting_tool(server: Live) -> None:
     choice = ask(server, "What is the weather in Paris?").choices[0]
     assert calls(choice.message) == [("get_weather", {"city": "Paris"})]
     assert choice.message.reasoning_content
     assert choice.finish_reason == "tool_calls"
 
 
-def test_a_stream_tells_reasoning_first_and_then_the_call(server: Live) -> None:
+def test_a_stream_has_the_reasoning_first_and_then_the_call(server: Live) -> None:
     kinds: list[str] = []
     name = arguments = reasoning = ""
     for chunk in ask(server, "What time is it in Rome?", stream=True):
@@ -80,13 +80,13 @@ def test_a_stream_tells_reasoning_first_and_then_the_call(server: Live) -> None:
     assert (name, json.loads(arguments)) == ("get_time", {"city": "Rome"})
 
 
-def test_two_calls_at_once(server: Live) -> None:
+def test_two_cities_in_a_question_are_two_calls(server: Live) -> None:
     choice = ask(server, "What is the weather in Paris and in Rome?").choices[0]
     assert sorted(c["city"] for _, c in calls(choice.message)) == ["Paris", "Rome"]
     assert {name for name, _ in calls(choice.message)} == {"get_weather"}
 
 
-def test_one_call_where_several_are_not_wanted(server: Live) -> None:
+def test_without_parallel_calls_there_is_one_call(server: Live) -> None:
     options: dict[str, Any] = {"tool_choice": "required", "parallel_tool_calls": False}
     choice = ask(server, "What is the weather in Paris and in Rome?", **options).choices[0]
     assert len(calls(choice.message)) == 1
@@ -102,7 +102,7 @@ def test_a_tools_result_is_answered_in_words(server: Live) -> None:
     assert "21" in choice.message.content
 
 
-def test_without_tools_it_answers_in_words(server: Live) -> None:
+def test_without_tools_the_model_answers_in_words(server: Live) -> None:
     answer = server.openai.chat.completions.create(
         model="builtin", messages=[{"role": "user", "content": "Hello!"}], temperature=0, max_tokens=200
     )
@@ -114,9 +114,7 @@ def test_without_tools_it_answers_in_words(server: Live) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "get_time"}}])
-def test_a_demanded_call_is_valid_whatever_is_asked_and_however_it_is_sampled(
-    server: Live, choice: Any, seed: int
-) -> None:
+def test_a_required_call_is_valid_for_any_request_and_sampling(server: Live, choice: Any, seed: int) -> None:
     options: dict[str, Any] = {"tool_choice": choice, "temperature": 1.3, "seed": seed}
     answered = ask(server, "Tell me something about old ships.", **options).choices[0]
     assert answered.finish_reason in ("tool_calls", "stop")  # not length: it ends within 300 tokens
@@ -132,16 +130,16 @@ def test_thinking_can_be_switched_off(server: Live) -> None:
     assert calls(message) == [("get_weather", {"city": "Paris"})]
 
 
-def test_the_reasonings_tokens_are_counted(server: Live) -> None:
+def test_the_tokens_of_reasoning_are_counted(server: Live) -> None:
     usage = ask(server, "What is the weather in Paris?").usage
     assert 0 < usage.completion_tokens_details.reasoning_tokens < usage.completion_tokens
 
 
-def test_a_seed_repeats_an_answer(server: Live) -> None:
+def test_the_same_seed_repeats_an_answer(server: Live) -> None:
     said = [ask(server, "Hi there!", temperature=1.5, seed=7).choices[0].message for _ in range(2)]
     assert said[0].content == said[1].content
     assert said[0].reasoning_content == said[1].reasoning_content
 
 
-def test_an_answer_that_is_cut_says_so(server: Live) -> None:
+def test_a_cut_answer_has_finish_reason_length(server: Live) -> None:
     assert ask(server, "What is the weather in Paris?", max_tokens=5).choices[0].finish_reason == "length"

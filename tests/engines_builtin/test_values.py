@@ -104,7 +104,7 @@ TOOLS = {
         ),
     ],
 )
-def test_values_are_read_as_they_are_meant(name: str, text: str, expected: Any) -> None:
+def test_values_are_read_as_the_user_means_them(name: str, text: str, expected: Any) -> None:
     declared = TOOLS[name]
     answer = read(prompt([declared], [{"role": "user", "content": text}]))
     assert answer is not None

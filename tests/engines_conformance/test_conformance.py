@@ -23,7 +23,7 @@ SOON = 5.0
 
 
 @entries()
-async def test_an_output_is_pieces_of_which_the_last_alone_tells_the_end(made: Made) -> None:
+async def test_only_the_last_piece_of_an_output_has_a_finish_reason(made: Made) -> None:
     for prompt in made.prompts:
         pieces = await collect(made.engine, request(prompt))
         assert len(pieces) > 2
@@ -46,7 +46,7 @@ async def test_outputs_that_are_generated_together_do_not_mix(made: Made) -> Non
 
 
 @entries("ids")
-async def test_the_text_is_that_of_the_ids(made: Made) -> None:
+async def test_the_text_is_what_the_ids_decode_to(made: Made) -> None:
     engine = made.engine
     for prompt in made.prompts:
         pieces = await collect(engine, request(prompt, sampling=Sampling(temperature=1, seed=3)))
@@ -61,13 +61,13 @@ async def test_the_text_is_that_of_the_ids(made: Made) -> None:
 
 
 @entries(cannot="ids")
-async def test_an_engine_without_ids_tells_none(made: Made) -> None:
+async def test_an_engine_without_ids_reports_none(made: Made) -> None:
     assert made.engine.tokenizer is None
     assert not any(p.token_ids for p in await collect(made.engine, request(made.prompts[0])))
 
 
 @entries("logprobs")
-async def test_log_probabilities_are_reported_for_every_token_where_they_are_asked_for(made: Made) -> None:
+async def test_requested_log_probabilities_are_reported_for_every_token(made: Made) -> None:
     for count in (0, 3):
         sampling = Sampling(temperature=0, logprobs=count)
         pieces = await collect(made.engine, request(made.prompts[0], sampling=sampling))
@@ -90,7 +90,7 @@ async def test_log_probabilities_are_reported_for_every_token_where_they_are_ask
 
 @pytest.mark.parametrize("way", ["close", "cancel"])
 @entries()
-async def test_who_is_cancelled_generates_no_more(made: Made, way: str) -> None:
+async def test_a_cancelled_request_generates_no_more(made: Made, way: str) -> None:
     if way == "close":
         stream = await begun(made.engine, request(made.endless, max_tokens=None), 5)
         cancelled = time.monotonic()
@@ -118,7 +118,7 @@ async def test_who_is_cancelled_generates_no_more(made: Made, way: str) -> None:
 
 
 @entries()
-async def test_who_is_cancelled_before_the_first_piece_leaves_nothing(made: Made) -> None:
+async def test_a_request_cancelled_before_its_first_piece_leaves_nothing_behind(made: Made) -> None:
     for _ in range(20):
         task = asyncio.ensure_future(collect(made.engine, request(made.endless, max_tokens=None)))
         await asyncio.sleep(0)
@@ -131,7 +131,7 @@ async def test_who_is_cancelled_before_the_first_piece_leaves_nothing(made: Made
 
 
 @entries("places")
-async def test_who_is_cancelled_makes_place_for_who_waits(made: Made) -> None:
+async def test_a_cancelled_request_makes_room_for_a_waiting_one(made: Made) -> None:
     streams = [await begun(made.engine, request(made.endless, max_tokens=None)) for _ in range(made.places)]
     waiting = asyncio.ensure_future(collect(made.engine, request(made.prompts[0], max_tokens=5)))
     await asyncio.sleep(0.3)
@@ -147,7 +147,7 @@ async def test_who_is_cancelled_makes_place_for_who_waits(made: Made) -> None:
 
 
 @entries()
-async def test_a_slow_consumer_stops_its_own_output_alone_and_loses_nothing(made: Made) -> None:
+async def test_a_slow_consumer_stalls_only_its_own_output_and_loses_nothing(made: Made) -> None:
     long = request(made.prompts[-1], max_tokens=LIMIT + 2 * made.ahead)
     exact = await collect(made.engine, long)
     before = made.generated()
@@ -164,7 +164,7 @@ async def test_a_slow_consumer_stops_its_own_output_alone_and_loses_nothing(made
 
 
 @entries("samples")
-async def test_a_seed_repeats_whatever_else_is_generated_and_other_seeds_differ(made: Made) -> None:
+async def test_a_seed_repeats_in_every_batch_and_other_seeds_differ(made: Made) -> None:
     def seeded(seed: int | None, prompt: str = made.endless) -> Any:
         sampling = Sampling(temperature=2.0, top_p=0.98, seed=seed)
         return collect(made.engine, request(prompt, sampling=sampling, max_tokens=40))
@@ -176,7 +176,7 @@ async def test_a_seed_repeats_whatever_else_is_generated_and_other_seeds_differ(
 
 
 @entries("samples")
-async def test_penalties_and_cut_offs_are_heard(made: Made) -> None:
+async def test_penalties_and_cut_offs_take_effect(made: Made) -> None:
     async def text(**options: Any) -> str:
         sampling = Sampling(**options)
         return text_of(await collect(made.engine, request(made.endless, sampling=sampling, max_tokens=60)))
@@ -192,7 +192,7 @@ async def test_penalties_and_cut_offs_are_heard(made: Made) -> None:
 
 @pytest.mark.parametrize("limit", [1, 2, 17])
 @entries("limits")
-async def test_the_limit_ends_an_output_after_so_many_tokens(made: Made, limit: int) -> None:
+async def test_an_output_ends_at_its_limit_of_tokens(made: Made, limit: int) -> None:
     pieces = await collect(made.engine, request(made.endless, max_tokens=limit))
     assert pieces[-1].finish_reason == "length"
     assert pieces[-1].usage is not None
@@ -220,7 +220,7 @@ async def test_a_required_request_ends_in_a_valid_call(made: Made) -> None:
 
 @pytest.mark.parametrize("after", [0, 2])
 @entries()
-async def test_a_failure_comes_after_the_pieces_before_it_and_hurts_nobody_later(made: Made, after: int) -> None:
+async def test_a_failure_comes_after_earlier_pieces_and_does_not_affect_later_requests(made: Made, after: int) -> None:
     stream = made.engine.generate(request(made.failing(after)))
     pulled = [await anext(stream) for _ in range(after)]
     with pytest.raises(EngineError) as caught:
@@ -234,7 +234,7 @@ async def test_a_failure_comes_after_the_pieces_before_it_and_hurts_nobody_later
 
 
 @entries("prompts")
-async def test_a_request_without_a_prompt_or_without_room_is_at_fault(made: Made) -> None:
+async def test_a_request_without_a_prompt_or_without_room_is_a_client_error(made: Made) -> None:
     asked = request(made.prompts[0])
     for prompt in (None, "", "word " * 30_000):
         with pytest.raises(EngineError, match="prompt") as caught:
@@ -245,7 +245,7 @@ async def test_a_request_without_a_prompt_or_without_room_is_at_fault(made: Made
 
 
 @entries("closes")
-async def test_a_closed_engine_refuses(made: Made) -> None:
+async def test_a_closed_engine_refuses_requests(made: Made) -> None:
     await collect(made.engine, request(made.prompts[0]))
     await made.engine.close()
     with pytest.raises(EngineError) as caught:

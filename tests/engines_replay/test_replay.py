@@ -68,7 +68,7 @@ def capture(tmp_path: Path, engine: Engine, request: Request, **options: Any) ->
     return Capture(engine, tmp_path / "captures", dialect="hermes", **options)
 
 
-def test_a_capture_replays_every_piece_as_it_was(tmp_path: Path) -> None:
+def test_a_capture_replays_every_piece_unchanged(tmp_path: Path) -> None:
     request = Request(id="chatcmpl-1", tools=TOOLS, messages=[{"role": "user", "content": "\ud800"}])
     engine = capture(tmp_path, Pieces(*PIECES), request, policy=Policy(bad_arguments="repair"))
     assert tuple(play(engine, request)) == PIECES
@@ -105,7 +105,7 @@ def test_a_capture_of_a_failure_fails_at_the_same_place(tmp_path: Path) -> None:
         assert caught.value.status == 503
 
 
-def test_a_capture_that_is_cancelled_keeps_what_there_was_and_ends_its_engine(tmp_path: Path) -> None:
+def test_a_cancelled_capture_keeps_its_pieces_and_ends_its_engine(tmp_path: Path) -> None:
     inner = Pieces(*PIECES)
     engine = capture(tmp_path, inner, Request())
 
@@ -123,7 +123,7 @@ def test_a_capture_that_is_cancelled_keeps_what_there_was_and_ends_its_engine(tm
     assert [d for _, d in read_recordings(file)[0].pieces] == [PIECES[0]]
 
 
-def test_files_of_captures_sort_in_the_order_of_the_requests(tmp_path: Path) -> None:
+def test_capture_files_sort_in_the_order_of_the_requests(tmp_path: Path) -> None:
     for i in range(3):
         engine = capture(tmp_path, Pieces(Delta(text=str(i))), Request())
         play(engine, Request(id=f"../{9 - i}"))
@@ -131,7 +131,7 @@ def test_files_of_captures_sort_in_the_order_of_the_requests(tmp_path: Path) -> 
     assert len(list((tmp_path / "captures").iterdir())) == 3
 
 
-def test_recordings_are_played_in_order_and_from_the_start_again(tmp_path: Path) -> None:
+def test_recordings_are_played_in_order_and_then_from_the_start(tmp_path: Path) -> None:
     for name in ("b", "a"):
         write_recording(tmp_path / f"{name}.jsonl", Asked(), [name, "!"])
     engine = Replay(read_recordings(tmp_path), speed=0)
@@ -153,13 +153,13 @@ def test_a_recording_with_a_match_answers_what_it_matches(tmp_path: Path) -> Non
     assert play(engine, Request(messages=[{"role": "user", "content": "hi"}]))[0].text == "hm"
 
 
-def test_a_request_that_nothing_matches_is_an_engines_error(tmp_path: Path) -> None:
+def test_a_request_that_no_recording_matches_is_an_engine_error(tmp_path: Path) -> None:
     file = lines(tmp_path / "r.jsonl", {"type": "request", "match": "x"})
     with pytest.raises(EngineError, match="no recording matches"):
         play(Replay(read_recordings(file), speed=0))
 
 
-def test_the_recorded_times_are_kept_and_can_be_shortened(tmp_path: Path) -> None:
+def test_recorded_times_are_kept_and_can_be_shortened(tmp_path: Path) -> None:
     file = lines(tmp_path / "r.jsonl", {"type": "request"}, {"type": "chunk", "at": 0.3}, {"type": "chunk", "at": 0.3})
 
     async def seconds(speed: float) -> float:
@@ -186,7 +186,7 @@ def test_the_recorded_times_are_kept_and_can_be_shortened(tmp_path: Path) -> Non
         ("", "contains no recording"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_reported_with_its_line(tmp_path: Path, line: str, error: str) -> None:
+def test_an_error_in_a_file_is_reported_with_its_line(tmp_path: Path, line: str, error: str) -> None:
     file = tmp_path / "r.jsonl"
     file.write_text(line)
     with pytest.raises(ValueError, match=error):

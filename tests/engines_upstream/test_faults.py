@@ -75,11 +75,11 @@ def test_a_stream_may_end_with_its_connection() -> None:
     assert reads(raw(ENDLESS, HELLO)) == "Grüße, 世界 🌍!"
 
 
-def test_a_stream_may_end_without_its_last_word() -> None:
+def test_a_stream_may_end_without_done() -> None:
     assert reads(says(said("Hi"), said("", "stop"))) == "Hi"
 
 
-def test_nothing_is_read_after_the_last_word() -> None:
+def test_nothing_is_read_after_done() -> None:
     assert reads(says(said("Hi", "stop"), DONE + said("more"), b"data: {broken\n\n")) == "Hi"
 
 
@@ -89,7 +89,7 @@ def test_comments_and_unknown_fields_are_skipped() -> None:
     )
 
 
-def test_lone_surrogates_pass() -> None:
+def test_lone_surrogates_pass_through() -> None:
     assert reads(says(said("a\ud83d"), said("b", "stop"), DONE)) == "a\ud83db"
 
 
@@ -108,14 +108,14 @@ MALFORMED: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("kind", MALFORMED)
-def test_a_malformed_event_is_the_engines_fault(kind: str) -> None:
+def test_a_malformed_event_is_a_server_error(kind: str) -> None:
     found, status, message = ends_in(says(said("Hi "), MALFORMED[kind]))
     assert (found, status) == ("Hi ", 502)
     assert "malformed" in message or "early" in message
     assert len(message) < 700
 
 
-def test_an_event_without_end_is_not_held_for_ever() -> None:
+def test_an_endless_event_is_given_up() -> None:
     async def answer(connection: Connection, asked: Asked) -> None:
         await connection.send(ENDLESS, said("Hi "), b"data: ")
         while True:
@@ -136,22 +136,22 @@ def test_an_event_without_end_is_not_held_for_ever() -> None:
         (HEAD + b"Content-Length: 5000\r\n\r\n", said("Hi ")),
     ],
 )
-def test_a_stream_that_ends_early_is_the_engines_fault(pieces: tuple[bytes, ...]) -> None:
+def test_a_stream_that_ends_early_is_a_server_error(pieces: tuple[bytes, ...]) -> None:
     found, status, _ = ends_in(raw(*pieces))
     assert (found, status) == ("Hi ", 502)
 
 
-def test_a_stream_whose_chunks_are_broken_ends_with_the_time_for_the_next_piece() -> None:
+def test_a_stream_with_broken_chunks_ends_at_the_time_out() -> None:
     found, status, _ = ends_in(raw(STREAM, chunk(said("Hi ")), b"not hex\r\n"), next_timeout=0.2)
     assert (found, status) == ("Hi ", 504)
 
 
 @pytest.mark.parametrize("bytes_", [b"", b"SSH-2.0-OpenSSH\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n", b"\x00" * 9000])
-def test_what_is_no_answer_is_the_engines_fault(bytes_: bytes) -> None:
+def test_something_other_than_an_answer_is_a_server_error(bytes_: bytes) -> None:
     assert ends_in(raw(bytes_))[:2] == ("", 502)
 
 
-def test_an_answer_that_is_no_stream_is_the_engines_fault() -> None:
+def test_an_answer_that_is_not_a_stream_is_a_server_error() -> None:
     async def answer(connection: Connection, asked: Asked) -> None:
         await connection.json({"choices": [{"text": "Hi"}]})
 
@@ -214,14 +214,14 @@ def test_an_error_within_the_stream_ends_it(inside: Any, status: int, message: s
         (418, ["?"], 502, "failed"),
     ],
 )
-def test_an_http_error_keeps_its_message_and_its_blame(status: int, body: Any, got: int, message: str) -> None:
+def test_an_http_error_keeps_its_message_and_whose_fault_it_is(status: int, body: Any, got: int, message: str) -> None:
     found, status_sent, error_text = ends_in(fails(status, body), api_key="sk-secret")
     assert (found, status_sent) == ("", got)
     assert message in error_text
     assert "sk-secret" not in error_text
 
 
-def test_a_long_error_is_reported_in_short() -> None:
+def test_a_long_error_is_shortened() -> None:
     assert len(ends_in(fails(400, {"error": {"message": "x" * 1_000_000}}))[2]) < 700
 
 
@@ -242,7 +242,7 @@ def test_the_key_is_sent_and_never_logged(caplog: pytest.LogCaptureFixture) -> N
 # -- time --------------------------------------------------------------------------------------------------------------
 
 
-def test_no_server_is_reported_at_once() -> None:
+def test_a_missing_server_is_reported_at_once() -> None:
     async def main() -> None:
         fake = Fake("vllm", says())
         async with fake.running():
@@ -278,7 +278,7 @@ def test_a_server_that_takes_too_long_is_given_up(answer: Answer, found: str) ->
     assert "timed out" in message
 
 
-def test_a_server_that_never_tells_what_it_is_is_given_up() -> None:
+def test_a_server_that_never_answers_the_detection_is_given_up() -> None:
     async def main() -> None:
         async with connected(Fake("vllm", says(), v1__models=_silent), connect_timeout=0.2) as engine:
             _, error = await fault(engine)
@@ -287,7 +287,7 @@ def test_a_server_that_never_tells_what_it_is_is_given_up() -> None:
     run(main())
 
 
-def test_the_time_that_a_consumer_takes_is_not_the_servers() -> None:
+def test_time_that_the_consumer_takes_does_not_count_as_the_servers() -> None:
     async def main() -> None:
         answer = says(*(said(str(i)) for i in range(5)), said("", "stop"), DONE)
         async with connected(Fake("vllm", answer), next_timeout=0.1) as engine:

@@ -12,6 +12,6 @@ print(sorted({"tokenizers", "numpy", "starlette", "llguidance"} & set(sys.module
 """
 
 
-def test_it_is_imported_and_made_without_an_http_client() -> None:
+def test_the_engine_is_imported_and_made_without_an_http_client() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

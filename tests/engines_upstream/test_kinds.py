@@ -194,7 +194,7 @@ def refused(kind: str, asked: Request, **options: Any) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_read(kind: str) -> None:
+def test_the_stream_of_every_kind_is_read(kind: str) -> None:
     deltas = seen(kind, request())[1]
     assert text(deltas) == "<think> café"
     assert deltas[0].text == "<think>"
@@ -212,12 +212,12 @@ def test_every_kind_is_read(kind: str) -> None:
         ("llama-cpp-python", None),
     ],
 )
-def test_the_usage_is_as_the_server_tells_it(kind: str, usage: Usage | None) -> None:
+def test_the_usage_is_what_the_server_reports(kind: str, usage: Usage | None) -> None:
     assert seen(kind, request())[1][-1].usage == usage
 
 
 @pytest.mark.parametrize("kind", ["vllm", "sglang"])
-def test_token_ids_are_those_of_the_text(kind: str) -> None:
+def test_token_ids_belong_to_the_text(kind: str) -> None:
     assert [d.token_ids for d in seen(kind, request())[1]] == [(151667,), (52,), ()]
     kept = seen(kind, request(), keep_end=True)[1]
     assert [i for d in kept for i in d.token_ids] == [151667, 52, 151645]
@@ -225,7 +225,7 @@ def test_token_ids_are_those_of_the_text(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["vllm", "sglang", "llama.cpp"])
 @pytest.mark.parametrize("alternatives", [0, 1, 2])
-def test_logprobs_are_as_chat_completions_have_them(kind: str, alternatives: int) -> None:
+def test_logprobs_have_the_form_of_chat_completions(kind: str, alternatives: int) -> None:
     found = [d.logprobs for d in seen(kind, request(logprobs=alternatives))[1] if d.logprobs]
     assert found == [({**LOGPROBS[0], "top_logprobs": LOGPROBS[0]["top_logprobs"][:alternatives]},)]
 
@@ -241,7 +241,7 @@ def test_logprobs_are_as_chat_completions_have_them(kind: str, alternatives: int
     ],
 )
 @pytest.mark.parametrize("count", [1, 2])
-def test_the_token_that_ends_an_output_has_no_logprob_where_it_has_no_text(
+def test_an_ending_token_without_text_has_no_logprob(
     count: int, keep_end: bool, more: dict[str, Any], tokens: list[tuple[int, ...]]
 ) -> None:
     fields = {"tokens": ["a", "b"][:count], "token_logprobs": [-0.5, -0.25][:count], "top_logprobs": None}
@@ -251,7 +251,7 @@ def test_the_token_that_ends_an_output_has_no_logprob_where_it_has_no_text(
     assert [entry["token"] for entry in piece.logprobs] == ["a", "b"][: len(piece.token_ids)]
 
 
-def test_logprobs_of_servers_that_tell_no_ids_are_left_as_they_are() -> None:
+def test_logprobs_of_servers_without_ids_are_unchanged() -> None:
     fields = {"tokens": ["a"], "token_logprobs": [-0.5], "top_logprobs": None}
     choice = {"text": "a", "finish_reason": "stop", "logprobs": fields}
     assert len(read_completion(json.dumps({"choices": [choice]}).encode()).logprobs) == 1
@@ -345,7 +345,7 @@ def test_every_field_has_the_servers_own_name(kind: str) -> None:
     assert asked.body == {"stream": True, "model": "model-of-it", **SENT[kind]}
 
 
-def test_transformers_is_sent_what_it_knows() -> None:
+def test_transformers_gets_only_fields_that_it_knows() -> None:
     asked, _ = seen("transformers", request(max_tokens=5, temperature=0.5, top_p=0.9, seed=2**40, top_k=-1, min_p=0.0))
     fields = {
         "prompt": "<s>Hi",
@@ -363,7 +363,7 @@ def test_transformers_is_sent_what_it_knows() -> None:
 @pytest.mark.parametrize(
     ("field", "value"), [("top_k", 5), ("presence_penalty", 1.0), ("logprobs", 0), ("repetition_penalty", 1.2)]
 )
-def test_what_a_kind_does_not_know_is_refused(field: str, value: Any) -> None:
+def test_features_that_a_kind_lacks_are_refused(field: str, value: Any) -> None:
     assert refused("transformers", request(**{field: value})).startswith(f"{field}: ")
 
 
@@ -378,12 +378,12 @@ def test_what_a_kind_does_not_know_is_refused(field: str, value: Any) -> None:
         ("transformers", "max_tokens", None),
     ],
 )
-def test_without_a_limit_the_context_is_one(kind: str, field: str, value: int | None) -> None:
+def test_without_a_limit_the_rest_of_the_context_is_the_limit(kind: str, field: str, value: int | None) -> None:
     assert seen(kind, request())[0].body.get(field) == value
 
 
 @pytest.mark.parametrize("kind", ["vllm", "sglang"])
-def test_a_server_that_does_not_tell_its_context_needs_a_limit(kind: str) -> None:
+def test_a_server_that_hides_its_context_needs_a_limit(kind: str) -> None:
     async def main() -> None:
         fake = server(kind)
         fake.context = None
@@ -403,14 +403,14 @@ def test_token_ids_are_sent_as_they_are(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["llama-cpp-python", "transformers"])
-def test_kinds_that_take_no_ids_say_so(kind: str) -> None:
+def test_token_ids_are_refused_by_kinds_that_take_none(kind: str) -> None:
     assert "token ids" in refused(kind, request([1, 2, 3]))
 
 
 @pytest.mark.parametrize(
     ("kind", "path", "field"), [("sglang", "prompt", "add_special_tokens"), ("llama.cpp", "content", "add_special")]
 )
-def test_a_prompt_gets_no_second_beginning(kind: str, path: str, field: str) -> None:
+def test_a_prompt_gets_no_second_beginning_of_sequence_token(kind: str, path: str, field: str) -> None:
     async def main() -> None:
         fake = server(kind)
         async with connected(fake) as engine:
@@ -450,7 +450,7 @@ def test_prompts_with_lone_surrogates_are_sent() -> None:
     assert seen("vllm", request("a\ud83d"))[0].body["prompt"] == "a\ud83d"
 
 
-def test_seeds_fit() -> None:
+def test_seeds_are_reduced_to_the_range_of_the_server() -> None:
     assert seen("vllm", request(seed=2**64 - 1))[0].body["seed"] == 2**63 - 1
     assert seen("llama.cpp", request(seed=-1))[0].body["seed"] == 2**32 - 2, "-1 would be any"
 
@@ -469,7 +469,7 @@ def test_seeds_fit() -> None:
         ("llama-cpp-python", "grammar", lambda c: gbnf(c.grammar)),
     ],
 )
-def test_a_constraint_stands_in_the_field_that_the_kind_reads(
+def test_a_constraint_is_sent_in_the_field_that_the_kind_reads(
     kind: str, field: str, form: Callable[[Constraint], Any]
 ) -> None:
     wanted = constraint()
@@ -483,7 +483,7 @@ def test_a_kind_without_constraints_refuses_them() -> None:
     assert "does not support constraints" in refused("transformers", request(constraint=constraint()))
 
 
-def test_what_a_kinds_grammar_cannot_keep_is_refused() -> None:
+def test_schemas_beyond_a_kinds_grammar_are_refused() -> None:
     wanted = constraint(
         type="object", properties={"zip": {"type": "string", "pattern": "^[0-9]{5}$"}}, required=["zip"]
     )
@@ -496,7 +496,7 @@ def test_what_a_kinds_grammar_cannot_keep_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if not k.endswith("llguidance")])
-def test_every_kind_is_found_out_once(kind: str) -> None:
+def test_every_kind_is_detected_once(kind: str) -> None:
     async def main() -> None:
         fake = server(kind)
         async with connected(fake) as engine:
@@ -508,7 +508,7 @@ def test_every_kind_is_found_out_once(kind: str) -> None:
     run(main())
 
 
-def test_transformers_is_found_out_where_it_fails_to_list_its_models() -> None:
+def test_transformers_is_detected_though_it_fails_to_list_its_models() -> None:
     async def main() -> None:
         fake = server("transformers")
         fake.routes["/v1/models"] = fails(500, b"Internal Server Error", "text/plain")
@@ -520,7 +520,7 @@ def test_transformers_is_found_out_where_it_fails_to_list_its_models() -> None:
     run(main())
 
 
-def test_requests_at_the_same_time_find_out_once() -> None:
+def test_concurrent_requests_share_one_detection() -> None:
     async def main() -> None:
         fake = server("vllm")
         async with connected(fake) as engine:
@@ -531,7 +531,7 @@ def test_requests_at_the_same_time_find_out_once() -> None:
 
 
 @pytest.mark.parametrize("answer", [[], {}, {"data": []}, {"data": ["x"]}, {"data": [{"owned_by": "who"}]}, b"{"])
-def test_a_server_that_does_not_tell_what_it_is_needs_a_kind(answer: Any) -> None:
+def test_an_undetectable_server_needs_a_kind(answer: Any) -> None:
     def models(connection: Connection, asked: Asked) -> Awaitable[None]:
         return connection.json(answer)
 
@@ -587,7 +587,7 @@ def test_wrong_arguments_are_named(wrong: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["", "/", "/v1", "/v1/"])
-def test_a_base_may_end_as_people_write_it(suffix: str) -> None:
+def test_a_base_url_may_end_with_a_slash_or_v1(suffix: str) -> None:
     async def main() -> None:
         fake = server("vllm")
         async with fake.running():
@@ -598,13 +598,13 @@ def test_a_base_may_end_as_people_write_it(suffix: str) -> None:
     run(main())
 
 
-def test_the_engine_says_what_its_ids_are_ids_of() -> None:
+def test_an_engine_has_the_tokenizer_that_it_was_given() -> None:
     mark = object()
     assert Upstream("http://localhost:1", tokenizer=mark).tokenizer is mark
     assert Upstream("http://localhost:1").tokenizer is None
 
 
-def test_a_budget_of_reasoning_goes_to_servers_that_take_it_or_are_set_up_for_it() -> None:
+def test_a_reasoning_budget_is_sent_to_servers_that_support_it() -> None:
     request = Request(prompt="x", thinking=Thinking(budget=9, opening="<think>", closing="</think>", inside=True))
     fields: dict[str, dict[str, Any]] = {
         "llama.cpp": {

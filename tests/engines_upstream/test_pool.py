@@ -44,7 +44,7 @@ async def _breaks(connection: Connection, asked: Asked) -> None:
     await connection.send(STREAM, chunk(said("half")))
 
 
-def test_requests_at_once_spread_over_the_servers() -> None:
+def test_concurrent_requests_spread_over_the_servers() -> None:
     async def main() -> None:
         go = asyncio.Event()
 
@@ -88,7 +88,7 @@ def test_a_busy_server_is_spared() -> None:
     run(main())
 
 
-def test_servers_that_are_as_busy_take_turns() -> None:
+def test_equally_busy_servers_take_turns() -> None:
     async def main() -> None:
         fakes = [Fake("vllm", HI) for _ in range(3)]
         async with connected(*fakes) as engine:
@@ -102,7 +102,7 @@ def test_servers_that_are_as_busy_take_turns() -> None:
 @pytest.mark.parametrize(
     "bad", [_drops, _headers_only, *(fails(status) for status in (429, 502, 503, 504))], ids=lambda _: ""
 )
-def test_what_was_not_begun_is_tried_elsewhere(bad: Answer) -> None:
+def test_a_request_that_was_not_begun_is_tried_on_another_server(bad: Answer) -> None:
     async def main() -> None:
         fakes = [Fake("vllm", bad), Fake("vllm", HI)]
         async with connected(*fakes) as engine:
@@ -113,7 +113,7 @@ def test_what_was_not_begun_is_tried_elsewhere(bad: Answer) -> None:
 
 
 @pytest.mark.parametrize("bad", [fails(400), fails(500), says(event({"error": {"message": "no", "code": 400}}))])
-def test_what_another_server_would_refuse_as_well_is_not_tried_again(bad: Answer) -> None:
+def test_a_request_that_every_server_would_refuse_is_not_tried_again(bad: Answer) -> None:
     async def main() -> None:
         fakes = [Fake("vllm", bad), Fake("vllm", bad)]
         async with connected(*fakes) as engine:
@@ -123,7 +123,7 @@ def test_what_another_server_would_refuse_as_well_is_not_tried_again(bad: Answer
     run(main())
 
 
-def test_what_was_begun_is_not_tried_again() -> None:
+def test_a_request_that_was_begun_is_not_tried_again() -> None:
     async def main() -> None:
         fakes = [Fake("vllm", _breaks), Fake("vllm", _breaks)]
         async with connected(*fakes) as engine:
@@ -134,7 +134,7 @@ def test_what_was_begun_is_not_tried_again() -> None:
     run(main())
 
 
-def test_where_no_server_takes_it_the_last_error_is_reported() -> None:
+def test_if_every_server_fails_the_last_error_is_reported() -> None:
     async def main() -> None:
         fakes = [Fake("vllm", fails(429, {"error": {"message": "full"}})) for _ in range(3)]
         async with connected(*fakes) as engine:
@@ -203,7 +203,7 @@ def test_health_is_bad_a_second_after_the_last_server_has_gone_whatever_the_inte
     run(main())
 
 
-def test_all_who_ask_for_the_health_share_one_question() -> None:
+def test_concurrent_health_checks_share_one_request() -> None:
     async def main() -> None:
         fake = Fake("vllm", HI)
         async with connected(fake, check_interval=1000) as engine:
@@ -225,7 +225,7 @@ def test_health_does_not_wait_for_a_server_that_hangs_where_another_answers() ->
     run(main())
 
 
-def test_health_is_good_where_one_server_is() -> None:
+def test_health_is_good_if_one_server_is_healthy() -> None:
     async def main() -> None:
         sick = Fake("vllm", HI, v1__models=fails(503), health=fails(503))
         async with connected(sick, Fake("vllm", HI)) as engine:
@@ -234,7 +234,7 @@ def test_health_is_good_where_one_server_is() -> None:
     run(main())
 
 
-def test_health_tells_why_no_server_is_there() -> None:
+def test_health_says_why_no_server_is_available() -> None:
     async def main() -> None:
         sick = Fake("vllm", HI, v1__models=fails(503, {"error": {"message": "Loading model"}}))
         async with connected(sick, check_interval=0.05) as engine:
@@ -248,7 +248,7 @@ def test_health_tells_why_no_server_is_there() -> None:
     run(main())
 
 
-def test_another_server_at_the_same_place_is_asked_what_it_is() -> None:
+def test_a_new_server_at_the_same_address_is_detected_anew() -> None:
     async def main() -> None:
         first = Fake("vllm", HI)
         async with first.running():
@@ -265,7 +265,7 @@ def test_another_server_at_the_same_place_is_asked_what_it_is() -> None:
     run(main())
 
 
-def test_what_a_server_tells_of_itself_is_asked_for_anew() -> None:
+def test_details_of_a_server_that_came_back_are_asked_for_anew() -> None:
     async def main() -> None:
         fake = Fake("vllm", HI)
         async with connected(fake, check_interval=0.05) as engine:
@@ -283,7 +283,7 @@ def test_what_a_server_tells_of_itself_is_asked_for_anew() -> None:
     run(main())
 
 
-def test_health_is_bad_where_the_kind_is_not_known_since_every_request_is_refused() -> None:
+def test_health_is_bad_if_the_kind_is_unknown_because_every_request_is_refused() -> None:
     async def main() -> None:
         async with connected(Fake("nobody", HI)) as engine:
             with pytest.raises(EngineError, match="cannot be detected") as caught:
@@ -294,7 +294,7 @@ def test_health_is_bad_where_the_kind_is_not_known_since_every_request_is_refuse
     run(main())
 
 
-def test_a_server_that_is_full_tells_when_to_come_again() -> None:
+def test_a_full_server_passes_on_when_to_retry() -> None:
     async def full(connection: Connection, asked: Asked) -> None:
         head = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Type: application/json\r\n"
         await connection.send(head + b"Content-Length: 2\r\n\r\n{}")

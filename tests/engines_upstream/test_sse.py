@@ -55,7 +55,7 @@ def test_random_cuts_give_the_same_events() -> None:
 
 
 @pytest.mark.parametrize("piece", [b"x", b"data: x\n", b"data:\n", b"data: " + b"x" * 50, b"\r", b"data: x\r"])
-def test_what_never_ends_is_an_error_and_not_held(piece: bytes) -> None:
+def test_endless_events_are_an_error_and_not_held(piece: bytes) -> None:
     events = Events(limit=1000)
 
     def feed() -> None:
@@ -66,13 +66,13 @@ def test_what_never_ends_is_an_error_and_not_held(piece: bytes) -> None:
         feed()
 
 
-def test_comments_without_end_are_not_held() -> None:
+def test_endless_comments_are_not_held() -> None:
     events = Events(limit=1000)
     for _ in range(10_000):
         assert events.feed(b": keep-alive\n\n") == []
 
 
-def test_long_events_in_small_pieces_take_time_in_proportion() -> None:
+def test_long_events_in_small_pieces_take_linear_time() -> None:
     def seconds(size: int) -> float:
         best = 9.0
         for _ in range(3):

@@ -64,7 +64,7 @@ def test_closing_the_iterator_stops_the_server() -> None:
 
 
 @pytest.mark.parametrize("when", ["before the headers", "before the first piece", "between pieces"])
-def test_cancelling_whoever_waits_stops_the_server(when: str) -> None:
+def test_cancelling_the_waiting_task_stops_the_server(when: str) -> None:
     async def main() -> None:
         reached, left = asyncio.Event(), asyncio.Event()
 
@@ -90,7 +90,7 @@ def test_cancelling_whoever_waits_stops_the_server(when: str) -> None:
     run(main())
 
 
-def test_an_iterator_that_was_never_pulled_asks_for_nothing() -> None:
+def test_an_iterator_that_was_never_pulled_sends_no_request() -> None:
     async def main() -> None:
         fake = Fake("vllm", says(said("Hi", "stop"), DONE))
         async with connected(fake) as engine:
@@ -119,7 +119,7 @@ def test_a_reader_that_does_not_pull_stops_the_server() -> None:
     run(main())
 
 
-def test_closing_the_engine_ends_what_runs() -> None:
+def test_closing_the_engine_ends_running_streams() -> None:
     async def main() -> None:
         server = Running(pause=0.01)
         async with connected(Fake("vllm", server)) as engine:
@@ -136,7 +136,7 @@ def test_closing_the_engine_ends_what_runs() -> None:
     run(main())
 
 
-def test_a_closed_engine_is_not_well_and_checks_no_more() -> None:
+def test_a_closed_engine_is_unhealthy_and_checks_no_more() -> None:
     async def main() -> None:
         fake = Fake("vllm", says(said("x"), DONE))
         async with connected(fake, check_interval=0.01) as engine:
@@ -211,7 +211,7 @@ def test_the_health_check_ends_with_the_engine() -> None:
     run(main())  # which checks that no tasks are left
 
 
-def test_bytes_that_are_no_utf_8_and_a_byte_order_mark_end_no_stream() -> None:
+def test_invalid_utf_8_and_a_byte_order_mark_do_not_end_a_stream() -> None:
     async def main() -> None:
         broken = b'data: {"choices": [{"text": "a\xffb"}]}\n\n'
         fake = Fake("vllm", says(b"\xef\xbb\xbf" + said("first "), broken, said("", "stop"), DONE))

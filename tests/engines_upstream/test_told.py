@@ -12,7 +12,7 @@ from .support import DONE, STREAM, Asked, Connection, Fake, chunk, collect, conn
 HI = says(said("Hi", "stop"), DONE)
 
 
-def test_a_server_gets_the_clients_id_or_the_responses_and_never_one_that_it_is_busy_with() -> None:
+def test_a_server_gets_the_clients_or_the_responses_id_and_never_one_in_use() -> None:
     async def main() -> None:
         go = asyncio.Event()
 
@@ -37,7 +37,7 @@ def test_a_server_gets_the_clients_id_or_the_responses_and_never_one_that_it_is_
     run(main())
 
 
-def test_what_a_server_tells_of_itself_is_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_details_of_a_server_are_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         fake = Fake("vllm", HI)
         async with fake.running():
