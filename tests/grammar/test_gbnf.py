@@ -11,6 +11,7 @@ import pytest
 
 import unspool
 from unspool import Constraint, ConstraintError, Dialect, DialectError
+from unspool.grammar.flat import lacking
 from unspool.grammar.gbnf import gbnf
 from unspool.grammar.nodes import Chars, Const, Grammar, Node, Repeat, Seq, Text, Word
 from unspool.promises import closings
@@ -45,12 +46,12 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 
 def calls(d: Dialect) -> list[tuple[str, dict[str, Any]]]:
-    """`CALLS`, without characters that text of bounded length cannot contain: those with which closings begin."""
+    """`CALLS`, without the characters that text of bounded length lacks, one of each marker."""
     if not d.argument:
         return CALLS
     (name, values), *others = CALLS
-    first = {c[0] for c in closings(d)}
-    return [(name, {**values, "city": "".join(c for c in values["city"] if c not in first)}), *others]
+    lacked = lacking((*closings(d), *(t.opening.partition("{")[0] for t in d.argument)), *closings(d))
+    return [(name, {**values, "city": "".join(c for c in values["city"] if c not in lacked)}), *others]
 
 
 def takes(text: str, data: str) -> bool:
@@ -287,7 +288,30 @@ def test_a_grammar_that_grows_without_bound_is_refused() -> None:
         gbnf(constraint("hermes", tools=[tool]).grammar)
 
 
-def test_raw_strings_hold_no_beginning_of_a_marker() -> None:
-    text = one(Word(Seq((Const('"'), Repeat(Chars('"', negated=True)), Const('"'))), ("</x>",)))
-    assert takes(text, '"abc"')
-    assert not takes(text, '"a<b"')
+@pytest.mark.parametrize(
+    ("marker", "lacked"), [("</x>", "<"), ("call:", ":"), ("end", "e"), ('say"', "s"), ('~"', "~")]
+)
+def test_raw_strings_lack_one_character_of_each_marker(marker: str, lacked: str) -> None:
+    text = one(Word(Seq((Const('"'), Repeat(Chars('"', negated=True)), Const('"'))), (marker,)))
+    for c in {*marker, *"abc"} - {'"'}:
+        assert takes(text, f'"{c}bc"') == (c != lacked), c
+
+
+@pytest.mark.parametrize(
+    ("marker", "stop", "held", "kept_out"),
+    [
+        ("call:", ";/", ("call", "c", "/"), (":",)),
+        ("call:", "\n: x", ("xyz",), ("c",)),  # the stop would complete the marker
+        ("call:", ";", ("call",), (":", ";")),
+        ("/%%", "%%", ("x",), ("/", "%")),
+        ("end", "</v>", ("nd",), ("e", "<")),
+        ("\n- x", "<", ("a",), ("-",)),
+    ],
+)
+@pytest.mark.parametrize("low", [0, 1])
+def test_text_of_bounded_length_lacks_a_sign_of_each_marker(
+    marker: str, stop: str, held: tuple[str, ...], kept_out: tuple[str, ...], low: int
+) -> None:
+    text = one(Text(stop, (marker,), min=low, max=9))
+    assert [t for t in held if len(t) >= low and not takes(text, t + stop)] == []
+    assert [t for t in kept_out if takes(text, t + stop)] == []

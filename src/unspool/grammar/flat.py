@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+from ..dialect.patterns import solid
 from .nodes import Chars, Choice, Const, Node, Repeat, Seq, Word, seq
 
-__all__ = ["ANY", "OPEN_SPAN", "begun", "cases", "count", "expression", "folded", "literal", "searched"]
+__all__ = ["ANY", "OPEN_SPAN", "begun", "cases", "count", "expression", "folded", "lacking", "literal", "searched"]
 
 ANY = r"[\s\S]"
 """Any character."""
@@ -44,6 +45,25 @@ def cases(text: str) -> list[str]:
             break
         found = [f + x for f in found for x in ((c.lower(), c.upper()) if both else (c,))]
     return found
+
+
+def lacking(markers: Iterable[str], *stops: str) -> str:
+    """Characters without which a text contains none of these markers, and begins none that a stop after it completes.
+
+    Each marker gives its first sign, because letters and ``_COMMON`` are more frequent in texts, or else its first
+    character. White space before a marker is soft, so it does not count.
+    """
+    return "".join(sorted({_lacking(m.lstrip() or m, stops) for m in markers if m}))
+
+
+_COMMON = frozenset("\"'/\\,.-_")
+
+
+def _lacking(marker: str, stops: tuple[str, ...]) -> str:
+    at = next((i for i, c in enumerate(marker) if not (c.isalnum() or c.isspace() or c in _COMMON)), 0)
+    rests = [solid(marker[i:]) for i in range(1, at + 1)]
+    begun = any(r.startswith(s) or s.startswith(r) for s in map(solid, filter(None, stops)) for r in rests)
+    return marker[0 if begun else at]
 
 
 def expression(node: Node) -> str:

@@ -3,8 +3,8 @@
 GBNF has no complements, so text that must not contain markers is written as the automaton that searches for them.
 Each state is a rule, and every rule is right-recursive. JSON is spelled out, with only the white space that the
 renderer writes. Like a structural tag, it is narrower than the grammar if free text must not *begin* with something
-or has a bounded length; see `unspool.grammar.tag`. In addition, raw strings that must not contain a marker contain no
-character with which one begins (JSON strings may still contain it, escaped).
+or has a bounded length; see `unspool.grammar.tag`. In addition, raw strings that must not contain a marker lack one of
+its characters (JSON strings may still contain it, escaped).
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import Final, assert_never
 import msgspec
 
 from ..errors import ConstraintError
-from .flat import count
+from .flat import count, lacking
 from .freeform import NO_LARK
 from .lower import Abilities, lowered
 from .nodes import Chars, Choice, Const, Finer, Free, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
@@ -131,7 +131,7 @@ class _Printer:
     def word(self, node: Word, scope: str) -> str:
         if node.unlike:
             raise ConstraintError("tools: one value must differ from another, which GBNF cannot express")
-        part = _avoiding(node.part, "".join(sorted({t[0] for t in node.without if t}))) if node.without else node.part
+        part = _avoiding(node.part, lacking(node.without, '"', "'")) if node.without else node.part
         return self.node(part, scope)
 
     # -- JSON ------------------------------------------------------------------------------------------------------
@@ -158,9 +158,8 @@ class _Printer:
         without = tuple(dict.fromkeys(t for t in node.without if t and t != node.stop))
         head = _quoted(node.head) + " " if node.head else ""
         if node.min or node.max is not None:
-            # Text that lacks one character of a marker does not contain it.
-            firsts = _single(sorted({(t.lstrip() or t)[0] for t in (node.stop, *without) if t}))
-            body = f"[^{firsts}]" if firsts else "[^\\x00]"
+            lacked = _single(lacking((node.stop, *without), node.stop))
+            body = f"[^{lacked}]" if lacked else "[^\\x00]"
             return head + body + _times(node.min, node.max) + (" " + _quoted(node.stop) if node.stop else "")
         # If the stop contains another marker, the text ends where that marker ends, and the rest of the stop must
         # follow.

@@ -2,14 +2,14 @@
 
 Node types are those of xgrammar 0.2. Recursive rules are written as one ``grammar`` node (xgrammar's EBNF), all
 others as nested formats. A structural tag is narrower than the grammar in two places: a marker that free text must
-not *begin* with is excluded from all of it, and text of bounded length contains no character with which a marker
-begins.
+not *begin* with is excluded from all of it, and text that has a minimum length lacks one character of each marker.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final, assert_never
 
 from ..errors import ConstraintError
-from .flat import begun, count, expression
+from .flat import begun, count, expression, lacking
 from .freeform import NO_LARK
 from .lower import Abilities, lowered
 from .nodes import (
@@ -155,7 +155,8 @@ class _Printer:
         without = _excluded(node)
         body: Format
         if node.min:
-            body = {"type": "regex", "pattern": expression(Chars(_firsts(without), True, node.min, node.max))}
+            lacked = _members(lacking(without, node.stop))
+            body = {"type": "regex", "pattern": expression(Chars(lacked, True, node.min, node.max))}
         elif node.code and node.stop:
             body = self.quoting(without)
         else:
@@ -178,7 +179,7 @@ class _Printer:
         inside: Format = {"type": "any_text", "excludes": [*without, "`", "\n"]}
         tick: Format = {"type": "const_string", "value": "`"}
         line: Format = {"type": "const_string", "value": "\n"}
-        begun: Format = {"type": "regex", "pattern": expression(Chars(_firsts([*without, "`"]), True))}
+        begun: Format = {"type": "regex", "pattern": expression(Chars(_members({t[0] for t in [*without, "`"]}), True))}
         several: Format = {"type": "regex", "pattern": "``+"}
         quote: Format = {"type": "or", "elements": [several, self.sequence([tick, inside, tick])]}
         cut: Format = self.sequence([tick, inside, line, plain])
@@ -193,11 +194,10 @@ def _excluded(node: Text) -> list[str]:
     return list(dict.fromkeys(t for t in (node.stop, *node.without, *completed) if t))
 
 
-def _firsts(texts: list[str]) -> str:
-    """The first characters of texts, as the inside of a character class."""
+def _members(characters: Iterable[str]) -> str:
+    """Characters as the inside of a character class."""
     named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    firsts = sorted({t[0] for t in texts})
-    return "".join("\\" + c if c in "\\]^-[" else named.get(c, c) for c in firsts)
+    return "".join("\\" + c if c in "\\]^-[" else named.get(c, c) for c in sorted(characters))
 
 
 def _possible(schema: "dict[str, Any] | bool") -> "dict[str, Any] | bool":
