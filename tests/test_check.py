@@ -379,6 +379,7 @@ def test_closings_that_nothing_tells_from_others_are_refused(write: Any, keys: s
         ('content = "[{content} ;;/"\ncall = "<c>{name}: {arguments}</c>"', "content", "opens with '[', as JSON does"),
         ("call = '\"{name}\": {arguments}'\nanywhere = ['\"']", "anywhere", "and JSON contains it: leave it out"),
         ("call = '[\"{name}\", {arguments}]'\nanywhere = ['[\"']", "anywhere", "and JSON contains it: leave it out"),
+        ("call = '\"{name}\"<a>{arguments}'\nanywhere = ['\"']", "anywhere", "and JSON contains it: leave it out"),
     ],
 )
 def test_markers_that_parts_share_are_refused_where_one_would_be_the_other(

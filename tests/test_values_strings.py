@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from unspool import Dialect, Parser, Policy, get_dialect
+from unspool.dialect.patterns import worded
 from unspool.dialect.plan import marked
+from unspool.promises import closings
 
 from .support import (
     CALLING,
@@ -190,6 +192,8 @@ REPAIRS: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(**named(PYTHON))
 @pytest.mark.parametrize(("written", "value"), REPAIRS, ids=[w for w, _ in REPAIRS])
 def test_python_literals_are_repaired(dialect: Dialect, written: str, value: Any) -> None:
+    if any(c in written for c in closings(dialect) if worded(c)):
+        pytest.skip("the text ends a broken call")
     raw = write_calls(dialect, [("f", f"x={written}, y={written} "), ("now", "")])
     message = every_way(dialect, raw, policy=MEND)
     assert values(message) == [("f", {"x": value, "y": value}), ("now", {})]

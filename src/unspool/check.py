@@ -13,7 +13,7 @@ import msgspec
 from .arguments import check
 from .dialect.file import Dialect, Example, example_tools, read_dialect
 from .dialect.patterns import LITERAL, Pattern, plain_name, solid, worded
-from .dialect.plan import compile_plan, marked
+from .dialect.plan import compile_plan, listed, marked
 from .dialect.registry import find_base
 from .dialect.template import BODIES, Template, id_steps, literal, unstarted
 from .errors import ConstraintError, DialectError
@@ -349,10 +349,15 @@ _JSON = """{"a": {"a": [{"a": "a"}, ["a", null]], "a": "a"}}"""
 
 
 def _opened_by_json(dialect: Dialect) -> Iterator[Problem]:
-    """Calls that count anywhere, because `anywhere` says so, though JSON contains their openings."""
+    """Calls that count anywhere, because `anywhere` says so, though JSON contains their openings, or what of them
+    counts by itself."""
     texts = [t.translate({34: quote}) for t in (_JSON, solid(_JSON)) for quote in (34, 39)]
     for o in compile_plan(dialect).calls.following if dialect.anywhere else ():
-        if o.marked and any(o.pattern.match(t, i, {}) >= 0 for t in texts for i in range(len(t))):
+        if o.marked and any(
+            o.pattern.match(t, i, {}) >= 0 or listed(t[i : o.pattern.progress(t, i, whole=True)], dialect.anywhere)
+            for t in texts
+            for i in range(len(t))
+        ):
             opening = "".join(a.text for a in o.pattern.atoms if a.kind == LITERAL)
             what = f"{dialect.anywhere[0]!r} makes {opening!r} open a call anywhere, and JSON contains it"
             yield Problem("anywhere", f"{what}: leave it out, or open calls with a marker that JSON does not contain")

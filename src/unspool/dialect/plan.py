@@ -34,7 +34,7 @@ from .markers import (
     text,
 )
 from .markup import Awaited
-from .patterns import LITERAL, Pattern, closing, joined, worded
+from .patterns import LITERAL, Pattern, closing, joined, solid, worded
 from .syntax import Syntax
 from .template import ObjectShape, Piece, Template, unstarted
 
@@ -185,6 +185,11 @@ def marked(parts: tuple[Piece, ...], anywhere: tuple[str, ...] = ()) -> bool:
     if parts and isinstance(parts[0], str) and parts[0].startswith("```"):
         text = _FENCE.sub("", text, count=1)
     return worded(text)
+
+
+def listed(text: str, anywhere: tuple[str, ...]) -> bool:
+    """Whether a text begins with an opening that counts anywhere because the file lists it."""
+    return any(solid(text).startswith(solid(a)) for a in anywhere)
 
 
 _BRACKETS: Final = "[{("

@@ -1,7 +1,8 @@
 """Steps outside of calls: in reasoning, in content, and at the boundaries between parts."""
 
 from ..dialect.markers import CALL, END, FRAME, FRAME_END, REASONING, REASONING_END, Marker, Opening, Region, Scan
-from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space, solid, worded
+from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space, worded
+from ..dialect.plan import listed
 from .calls import Calls
 from .ledger import CAP, Why
 from .openings import Match
@@ -353,9 +354,7 @@ class Prose(Steps):
         if first.isalnum() or not buf.startswith(first, p):
             return False
         here = buf[p : o.pattern.progress(buf, p, whole=True)]
-        if worded(here):
-            return True
-        return any(solid(here).startswith(solid(a)) for a in self._plan.dialect.anywhere)
+        return worded(here) or listed(here, self._plan.dialect.anywhere)
 
     def _drop_at(self, p: int) -> int:
         """Drop a marker at ``p`` that opens or closes nothing: its end, `NO` or `MORE`."""
