@@ -10,7 +10,7 @@ import pytest
 
 import unspool
 from unspool.parser.readers import pieces as module
-from unspool.parser.readers.pieces import Pieces, guarded_pieces, json_pieces, python_pieces, value_pieces
+from unspool.parser.readers.pieces import Kind, guarded_strings, json_strings, markup_values, python_strings
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"s": {"type": "string"}}}}}
 WRITTEN: dict[str, Callable[[str], str]] = {
@@ -25,13 +25,26 @@ WRITTEN: dict[str, Callable[[str], str]] = {
 
 def test_a_piece_is_the_same_whether_it_is_known_or_not() -> None:
     """Every piece is read twice; the second time, it comes from the memory."""
-    known = json_pieces()
-    for letters in product('ab"\\nu0\n', repeat=4):
-        text = "".join(letters)
-        part = Pieces().part(text)
-        whole = part[0] if part is not None and not part[1] else ""
-        assert known[text] == known[text] == whole
-        assert known.part(text) == part
+    kind = json_strings()
+    for waits in ("", "\\", "\\u00"):
+        known = kind.state(waits)
+        for letters in product('ab"\\nu0\n', repeat=4):
+            text = "".join(letters)
+            fresh = Kind().state(waits)
+            part = kind.split(waits + text)
+            whole = part[0] if part is not None and not part[1] and not waits else ""
+            assert known[text] == known[text] == fresh[text] == whole
+            if whole:
+                continue
+            turn, again = known.turns[text], fresh.turns[text]
+            if part is None:
+                assert turn is again is None
+            else:
+                assert turn is not None
+                assert again is not None
+                assert turn[:2] == again[:2] == (part[0], part[0])
+                assert turn[2].waits == again[2].waits == part[1]
+                assert turn[2] is kind.state(part[1])
 
 
 @pytest.mark.parametrize("dialect", WRITTEN)
@@ -69,6 +82,31 @@ def test_the_message_may_be_asked_for_at_every_piece() -> None:
     assert call.arguments == raw[raw.index('{"s"') :]
 
 
+def test_the_message_may_be_asked_for_while_an_argument_waits() -> None:
+    """Numbers in markup wait to their end; asking for the message twice before that changes nothing."""
+    raw = "<tool_call>f\n<arg_key>n</arg_key>\n<arg_value>12345</arg_value>\n</tool_call>"
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"n": {"type": "integer"}}}}}
+    parser = unspool.Parser("glm45", tools=[tool], stage="content")
+    for letter in raw:
+        parser.feed(letter)
+        assert parser.message == parser.message
+    parser.close()
+    assert parser.message.tool_calls[0].arguments_dict() == {"n": 12345}
+
+
+def test_what_a_string_was_written_as_is_kept() -> None:
+    """A broken call gives back its text unchanged, though its pieces were turned into JSON."""
+    for dialect, opening in (("qwen3-coder", "<tool_call>\n<function=f>\n<parameter=s>\n"), ("pythonic", "[f(s='")):
+        raw = opening + 'a "b" \tc\n d é\x01 e'
+        for size in (1, 4):
+            parser = unspool.Parser(dialect, tools=[TOOL], stage="content")
+            for i in range(0, len(raw), size):
+                parser.feed(raw[i : i + size])
+            parser.close()
+            (call,) = parser.message.tool_calls
+            assert (call.status, call.raw) == ("incomplete", raw), dialect
+
+
 def test_what_is_no_text_is_refused_inside_a_string() -> None:
     """This includes values that no memory can look up. The parser stays usable."""
     parser = unspool.Parser("hermes", tools=[TOOL], stage="content")
@@ -89,17 +127,21 @@ def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_kinds", {})
     for n in range(5):
         scan = re.compile(f"<{n}")
-        for known in (guarded_pieces(scan, "<"), value_pieces(scan, "<", {f"<{n}"}, "\n"), python_pieces("'")):
+        for kind in (guarded_strings(scan, "<"), markup_values(scan, "<", {f"<{n}"}, "\n"), python_strings("'")):
+            known = kind.state("")
             for i in range(50):
                 assert known[f"{i}\\n"]
                 assert known[f"{i}<"] in ("", f"{i}<")
-                assert len(known) <= 20
-                assert len(known._parts) <= 20
+                assert kind.state("\\")[f"n{i}"] == ""
+                assert kind.state("\\" * i).waits == "\\" * i
+                assert sum(len(state) + len(state.turns) for state in kind._states.values()) <= 40
+                assert len(kind._states) <= module._MOST_STATES
         assert len(module._kinds) <= 3
-    known = json_pieces()
+    known = json_strings().state("")
     assert known["\\n" * 50] == ""
-    assert known.part("\\n" * 50) == ("\\n" * 50, "")
+    assert known.turns["\\n" * 50] == ("\\n" * 50, "\\n" * 50, known)
     assert not known
+    assert not known.turns
 
 
 def test_threads_share_the_memory() -> None:

@@ -13,7 +13,7 @@ from .call import Sink
 from .machine import Machine
 from .readers.literal import DONE, STRING, LiteralReader
 from .readers.markup import MarkupReader
-from .readers.pieces import Pieces, guarded_pieces, json_pieces, python_pieces, quoted_pieces, value_pieces
+from .readers.pieces import Kind, Pieces, guarded_strings, json_strings, markup_values, python_strings, quoted_strings
 from .readers.recall import Spot, Step, memory
 from .states import State
 from .white import held_suffix
@@ -26,9 +26,8 @@ Take = Callable[["FastPaths", str, int], "list[Event] | None"]
 """Returns the events of a piece of text at an offset, or ``None`` if the machine must look at it."""
 
 Stretch = tuple[Pieces, str | None, str | None, int, list[str], list[str] | None]
-"""How to emit pieces of a string that are plain or known: the known pieces; the two characters, besides those that
-JSON escapes, that no plain piece contains; the index of the call; the list that their JSON goes to; and the list that
-the pieces themselves go to if they are not JSON."""
+"""How to emit pieces of a string: the known pieces, and their two characters that no plain piece contains; the index of
+the call; the list that their JSON goes to; and the list for what was written, if their JSON does not tell it."""
 
 Flow = tuple[str, str, str, str, type[ContentDelta | ReasoningDelta]]
 """How to emit reasoning or content: the two characters, one of which begins everything that may end it (if there are
@@ -47,7 +46,7 @@ class FastPaths:
 
     Attributes:
         take: reads the next piece; ``None`` if only the machine can.
-        stretch: how to emit a plain or known piece without reading it; ``None`` if each must be read.
+        stretch: how to emit the pieces of a string; ``None`` if each must be read.
         at: the offset up to which everything was emitted, as of the last piece that was read.
     """
 
@@ -59,14 +58,13 @@ class FastPaths:
         "_flow",
         "_fold",
         "_kept",
-        "_known",
         "_literal",
         "_machine",
         "_pieces",
-        "_plain",
         "_read",
         "_segment",
         "_spot",
+        "_strings",
         "_then",
         "at",
         "stretch",
@@ -76,20 +74,18 @@ class FastPaths:
     _buf: str
     """What waits."""
     _kept: list[str]
-    """What was read of the call, if it may be needed again."""
+    """What the machine keeps of the text that was read."""
     _call: int
     """The index of the open call."""
     _pieces: list[str]
     """Its arguments, or the pieces of the reasoning or content."""
-    _plain: Stretch
-    """The stretch of the open string, while nothing waits."""
     _begun: int
-    """How many pieces there were before."""
+    """How many of the pieces are kept already."""
     _find: re.Pattern[str]
     """Finds what may end the text."""
     _flow: Flow
-    _known: Pieces
-    """The known pieces of the open string."""
+    _strings: Kind
+    """The kind of the open string."""
     _then: Take | None
     """Reads the piece in which that string ends."""
     _literal: LiteralReader
@@ -135,12 +131,15 @@ class FastPaths:
         """Read the next piece with ``take``."""
         self.take = take
         if take is FastPaths._string:
-            known = self._known
-            kept = self._kept if self._spot is None else None
-            self._plain = known, known.stop, known.stop2, self._call, self._pieces, kept
-            self.stretch = None if self._buf else self._plain
+            known = self._strings.state(self._buf)
+            kept = None if self._strings.tells else self._kept
+            self.stretch = known, known.stop, known.stop2, self._call, self._pieces, kept
         else:
             self.stretch = None
+
+    def wait(self, text: str) -> None:
+        """The next piece is not one of the stretch; ``text`` waits before it."""
+        self._buf = text
 
     def _wait(self) -> Take | None:
         """In arguments in markup: while nothing of them can be emitted, the machine need not look at what comes."""
@@ -171,7 +170,7 @@ class FastPaths:
             find = parameter.find()
             if find.search(buf, i):
                 return None
-            self._known = value_pieces(find, parameter.firsts, parameter.triggers, value.margin)
+            self._strings = markup_values(find, parameter.firsts, parameter.triggers, value.margin)
             self._then = None
             return FastPaths._string
         arguments = machine.calls.arguments
@@ -182,12 +181,12 @@ class FastPaths:
         guard = None if literal.python else machine.openings.string_ends()
         if guard is not None:
             self._find = guard.find
-            self._known = guarded_pieces(guard.find, guard.heads)
+            self._strings = guarded_strings(guard.find, guard.heads)
             self._then = FastPaths._guarded_structure
             return None if guard.find.search(buf, i) else self._in_guarded(literal)
         if literal.strict():
             self._spot = spot = literal.spot()
-            self._known = json_pieces()
+            self._strings = json_strings()
             self._then = FastPaths._json
             return FastPaths._string if spot.quoted else FastPaths._json
         return self._in_string(literal)
@@ -204,12 +203,12 @@ class FastPaths:
         scan = literal.quote_scan
         self._then = None
         if literal.verbatim():
-            self._known = json_pieces()
+            self._strings = json_strings()
             self._then = FastPaths._structure
         elif scan is None:
-            self._known = python_pieces(literal.delimiter[0])
+            self._strings = python_strings(literal.delimiter[0])
         else:
-            self._known = quoted_pieces(scan, literal.delimiter)
+            self._strings = quoted_strings(scan, literal.delimiter)
         return FastPaths._string
 
     def _in_text(self) -> Take | None:
@@ -242,7 +241,7 @@ class FastPaths:
         said = ""
         if self._spot is not None:
             self._literal.stand(self._spot)
-        self.joins()
+        self._keep()
         self._spot = None
         if self._segment is not None and self._segment.kind == "content":
             said = "".join(self._pieces[self._begun :])
@@ -257,48 +256,34 @@ class FastPaths:
         return said, at + len(self._buf) - said
 
     def joins(self) -> None:
-        """Record what was read: its pieces are about to be joined, or the machine goes on."""
-        if self._segment is not None:
-            if len(self._pieces) > self._begun:
-                self._segment.reach(self.at)
-        elif self._spot is not None:
-            self._kept += self._pieces[self._begun :]
+        """Record what was read, because its pieces are joined now."""
+        if self.take is FastPaths._waits:
+            return
+        self._keep()
+        if self._segment is None:
             self._begun = 1
+
+    def _keep(self) -> None:
+        """Record what was read."""
+        pieces = self._pieces
+        if len(pieces) == self._begun:
+            return
+        if self._segment is not None:
+            self._segment.reach(self.at)
+            return
+        if self._strings.tells:
+            self._kept.append(self._strings.written("".join(pieces[self._begun :])))
+        self._begun = len(pieces)
 
     # -- paths --------------------------------------------------------------------------------------------------------
 
     def _string(self, text: str, at: int) -> list[Event] | None:
-        """In a string: a piece that is neither plain nor known, or that follows waiting text."""
-        known = self._known
-        whole = text
-        fragment = rest = ""
-        if self._buf:
-            whole = self._buf + text
-            fragment = known[whole]
-        if not fragment:
-            part = known.part(whole)
-            if part is None:
-                return self._string_over(text, at)
-            fragment, rest = part
-        self._buf = rest
-        if rest:
-            self.stretch = None
-            if not fragment:
-                return []
-            whole = whole[: len(whole) - len(rest)]
-        else:
-            self.stretch = self._plain
-        self.at = end = at + len(whole)
-        if self._spot is None:
-            self._kept.append(whole)
-        self._pieces.append(fragment)
-        return [ToolCallDelta(self._call, fragment, at, end)]
-
-    def _string_over(self, text: str, at: int) -> list[Event] | None:
-        """A piece in which the string ends or breaks."""
+        """A piece in which a string ends or breaks."""
         then = self._then
         if then is None:
             return None
+        if then is not FastPaths._json:
+            self._keep()
         self._go(then)
         return then(self, text, at)
 
@@ -330,7 +315,7 @@ class FastPaths:
         spot = literal.spot()  # as it is remembered by now
         end = literal.read(text, 0)
         if literal.mode >= DONE or literal.notes:
-            self.joins()
+            self._keep()
             self._spot = None
             self._buf = text
             self._read = end
@@ -355,8 +340,9 @@ class FastPaths:
             self._buf = whole[read:]
             self._read = 0
             self.at = end = at + read
-            self._kept.append(whole[:read] if self._buf else whole)
+            self._kept.append(whole[:read])
             self._pieces.append(fragment)
+            self._begun = len(self._pieces)
             if literal.mode == STRING and self.take is FastPaths._structure:
                 self._go(self._in_string(literal))
             return [ToolCallDelta(self._call, fragment, at, end)]

@@ -96,8 +96,10 @@ class Parser:
 
     def __repr__(self) -> str:
         message = self.message
-        said, waits = self._fast.read(self._at) if self._fast.take is not None else (self._machine.ledger.at, 0)
-        read = said + waits if self._fast.take is not None else self._tape.end
+        said, read = self._machine.ledger.at, self._tape.end
+        if self._fast.take is not None:
+            said, waits = self._fast.read(self._at)
+            read = said + (waits if self._stretch is None else len(self._stretch[0].waits))
         parts = [f"{max(read, 0):,} characters read"]
         if read > max(said, 0):
             parts.append(f"{read - max(said, 0):,} held back")
@@ -144,25 +146,36 @@ class Parser:
         if stretch is not None:
             known, stop, stop2, call, pieces, kept = stretch
             at = self._at
-            end = at + len(text)
             if (
                 '"' not in text
                 and "\\" not in text
                 and (stop is None or (stop not in text and (stop2 is None or stop2 not in text)))
                 and text.isprintable()
             ):
-                self._at = end
+                self._at = end = at + len(text)
                 pieces.append(text)
                 if kept is not None:
                     kept.append(text)
                 return [ToolCallDelta(call, text, at, end)]
             fragment = known[text]
             if fragment:
-                self._at = end
+                self._at = end = at + len(text)
                 pieces.append(fragment)
                 if kept is not None:
                     kept.append(text)
                 return [ToolCallDelta(call, fragment, at, end)]
+            turn = known.turns[text]
+            if turn is not None:
+                fragment, written, then = turn
+                self._stretch = then, then.stop, then.stop2, call, pieces, kept
+                if not written:
+                    return []
+                self._at = end = at + len(written)
+                pieces.append(fragment)
+                if kept is not None:
+                    kept.append(written)
+                return [ToolCallDelta(call, fragment, at, end)]
+            self._leave()
         fast = self._fast
         take = fast.take
         if take is not None:
@@ -224,8 +237,14 @@ class Parser:
     def _slow(self) -> None:
         """Leave the fast path: the machine goes on from here."""
         if self._fast.take is not None:
-            self._stretch = None
+            self._leave()
             self._fast.stop(self._at)
+
+    def _leave(self) -> None:
+        """Leave the stretch: what waits in it is the fast path's again."""
+        if self._stretch is not None:
+            self._fast.wait(self._stretch[0].waits)
+            self._stretch = None
 
     def _feed(self, text: str, stage: Stage | None) -> list[Event]:
         if self._closed:

@@ -1,7 +1,8 @@
-"""A cache of the JSON of pieces of strings: tokens recur, and so does their JSON.
+"""What pieces of strings become: an automaton that grows as pieces come, since tokens recur, and so does their JSON.
 
-The JSON of a piece depends on how the string is written and on what ends it: its kind. Only short pieces are
-remembered, and only a limited number of each kind; then they are forgotten.
+The JSON of a piece depends on how the string is written and on what ends it, which is its kind, and on the text before
+it that waits: the beginning of an escape or of a marker. Only short pieces are remembered, and only a limited number
+of each kind; then all of that kind are forgotten.
 """
 
 import re
@@ -9,64 +10,127 @@ from collections.abc import Callable, Sequence, Set
 from typing import Final
 
 from ..white import held_suffix
-from .strings import JSON_PARTIAL, JSON_RUN, PYTHON_RUNS, SHORT, escaped, translated
+from .strings import JSON_PARTIAL, JSON_RUN, PYTHON_RUNS, SHORT, escaped, translated, unescaped
 
 _MOST_PIECES: Final = 4_096
 _MOST_KINDS: Final = 64
+_MOST_STATES: Final = 64
 
 Part = tuple[str, str]
-"""The complete part of a piece, as the inside of a JSON string, and the rest, which must wait for more."""
-_NEW: Final[Part] = ("", "")
+"""The complete part of a text, as the inside of a JSON string, and the rest, which must wait for more."""
+
+Turn = tuple[str, str, "Pieces"]
+"""The effect of a piece: the inside of a JSON string, the text that was written for it, and the state after it. If
+everything waits, both are empty, and the state is another."""
 
 
 class Pieces(dict[str, str]):
-    """Maps short, complete pieces of one kind of string, here of JSON's, to the inside of a JSON string, and any others
-    to ``""``.
+    """A state of the automaton: maps short pieces to the inside of a JSON string if nothing waits before or after them,
+    and any others to ``""``.
 
     Attributes:
-        stop, stop2: the first characters of what may end such a string, besides JSON's quote. If there are more than
-            two, the empty string, which every text contains; if there are fewer, ``None``.
+        turns: maps those others to their effects.
+        stop, stop2: the two characters, besides those that JSON escapes, without which a piece is plain: it is its own
+            JSON. The empty string, which every text contains, if no piece is plain; ``None`` if there are fewer.
+        waits: the text that waits.
     """
 
-    __slots__ = ("_parts", "stop", "stop2")
+    __slots__ = ("_kind", "stop", "stop2", "turns", "waits")
 
-    def __init__(self, stops: Sequence[str] = "") -> None:
-        self.stop, self.stop2 = (*stops, None, None)[:2] if len(stops) <= 2 else ("", None)
-        self._parts: dict[str, Part | None] = {}  # the short pieces that are not complete
+    def __init__(self, kind: "Kind", waits: str) -> None:
+        self._kind = kind
+        self.turns = Turns(kind, waits)
+        self.waits = waits
+        self.stop, self.stop2 = ("", None) if waits else kind.stops
 
     def __missing__(self, text: str) -> str:
         """Add a piece."""
         if len(text) > SHORT:
             return ""
-        part = self._split(text)
-        if len(self) >= _MOST_PIECES:
-            self.clear()
-            self._parts.clear()
-        if part is None or part[1]:
-            self._parts[text] = part
-            fragment = ""
-        else:
-            fragment = part[0]
-        self[text] = fragment
+        kind = self._kind
+        kind.count()
+        whole = self.waits + text
+        part = kind.split(whole)
+        if part is not None and not part[1] and not self.waits:
+            fragment = self[text] = part[0]
+            return fragment
+        self.turns[text] = kind.turn(whole, part)
+        self[text] = ""
+        return ""
+
+
+class Turns(dict[str, Turn | None]):
+    """Maps pieces to their effects in a state; ``None`` if the string ends in them, may end in them, or is wrong."""
+
+    __slots__ = ("_kind", "_waits")
+
+    def __init__(self, kind: "Kind", waits: str) -> None:
+        self._kind = kind
+        self._waits = waits
+
+    def __missing__(self, text: str) -> Turn | None:
+        """Read a piece that is long or forgotten."""
+        whole = self._waits + text
+        return self._kind.turn(whole, self._kind.split(whole))
+
+
+class Kind:
+    """A kind of string, here JSON's, with the states of its automaton.
+
+    Attributes:
+        stops: `Pieces.stop` and `Pieces.stop2`, while no text waits.
+        tells: JSON tells what was written for it; see `written`.
+    """
+
+    __slots__ = ("_size", "_states", "stops")
+    tells = True
+
+    def __init__(self, stops: Sequence[str] = "") -> None:
+        self.stops: tuple[str | None, str | None] = (
+            (stops[0] if stops else None, stops[1] if len(stops) > 1 else None) if len(stops) <= 2 else ("", None)
+        )
+        self._size = 0  # how many pieces the states contain
+        self._states: dict[str, Pieces] = {}
+
+    def state(self, waits: str) -> Pieces:
+        """The state in which a text waits."""
+        found = self._states.get(waits)
+        if found is None:
+            found = Pieces(self, waits)
+            if len(self._states) < _MOST_STATES:
+                self._states[waits] = found
+        return found
+
+    def turn(self, text: str, part: Part | None) -> Turn | None:
+        """The effect of a text, from its parts."""
+        if part is None:
+            return None
+        fragment, rest = part
+        return fragment, text[: len(text) - len(rest)], self.state(rest)
+
+    def count(self) -> None:
+        """Count a piece; if there are too many, forget all."""
+        self._size += 1
+        if self._size > _MOST_PIECES:
+            self._size = 1
+            for state in list(self._states.values()):
+                state.clear()
+                state.turns.clear()
+
+    def written(self, fragment: str) -> str:
+        """The text that was written for the inside of a JSON string."""
         return fragment
 
-    def part(self, text: str) -> Part | None:
-        """Split a piece that is not known to be complete; ``None`` if the string ends in it, may end in it, or is
-        wrong."""
-        part = self._parts.get(text, _NEW)
-        return self._split(text) if part is _NEW else part
-
-    def _split(self, text: str) -> Part | None:
-        if text.endswith("\\") and JSON_RUN.fullmatch(text, 0, len(text) - 1):
-            return text[:-1], "\\"
-        if JSON_RUN.fullmatch(text):
-            return text, ""
+    def split(self, text: str) -> Part | None:
+        """Split a text; ``None`` if the string ends in it, may end in it, or is wrong."""
         end = JSON_RUN.match(text).end()
+        if end == len(text):
+            return text, ""
         return (text[:end], text[end:]) if text[end] == "\\" and JSON_PARTIAL.match(text, end) else None
 
 
-class _Guarded(Pieces):
-    """Pieces of JSON strings that a marker ends too."""
+class _Guarded(Kind):
+    """JSON strings that a marker ends too."""
 
     __slots__ = ("_scan",)
 
@@ -74,32 +138,45 @@ class _Guarded(Pieces):
         super().__init__(firsts)
         self._scan = scan
 
-    def _split(self, text: str) -> Part | None:
+    def split(self, text: str) -> Part | None:
+        """See `Kind`."""
         m = self._scan.search(text)
         if m is None:
-            return super()._split(text)
+            return super().split(text)
         end = m.start()
         whole = m.end() == len(text) and JSON_RUN.match(text, 0, end).end() == end
         return (text[:end], text[end:]) if whole else None
 
 
-class _Python(Pieces):
-    """Pieces of Python strings."""
+class _Python(Kind):
+    """Python strings. They have several ways to write a character."""
 
     __slots__ = ("_quote",)
+    tells = False
 
     def __init__(self, quote: str) -> None:
         super().__init__(quote)
         self._quote = quote
 
-    def _split(self, text: str) -> Part | None:
+    def split(self, text: str) -> Part | None:
+        """See `Kind`."""
         end = PYTHON_RUNS[self._quote].match(text).end()
         rest = text[end:]
         return (translated(text[:end]), rest) if not rest or rest == "\\" else None
 
 
-class _Quoted(Pieces):
-    """Pieces of strings that only a quote ends."""
+class _Plain(Kind):
+    """Strings that contain text as it is."""
+
+    __slots__ = ()
+
+    def written(self, fragment: str) -> str:
+        """See `Kind`."""
+        return unescaped(fragment)
+
+
+class _Quoted(_Plain):
+    """Strings that only a quote ends."""
 
     __slots__ = ("_delimiter", "_scan")
 
@@ -108,7 +185,8 @@ class _Quoted(Pieces):
         self._scan = scan
         self._delimiter = delimiter
 
-    def _split(self, text: str) -> Part | None:
+    def split(self, text: str) -> Part | None:
+        """See `Kind`."""
         m = self._scan.search(text) if self._delimiter[0] in text else None
         if m is None:
             return escaped(text), ""
@@ -117,21 +195,22 @@ class _Quoted(Pieces):
         return escaped(text[: m.start()]), m.group()
 
 
-class _Value(Pieces):
-    """Pieces of arguments in markup."""
+class _Value(_Plain):
+    """Arguments in markup."""
 
-    __slots__ = ("_firsts", "_margin", "_scan", "_triggers")
+    __slots__ = ("_first", "_margin", "_scan", "_triggers")
 
     def __init__(self, scan: re.Pattern[str], firsts: str, triggers: Set[str], margin: str) -> None:
         super().__init__([""] if " " in margin else firsts)
         self._scan = scan
-        self._firsts = firsts
+        self._first = firsts if len(firsts) == 1 else ""
         self._triggers = triggers
         self._margin = margin
 
-    def _split(self, text: str) -> Part | None:
+    def split(self, text: str) -> Part | None:
+        """See `Kind`."""
         end = len(text)
-        m = None if len(self._firsts) == 1 and self._firsts not in text else self._scan.search(text)
+        m = self._scan.search(text) if self._first in text else None
         if m is not None:
             if m.end() < end or m.group() in self._triggers:
                 return None
@@ -141,12 +220,12 @@ class _Value(Pieces):
         return (escaped(text), "") if end == len(text) else (escaped(text[:end]), text[end:])
 
 
-_kinds: Final[dict[tuple[str, ...], Pieces]] = {}
+_kinds: Final[dict[tuple[str, ...], Kind]] = {}
 """All kinds, shared by all readers."""
 
 
-def _kind(key: tuple[str, ...], make: Callable[[], Pieces]) -> Pieces:
-    """The shared pieces of a kind."""
+def _kind(key: tuple[str, ...], make: Callable[[], Kind]) -> Kind:
+    """The shared automaton of a kind."""
     found = _kinds.get(key)
     if found is None:
         if len(_kinds) >= _MOST_KINDS:
@@ -155,28 +234,28 @@ def _kind(key: tuple[str, ...], make: Callable[[], Pieces]) -> Pieces:
     return found
 
 
-def json_pieces() -> Pieces:
-    """Pieces of JSON strings."""
-    return _kind(("json",), Pieces)
+def json_strings() -> Kind:
+    """JSON strings."""
+    return _kind(("json",), Kind)
 
 
-def guarded_pieces(scan: re.Pattern[str], firsts: Sequence[str]) -> Pieces:
-    """Pieces of JSON strings that a marker ends too; the arguments are as in `value_pieces`."""
+def guarded_strings(scan: re.Pattern[str], firsts: Sequence[str]) -> Kind:
+    """JSON strings that a marker ends too; the arguments are as in `markup_values`."""
     return _kind(("guarded", scan.pattern), lambda: _Guarded(scan, firsts))
 
 
-def python_pieces(quote: str) -> Pieces:
-    """Pieces of Python strings that end with a quote, or with three."""
+def python_strings(quote: str) -> Kind:
+    """Python strings that end with a quote, or with three."""
     return _kind(("python", quote), lambda: _Python(quote))
 
 
-def quoted_pieces(scan: re.Pattern[str], delimiter: str) -> Pieces:
-    """Pieces of strings that only a quote ends; ``scan`` finds it, or its beginning at the end of a text."""
+def quoted_strings(scan: re.Pattern[str], delimiter: str) -> Kind:
+    """Strings that only a quote ends; ``scan`` finds it, or its beginning at the end of a text."""
     return _kind(("quoted", delimiter), lambda: _Quoted(scan, delimiter))
 
 
-def value_pieces(scan: re.Pattern[str], firsts: str, triggers: Set[str], margin: str) -> Pieces:
-    """Pieces of arguments in markup.
+def markup_values(scan: re.Pattern[str], firsts: str, triggers: Set[str], margin: str) -> Kind:
+    """Arguments in markup.
 
     Args:
         scan: finds a marker that may end an argument, or the beginning of one at the end of a text.

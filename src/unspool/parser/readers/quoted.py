@@ -13,9 +13,10 @@ from .strings import (
     escaped,
     python_stretch,
     translated,
+    unescaped,
 )
 from .syntax import COLON, MAX_KEY, MAX_SPACE, STRING
-from .telling import PYTHON_SPACE, Telling, unescaped
+from .telling import PYTHON_SPACE, Telling
 
 STRING_OPEN = Regex(r"([rRuU]?)('''|\"\"\"|'|\")")
 _STRING_MAYBE = Regex(r"[rRuU]?(?:''?|\"\"?)?\Z")

@@ -1,5 +1,6 @@
 """Turns pieces of strings into the inside of JSON strings."""
 
+import json
 import re
 from json.encoder import encode_basestring
 from typing import Final
@@ -27,6 +28,17 @@ def json_string(text: str) -> str:
 def escaped(text: str) -> str:
     """Text as the inside of a JSON string; what is not ASCII stays."""
     return encode_basestring(text)[1:-1]
+
+
+def unescaped(fragment: str) -> str:
+    """The text of the inside of a JSON string."""
+    if "\\" not in fragment:
+        return fragment
+    try:
+        text: str = json.loads(f'"{fragment}"', strict=False)
+    except ValueError:  # a repaired escape
+        return fragment
+    return text
 
 
 def translated(run: str) -> str:
@@ -70,7 +82,7 @@ def python_stretch(text: str, i: int, delimiter: str) -> tuple[str, int] | None:
         return None
     # Escaped backslashes and quotes are masked, so that a quote ends the string and a backslash begins an escape.
     masked = run
-    masks = [(e, m, json) for e, m, json in _MASKS if e in masked] if "\\" in run else []
+    masks = [(e, m, j) for e, m, j in _MASKS if e in masked] if "\\" in run else []
     for escape, mask, _ in masks:
         masked = masked.replace(escape, mask)
     end = masked.find(delimiter)
@@ -80,11 +92,11 @@ def python_stretch(text: str, i: int, delimiter: str) -> tuple[str, int] | None:
     if end < LONG or ("\\" in masked and _UNCOMMON.search(masked, 0, end)):
         return None
     masked = masked[:end]
-    for character, json in _ESCAPED:
+    for character, escape in _ESCAPED:
         if character in masked:
-            masked = masked.replace(character, json)
-    for _, mask, json in masks:
-        masked = masked.replace(mask, json)
+            masked = masked.replace(character, escape)
+    for _, mask, escape in masks:
+        masked = masked.replace(mask, escape)
     return masked, i + end
 
 

@@ -1,6 +1,5 @@
 """The state and the output of a reader of literals. Output is held until it is certain."""
 
-import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -378,14 +377,3 @@ class Telling:
         if doubt.dropping == len(self.stack):
             del self.out[doubt.since :]
             doubt.over()
-
-
-def unescaped(key: str) -> str:
-    """Decode the inside of a JSON string."""
-    if "\\" not in key:
-        return key
-    try:
-        text: str = json.loads(f'"{key}"', strict=False)
-    except ValueError:  # a repaired escape
-        return key
-    return text
