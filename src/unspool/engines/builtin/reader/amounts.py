@@ -22,6 +22,7 @@ _HALF: Final = re.compile(r"(?i)[ap]\.?m|morning|noon")
 """What tells that a time is of the first or the second half of the day."""
 _NOON: Final = 12
 _FAR: Final = 4
+_OF_TIME: Final = frozenset(("second", "minute", "hour", "day", "week"))
 _LEAST: Final = 0.1
 _LARGE: Final = 200
 """The largest number for an optional parameter that the message does not name."""
@@ -37,8 +38,8 @@ def amounts(f: Filling) -> None:
     others |= {i for i, w in enumerate(f.message.words) if w.low in f.tool.described}  # a *3d* printer
     free = [s for s in numbers(f.message) if f.message.free(s) and s.first not in others]
     wanted = [p for p in f.left if p.type in NUMERIC]
-    if wanted:
-        free = _durations(f.message, free)
+    if len({unit_named(p) for p in wanted} & _OF_TIME) == 1 or not any(unit_named(p) in _OF_TIME for p in wanted):
+        free = _durations(f.message, free)  # not for an hours and a minutes
     series = [
         p for p in f.left if p.type == "array" and (p.members in NUMERIC or (not p.inner and named(p, SETS["series"])))
     ]
@@ -70,7 +71,7 @@ def amounts(f: Filling) -> None:
 def _clock(f: Filling) -> None:
     """Give an hour, and a minute, the parts of a time of day: *7:30*, *at 7 in the evening*, *tonight at 10*."""
     hours, minutes = (
-        next((p for p in f.left if p.type in NUMERIC and own_parts(p) == [w]), None) for w in ("hour", "minute")
+        next((p for p in f.left if p.type in NUMERIC and own_parts(p)[-1:] == [w]), None) for w in ("hour", "minute")
     )
     found = next((s for s in times(f.message) if f.message.free(s)), None)
     said = clock(found.value) if found else None

@@ -9,7 +9,7 @@ from .amounts import unit_of
 from .fill import fill
 from .filling import Filled, is_cased, own_parts
 from .fits import LONGEST, clear, fitting
-from .message import Message, Span
+from .message import Message, Span, identifies
 from .prompt import NUMERIC, Tool
 from .remarks import tells
 from .scores import best, said_out
@@ -119,9 +119,17 @@ def _without_order(tools: tuple[Tool, ...], text: str) -> Clause | None:
     for start, end in zip(starts, ends, strict=True):
         tool = _ordered(tools, text[start:end])
         rest = f"{text[:start]} {text[end:]}".strip(" ,.;")
-        if tool is not None and rest and not fill(tool, Message(rest)).missing:
+        if tool is None or not rest or fill(tool, Message(rest)).missing:
+            continue
+        other = best(tools, Message(rest))
+        if other in (None, tool) or not _orders(rest) or fill(other, Message(rest)).missing:
             return tool, rest
     return None
+
+
+def _orders(part: str) -> bool:
+    """Whether a part begins with a verb that asks."""
+    return opening(without_lead(part)) in SETS["imperatives"]
 
 
 def _ordered(tools: tuple[Tool, ...], part: str) -> Tool | None:
@@ -169,7 +177,7 @@ def _parallel(tool: Tool, each: list[Filled]) -> bool:
     if len(each) < 2 or any(f.missing or f.several for f in each):
         return False
     different = {p.name for p in tool.parameters if p.type in NUMERIC and p.name in each[0].values}
-    single = [p for p in tool.parameters if p.choices and p.type != "array"]
+    single = [p for p in tool.parameters if (p.choices and p.type != "array") or p.type == "boolean"]
     different |= {p.name for p in single if len({repr(f.values.get(p.name)) for f in each}) > 1}
     same = all(f.values.keys() == each[0].values.keys() and len(f.values) > 1 for f in each)
     return same and bool(different)
@@ -276,6 +284,8 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> b
         return False
     if _TELLING.match(part) and any(p.kinds[:1] == ("body",) for p in before.parameters):
         return False
+    if tool is not before and not ended and _adds(before, part[at:]):
+        return False  # delete tmp.log and *old.log*
     verb = opening(part[at:])
     refers = (said[1:2] in (["it"], ["them"]) and not QUESTION.match(said[0])) or any(
         verb in own_parts(p) for p in before.parameters
@@ -294,6 +304,12 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> b
     open_ = any({*p.kinds[:1]} & {"body", "query", "subject"} or not p.kinds for p in texts)
     body = any(p.kinds[:1] == ("body",) for p in texts)
     return not bare and (not open_ or (ended and not body))
+
+
+def _adds(tool: Tool, part: str) -> bool:
+    """Whether a part consists of just one more value for a tool."""
+    filled = fill(tool, m := Message(part))
+    return len(filled.values) == 1 and all(m.taken) and len(m) == 1 and identifies(m.words[0].low.replace(".", "_"))
 
 
 def _tells(tool: Tool, part: str) -> bool:

@@ -15,8 +15,11 @@ from .prompt import Parameter
 from .spans import quotes
 from .words import (
     BEFORE_PLACE,
+    DAYS,
     GENERIC,
     IRREGULAR,
+    KINDS,
+    MONTHS,
     PREPOSITIONS,
     RELATIVE,
     SETS,
@@ -57,6 +60,8 @@ _FOUND: Final = frozenset(
     ("month", "version", "date", "time", "email", "url", "unit", "currency", "expression", "phone", "path", "zone")
 )
 """Kinds with a fixed form, which no other words can have."""
+_NO_NAMES: Final = (*((kind,) for kind in sorted(_FOUND)), ("zone",), ("language",), ("body",), ("host",), ("pattern",))
+"""Kinds that no left name has."""
 _ENDS: Final = frozenset((".", "?", "!", ";"))
 _PEOPLE: Final = frozenset(("people", "author", "place", "zone", "email"))
 
@@ -84,6 +89,9 @@ def marked(f: Filling) -> None:
 
 def persons(f: Filling) -> None:
     """Give a first and a last name the parts of a capitalized name: *Priya Nair*."""
+    for p in [p for p in f.left if p.type == "array" and p.inner]:
+        if people := [q for q in p.inner if q.type == "string" and not q.choices and not q.optional]:
+            _people(f, p, people)
     given = next((p for p in f.texts() if {"first", "given"} & {*own_parts(p)}), None)
     family = next((p for p in f.texts() if {"last", "family", "surname"} & {*own_parts(p)}), None)
     if given is None or family is None or not (named(given, ("name",)) or named(family, ("name", "surname"))):
@@ -94,6 +102,26 @@ def persons(f: Filling) -> None:
             f.give_span(given, f.message.span(first, first + 1))
             f.give_span(family, f.message.span(first + 1, last))
             return
+
+
+def _people(f: Filling, p: Parameter, parts: list[Parameter]) -> None:
+    """Give a list of persons the names in a message, whole or as first and last name: *Anya Garcia and Omar Garcia*."""
+    m = f.message
+    first = next((q for q in parts if {"first", "given"} & {*own_parts(q)}), None)
+    last = next((q for q in parts if {"last", "family", "surname"} & {*own_parts(q)}), None)
+    if first is None or last is None or len(parts) > 2:
+        return
+    found: list[Span] = []
+    for c in _phrases(f):
+        begin, end = _without_own(f, first, c.first, c.last)
+        if end - begin > 1 and all(m.large(i) for i in range(begin, end)):
+            found.append(m.span(begin, end))
+    if not found:
+        return
+    for s in found:
+        m.take(s)
+    split = [(m.said(s.first, s.first + 1), m.said(s.first + 1, s.last)) for s in found]
+    f.give(p, [{first.name: given, last.name: family} for given, family in split])
 
 
 def weighed(f: Filling) -> None:
@@ -120,6 +148,18 @@ def _weighed(f: Filling, least: float) -> None:
         if p.kinds[:1] in (("place",), ("zone",)) and not c.quoted and not region:
             continue  # `place` takes it, together with other places
         _give(f, p, c, fits[p.name, c][1])
+
+
+def names(f: Filling) -> None:
+    """Give the only optional text that may be a name the only name that is left: what tickets does *Priya* have?"""
+    m = f.message
+    wanted = [p for p in f.texts() if p.type == "string" and p.optional and p.kinds[:1] not in _NO_NAMES]
+    first = wanted[:1] if all(p.optional for p in f.tool.parameters) else []
+    found = [c for c in _phrases(f) if c.quoted or (c.first > 0 and m.large(c.first) and not m.shouted(c.first))]
+    found = [c for c in found if not m.has(c.first, f.tool.asking | DAYS | MONTHS | SETS["function"])]
+    if len(found) == 1 and (len(wanted) == 1 or first):
+        s = m.span(*_without_own(f, wanted[0], found[0].first, found[0].last))
+        _give(f, wanted[0], found[0], s)
 
 
 def _is_short(p: Parameter) -> bool:
@@ -318,7 +358,10 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         while last - first > 1 and _own(f, last - 1) and not keeps(p, m.words[last - 1].low):
             last -= 1
     elif not c.quoted:
+        before = last
         first, last = _without_own(f, p, first, last)
+        if last < before and last - first > 1 and total < _LABEL and _is(m, last - 1, names):
+            total += _LABEL  # the *living room* thermostat
     if _is(m, last - 1, _described(p)):
         total += _DESCRIBED
     human = named(p, SETS["humans"])
@@ -341,9 +384,16 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
     formless = p.kinds[:1] and p.kinds[0] in _FOUND and total < _LABEL
     if formless and c.lead == "verb" and named(p, SETS["called"]) and not _mailed(f, p) and m.large(first):
         formless = False  # pay *Nadia*
+    if formless and p.kinds[:1] == ("path",) and c.lead in SETS["within"] and _places(m, c.first, last):
+        formless = False  # in *src*, in the *checkpoints* folder
     if formless or (last - first > _MOST_WORDS and not whole) or _no_value(f, first, last, clear=total > _PREPOSITION):
         return 0.0, m.span(first, last)
     return total + _LISTED * (p.type == "array" and bool(c.several)), m.span(first, last)
+
+
+def _places(m: Message, first: int, last: int) -> bool:
+    """Whether words may name a folder: one word, or with a noun such as *folder*."""
+    return last - first == 1 or (last - first == 2 and m.has(last - 1, KINDS["directory"]))
 
 
 def _coded(word: str) -> bool:

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from .addresses import addressed
 from .amounts import amounts
 from .choices import choose
-from .evidence import marked, persons, weighed
+from .evidence import marked, names, persons, weighed
 from .examples import exemplified
 from .fields import fields
 from .filling import Filled, Filling, is_cased, named
@@ -13,19 +14,21 @@ from .forms import formed
 from .message import Message
 from .parts import rows, side_by_side
 from .phrases import labels, own
-from .places import place
+from .places import place, sides
 from .prompt import NUMERIC, Tool, parameter
 from .remarks import remarks
-from .texts import announced, framed, labelled, listed, quoted, worded
+from .texts import announced, framed, labelled, listed, quoted, sorts, worded
 from .words import first_word, stem
 
 STEPS: Final = (
     fields,
     choose,
+    addressed,
     rows,
     persons,
     side_by_side,
     formed,
+    sides,
     exemplified,
     amounts,
     labels,
@@ -33,12 +36,14 @@ STEPS: Final = (
     announced,
     remarks,
     listed,
+    sorts,
     marked,
     own,
     framed,
     weighed,
     quoted,
     worded,
+    names,
 )
 """The steps, the clearest first. Each takes its words from the message."""
 _WITH_REMARKS: Final = tuple(step for step in STEPS if step is not remarks)

@@ -16,6 +16,10 @@ _OPEN: Final = (("body",), ("query",), ("subject",), ("expression",))
 """Kinds of texts that begin with any word."""
 
 
+_FOLDERS: Final = (("path",), ("directory",))
+_CALLED_SO: Final = KINDS["directory"] | KINDS["path"]
+
+
 class Filled:
     """The arguments that a message has for a tool.
 
@@ -190,7 +194,8 @@ def _bare(p: Parameter, value: str) -> str:
         return value.rstrip(".,;:!") if value[:1].isalpha() and value[:-1].isalpha() else value
     own = {*own_parts(p), *map(stem, own_parts(p))}
     said = {first, stem(first)} if p.type == "array" else {first}
-    named_so = first.islower() and not own.isdisjoint(said) and p.kinds[:1] not in _OPEN
+    coded = p.kinds[:1] not in _OPEN or rest.isdigit()
+    named_so = first.islower() and not own.isdisjoint(said) and coded
     return rest.strip() if named_so and rest[:1].isalnum() else value
 
 
@@ -198,6 +203,8 @@ def _is_value(m: Message, p: Parameter, span: Span) -> bool:
     """Whether words may be a value of a parameter."""
     if not p.kinds and named(p, SETS["codes"]):
         return span.value.isupper() or any(c.isdigit() or c in "-_#./:" for c in span.value)
+    if p.kinds[:1] == ("path",) and m.has(span.first - 1, ("a", "an")) and span.value.isalpha():
+        return False  # *write a haiku* names no file
     if p.optional and span.last - span.first == 1 and m.has(span.first, SETS["particles"]):
         return False  # put that *down*
     spoken = p.kinds[:1] in _OPEN[:1] or span.value != m.said(span.first, span.last)
@@ -212,9 +219,12 @@ def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
     some = m.has(first, ("any", "some")) and p.kinds[:1] != ("body",)
     if named(p, KINDS["query"]) and m.large(first) and m.has(first - 1, ("the",)) and not m.taken[first - 1]:
         first -= 1  # *the Treaty of Westphalia*
-    sought = some or (m.has(first, SETS["articles"]) and named(p, SETS["sought"]))
+    short = p.kinds[:1] not in _OPEN
+    sought = some or (m.has(first, SETS["articles"]) and (short or named(p, SETS["sought"])) and not m.large(first))
     if first + 1 < last and (sought or (m.has(first, ("my",)) and m.large(first + 1))):
         first += 1
+    if p.kinds[:1] in _FOLDERS and last - first > 1 and m.has(last - 1, _CALLED_SO):
+        first, last = first + m.has(first, SETS["determiners"]), last - 1  # the docs *folder*
     heads = f.tool.name_words - GENERIC if any(DEEDS.get(w) == "read" for w in parts_of(f.tool.name)) else frozenset()
     while (
         last - first > 1

@@ -1,14 +1,16 @@
 """Places: names after *in*, *for*, *at*, and capitalized names; one or several, however they are joined."""
 
+import re
 from typing import Final, NamedTuple
 
-from .filling import Filling, named
+from .filling import Filling, named, role
 from .message import Message, Span
 from .prompt import Parameter
 from .words import BEFORE_PLACE, DAYS, MEANT, MONTHS, RELATIVE, SETS, STARTERS, STOP, UNITS, WRITE
 
 _SURE: Final = 5
 _LIKELY: Final = 4
+_BETWEEN_CODES: Final = re.compile(r"([A-Z]{3})-([A-Z]{3})")
 
 
 class _Found(NamedTuple):
@@ -70,6 +72,36 @@ def pair(f: Filling, first: Parameter, second: Parameter) -> None:
                 f.give_span(first, spans[0])
                 f.give_span(second, spans[1])
                 return
+
+
+def sides(f: Filling) -> None:
+    """Give the two sides of a journey the names around *to*, a dash or an arrow: *JFK to MIA*, *Rome - Oslo*."""
+    m = f.message
+    texts = [p for p in f.texts() if not p.optional and p.type == "string" and p.kinds[:1] in ((), ("place",))]
+    start = next((p for p in texts if role(p) == "from"), None)
+    end = next((p for p in texts if role(p) == "to"), None)
+    if start is None or end is None or not {"from", "between"}.isdisjoint(m.at):
+        return  # those words lead to the sides
+    idle = f.tool.asking | STARTERS | SETS["imperatives"] | DAYS | MONTHS
+    for i, w in enumerate(m.words):
+        if (codes := _BETWEEN_CODES.fullmatch(w.text)) and not m.taken[i]:
+            m.taken[i] = True
+            f.give(start, codes[1])
+            f.give(end, codes[2])
+            return
+        if not m.has(i, SETS["leads to an end"]):
+            continue
+        behind = i + 1 + m.has(i + 1, (">",))
+        first, last = i, behind
+        while first > 0 and m.large(first - 1) and not m.taken[first - 1] and m.words[first - 1].low not in idle:
+            first -= 1
+        while m.large(last) and not m.taken[last] and m.words[last].low not in idle:
+            last += 1
+        if first < i and behind < last:
+            f.give_span(start, m.span(first, i))
+            f.give_span(end, m.span(behind, last))
+            m.taken[i] = True
+            return
 
 
 def bare(m: Message) -> list[Span]:

@@ -23,6 +23,7 @@ from .spans import (
     languages,
     numbers,
     paths,
+    patterns,
     phones,
     points,
     quotes,
@@ -105,6 +106,7 @@ _FORMS: Final[tuple[tuple[Callable[[Message], Iterator[Span]], int, tuple[str, .
     (symbols, 1, ("symbol",), 1.5),
     (units, 2, ("unit",), 2.5),
     (dates, 2, ("date",), 2.0),
+    (patterns, 1, ("pattern",), 2.0),
     (phones, 1, ("phone",), 1.5),
     (_spoken, 1, ("language",), 2.5),
 )
@@ -225,7 +227,8 @@ def _words(tool: Tool, asked: _Asked) -> float:
         rest = frozenset(tool.name_words - GENERIC - own)
         akin = _akin(asked.stems, rest)
         wonders = asked.deed == "read" and done not in ("read", None)
-        hinted = not wonders and any(not asked.stems.isdisjoint(NEAR.get(stem(w), ())) for w in rest)
+        said = asked.stems | {asked.verb}
+        hinted = not wonders and any(not said.isdisjoint(NEAR.get(stem(w), ())) for w in rest)
         score += _KIN * akin or _HINT * hinted
         score += _ALSO * _akin(asked.stems, tool.described - own)
     sides = {"on", "off"} & {*parts_of(tool.name)}

@@ -183,7 +183,8 @@ def codes(m: Message) -> Iterator[Span]:
         lead = m.words[first - 1] if first == i and i else None
         if lead and _LETTERS.fullmatch(lead.text) and lead.low not in SETS["no letters"] and w.low.isdigit():
             first -= 1  # flight *BA 117*
-        yield m.span(first, last)
+        s = m.span(first, last)
+        yield s._replace(value=s.value.removesuffix("'s"))
 
 
 @_once

@@ -182,14 +182,20 @@ def _end(m: Message, i: int, stops: frozenset[str]) -> int:
     return i
 
 
+def sorts(f: Filling) -> None:
+    """Give cuisines and genres the words that are known as such."""
+    m = f.message
+    for p in f.texts():
+        name = next((w for w in own_parts(p) if w in SETS["cuisine names"] | {"genre"}), "")
+        known = _SORTS.get(name, frozenset()) if p.kinds[:1] == ("sort",) else frozenset()
+        found = next((i for i, w in enumerate(m.words) if {w.low, stem(w.low)} & known and not m.taken[i]), None)
+        if found is not None:
+            f.give_span(p, m.span(found, found + 1))
+
+
 def sort(f: Filling, p: Parameter) -> None:
     """Read the word before the tool's subject: *thai* restaurants."""
     m = f.message
-    if known := _SORTS.get(next((w for w in own_parts(p) if w in SETS["cuisine names"] | {"genre"}), "")):
-        cuisine = next((i for i, w in enumerate(m.words) if {w.low, stem(w.low)} & known and not m.taken[i]), None)
-        if cuisine is not None:
-            f.give_span(p, m.span(cuisine, cuisine + 1))
-            return
     nouns = {n for some in f.tool.concepts for c in some for n in CONCEPTS[c][0]} | set(parts_of(f.tool.name))
     for i in range(1, len(m)):
         before, w = m.words[i - 1].low, m.words[i].low
