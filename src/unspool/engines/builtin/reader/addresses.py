@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from .filling import Filling, own_parts
 from .message import Message
-from .prompt import Parameter
+from .prompt import Parameter, Tool
 from .words import SETS
 
 _NUMBER: Final = re.compile(r"\d+[a-z]?")
@@ -39,7 +39,7 @@ def addressed(f: Filling) -> None:
     for group in groups.values():
         streets = [p for p in group if not SETS["streets"].isdisjoint(own_parts(p)) and "email" not in p.name]
         others = [p for p in group if p not in streets and _part(p)]
-        found = _found(f.message) if streets and others else None
+        found = address(f.message) if streets and others else None
         if found is None:
             continue
         f.message.take(f.message.span(found.first, found.last))
@@ -75,7 +75,13 @@ def _part(p: Parameter) -> str:
     return next((names[0] for names in _NAMES if own & {*names}), "")
 
 
-def _found(m: Message) -> _Address | None:
+def takes_address(tool: Tool) -> bool:
+    """Whether a tool takes an address in parts."""
+    parts = [p for q in tool.parameters for p in (q.inner or (q,))]
+    return any(map(_part, parts)) and any(not SETS["streets"].isdisjoint(own_parts(p)) for p in parts)
+
+
+def address(m: Message) -> _Address | None:
     """The first address of a message: a street with a number and, after a comma, a town."""
     for i in range(len(m)):
         last = _street(m, i)
@@ -117,5 +123,6 @@ def _street(m: Message, i: int) -> int:
         return last if last > i + 1 or m.has(last, SETS["function"]) else next(ways, i)
     while m.large(i) and m.large(last) and m.words[last].low[0].isalpha():
         last += 1
+    last += m.has(last, (".",))  # Hauptstr. 5
     numbered = m.large(i) and last < len(m) and _NUMBER.fullmatch(m.words[last].low)
     return last + 1 if numbered else i

@@ -25,6 +25,7 @@ from .words import (
     STOP,
     TALK,
     opening,
+    parts_of,
     plain,
     stem,
     without_lead,
@@ -42,6 +43,10 @@ _FEW: Final = 3
 """The most words of an exclamation."""
 _PRONOUN: Final = 4
 """The number of first words among which an order has its pronoun."""
+_LACKING: Final = re.compile(
+    r"(?i)\b(?:i|we) (?:don't|don’t|dont|do not|can't|can’t|cannot|didn't) (?:remember|know|recall|have|find) "
+    r"(?:my |our |the |an? )([^.,;!?]{1,40})(?:[.,;!?]|\bbut\b)"
+)
 _QUOTED: Final = re.compile(r'"[^"]*"')
 _ANOTHER: Final = re.compile(r"(?i)(?:one|another(?: one)?) (?:of|for|from|to|in|at|with|called|named)\b")
 REPEATING: Final = re.compile(
@@ -49,6 +54,14 @@ REPEATING: Final = re.compile(
     r"(?:the )?same(?: thing)?(?: again)? (?:for|in|with|to|at|on)\b"
 )
 """The beginning of a part that repeats the call before it with another value: *do the same for Lima*."""
+_SAME: Final = re.compile(r"(?i)\bthe same (?:day|date|time|place|city|room|person|account|order|month|week|year|amount)\b")
+
+
+def repeats(part: str) -> bool:
+    """Whether a part has values of the call before it: *and HAT271 the same day*."""
+    return REPEATING.match(part) is not None or _SAME.search(part) is not None
+
+
 _TELLING: Final = re.compile(r"(?i)\s*(?:tell|let|inform|ask|remind) (?:her|him|them|everyone)\b")
 """The beginning of a message's text, after its recipient."""
 _REPORTING: Final = re.compile(
@@ -59,6 +72,7 @@ _REPORTING: Final = re.compile(
 
 def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     """The tools that a message asks for, in order, each with the part of the message that does."""
+    text = _without_lack(tools, text)
     parts = _parts(tools, text)
     message = Message(text)
     whole = best(tools, message)
@@ -68,7 +82,7 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     whole = whole or (fitting(tools, text) if not parts else None)
     if not parts:
         return [] if whole is None else [(whole, text)]
-    asking = [tool for tool, part in parts if not _tells_only(part) and not _exclaims(tool, part)]
+    asking = [t for t, part in parts if _recorded(t, part) or not (_tells_only(part) or _exclaims(t, part))]
     if len(parts) > 1 and len(asking) == 1:
         return [(asking[0], text)]  # *the gate is still open, could you shut it?*
     if len(parts) == 2 and (refined := _refined(parts[0], parts[1], text)):
@@ -81,7 +95,7 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     each = [fill(tool, Message(part), cased=cased) for tool, part in parts]
     if _one_list(parts[0][0], each):
         return [(parts[0][0], text)]  # *merge a.pdf and b.pdf*
-    repeated = [REPEATING.match(part) is not None for _, part in parts]
+    repeated = [repeats(part) for _, part in parts]
     if len(parts) > 1 and all(
         (same or not f.missing) and (f.values or f.several) for same, f in zip(repeated, each, strict=True)
     ):
@@ -102,7 +116,15 @@ def _refined(first: Clause, second: Clause, text: str) -> Clause | None:
 
 def _tells_only(part: str) -> bool:
     """Whether a part only states a fact, and asks for nothing: *the gate is still open*, *I've just left*."""
-    return tells(_GREETING.sub("", part))
+    greeted = _GREETING.sub("", part)
+    first, comma, rest = greeted.partition(", ")
+    return tells(greeted) or (bool(comma) and len(first.split()) <= _FEW and tells(rest) and not _orders(first))
+
+
+def _recorded(tool: Tool, part: str) -> bool:
+    """Whether a statement says that what the tool records has happened: *I lent Azul to Marta*."""
+    does = {stem(w) for w in plain(part).split()[:_FEW]} & {*parts_of(tool.name)[:1]}
+    return bool(does) and not fill(tool, Message(part)).missing
 
 
 def _exclaims(tool: Tool, part: str) -> bool:
@@ -230,7 +252,9 @@ def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     for start, end in [*cuts, (len(text), len(text))]:
         part = text[begin:start]
         tool = best(tools, Message(part)) if part.strip() and not _idle(part) else None
-        if found and (_ANOTHER.match(part) or REPEATING.match(part)):
+        if found and (
+            _ANOTHER.match(part) or REPEATING.match(part) or (repeats(part) and tool in (None, found[-1][0]))
+        ):
             found.append((found[-1][0], begin, start))
             begin, ended, bare = end, False, False
             continue
@@ -259,6 +283,14 @@ def _idle(part: str) -> bool:
     while found := LEAD.match(part, at):
         at = found.end()
     return plain(part[at:]).removeprefix("tell me ").removeprefix("show me ") in SETS["idle"]
+
+
+def _without_lack(tools: tuple[Tool, ...], text: str) -> str:
+    """A message without what it says that it lacks: *I don't know my email, my name is Mei Kovacs*."""
+    found = _LACKING.search(text)
+    rest = f"{text[: found.start()]}{text[found.end() :]}".strip() if found else ""
+    names = {w for t in tools for p in t.parameters for w in own_parts(p)}
+    return rest if found and rest and not names.isdisjoint(plain(found[1]).split()) else text
 
 
 def _without_talk(text: str) -> str:
@@ -290,7 +322,9 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> b
     refers = (said[1:2] in (["it"], ["them"]) and not QUESTION.match(said[0])) or any(
         verb in own_parts(p) for p in before.parameters
     )
-    if refers and tool is not before and fill(tool, Message(part)).missing:
+    lacks = fill(tool, Message(part)).missing if refers and tool is not before else []
+    known = [parts_of(p.name) for p in before.parameters] if verb in parts_of(tool.name)[:1] else []
+    if any(parts_of(p.name) not in known for p in lacks):
         return False  # *..., log it as food*, *..., start at 11 pm*
     if tool is before and any(p.type == "array" for p in tool.parameters) and not ended:
         return verb in STARTERS | SETS["imperatives"] and verb != "the"
@@ -300,6 +334,9 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> b
             return True
     if tool.name == before.name:
         return False
+    long = any(not {"body", "query", "subject"}.isdisjoint(p.kinds[:1]) for p in before.parameters if not p.choices)
+    if not long and verb in SETS["imperatives"]:
+        return True
     texts = [p for p in before.parameters if p.type == "string" and not p.choices]
     open_ = any({*p.kinds[:1]} & {"body", "query", "subject"} or not p.kinds for p in texts)
     body = any(p.kinds[:1] == ("body",) for p in texts)

@@ -219,7 +219,7 @@ def _phrases(f: Filling) -> list[Phrase]:
         else:
             last = i + 1
             while last < len(m) and last not in whole and _goes_on(f, last):
-                if stem(m.words[last].low) in labels and last + 1 < len(m) and _goes_on(f, last + 1):
+                if stem(m.words[last].low) in labels and _goes_on(f, last + 1) and not _own(f, last + 1):
                     break  # auth-api *version 2*
                 last += 1
             found.append(Phrase(i, last, lead))
@@ -266,7 +266,7 @@ def _plural(m: Message, p: Parameter) -> bool:
 
 def _goes_on(f: Filling, i: int) -> bool:
     m = f.message
-    if m.taken[i]:
+    if i == len(m) or m.taken[i]:
         return False
     if m.large(i - 1) and m.large(i + 1) and m.words[i].low in SETS["within a name"] | {".", "'", "&"}:
         return not m.taken[i + 1]
@@ -318,7 +318,9 @@ def _does(m: Message, i: int) -> bool:
         return True
     verb = low in SETS["imperatives"] or low in SETS["plain verbs"] or low.endswith("ing")
     named_so = m.large(i - 1) or (i > 0 and not m.words[i - 1].low.isalpha() and m.words[i - 1].low[0].isalnum())
-    if not (verb and named_so) or m.large(i):
+    last = i == len(m) - 1 or m.words[i + 1].low in _ENDS
+    asked = verb and last and i > 2 and m.has(0, SETS["questions"])  # what does my horoscope *say*
+    if not (verb and (named_so or asked)) or m.large(i):
         return False
     begin = next((k for k in range(i - 1, -1, -1) if m.words[k].low in _ENDS), -1) + 1
     return begin + 1 < i and any(m.has(k, SETS["inverting"]) for k in range(begin, i))
@@ -346,7 +348,7 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         total += (
             _LABEL if _is(m, label, names) or len(own_parts(p)) == first - label else _LABEL / 2 + 1 / len(own_parts(p))
         )
-    total += _by_lead(p, c)
+    total += _by_lead(p, c) + _LABEL * _named_behind(m, names, c.last)
     if c.quoted:
         return total + _QUOTED + _ANY * named(p, SETS["written"]), Span(c.first, c.last, c.quoted)
     if not _is_short(p):
@@ -394,6 +396,12 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
 def _places(m: Message, first: int, last: int) -> bool:
     """Whether words may name a folder: one word, or with a noun such as *folder*."""
     return last - first == 1 or (last - first == 2 and m.has(last - 1, KINDS["directory"]))
+
+
+def _named_behind(m: Message, names: frozenset[str], i: int) -> bool:
+    """Whether *as* and a parameter's name follow a value: submit 42 *as the final answer*."""
+    near = range(i + 1, i + _NEAR) if m.has(i, ("as",)) and m.has(i + 1, SETS["determiners"]) else ()
+    return any(_is(m, k, names) for k in near)
 
 
 def _coded(word: str) -> bool:

@@ -203,6 +203,11 @@ def _is_value(m: Message, p: Parameter, span: Span) -> bool:
     """Whether words may be a value of a parameter."""
     if not p.kinds and named(p, SETS["codes"]):
         return span.value.isupper() or any(c.isdigit() or c in "-_#./:" for c in span.value)
+    if p.kinds[:1] not in _OPEN and m.has(span.first, SETS["all things"]):
+        return False  # is *everything* up
+    role_only = m.has(span.first - 1, SETS["determiners"]) or m.has(span.first, SETS["determiners"])
+    if p.kinds[:1] == ("email",) and "address" in p.description.lower() and role_only and span.value.islower():
+        return False  # mail *my boss*
     if p.kinds[:1] == ("path",) and m.has(span.first - 1, ("a", "an")) and span.value.isalpha():
         return False  # *write a haiku* names no file
     if p.optional and span.last - span.first == 1 and m.has(span.first, SETS["particles"]):
@@ -214,7 +219,7 @@ def _is_value(m: Message, p: Parameter, span: Span) -> bool:
 def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
     """A value without words that lead to it or on from it: *starting at* Dock Road, Oskar*, but*, curry *recipe*."""
     m = f.message
-    span = _identified(m, p, span)
+    span = _identified(f.tool, m, p, span)
     first, last = span.first, span.last
     some = m.has(first, ("any", "some")) and p.kinds[:1] != ("body",)
     if named(p, KINDS["query"]) and m.large(first) and m.has(first - 1, ("the",)) and not m.taken[first - 1]:
@@ -255,11 +260,14 @@ def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
     return m.span(first, m.trimmed(first + 1, last, SETS["leads on"] | SETS["particles"]))  # cool *the bedroom* down
 
 
-def _identified(m: Message, p: Parameter, span: Span) -> Span:
+def _identified(tool: Tool, m: Message, p: Parameter, span: Span) -> Span:
     """The only identifier among words, which are no part of it: *web-02* keeps crashing, *billing-api* back."""
     machine = named(p, SETS["machines"])
     if span.last - span.first < 2 or (p.kinds[:1] in _OPEN and not machine and not named(p, ("name",))):
         return span
+    about = {stem(w) for w in (*own_parts(p), *p.description.lower().split())} | tool.nouns | tool.described
+    if m.words[span.last - 1].low.isdigit() and all(stem(w.low) in about for w in m.words[span.first : span.last - 1]):
+        return m.span(span.last - 1, span.last)  # the field *237*
     words = [i for i in range(span.first, span.last) if identifies(m.words[i].low)]
     if p.kinds[:1] in _OPEN:  # the *Q3 budget* is a topic
         words = [i for i in words if not m.words[i].low.isalnum()]

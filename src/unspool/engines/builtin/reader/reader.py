@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from .clauses import REPEATING, clauses
+from .clauses import clauses, repeats
 from .corrections import corrected
 from .fill import fill, value
 from .filling import Filled, is_cased, named
@@ -126,7 +126,7 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
     parts = [Message(part) for _, part in asked]
     filled = [(tool, fill(tool, m, cased=is_cased(message))) for (tool, _), m in zip(asked, parts, strict=True)]
     for (_, above), (_, f), (_, part) in zip(filled, filled[1:], asked[1:], strict=False):
-        if REPEATING.match(part):
+        if repeats(part):
             f.missing = [p for p in f.missing if p.name not in above.values]
             f.values = above.values | f.values
     before = earlier(prompt)
@@ -202,6 +202,9 @@ def _subject(
     if not clauses:
         return meant(prompt, before, p, referred=referred)
     tool, f = clauses[-1]
+    same = (f.values[q.name] for q in tool.parameters if q.name in f.values and parts_of(q.name) == parts_of(p.name))
+    if referred and (value := next(same, None)) is not None:
+        return value
     given = [(q, f.values.get(q.name)) for q in tool.parameters if not q.optional]
     return subject(p, given) if referred else None
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from .addresses import address, takes_address
 from .amounts import CLEAR, NEXT, is_money, numbers_evidence, unit_named, unit_of
 from .choices import aliases, canonical
 from .examples import alike
@@ -125,6 +126,7 @@ class _Asked(NamedTuple):
     low: str
     switched: bool
     sql: bool
+    address: bool
     wanted: frozenset[str]
     who: bool
     coded: frozenset[str]
@@ -189,6 +191,7 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         message.low,
         bool(SETS["turning"] & message.at.keys() and SETS["switched"] & message.at.keys()),
         SQL.search(message.text) is not None,
+        address(message) is not None,
         frozenset(kind for word, kind in WANTED.items() if f" {word} " in message.low),
         message.has(0, ("who", "who's")) and message.large(2 - message.has(0, ("who's",))),
         frozenset(stem(a.low) for a, b in itertools.pairwise(message.words) if identifies(b.low))
@@ -237,6 +240,7 @@ def _words(tool: Tool, asked: _Asked) -> float:
     if not {*map(stem, parts_of(tool.name))} - GENERIC:
         score += 2.2 * len(asked.stems & tool.name_words & SETS["nouns"])
     score += (_VERB + 0.8 * (asked.verb in STOP)) * (parts_of(tool.name)[:1] == [asked.verb] != [""])
+    score += asked.verb in ("what", "which") and parts_of(tool.name)[:1] == ["list"]
     score += _HINT * (asked.verb in SETS["verbs that name"] and asked.verb in parts_of(tool.name)[1:])
     score += _DEED * ((done == asked.deed) - (done != asked.deed)) if done and asked.deed else 0
     unasked = SETS["acts"] & {*named} - asked.concepts
@@ -293,6 +297,7 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
     kinds = {kind for p in tool.parameters for kind in p.kinds[:2]}
     score += sum(weight for some, weight in asked.forms if kinds & {*some})
     score += 2.5 * (asked.channel and "channel" in kinds)
+    score += 3 * (asked.address and takes_address(tool))
     score += 4 * (asked.sql and "sql" in (*tool.concepts[0], *tool.concepts[1]))
     if asked.expression:
         concepts = {*tool.concepts[0], *tool.concepts[1]}

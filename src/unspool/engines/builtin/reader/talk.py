@@ -143,7 +143,7 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
     found = scores(tools, Message(text))
     if max(found.values(), default=0.0) >= ENOUGH:
         return None
-    if not WRITE.isdisjoint(core[:4]):
+    if not WRITE.isdisjoint(core[:5]):
         return BEYOND, "No tool is for this."
     if words[0] in SETS["reactions"] and _APART.match(text) and not QUESTION.match(core[0]) and not _is_task(core):
         return TALK["ok"], "This is small talk. No tool is needed."

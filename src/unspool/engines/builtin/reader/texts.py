@@ -8,7 +8,7 @@ from .filling import Filling, keeps, named, own_parts, role
 from .message import Message, Span, items
 from .places import joined, pair, place
 from .prompt import Parameter
-from .spans import quotes
+from .spans import numbers, quotes
 from .words import (
     CONCEPTS,
     CUES,
@@ -54,7 +54,7 @@ def framed(f: Filling) -> None:
     for concept in sorted((*f.tool.concepts[0], *f.tool.concepts[1]), key=lambda c: c == "search"):
         for frame in FRAMES.get(concept, ()):
             found = next((g for start in starts if (g := frame.fullmatch(text, start, end))), None)
-            if found is None:
+            if found is None or (found.groupdict().get("who") or "").lower() in SETS["determiners"]:
                 continue
             left = len(f.left)
             for kind, value in found.groupdict().items():
@@ -238,7 +238,11 @@ def announced(f: Filling) -> None:
     end = m.trimmed(colon + 2, next((i for i in orders if m.has(i + 2, SETS["referring"])), end), (",",))
     if end > colon + 1:
         whole = next((s for s in quotes(m) if s.first == colon + 1), None)
-        f.give_span(wanted[0], whole or m.span(colon + 1, end))
+        several = items(m, colon + 1, end) if not body and whole is None else []
+        if len(several) > 1 and any(s.value == str(len(several)) for s in numbers(m) if s.first < colon):
+            f.give_all(wanted[0], several)  # *two things*: ... and ...
+        else:
+            f.give_span(wanted[0], whole or m.span(colon + 1, end))
         m.taken[colon] = True
 
 
