@@ -1,4 +1,4 @@
-"""Postal addresses, for tools that take their parts: *14 Rue Cler, Paris 75007, France*, *Lindenweg 4, 79098 Freiburg*."""
+"""Postal addresses, for tools that take their parts: *14 Rue Cler, Paris 75007*, *Lindenweg 4, 79098 Freiburg*."""
 
 import re
 from typing import Final, NamedTuple
@@ -10,9 +10,11 @@ from .words import SETS
 
 _NUMBER: Final = re.compile(r"\d+[a-z]?")
 _PART: Final = re.compile(r",\s*([^,.?!;]+)")
-_POSTAL: Final = re.compile(r"\b(?=[A-Z\d -]*\d)[A-Z\d]{2,5}[ -]?\d[A-Z\d]{1,4}\b")
+_POSTAL: Final = re.compile(
+    r"\b(?:\d{3}[ -]\d{2,4}|\d{4,6}(?:-\d{3,4})?|[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d[A-Z] ?\d[A-Z]\d)\b"
+)
 _STATE: Final = re.compile(r"\b[A-Z]{2}\b")
-_NAME: Final = re.compile(r"\w[\w'-]*(?:\.? [A-Z][\w'-]*)*")
+_NAME: Final = re.compile(r"[^\W\d_][\w'-]*(?:\.? [A-Z][\w'-]*)*")
 _NAMES: Final = (("city", "town"), ("state", "province"), ("country",))
 """The words for the places of an address, in the order in which it names them."""
 _WAY: Final = 4
@@ -99,7 +101,9 @@ def address(m: Message) -> _Address | None:
             rest = said if code is None else f"{said[: code.start()]} {said[code.end() :]}"
             state = _STATE.search(rest) if places or rest.split()[1:] else None
             named = _NAME.match(rest.replace(state[0], " ", 1).strip() if state else rest.strip())
-            if code is None and state is None and (named is None or (places and not named[0][0].isupper())):
+            if named and (places or m.words[last - 1].low not in SETS["ways"]) and not named[0][0].isupper():
+                named = None
+            if code is None and state is None and named is None:
                 break
             postal = code[0] if code else postal
             places += [text for text in (named and named[0], state and state[0]) if text]

@@ -4,6 +4,7 @@ import itertools
 import re
 from typing import Final
 
+from .addresses import address
 from .assign import assign
 from .filling import Filling, named, own_parts, role
 from .formats import clock
@@ -35,6 +36,7 @@ def amounts(f: Filling) -> None:
     inside = [s for s in quotes(f.message) if s.last - s.first > 3]  # a number and its marks are three words
     inside += [s for s in addresses(f.message) if _on_a_street(f.message, s)]
     others = {i for s in inside for i in range(s.first, s.last)}
+    others |= _addressed(f.message)
     others |= {i for i, w in enumerate(f.message.words) if w.low in f.tool.described}  # a *3d* printer
     free = [s for s in numbers(f.message) if f.message.free(s) and s.first not in others]
     wanted = [p for p in f.left if p.type in NUMERIC]
@@ -117,6 +119,12 @@ def _times(larger: str | None, smaller: str | None) -> float:
     return a[1] / b[1] if a and b and a[0] == b[0] else 0
 
 
+def _addressed(m: Message) -> set[int]:
+    """The words of an address, whose numbers count nothing."""
+    found = address(m)
+    return set() if found is None else {*range(found.first, found.last)}
+
+
 def _on_a_street(m: Message, s: Span) -> bool:
     """Whether a house's number comes before the name of its street: *22 Baker Street*."""
     return any(m.words[i].low in SETS["ways"] for i in range(s.first + 2, s.last))
@@ -189,7 +197,8 @@ def is_money(m: Message, s: Span) -> bool:
 
 def numbers_evidence(f: Filling) -> list[float]:
     """The evidence for each number that may belong to a parameter."""
-    free = list(numbers(f.message))
+    inside = _addressed(f.message)
+    free = [s for s in numbers(f.message) if s.first not in inside]
     wanted = [p for p in f.left if p.type in NUMERIC]
     return [_evidence(f, p, s) for p, s in assign(wanted, free, lambda p, s: _fits(f, p, s))]
 

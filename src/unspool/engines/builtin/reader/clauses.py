@@ -54,20 +54,20 @@ REPEATING: Final = re.compile(
     r"(?:the )?same(?: thing)?(?: again)? (?:for|in|with|to|at|on)\b"
 )
 """The beginning of a part that repeats the call before it with another value: *do the same for Lima*."""
-_SAME: Final = re.compile(r"(?i)\bthe same (?:day|date|time|place|city|room|person|account|order|month|week|year|amount)\b")
-
-
-def repeats(part: str) -> bool:
-    """Whether a part has values of the call before it: *and HAT271 the same day*."""
-    return REPEATING.match(part) is not None or _SAME.search(part) is not None
-
-
+_SAME: Final = re.compile(
+    r"(?i)\bthe same (?:day|date|time|place|city|room|person|account|order|month|week|year|amount)\b"
+)
 _TELLING: Final = re.compile(r"(?i)\s*(?:tell|let|inform|ask|remind) (?:her|him|them|everyone)\b")
 """The beginning of a message's text, after its recipient."""
 _REPORTING: Final = re.compile(
     r"(?i)\s*(?:i|we|he|she|they|it)\s+(?!need|want|would|have)(?:\w+ed|was|were|did|had|got|is|am|are)\b"
 )
 """The beginning of a statement that asks for nothing: *I ordered it by mistake*."""
+
+
+def repeats(part: str) -> bool:
+    """Whether a part has values of the call before it: *and HAT271 the same day*."""
+    return REPEATING.match(part) is not None or _SAME.search(part) is not None
 
 
 def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:

@@ -15,11 +15,9 @@ from .prompt import Parameter
 from .spans import quotes
 from .words import (
     BEFORE_PLACE,
-    DAYS,
     GENERIC,
     IRREGULAR,
     KINDS,
-    MONTHS,
     PREPOSITIONS,
     RELATIVE,
     SETS,
@@ -56,12 +54,10 @@ _MOST_WORDS: Final = 6
 _NEAR: Final = 4
 """The greatest distance between a parameter's name and its value."""
 _LONG: Final = (("body",), ("query",))
-_FOUND: Final = frozenset(
+FORMED: Final = frozenset(
     ("month", "version", "date", "time", "email", "url", "unit", "currency", "expression", "phone", "path", "zone")
 )
 """Kinds with a fixed form, which no other words can have."""
-_NO_NAMES: Final = (*((kind,) for kind in sorted(_FOUND)), ("zone",), ("language",), ("body",), ("host",), ("pattern",))
-"""Kinds that no left name has."""
 _ENDS: Final = frozenset((".", "?", "!", ";"))
 _PEOPLE: Final = frozenset(("people", "author", "place", "zone", "email"))
 
@@ -87,43 +83,6 @@ def marked(f: Filling) -> None:
     _weighed(f, _MARKED)
 
 
-def persons(f: Filling) -> None:
-    """Give a first and a last name the parts of a capitalized name: *Priya Nair*."""
-    for p in [p for p in f.left if p.type == "array" and p.inner]:
-        if people := [q for q in p.inner if q.type == "string" and not q.choices and not q.optional]:
-            _people(f, p, people)
-    given = next((p for p in f.texts() if {"first", "given"} & {*own_parts(p)}), None)
-    family = next((p for p in f.texts() if {"last", "family", "surname"} & {*own_parts(p)}), None)
-    if given is None or family is None or not (named(given, ("name",)) or named(family, ("name", "surname"))):
-        return
-    for c in _phrases(f):
-        first, last = _without_own(f, given, c.first, c.last)
-        if last - first > 1 and all(f.message.large(i) for i in range(first, last)):
-            f.give_span(given, f.message.span(first, first + 1))
-            f.give_span(family, f.message.span(first + 1, last))
-            return
-
-
-def _people(f: Filling, p: Parameter, parts: list[Parameter]) -> None:
-    """Give a list of persons the names in a message, whole or as first and last name: *Anya Garcia and Omar Garcia*."""
-    m = f.message
-    first = next((q for q in parts if {"first", "given"} & {*own_parts(q)}), None)
-    last = next((q for q in parts if {"last", "family", "surname"} & {*own_parts(q)}), None)
-    if first is None or last is None or len(parts) > 2:
-        return
-    found: list[Span] = []
-    for c in _phrases(f):
-        begin, end = _without_own(f, first, c.first, c.last)
-        if end - begin > 1 and all(m.large(i) for i in range(begin, end)):
-            found.append(m.span(begin, end))
-    if not found:
-        return
-    for s in found:
-        m.take(s)
-    split = [(m.said(s.first, s.first + 1), m.said(s.first + 1, s.last)) for s in found]
-    f.give(p, [{first.name: given, last.name: family} for given, family in split])
-
-
 def weighed(f: Filling) -> None:
     """Give short texts the phrases that fit them best."""
     _weighed(f, 0.0)
@@ -134,7 +93,7 @@ def _weighed(f: Filling, least: float) -> None:
     if not wanted:
         return
     open_ = any(not _is_short(p) and not p.optional for p in wanted)
-    found = _listed(f, _phrases(f), wanted)[:MOST]
+    found = _listed(f, phrases(f), wanted)[:MOST]
     fits = {(p.name, c): _fit(f, p, c) for p in wanted for c in found}
 
     def weight(p: Parameter, c: Phrase) -> float:
@@ -147,26 +106,14 @@ def _weighed(f: Filling, least: float) -> None:
         region = p.optional and bool(least) and len(wanted) > 1
         if p.kinds[:1] in (("place",), ("zone",)) and not c.quoted and not region:
             continue  # `place` takes it, together with other places
-        _give(f, p, c, fits[p.name, c][1])
-
-
-def names(f: Filling) -> None:
-    """Give the only optional text that may be a name the only name that is left: what tickets does *Priya* have?"""
-    m = f.message
-    wanted = [p for p in f.texts() if p.type == "string" and p.optional and p.kinds[:1] not in _NO_NAMES]
-    first = wanted[:1] if all(p.optional for p in f.tool.parameters) else []
-    found = [c for c in _phrases(f) if c.quoted or (c.first > 0 and m.large(c.first) and not m.shouted(c.first))]
-    found = [c for c in found if not m.has(c.first, f.tool.asking | DAYS | MONTHS | SETS["function"])]
-    if len(found) == 1 and (len(wanted) == 1 or first):
-        s = m.span(*_without_own(f, wanted[0], found[0].first, found[0].last))
-        _give(f, wanted[0], found[0], s)
+        give(f, p, c, fits[p.name, c][1])
 
 
 def _is_short(p: Parameter) -> bool:
     return p.kinds[:1] not in _LONG and SETS["long names"].isdisjoint(own_parts(p))
 
 
-def _give(f: Filling, p: Parameter, c: Phrase, s: Span) -> None:
+def give(f: Filling, p: Parameter, c: Phrase, s: Span) -> None:
     m = f.message
     first = _leading(m, p, s.first)
     if c.quoted:
@@ -193,7 +140,7 @@ def _leading(m: Message, p: Parameter, first: int) -> int:
 # -- phrases -----------------------------------------------------------------------------------------------------------
 
 
-def _phrases(f: Filling) -> list[Phrase]:
+def phrases(f: Filling) -> list[Phrase]:
     """The phrases of a message, in order."""
     m = f.message
     whole = {s.first: s for s in quotes(m) if m.free(s)}
@@ -361,7 +308,7 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
             last -= 1
     elif not c.quoted:
         before = last
-        first, last = _without_own(f, p, first, last)
+        first, last = without_own(f, p, first, last)
         if last < before and last - first > 1 and total < _LABEL and _is(m, last - 1, names):
             total += _LABEL  # the *living room* thermostat
     if _is(m, last - 1, _described(p)):
@@ -383,7 +330,7 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         total += _ANY  # 200 grams *of rice*
     if m.has(c.last, ("of",)) and not m.taken[c.last]:
         total -= _ANY / 2  # the usage *of checkout*
-    formless = p.kinds[:1] and p.kinds[0] in _FOUND and total < _LABEL
+    formless = p.kinds[:1] and p.kinds[0] in FORMED and total < _LABEL
     if formless and c.lead == "verb" and named(p, SETS["called"]) and not _mailed(f, p) and m.large(first):
         formless = False  # pay *Nadia*
     if formless and p.kinds[:1] == ("path",) and c.lead in SETS["within"] and _places(m, c.first, last):
@@ -493,7 +440,7 @@ def _called(m: Message, p: Parameter, first: int) -> int | None:
     return i if said else None
 
 
-def _without_own(f: Filling, p: Parameter, first: int, last: int) -> tuple[int, int]:
+def without_own(f: Filling, p: Parameter, first: int, last: int) -> tuple[int, int]:
     """A phrase without the tool's own words: *the chicken curry timer*, *customer John Wick*, *Helen free*."""
     m = f.message
     while last - first > 1 and _own(f, first):

@@ -6,12 +6,13 @@ from typing import Final
 from .addresses import addressed
 from .amounts import amounts
 from .choices import choose
-from .evidence import marked, names, persons, weighed
+from .evidence import marked, weighed
 from .examples import exemplified
 from .fields import fields
 from .filling import Filled, Filling, is_cased, named
 from .forms import formed
 from .message import Message
+from .names import names, persons
 from .parts import rows, side_by_side
 from .phrases import labels, own
 from .places import place, sides
