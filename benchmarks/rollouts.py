@@ -23,6 +23,7 @@ from unspool.rl import Conversation
 
 from .effort import Effort
 from .outputs import DIALECT, TOOLS, long_answer, rollout
+from .starting import with_bytecode
 from .table import Row
 from .texts import PROSE, ever_new
 
@@ -112,9 +113,10 @@ def _workers(rows: list[dict[str, Any]]) -> Iterator[Row]:
     _adopt()
     with tempfile.TemporaryDirectory() as folder:
         middle = len(rows) // 2
-        for name, part in {"all": rows, "first": rows[:middle], "second": rows[middle:]}.items():
+        for name, part in {"all": rows, "first": rows[:middle], "second": rows[middle:], "few": rows[:9]}.items():
             lines = "".join(json.dumps(r) + "\n" for r in part)
             Path(folder, f"{name}.jsonl").write_text(lines, encoding="utf-8")
+        _spent(folder, ["few"])  # fills the cache of bytecode
         one, two, apart = _Spent(), _Spent(), _Spent()
         for _ in range(_TURNS):
             one = min(one, _spent(folder, ["all"]))
@@ -142,7 +144,8 @@ def _spent(folder: str, names: list[str], *words: str) -> _Spent:
         [*command, f"{folder}/{n}.jsonl", "-o", f"{folder}/{n}.out.jsonl", *(words or ("--workers", "1"))]
         for n in names
     ]
-    runs = [subprocess.Popen(line, stderr=subprocess.DEVNULL) for line in commands]
+    env = with_bytecode(folder)
+    runs = [subprocess.Popen(line, env=env, stderr=subprocess.DEVNULL) for line in commands]
     for run in runs:
         if run.wait():
             raise RuntimeError(f"unspool batch: ended with {run.returncode}")

@@ -49,6 +49,16 @@ print((time.process_time() - start) * 1e3)
 """
 
 
+def with_bytecode(folder: str) -> dict[str, str]:
+    """The environment for interpreters that keep bytecode, as installed packages have it, in a folder.
+
+    The caller's environment may forbid bytecode. Then each process would compile all that it imports.
+    """
+    env = {**os.environ, "PYTHONPYCACHEPREFIX": folder}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    return env
+
+
 def construct(effort: Effort) -> Iterator[Row]:
     """The cost of a parser, after the first one of its dialect."""
     found = [(_constructing(d, TOOLS, effort.rounds), d) for d in calling()]
@@ -115,8 +125,7 @@ class _Interpreters:
         self._folder = tempfile.TemporaryDirectory()
         for package in (unspool, msgspec):
             Path(self._folder.name, package.__name__).symlink_to(Path(package.__path__[0]))
-        self._env = {**os.environ, "PYTHONPATH": self._folder.name, "PYTHONPYCACHEPREFIX": self._folder.name}
-        self._env.pop("PYTHONDONTWRITEBYTECODE", None)
+        self._env = with_bytecode(self._folder.name) | {"PYTHONPATH": self._folder.name}
         self.number(_USING, "json", json.dumps(TOOLS))  # fills the cache
         return self
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unspool.batch.blocks import Block, blocks
+from unspool.batch.blocks import Block, InputError, blocks
 from unspool.batch.reading import Reader, Reading
 from unspool.batch.slices import Slice, count_of, load, pieces, slices
 from unspool.batch.work import Worker, arrow_columns, schema_of
@@ -114,3 +114,28 @@ def test_a_row_group_that_fits_into_no_batch_is_read_whole(form: str, monkeypatc
     assert [(b.row, b.file) for b in done.bad] == [(103, "a"), (107, "a")]
     assert done == whole
     assert done.summary.rows == 6
+
+
+@pytest.mark.parametrize("form", [".jsonl", ".parquet"])
+@pytest.mark.parametrize("left", [0, 3, 7])
+def test_a_file_that_shrinks_before_its_workers_read_it_is_named(left: int, form: str, tmp_path: Path) -> None:
+    path = tmp_path / f"in{form}"
+    if form == ".parquet":
+        table = table_of(path, 10, 1)
+    else:
+        write_lines(path, 10)
+    last = list(pieces([str(path)], 5))[-1]
+    if form == ".parquet":
+        pq.write_table(table[:left], path, row_group_size=1)
+    else:
+        write_lines(path, left)
+    with pytest.raises(InputError, match=r"in\.(jsonl|parquet): has changed during the run$"):
+        load(last)
+
+
+def test_a_line_like_the_first_one_of_a_recording_is_a_row_wherever_blocks_begin(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b'{"output": "a"}\n' * 2 + b'{"type":"request","output":"b"}\n{"output":"c"}\n')
+    found = [load(piece) for piece in slices([str(path)], 2)]
+    assert lines(found) == lines(list(blocks([str(path)], 2)))
+    assert not any(block.recorded for block in found)

@@ -12,7 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -169,32 +169,29 @@ def _lines(file: str, rows: int) -> Iterator[tuple[list[bytes | None], bool, flo
         assert isinstance(stream, io.BufferedReader)
         size = 0 if file == "-" else os.fstat(stream.fileno()).st_size
         regular = size > 0 and stream.seekable()
-        for lines, recorded in read_lines(stream, rows):
+        recorded = begins_recording(stream.peek(64))
+        for lines in read_lines(stream, rows, recorded):
             yield lines, recorded, min(stream.tell() / size, 1.0) if regular else None
 
 
-def read_lines(
-    stream: io.BufferedReader, rows: int, size: int | None = None
-) -> Iterator[tuple[list[bytes | None], bool]]:
-    """The lines of a stream in blocks, and whether they are recordings.
+def read_lines(stream: BinaryIO, rows: int, recorded: bool) -> Iterator[list[bytes | None]]:
+    """The rows of a stream in blocks: its lines, or its recordings.
 
     Args:
         stream: a binary stream, at the beginning of a line.
         rows: the most rows of a block.
-        size: about how many bytes to read, in whole lines; ``None`` reads everything.
+        recorded: whether it has recordings.
     """
-    recorded = begins_recording(stream.peek(64))
-    limited: Any = stream if size is None else io.BytesIO(stream.read(size))
     lines: list[bytes | None] = []
     length = 0
-    for line in _recordings(limited) if recorded else _each(limited):
+    for line in _recordings(stream) if recorded else _each(stream):
         lines.append(line)
         length += len(line or b"")
         if len(lines) >= rows or length >= BYTES:
-            yield lines, recorded
+            yield lines
             lines, length = [], 0
     if lines:
-        yield lines, recorded
+        yield lines
 
 
 def begins_recording(line: bytes) -> bool:
@@ -202,7 +199,7 @@ def begins_recording(line: bytes) -> bool:
     return b"".join(line[:64].split()).startswith(_REQUEST)
 
 
-def _each(stream: Any) -> Iterator[bytes | None]:
+def _each(stream: BinaryIO) -> Iterator[bytes | None]:
     """The lines that are not empty; ``None`` for a line that is too long."""
     while line := stream.readline(LINE):
         if len(line) < LINE or line.endswith(b"\n"):
@@ -214,7 +211,7 @@ def _each(stream: Any) -> Iterator[bytes | None]:
         yield None
 
 
-def _recordings(stream: Any) -> Iterator[bytes | None]:
+def _recordings(stream: BinaryIO) -> Iterator[bytes | None]:
     """The lines of each recording, joined; ``None`` for a recording that is too long."""
     lines: list[bytes] = []
     size = 0

@@ -23,6 +23,7 @@ class Slice(msgspec.Struct, frozen=True):
         start, stop: the range of bytes in a file of lines, or of row groups in parquet.
         rows: the number of rows.
         part: the share of its file that is read after it, up to 1.
+        recorded: whether each row is a recording.
     """
 
     number: int
@@ -32,6 +33,7 @@ class Slice(msgspec.Struct, frozen=True):
     stop: int
     rows: int
     part: float
+    recorded: bool = False
 
 
 Piece = Block | Slice
@@ -84,19 +86,36 @@ def load(piece: Piece) -> Block:
     """Read a block, unless it is read already.
 
     Raises:
+        InputError: its file has changed since the blocks were counted.
         OSError: its file cannot be read.
     """
     if isinstance(piece, Block):
         return piece
-    if piece.file.endswith(".parquet"):
+    block = _table(piece) if piece.file.endswith(".parquet") else _lines(piece)
+    if len(block.rows) != piece.rows:
+        raise _changed(piece)
+    return block
+
+
+def _table(piece: Slice) -> Block:
+    try:
         with pq.ParquetFile(piece.file) as source:
             table = source.read_row_groups(list(range(piece.start, piece.stop)), use_threads=False)
-        return Block(piece.number, piece.file, piece.first, table)
+    except pa.ArrowInvalid as error:
+        raise _changed(piece) from error
+    return Block(piece.number, piece.file, piece.first, table)
+
+
+def _lines(piece: Slice) -> Block:
     with open(piece.file, "rb") as stream:
         stream.seek(piece.start)
-        found = list(read_lines(stream, piece.rows, piece.stop - piece.start))
-    lines = [line for part, _ in found for line in part]
-    return Block(piece.number, piece.file, piece.first, lines, found[0][1])
+        data = io.BytesIO(stream.read(piece.stop - piece.start))
+    lines = [line for part in read_lines(data, piece.rows, piece.recorded) for line in part]
+    return Block(piece.number, piece.file, piece.first, lines, piece.recorded)
+
+
+def _changed(piece: Slice) -> InputError:
+    return InputError(f"{piece.file}: has changed during the run")
 
 
 def _parts(file: str, sizes: Sequence[int] | None, rows: int, number: int, first: int) -> Iterator[Slice]:
@@ -108,8 +127,9 @@ def _parts(file: str, sizes: Sequence[int] | None, rows: int, number: int, first
         rows: the most rows of a slice.
         number, first: those of the first slice.
     """
-    for start, stop, count, part in _ranges(file, rows) if sizes is None else _groups(sizes, rows):
-        yield Slice(number, file, first, start, stop, count, part)
+    recorded = sizes is None and _is_recorded(file)
+    for start, stop, count, part in _ranges(file, rows, recorded) if sizes is None else _groups(sizes, rows):
+        yield Slice(number, file, first, start, stop, count, part, recorded)
         number += 1
         first += count
 
@@ -137,19 +157,22 @@ def _group_sizes(file: str) -> list[int]:
         raise InputError(f"{file}: is not a parquet file: {error}") from None
 
 
-def _ranges(file: str, rows: int) -> Iterator[tuple[int, int, int, float]]:
+def _is_recorded(file: str) -> bool:
+    with open(file, "rb") as stream:
+        return begins_recording(stream.peek(64))
+
+
+def _ranges(file: str, rows: int, recorded: bool) -> Iterator[tuple[int, int, int, float]]:
     with open(file, "rb") as stream:
         size = os.fstat(stream.fileno()).st_size
-        for start, stop, count in (
-            _recordings(stream, rows) if begins_recording(stream.peek(64)) else _some(stream, rows)
-        ):
+        for start, stop, count in _recordings(stream, rows) if recorded else _some(stream, rows):
             yield start, stop, count, min(stop / size, 1.0)
 
 
 def _some(stream: io.BufferedReader, rows: int) -> Iterator[tuple[int, int, int]]:
     """Ranges of some lines."""
     start = 0
-    for lines, _ in read_lines(stream, rows):
+    for lines in read_lines(stream, rows, recorded=False):
         yield start, stream.tell(), len(lines)
         start = stream.tell()
 
