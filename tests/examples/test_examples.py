@@ -49,7 +49,7 @@ def called(stream: str) -> tuple[str, str, str]:
     return thought, name, arguments
 
 
-def test_there_are_ten_of_twenty_to_sixty_lines_and_all_are_listed() -> None:
+def test_the_ten_examples_have_twenty_to_sixty_lines_and_are_listed() -> None:
     programs = [path for path in sorted(EXAMPLES.iterdir()) if path.suffix in (".py", ".html")]
     listed = re.findall(r"\]\(([a-z_]+\.(?:py|html))\)", (EXAMPLES / "README.md").read_text(encoding="utf-8"))
     assert sorted(listed) == [path.name for path in programs]
@@ -59,7 +59,7 @@ def test_there_are_ten_of_twenty_to_sixty_lines_and_all_are_listed() -> None:
 
 
 @pytest.mark.examples
-def test_before_vllm() -> None:
+def test_before_vllm_serves_a_raw_endpoint() -> None:
     with raw_endpoint() as (url, asked):
         settings, engine, prompts = example("before_vllm").parts(url, str(FOLDER))
         assert settings.dialect.name == "deepseekv31"
@@ -69,7 +69,7 @@ def test_before_vllm() -> None:
     assert "How warm is it in Paris?" in str(asked[0]["prompt"])
 
 
-def test_fastapi_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fastapi_proxy_answers_in_front_of_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     with raw_endpoint() as (url, asked):
         monkeypatch.setenv("ENGINE", url)
         monkeypatch.setenv("MODEL", str(FOLDER))
@@ -82,7 +82,7 @@ def test_fastapi_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (refused.status_code, len(asked)) == (400, 1)
 
 
-def test_streaming_tools(capsys: pytest.CaptureFixture[str]) -> None:
+def test_streaming_tools_runs_tools_while_the_model_writes(capsys: pytest.CaptureFixture[str]) -> None:
     asyncio.run(example("streaming_tools").main())
     printed = capsys.readouterr().out
     assert "Two cities, at once.I look both up." in printed
@@ -90,7 +90,7 @@ def test_streaming_tools(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.examples
-def test_rl_loop(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rl_loop_prints_rewards_and_token_masks(capsys: pytest.CaptureFixture[str]) -> None:
     asyncio.run(example("rl_loop").main(2))
     first, second, last = capsys.readouterr().out.splitlines()
     assert first.startswith("reward 1.00, advantage +0.00")
@@ -98,7 +98,7 @@ def test_rl_loop(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.fullmatch(r"ids \(2, \d+\) mask \(2, \d+\)", last)
 
 
-def test_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_batch_scores_rows_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
     rows = [{"output": good}, {"output": good.replace("}}", "}")}, {"output": good[:-3]}, {"other": 1}]
     path = tmp_path / "rollouts.jsonl"
@@ -109,19 +109,19 @@ def test_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"^ +[23] calls of now: ok$", printed, re.M)
 
 
-def test_own_dialect(capsys: pytest.CaptureFixture[str]) -> None:
+def test_own_dialect_checks_and_reads_a_format(capsys: pytest.CaptureFixture[str]) -> None:
     example("own_dialect").main()
     assert 'failures: []\nget_weather {"city": "Oslo", "days": 2}\n' in capsys.readouterr().out
 
 
-def test_plug_in(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plug_in_prints_events_and_the_trigger(capsys: pytest.CaptureFixture[str]) -> None:
     example("plug_in").main()
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == ["call 0 get_weather", "text 'I look it up.'", 'arguments {"city": "Paris"}']
     assert "trigger='<tool_call>'" in lines[3]
 
 
-def test_constrained(capsys: pytest.CaptureFixture[str]) -> None:
+def test_constrained_generates_a_valid_call(capsys: pytest.CaptureFixture[str]) -> None:
     constrained = example("constrained")
     for seed in range(3):
         constrained.main(seed)
@@ -129,7 +129,9 @@ def test_constrained(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.examples
-def test_agent(builtin: Live, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_calls_its_tool_and_answers(
+    builtin: Live, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     agent = example("agent")
     # Nothing is encrypted here, and reading certificates would take longer than the test.
     monkeypatch.setattr(agent, "OpenAI", lambda **options: openai.OpenAI(**options, http_client=builtin.openai._client))
@@ -143,7 +145,7 @@ def test_agent(builtin: Live, capsys: pytest.CaptureFixture[str], monkeypatch: p
 
 
 @pytest.mark.examples
-def test_browser(builtin: Live, tmp_path: Path) -> None:
+def test_browser_shows_the_streamed_answer(builtin: Live, tmp_path: Path) -> None:
     browser = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
     assert browser is not None, "there is no Chromium: apt-get install chromium"
     with running(page_with_delay("browser.html", 5)) as pages:

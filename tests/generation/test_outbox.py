@@ -43,7 +43,7 @@ def with_connection(test: Callable[[Connection, Outbox], Awaitable[None]], limit
     asyncio.run(run())
 
 
-def test_what_is_put_is_sent_before_put_returns() -> None:
+def test_put_sends_before_it_returns() -> None:
     async def test(connection: Connection, outbox: Outbox) -> None:
         assert not outbox.begun
         outbox.put(b"a", 1)
@@ -58,7 +58,7 @@ def test_what_is_put_is_sent_before_put_returns() -> None:
     with_connection(test)
 
 
-def test_what_a_stalled_connection_does_not_take_waits_in_order_and_goes_on_in_one_piece() -> None:
+def test_data_for_a_stalled_connection_waits_and_is_sent_in_one_piece() -> None:
     async def test(connection: Connection, outbox: Outbox) -> None:
         connection.open.clear()
         for piece in (b"a", b"b", b"c"):
@@ -81,7 +81,7 @@ def test_what_a_stalled_connection_does_not_take_waits_in_order_and_goes_on_in_o
     with_connection(test)
 
 
-def test_what_is_put_in_one_moment_goes_on_in_one_piece() -> None:
+def test_data_put_within_one_turn_of_the_loop_is_sent_in_one_piece() -> None:
     async def test(connection: Connection, outbox: Outbox) -> None:
         outbox._clock = lambda: 7.0
         for piece in (b"a", b"b", b"c"):
@@ -101,7 +101,7 @@ def test_what_is_put_in_one_moment_goes_on_in_one_piece() -> None:
     with_connection(test)
 
 
-def test_a_connection_that_is_lost_in_such_a_moment_is_reported_to_the_next() -> None:
+def test_a_connection_lost_within_one_turn_is_reported_to_the_next_put() -> None:
     async def test(connection: Connection, outbox: Outbox) -> None:
         outbox._clock = lambda: 7.0
         outbox.put(b"a", 1)
@@ -114,7 +114,7 @@ def test_a_connection_that_is_lost_in_such_a_moment_is_reported_to_the_next() ->
     with_connection(test)
 
 
-def test_the_end_comes_after_all_that_waits() -> None:
+def test_the_end_is_sent_after_waiting_data() -> None:
     async def test(connection: Connection, outbox: Outbox) -> None:
         connection.open.clear()
         outbox.put(b"a", 1)
@@ -128,7 +128,7 @@ def test_the_end_comes_after_all_that_waits() -> None:
     with_connection(test)
 
 
-def test_a_connection_that_does_not_take_the_end_is_known_to_be_stalled() -> None:
+def test_a_connection_that_does_not_accept_the_end_counts_as_stalled() -> None:
     async def test(connection: Connection, outbox: Outbox) -> None:
         outbox.put(b"a", 1)
         connection.closes_after = b"z"
@@ -174,7 +174,7 @@ def test_closing_cancels_what_is_being_sent() -> None:
     with_connection(test)
 
 
-def test_many_bytes_make_the_engine_wait_as_many_events_do() -> None:
+def test_many_bytes_make_the_engine_wait_like_many_events() -> None:
     async def test(connection: Connection, outbox: Outbox) -> None:
         connection.open.clear()
         for _ in range(3):

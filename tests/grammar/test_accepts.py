@@ -19,7 +19,7 @@ from .values import random_value
 
 
 @pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda d: d.name)
-def test_where_calls_are_required_no_example_with_content_before_them_is_generated(dialect: Dialect) -> None:
+def test_required_calls_exclude_examples_with_content_before_them(dialect: Dialect) -> None:
     # For all other examples, `tests/test_invariants.py` checks that they are generated.
     level = ToolStrictLevel.PARAMETER
     for example in dialect.examples:
@@ -65,7 +65,7 @@ def test_rendered_messages_are_generated(dialect: Dialect) -> None:
     assert written > 8
 
 
-def test_text_in_which_objects_may_be_calls_anywhere_is_not_too_much_work() -> None:
+def test_text_with_possible_calls_anywhere_stays_within_the_engines_limit_of_work() -> None:
     keys = """reasoning = "#tool#{reasoning}/#"\ncalls = "[{calls}]"
 call = "{'name': '{name}', 'parameters': {arguments}}"\nanywhere = ["["]"""
     constraint = constrain(dialect_of(keys), as_tools(PLAIN), "auto")
@@ -104,7 +104,7 @@ VALUES = (
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_markup_holds_its_own_closing_and_openings_of_others_where_they_are_read_as_text(value: str) -> None:
+def test_markup_values_may_contain_markers_that_are_read_as_text(value: str) -> None:
     tools = as_tools({"write": {"properties": STRINGS, "required": ["a"]}})
     text = "<tool_call>\n<function=write>\n<parameter=a>\n{}\n</parameter>\n{}</function>\n</tool_call>"
     constraint = constrain("qwen3-coder", tools, "required", stage="content")
@@ -118,7 +118,7 @@ def test_markup_holds_its_own_closing_and_openings_of_others_where_they_are_read
         assert bool(grammar.refuses(raw)) != as_meant, raw
 
 
-def test_without_line_breaks_the_opening_of_another_argument_counts_anywhere_in_a_value() -> None:
+def test_without_line_breaks_an_argument_opens_anywhere_in_a_value() -> None:
     tools = as_tools({"write": {"properties": STRINGS, "required": ["a"]}})
     constraint = constrain("glm47", tools, "required", stage="content")
     assert constraint is not None
@@ -136,7 +136,7 @@ argument = "<{key}>{value}</{key}>"
 
 
 @pytest.mark.parametrize("value", ["<i>x</i>", "</i>", "a < b", "< b", "</a", "< b>x", "<b>x", "</ a>y", "<c>x</c>"])
-def test_a_value_that_its_key_closes_holds_other_tags(value: str) -> None:
+def test_a_value_closed_by_its_key_may_contain_other_tags(value: str) -> None:
     tools = as_tools({"f": {"properties": {**STRINGS, "o": {"type": "object"}}, "required": ["a"]}}, strict=False)
     constraint = constrain(KEYED, tools, "required", stage="content")
     assert constraint is not None
@@ -163,7 +163,7 @@ item = "<i>{value}</i>"
 
 @pytest.mark.parametrize("text", ["x 1)[calls]* g: y", "x 1)[/calls]", "x <i>", '<p name="b">', "x 1", "</i> ["])
 @pytest.mark.parametrize("within", ["a", "o", "l"])
-def test_where_values_nest_a_text_holds_nothing_that_ends_its_call(text: str, within: str) -> None:
+def test_nested_text_contains_nothing_that_ends_its_call(text: str, within: str) -> None:
     one, more = {"type": "string"}, {"type": "object", "properties": {"k": {"type": "string"}}}
     schema = {"properties": {"a": one, "o": more, "l": {"type": "array", "items": one}}, "required": [within]}
     tools = as_tools({"f": schema, "g": {"properties": {}}})
@@ -184,7 +184,7 @@ def test_where_values_nest_a_text_holds_nothing_that_ends_its_call(text: str, wi
     ("thought", "as_meant"),
     [("x", True), ("x</also", False), ("x</also ", True), ("x</also>", False), ("</alsox", True)],
 )
-def test_no_other_marker_begins_in_a_text_and_ends_with_its_stop(thought: str, as_meant: bool) -> None:
+def test_no_other_marker_begins_in_a_text_and_ends_in_its_closing(thought: str, as_meant: bool) -> None:
     dialect = dialect_of(
         """reasoning = ["<<{reasoning}>>", "<also>{reasoning}</also>"]\ncall = "<f {name}>{arguments}</f>\""""
     )
@@ -198,7 +198,7 @@ def test_no_other_marker_begins_in_a_text_and_ends_with_its_stop(thought: str, a
 
 
 @pytest.mark.parametrize("value", ["x", "x@", "x @ ", "x@,", "@x", "x@y"])
-def test_no_closing_at_the_end_of_a_value_is_followed_by_its_own(value: str) -> None:
+def test_a_value_does_not_end_with_a_closing_before_its_own(value: str) -> None:
     dialect = dialect_of("""call = "<f {name}>{arguments}</f>"\nargument = "@{key} = {value} @\"""")
     tools = as_tools({"f": {"properties": STRINGS, "required": ["a", "b"]}})
     constraint = constrain(dialect, tools, "required", stage="content")
@@ -242,7 +242,7 @@ EDGES = [
 
 
 @pytest.mark.parametrize(("dialect", "schema", "text", "wanted"), EDGES)
-def test_a_value_is_generated_where_it_is_read_as_the_schema_has_it(
+def test_a_value_is_generated_only_if_it_is_read_as_the_schema_says(
     dialect: str, schema: dict[str, Any], text: str, wanted: str | None
 ) -> None:
     generated, read = one_value(dialect, schema, text)
@@ -279,7 +279,7 @@ HELD = ("a <think>b", "a <tHinK>b", "a</think>b", "a</THINK>b", "a</tool_call>b"
 
 
 @pytest.mark.parametrize("content", HELD)
-def test_content_holds_no_marker_that_would_be_read_as_one(content: str) -> None:
+def test_content_contains_no_marker_that_would_be_read_as_one(content: str) -> None:
     tools = as_tools(PLAIN)
     for dialect, generated in (("hermes", False), ("deepseek", True)):
         constraint = constrain(dialect, tools, stage="content")
@@ -292,7 +292,7 @@ def test_content_holds_no_marker_that_would_be_read_as_one(content: str) -> None
     assert not Reader(gbnf(hermes.grammar)).takes(content)
 
 
-def test_strings_hold_no_marker_that_would_end_them() -> None:
+def test_strings_contain_no_marker_that_would_end_them() -> None:
     tools = as_tools(PLAIN)
     end = "<｜tool▁call▁end｜>"
     for dialect, held in (("deepseek", False), ("deepseek-r1", False), ("deepseekv31", True)):
@@ -307,7 +307,7 @@ def test_strings_hold_no_marker_that_would_end_them() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["hermes", "qwen3-coder", "pythonic", "gemma4"])
-def test_no_argument_is_named_like_what_wraps_all_others(dialect: str) -> None:
+def test_no_argument_is_named_like_a_wrapper_of_all_others(dialect: str) -> None:
     tools = as_tools({"f": {"type": "object", "properties": {"city": {"type": "string"}}}}, strict=False)
     constraint = constrain(dialect, tools, "required", stage="content")
     assert constraint is not None
@@ -317,7 +317,7 @@ def test_no_argument_is_named_like_what_wraps_all_others(dialect: str) -> None:
         assert bool(Grammars(constraint).refuses(raw)) == (name == "arguments"), raw
 
 
-def test_a_value_that_only_json_can_keep_is_kept_wherever_it_is_named_again() -> None:
+def test_a_schema_that_only_json_can_keep_holds_at_every_reference() -> None:
     item = {"type": "object", "properties": {"c": {"type": "string", "pattern": "^a+$"}}, "required": ["c"]}
     listed = {"type": "array", "items": {"$ref": "#/$defs/o"}, "minItems": 1}
     tools = as_tools({"f": {"$defs": {"o": item}, "properties": {"x": listed, "y": listed}, "required": ["x", "y"]}})
@@ -363,7 +363,7 @@ def test_the_content_keeps_to_the_response_format_after_free_reasoning() -> None
     assert Grammars(harmony).refuses(raw)
 
 
-def test_an_answer_in_json_spells_no_marker() -> None:
+def test_a_json_answer_contains_no_marker() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
     constraint = constrain("hermes", response_format=schema)
     assert constraint is not None
@@ -374,7 +374,7 @@ def test_an_answer_in_json_spells_no_marker() -> None:
     assert not grammar.refuses('{"a": "a < b", "c": [1, {}, null]}')
 
 
-def test_a_stage_begins_where_it_says() -> None:
+def test_the_grammar_begins_at_the_given_stage() -> None:
     tools = as_tools(PLAIN)
     call = '{"name": "now", "arguments": {}}\n</tool_call>'
     for stage, text in (

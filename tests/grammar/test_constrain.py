@@ -36,7 +36,7 @@ from .support import WITH_CALLS, named
 STRICT, LOOSE = as_tools(PLAIN), as_tools(PLAIN, strict=False)
 
 
-def test_auto_is_constrained_with_a_strict_tool_or_level_only() -> None:
+def test_auto_is_constrained_only_with_a_strict_tool_or_level() -> None:
     assert constrain("hermes", LOOSE) is None
     assert constrain("hermes", STRICT) is not None
     assert constrain("hermes", LOOSE, strict_level=ToolStrictLevel.FUNCTION) is not None
@@ -113,7 +113,7 @@ def nodes(grammar: Grammar) -> Iterator[Node]:
 
 
 @pytest.mark.parametrize("name", ["hermes", "pythonic", "gemma4", "qwen3-coder"])
-def test_a_lowered_grammar_holds_nothing_that_the_form_cannot_say(name: str) -> None:
+def test_a_lowered_grammar_has_only_nodes_that_its_form_can_express(name: str) -> None:
     constraint = constrain(name, as_tools(RICH))
     assert constraint is not None
     plain = list(nodes(lowered(constraint.grammar, Abilities())))
@@ -170,12 +170,12 @@ def test_printers_know_no_dialect() -> None:
         (as_tools({"f": {"properties": {"a": False}, "required": ["a"]}}), "required", "admits no"),
     ],
 )
-def test_bad_requests_are_refused_by_field(tools: Any, choice: Any, message: str) -> None:
+def test_a_wrong_tool_or_choice_is_refused_by_its_field(tools: Any, choice: Any, message: str) -> None:
     with pytest.raises(ConstraintError, match=message):
         assert constrain("qwen3-coder", tools, choice)
 
 
-def test_other_arguments_are_checked_too() -> None:
+def test_wrong_stages_formats_prompts_and_dialects_are_refused() -> None:
     with pytest.raises(ConstraintError, match="stage: 'later' is not one of"):
         constrain("hermes", STRICT, stage="later")
     with pytest.raises(ConstraintError, match=r"response_format.json_schema.schema: must be an object"):
@@ -196,7 +196,7 @@ NOT_EXPRESSIBLE = {
 }
 
 
-def test_what_a_dialect_cannot_express_is_said_with_the_reason() -> None:
+def test_a_feature_that_a_dialect_cannot_express_is_refused_with_the_reason() -> None:
     spaced = as_tools({"f": {"properties": {"two=words": {"type": "string"}}}})
     with pytest.raises(ConstraintError, match=NOT_EXPRESSIBLE["python"]):
         constrain("pythonic", spaced)

@@ -145,7 +145,7 @@ FORMS: list[tuple[str, list[str], list[str]]] = [
 
 @pytest.mark.parametrize(("grammar", "good", "bad"), FORMS)
 @pytest.mark.parametrize("json_string", [False, True])
-def test_what_lark_can_say_is_kept_bare_and_in_a_json_string(
+def test_every_feature_of_lark_holds_for_bare_text_and_in_a_json_string(
     grammar: str, good: list[str], bad: list[str], json_string: bool
 ) -> None:
     assert [accepts(grammar, text, json_string=json_string) for text in good] == [True] * len(good)
@@ -191,13 +191,13 @@ def test_what_lark_can_say_is_kept_bare_and_in_a_json_string(
         ("start: A0\n" + "\n".join(f"A{i}: A{i + 1}" for i in range(2000)) + "\nA2000: /a/", "is nested too deeply"),
     ],
 )
-def test_what_is_wrong_or_not_supported_is_refused_by_name(grammar: str, said: str) -> None:
+def test_wrong_and_unsupported_grammars_are_refused_by_name(grammar: str, said: str) -> None:
     with pytest.raises(ConstraintError, match=said):
         read_lark(grammar)
 
 
 @given(st.text(max_size=60))
-def test_no_text_breaks_the_readers(text: str) -> None:
+def test_any_text_as_a_grammar_is_read_or_refused(text: str) -> None:
     for grammar in (text, f"start: /{text}/", f'start: "{text}"', f"start: A\nA: {text}"):
         with suppress(ConstraintError):
             read_lark(grammar)
@@ -205,7 +205,7 @@ def test_no_text_breaks_the_readers(text: str) -> None:
         regular.rule(regular.parse(text), '"')
 
 
-def test_reading_takes_linear_time() -> None:
+def test_reading_a_grammar_takes_linear_time() -> None:
     read_lark("start: " + " | ".join(f'"{i}"' for i in range(5000)))
     read_lark("start: /" + "a?" * 5000 + "/")
     with pytest.raises(ConstraintError):

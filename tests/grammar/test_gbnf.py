@@ -86,7 +86,7 @@ def first_id(d: Dialect) -> str:
 
 
 @pytest.mark.parametrize("d", WITH_CALLS, ids=lambda d: d.name)
-def test_what_is_rendered_is_taken(d: Dialect) -> None:
+def test_rendered_calls_are_accepted(d: Dialect) -> None:
     reader = Reader(gbnf(constraint(d).grammar))
     for call in calls(d):
         message = turn(d, call)
@@ -94,7 +94,7 @@ def test_what_is_rendered_is_taken(d: Dialect) -> None:
 
 
 @pytest.mark.parametrize("d", WITH_CALLS, ids=lambda d: d.name)
-def test_reasoning_and_calls_are_taken(d: Dialect) -> None:
+def test_reasoning_before_calls_is_accepted(d: Dialect) -> None:
     reader = Reader(gbnf(constraint(d, "reasoning").grammar))
     message = turn(d, calls(d)[0], reasoning_content="A plan: < <| [ { 1, 2")
     try:
@@ -105,7 +105,7 @@ def test_reasoning_and_calls_are_taken(d: Dialect) -> None:
 
 
 @pytest.mark.parametrize("d", WITH_CALLS, ids=lambda d: d.name)
-def test_what_is_wrong_is_not_taken(d: Dialect) -> None:
+def test_calls_that_break_their_schema_are_rejected(d: Dialect) -> None:
     reader = Reader(gbnf(constraint(d).grammar))
     anything: Any = {"type": "object"}
     others = [{"type": "function", "function": {"name": n, "parameters": anything}} for n in ("other", "get_weather")]
@@ -123,7 +123,7 @@ def test_what_is_wrong_is_not_taken(d: Dialect) -> None:
 
 
 @pytest.mark.parametrize("d", WITH_CALLS, ids=lambda d: d.name)
-def test_whatever_is_generated_parses_into_valid_calls(d: Dialect) -> None:
+def test_generated_texts_parse_into_valid_calls(d: Dialect) -> None:
     rng = random.Random(d.name)
     reader = matcher(gbnf(constraint(d, parallel_tool_calls=False).grammar))
     data = bytearray()
@@ -148,7 +148,7 @@ def test_whatever_is_generated_parses_into_valid_calls(d: Dialect) -> None:
 
 @pytest.mark.parametrize("d", WITH_CALLS, ids=lambda d: d.name)
 @pytest.mark.parametrize("stage", ["content", "reasoning"])
-def test_only_what_llama_cpp_reads_is_written(d: Dialect, stage: str) -> None:
+def test_only_syntax_that_llama_cpp_reads_is_written(d: Dialect, stage: str) -> None:
     text = gbnf(constraint(d, stage).grammar)
     outside = re.sub(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]', "", text)
     assert re.fullmatch(r"[A-Za-z0-9 ():=|*+?{},\n]*", outside), outside
@@ -165,7 +165,7 @@ def test_only_what_llama_cpp_reads_is_written(d: Dialect, stage: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", 'a"b', "a\\b", "\n\r\t", "\x00\x1f\x7f", "[x]^-", "中文｜▁🌍", "\x85\xa0"])
-def test_a_text_is_itself(text: str) -> None:
+def test_a_constant_accepts_only_its_own_text(text: str) -> None:
     assert takes(one(Seq((Const("<"), Const(text), Const(">")))), f"<{text}>")
     assert not takes(one(Seq((Const("<"), Const(text), Const(">")))), f"<{text}x>")
 
@@ -182,14 +182,14 @@ def test_a_text_is_itself(text: str) -> None:
         (Chars(""), "a\n\\🌍", ""),
     ],
 )
-def test_characters_are_those_of_the_set(chars: Chars, inside: str, outside: str) -> None:
+def test_a_set_accepts_exactly_its_characters(chars: Chars, inside: str, outside: str) -> None:
     text = one(Seq((Const("<"), chars)))
     assert [c for c in inside if not takes(text, f"<{c}")] == []
     assert [c for c in outside if takes(text, f"<{c}")] == []
 
 
 @pytest.mark.parametrize("text", ["root ::= x", 'root ::= ("a"', 'root ::= root "a"', 'root ::= "a', 'root ::= "a")'])
-def test_what_is_no_grammar_is_not_read(text: str) -> None:
+def test_invalid_gbnf_is_an_error_in_the_tests_reader(text: str) -> None:
     with pytest.raises(ValueError, match=r"missing|cannot be read|not closed|begins with itself"):
         Reader(text).takes("a")
 
@@ -203,7 +203,7 @@ def test_repetitions_are_counted(low: int, high: int | None, separator: str, cou
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_free_text_ends_where_its_marker_first_stands(seed: int) -> None:
+def test_free_text_ends_at_the_first_occurrence_of_its_marker(seed: int) -> None:
     # With only two letters, markers overlap with themselves and each other in every way.
     rng = random.Random(seed)
 
@@ -230,7 +230,7 @@ def test_free_text_ends_where_its_marker_first_stands(seed: int) -> None:
     assert taken or any(w in end[:-1] for w in without)
 
 
-def test_text_without_a_marker_goes_on_to_the_end() -> None:
+def test_free_text_without_a_marker_goes_on_to_the_end() -> None:
     text = one(Seq((Const("<"), Text("", ("</x>", "<y>")))))
     for good in ("", "abc", "</x", "<<y", "< /x>"):
         assert takes(text, "<" + good), good
@@ -251,7 +251,7 @@ def test_text_without_a_marker_goes_on_to_the_end() -> None:
         ({"type": "array", "maxItems": 9999}, "9,998"),
     ],
 )
-def test_what_cannot_be_kept_is_refused(schema: dict[str, Any], message: str) -> None:
+def test_schemas_beyond_gbnf_are_refused(schema: dict[str, Any], message: str) -> None:
     tool = {
         "type": "function",
         "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": schema}}},

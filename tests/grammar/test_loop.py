@@ -27,7 +27,7 @@ def sets(dialect: Dialect) -> list[str]:
 
 
 @pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda d: d.name)
-def test_samples_parse_into_calls_that_keep_to_schema_and_choice(dialect: Dialect) -> None:
+def test_samples_parse_into_calls_that_match_schema_and_choice(dialect: Dialect) -> None:
     rng = random.Random(dialect.name)
     ended = count = 0
     # Every sixth combination. The dialects take turns with the first six.

@@ -34,14 +34,14 @@ def fits(bounds: dict[str, Any], number: int) -> bool:
 
 
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
-def test_numbers_keep_to_their_bounds(bounds: dict[str, Any]) -> None:
+def test_numbers_stay_within_their_bounds(bounds: dict[str, Any]) -> None:
     pattern = re.compile(expression(integers(bounds)))
     wrong = [n for n in NUMBERS if bool(pattern.fullmatch(str(n))) != fits(bounds, n)]
     assert wrong == []
 
 
 @pytest.mark.parametrize("text", ["-0", "01", "00", "", "-", "1.0", "1e1", "+1", "-05"])
-def test_numbers_are_written_in_one_way(text: str) -> None:
+def test_each_number_has_one_spelling(text: str) -> None:
     assert not re.fullmatch(expression(integers({"minimum": -50, "maximum": 500})), text)
 
 
@@ -49,6 +49,6 @@ def test_the_pattern_grows_with_the_digits_alone() -> None:
     assert len(expression(integers({"minimum": 123456789, "maximum": 98765432123456789}))) < 2000
 
 
-def test_no_number_is_an_error() -> None:
+def test_bounds_that_allow_no_number_are_an_error() -> None:
     with pytest.raises(ConstraintError, match="no whole number"):
         integers({"minimum": 3, "exclusiveMaximum": 3})

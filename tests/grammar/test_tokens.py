@@ -100,7 +100,7 @@ def test_tokens_under_the_mask_parse_into_valid_calls(name: str) -> None:
     assert done >= 28
 
 
-def test_a_matcher_says_what_is_next_takes_it_and_is_done() -> None:
+def test_a_matcher_masks_and_accepts_tokens_until_it_is_done() -> None:
     tokenizer = bpe(["<tool_call>", "</tool_call>"])
     eos = id_of(tokenizer, "<|eos|>")
     constraint = constrain("hermes", as_tools(PLAIN), "required", stage="content", tokenizer=tokenizer)

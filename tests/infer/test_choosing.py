@@ -15,19 +15,19 @@ from . import invented
 from .test_cli_infer import checkpoint
 
 
-def test_a_shipped_dialect_that_proves_is_taken_before_an_inferred_one() -> None:
+def test_a_proven_shipped_dialect_is_preferred_to_an_inferred_one() -> None:
     choice = choose_dialect(invented.KNOWN)
     assert (choice.dialect, choice.origin) == (get_dialect("hermes"), "shipped")
     assert choice.described().startswith("hermes (shipped): proven by the chat template: ")
 
 
-def test_a_family_that_nobody_knows_gets_its_inferred_dialect() -> None:
+def test_an_unknown_family_gets_its_inferred_dialect() -> None:
     choice = choose_dialect(invented.ATTRIBUTES, model="Qwen3-8B")
     assert choice.origin == "inferred"
     assert choice.dialect.call[0].text == '<call id="{id}" fn="{name}">{arguments}</call>'
 
 
-def test_where_nothing_proves_the_error_names_the_candidates_and_what_failed() -> None:
+def test_without_a_proven_dialect_the_error_names_candidates_and_failures() -> None:
     with pytest.raises(UnknownDialect) as caught:
         choose_dialect(invented.AMBIGUOUS, model="Qwen3-8B")
     message = str(caught.value)
@@ -35,13 +35,13 @@ def test_where_nothing_proves_the_error_names_the_candidates_and_what_failed() -
     assert "; inferred: " in message
 
 
-def test_a_template_that_writes_no_call_proves_what_it_writes() -> None:
+def test_a_template_without_calls_proves_its_other_parts() -> None:
     choice = choose_dialect(invented.SILENT, model="Qwen3-8B")
     assert choice.dialect is get_dialect("hermes")
     assert choice.described().endswith("; it writes no call")
 
 
-def test_a_dialect_that_reads_calls_otherwise_is_not_proven() -> None:
+def test_a_dialect_that_reads_calls_differently_is_not_proven() -> None:
     proof = prove_dialect(get_dialect("mistral"), invented.KNOWN)
     assert not holds(proof)
     assert summary(proof).startswith("not proven by the chat template: ")
@@ -77,7 +77,7 @@ def test_the_command_proves_a_dialect_by_a_template(tmp_path: Path, capsys: pyte
         (["hermes"], "--template"),
     ],
 )
-def test_misuse_of_the_command_is_reported(
+def test_wrong_arguments_of_prove_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], why: str
 ) -> None:
     path = str(checkpoint(tmp_path / "m", invented.KNOWN))
@@ -85,7 +85,7 @@ def test_misuse_of_the_command_is_reported(
     assert why in capsys.readouterr().err
 
 
-def test_the_server_takes_what_the_template_proves_says_so_and_never_guesses(
+def test_the_server_uses_the_proven_dialect_logs_it_and_never_guesses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served: list[Any] = []

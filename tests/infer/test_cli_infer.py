@@ -45,7 +45,7 @@ def test_the_json_says_what_was_not_proven(tmp_path: Path, capsys: pytest.Captur
         ("x", ["--template", "tool_use"], "allowed are default"),
     ],
 )
-def test_what_cannot_be_run_is_misuse(
+def test_a_template_that_infer_cannot_use_exits_with_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], template: str, arguments: list[str], why: str
 ) -> None:
     path = checkpoint(tmp_path / "m", template)
@@ -53,6 +53,6 @@ def test_what_cannot_be_run_is_misuse(
     assert why in capsys.readouterr().err
 
 
-def test_a_path_that_does_not_exist_is_misuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_path_that_does_not_exist_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["infer", str(tmp_path / "none.jinja")]) == 2
     assert "PATH" in capsys.readouterr().err

@@ -109,7 +109,7 @@ def test_a_response_template_makes_a_dialect_that_reads_its_texts(kind: str) -> 
     assert any("white space" in line for line in converted.lossy)
 
 
-def test_a_reasoning_that_the_prompt_opens_is_one() -> None:
+def test_reasoning_that_the_prompt_opens_is_read() -> None:
     template = spec({"open": "<do>", "close": "</do>", "content": "json"})
     template["start_anchor"] = "<|me|>\n<mull>\n"
     template["fields"]["reasoning_content"] = {"open_pattern": r"(?=[\s\S]*?</mull>)", "close_pattern": r"</mull>\s*"}
@@ -133,13 +133,13 @@ def test_a_reasoning_that_the_prompt_opens_is_one() -> None:
         ({"open": "<do>", "close": "</do>", "content": "xml-inline"}, "tag_pattern: must be a string"),
     ],
 )
-def test_what_no_dialect_says_is_refused_with_its_place(change: dict[str, Any], why: str) -> None:
+def test_a_template_that_no_dialect_can_express_is_refused_with_its_place(change: dict[str, Any], why: str) -> None:
     with pytest.raises(DialectError, match=why):
         from_response_template(spec(change))
 
 
 @pytest.mark.parametrize("template", [{}, {"fields": 3}, {"fields": {"content": 3}}, {"fields": {}, "x": 1}])
-def test_what_is_no_response_template_is_refused(template: dict[str, Any]) -> None:
+def test_something_other_than_a_response_template_is_refused(template: dict[str, Any]) -> None:
     with pytest.raises(DialectError):
         from_response_template(template)
 
@@ -150,7 +150,7 @@ def test_patterns_are_read_in_linear_time() -> None:
         read_pattern("a" * 20_001, "x")
 
 
-def test_a_dialect_is_described_and_what_is_lost_is_reported() -> None:
+def test_a_dialect_becomes_a_response_template_and_losses_are_reported() -> None:
     described = to_response_template(get_dialect("hermes"))
     assert described.template["fields"]["tool_calls"]["transform"]["function"] == {
         "name": "{content.name}",
@@ -161,7 +161,7 @@ def test_a_dialect_is_described_and_what_is_lost_is_reported() -> None:
         to_response_template(get_dialect("json"))
 
 
-def test_what_is_described_is_a_dialect_again() -> None:
+def test_a_response_template_made_from_a_dialect_can_be_converted_back() -> None:
     for name in ("hermes", "qwen3-coder", "glm45", "deepseekv31"):
         again = from_response_template(to_response_template(get_dialect(name)).template).dialect
         message = {"tool_calls": [{"function": {"name": "f", "arguments": {"a": "x"}}}], "content": "Sure."}
@@ -179,14 +179,14 @@ def test_both_parsers_read_the_same_texts(kind: str) -> None:
 
 
 @pytest.mark.engines
-def test_what_shipped_dialects_describe_is_read_by_transformers() -> None:
+def test_transformers_reads_response_templates_of_shipped_dialects() -> None:
     for name in ("hermes", "qwen3-coder", "glm45", "deepseekv31", "mistral", "harmony"):
         dialect = get_dialect(name)
         cases = agree(dialect, to_response_template(dialect).template)
         assert agreed(cases, dialect), (name, [c for c in cases if c.result == "fail"])
 
 
-def test_the_command_converts_and_says_what_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_convert_writes_the_other_form_and_reports_losses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config, file = tmp_path / "tokenizer_config.json", tmp_path / "new.toml"
     config.write_text(json.dumps({"response_template": SPECS["markup"][0]}), encoding="utf-8")
     code = main(["convert", str(tmp_path), "--from", "response_template", "--output", str(file), "--name", "new"])
@@ -208,6 +208,8 @@ def test_the_command_converts_and_says_what_is_lost(tmp_path: Path, capsys: pyte
         (["none.json", "--from", "response_template"], "PATH: none.json: "),
     ],
 )
-def test_misuse_of_the_command_is_reported(capsys: pytest.CaptureFixture[str], words: list[str], why: str) -> None:
+def test_wrong_arguments_of_convert_are_reported(
+    capsys: pytest.CaptureFixture[str], words: list[str], why: str
+) -> None:
     assert main(["convert", *words]) == 2
     assert why in capsys.readouterr().err

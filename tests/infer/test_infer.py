@@ -98,7 +98,7 @@ def test_an_inferred_file_passes_the_check(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", UNSEEN)
-def test_texts_that_inference_has_not_seen_are_read(family: str) -> None:
+def test_an_inferred_dialect_reads_unseen_texts(family: str) -> None:
     form, call = UNSEEN[family]
     written = call.replace("NAME", "book_flight").replace("ARGUMENTS", json.dumps(FLIGHT, ensure_ascii=False))
     clock = call.replace("NAME", "clock").replace("ARGUMENTS", "{}").replace("abc12345X", "abc12345Y")
@@ -121,14 +121,14 @@ def test_arguments_in_tags_keep_their_text_and_types() -> None:
     assert read(proven("tagged arguments"), list(text)) == wanted
 
 
-def test_markup_that_says_what_is_a_string_is_understood_without_a_schema() -> None:
+def test_markup_that_marks_strings_needs_no_schema() -> None:
     dialect = proven("typed markup")
     text = '<use:f><p n="a" string="true">1</p><p n="b" string="false">1</p></use><end>'
     message = unspool.parse(text, dialect)
     assert json.loads(message.tool_calls[0].arguments) == {"a": "1", "b": 1}
 
 
-def test_the_file_is_one_that_a_person_would_be_glad_to_have_written() -> None:
+def test_an_inferred_file_reads_as_if_written_by_hand() -> None:
     found = inferred("JSON in blocks")
     keys, _, examples = found.toml.partition("\n[[examples]]")
     assert keys.split("\n")[1:] == [
@@ -146,7 +146,7 @@ def test_the_file_is_one_that_a_person_would_be_glad_to_have_written() -> None:
     assert examples.count("[[examples]]") >= 4
 
 
-def test_an_inferred_file_keeps_what_is_promised_of_shipped_ones() -> None:
+def test_an_inferred_file_keeps_the_promises_of_shipped_ones() -> None:
     found = inferred("typed markup")
     loaded = parse_dialect(found.toml, "new.toml", find_base)
     # With `required`, only reasoning may precede the first call: the grammar refuses text there.
@@ -163,12 +163,12 @@ def test_prompts_tell_whether_the_output_begins_in_reasoning() -> None:
     assert cases["the prompt's stage"] == "reasoning"
 
 
-def test_ids_are_read_from_the_call() -> None:
+def test_an_inferred_dialect_reads_the_ids_of_calls() -> None:
     text = '<CALLS>[{"id": "zz9", "name": "clock", "arguments": {}}]</CALLS>'
     assert unspool.parse(text, proven("a list with ids")).tool_calls[0].id == "zz9"
 
 
-def test_calls_that_nothing_tells_from_prose_are_not_proven() -> None:
+def test_calls_that_look_like_prose_are_not_proven() -> None:
     found = unspool.infer_dialect(invented.AMBIGUOUS)
     assert found.dialect is None
     assert any(c.result != "pass" and c.reason for c in found.proof if c.case in NEEDED)
@@ -186,7 +186,7 @@ def test_a_value_that_holds_its_own_closing_is_a_limit_not_a_failure() -> None:
     assert all("</p>" in c.reason for c in limits)
 
 
-def test_token_ids_are_read_where_there_is_a_tokenizer() -> None:
+def test_an_inferred_dialect_reads_token_ids_with_a_tokenizer() -> None:
     tokenizers = pytest.importorskip("tokenizers")
     vocabulary = {c: i for i, c in enumerate(["[UNK]", "\n", *map(chr, range(32, 127))])}
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]"))
@@ -200,7 +200,7 @@ def test_token_ids_are_read_where_there_is_a_tokenizer() -> None:
     assert "by token ids" in failed[0].reason
 
 
-def test_a_template_that_ends_no_turn_is_read_all_the_same() -> None:
+def test_a_template_without_an_end_of_turn_is_read() -> None:
     template = (
         "{% for m in messages %}{{ '<' + m.role + '>' }}{{ m.content or '' }}{% for c in m.tool_calls or [] %}"
         "{{ '<go>' + c.function.name + ' ' + c.function.arguments | tojson + '</go>' }}{% endfor %}{% endfor %}"
@@ -211,7 +211,7 @@ def test_a_template_that_ends_no_turn_is_read_all_the_same() -> None:
     assert found.dialect.end == ("<user>", "<tool>")
 
 
-def test_what_comes_after_every_conversation_is_none_of_a_turn() -> None:
+def test_text_after_every_conversation_does_not_belong_to_a_turn() -> None:
     template = invented.JSON_BLOCKS.replace(
         "{% if add_generation_prompt %}", "<~system~>Answer!<~done~>\n{% if add_generation_prompt %}"
     )
@@ -220,7 +220,7 @@ def test_what_comes_after_every_conversation_is_none_of_a_turn() -> None:
     assert (found.dialect.start, found.dialect.end) == (("<~bot~>",), ("<~done~>",))
 
 
-def test_text_in_tags_of_its_own_in_front_of_calls_is_a_preamble() -> None:
+def test_tagged_text_before_calls_is_a_preamble() -> None:
     template = (
         "{% for m in messages %}{{ '[' + m.role + ']' }}{% if m.tool_calls %}{{ '<<say>>' + m.content + '<</say>>' }}"
         "{% for c in m.tool_calls %}{{ {'do': c.function.name, 'with': c.function.arguments} | tojson }}{% endfor %}"

@@ -44,7 +44,7 @@ def test_a_hostile_or_broken_template_gets_a_clear_error(template: str, why: str
     assert time.monotonic() - began < 60
 
 
-def test_a_computation_that_no_signal_ends_is_ended_from_outside() -> None:
+def test_a_template_that_ignores_signals_is_killed_from_outside() -> None:
     limits = Limits(seconds=60, total=1)
     with pytest.raises(TemplateError, match=r"longer than 1 s"):
         Renderer("{{ (x ** 499999999) % 3 }}", {}, limits).render([{"x": 7}])
@@ -55,16 +55,16 @@ def test_a_template_that_takes_too_long_to_compile_is_reported() -> None:
         Renderer("{{ (7 ** 99999999) % 3 }}", {}, LIMITS).render([{}])
 
 
-def test_attributes_of_pythons_own_are_not_there() -> None:
+def test_python_internals_are_hidden_from_templates() -> None:
     assert render("{{ messages.__class__ }}{{ '{0.__class__}'.format(messages) }}") == ""
 
 
-def test_inference_passes_the_error_on() -> None:
+def test_inference_raises_the_templates_error() -> None:
     with pytest.raises(TemplateError, match="sandbox refuses"):
         unspool.infer_dialect("{% for m in messages %}{{ m.__class__.__mro__ }}{% endfor %}")
 
 
-def test_what_a_template_refuses_is_reported_and_ends_nothing() -> None:
+def test_a_conversation_that_a_template_refuses_is_reported_and_skipped() -> None:
     renderer = Renderer("{% if bad %}{{ raise_exception('not so') }}{% endif %}fine", {}, LIMITS)
     refused, fine = renderer.render([{"bad": True}, {"bad": False}])
     assert "not so" in refused.error
@@ -72,7 +72,7 @@ def test_what_a_template_refuses_is_reported_and_ends_nothing() -> None:
     assert "bad" in renderer.asked
 
 
-def test_the_extensions_of_real_templates_are_there() -> None:
+def test_the_extensions_of_real_templates_are_available() -> None:
     assert render("{% set x = [] %}{% set _ = x.append('a') %}{{ x }}") == "['a']"
     assert render("{{ strftime_now('%Y') | length }}") == "4"
     assert render("{% generation %}a{% endgeneration %}{{ bos_token }}") == "a<s>"
@@ -81,13 +81,13 @@ def test_the_extensions_of_real_templates_are_there() -> None:
     assert render("{{ ('{\"a\": 1}' | from_json).a }}") == "1"
 
 
-def test_one_rendering_cannot_change_what_the_next_one_gets() -> None:
+def test_one_rendering_cannot_change_the_input_of_the_next() -> None:
     renderer = Renderer("{% set _ = messages.append('x') %}{{ messages }}", {}, LIMITS)
     assert [r.text for r in renderer.render([{"messages": []}] * 2)] == ["['x']"] * 2
 
 
 @pytest.mark.parametrize("template", [None, b"{{ x }}", 3])
-def test_a_template_is_a_text(template: object) -> None:
+def test_a_template_must_be_a_string(template: object) -> None:
     with pytest.raises(TypeError, match="template"):
         unspool.infer_dialect(template)  # type: ignore[arg-type]
 
@@ -101,7 +101,7 @@ def test_a_template_is_a_text(template: object) -> None:
         ("{{ raise_exception('never') }}", {}, False),
     ],
 )
-def test_a_template_gets_the_variables_that_it_misses_and_parts_where_it_wants_them(
+def test_a_template_gets_missing_variables_and_content_as_parts_if_it_needs_them(
     template: str, given: dict[str, Any], parts: bool
 ) -> None:
     renderer = Renderer(template, {}, LIMITS)

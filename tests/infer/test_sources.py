@@ -10,7 +10,7 @@ from unspool import TemplateError
 from unspool.infer.sources import read_checkpoint
 
 
-def test_a_folder_tells_its_templates_and_special_tokens(tmp_path: Path) -> None:
+def test_templates_and_special_tokens_are_read_from_a_folder(tmp_path: Path) -> None:
     config = {
         "chat_template": [{"name": "default", "template": "a"}, {"name": "tool_use", "template": "b"}],
         "bos_token": {"content": "<s>"},
@@ -24,7 +24,7 @@ def test_a_folder_tells_its_templates_and_special_tokens(tmp_path: Path) -> None
         found.template("other")
 
 
-def test_a_template_of_its_own_file_replaces_the_one_in_the_configuration(tmp_path: Path) -> None:
+def test_a_template_file_replaces_the_one_in_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "tokenizer_config.json").write_text('{"chat_template": "old"}', encoding="utf-8")
     (tmp_path / "chat_template.jinja").write_text("new", encoding="utf-8")
     assert read_checkpoint(tmp_path).template() == "new"
@@ -40,7 +40,7 @@ def gguf(pairs: list[tuple[str, int, bytes]]) -> bytes:
     return b"GGUF" + struct.pack("<IQQ", 3, 0, len(pairs)) + body
 
 
-def test_a_gguf_tells_its_template(tmp_path: Path) -> None:
+def test_the_template_is_read_from_a_gguf_file(tmp_path: Path) -> None:
     words = struct.pack("<IQ", 8, 2) + b"".join(struct.pack("<Q", 1) + c for c in (b"a", b"b"))
     path = tmp_path / "m.gguf"
     pairs = [

@@ -97,7 +97,7 @@ OTHERWISE = ("reasoning that only closes", "a last turn to be gone on with", "sp
 
 
 @pytest.mark.parametrize("family", [f for f in invented.FAMILIES if f not in OTHERWISE])
-def test_what_the_template_writes_of_other_texts_is_read(family: str) -> None:
+def test_the_inferred_dialect_reads_what_the_template_writes_of_other_texts(family: str) -> None:
     dialect = proven(family)
     renderer = Renderer(invented.FAMILIES[family], {"bos_token": "", "eos_token": "</eos>"}, Limits())
     asked = [{"messages": [USER], "tools": TOOLS, "add_generation_prompt": True}]
@@ -151,7 +151,7 @@ FALSIFIED = {
 
 
 @pytest.mark.parametrize("kind", FALSIFIED)
-def test_what_a_template_falsifies_is_not_proven(kind: str) -> None:
+def test_a_part_that_a_template_falsifies_is_not_proven(kind: str) -> None:
     template, old, new, holds = FALSIFIED[kind]
     assert old in template
     found = unspool.infer_dialect(template.replace(old, new))

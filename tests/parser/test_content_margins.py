@@ -40,7 +40,7 @@ def dialect(tmp_path: Path) -> Dialect:
     return unspool.load_dialect(path)
 
 
-def test_such_a_dialect_keeps_every_promise(dialect: Dialect) -> None:
+def test_a_dialect_with_content_margins_keeps_every_promise(dialect: Dialect) -> None:
     assert not dialect.framed
     assert check_dialect(dialect) == []
 
@@ -49,7 +49,7 @@ def test_such_a_dialect_keeps_every_promise(dialect: Dialect) -> None:
     ("text", "content"),
     [("  Hello.\n\n<end>", " Hello.\n"), ("\nHello. <end>", "\nHello. "), (" a\n b\n<end>", "a\n b"), ("Hi", "Hi")],
 )
-def test_no_more_is_taken_off_than_the_format_writes(dialect: Dialect, text: str, content: str) -> None:
+def test_only_the_margins_that_the_format_writes_are_removed(dialect: Dialect, text: str, content: str) -> None:
     for chunks in ([text], list(text)):
         parser = Parser(dialect)
         for chunk in chunks:
@@ -59,7 +59,7 @@ def test_no_more_is_taken_off_than_the_format_writes(dialect: Dialect, text: str
     assert unspool.parse(text, dialect, prompt="hi[bot:]").content == content
 
 
-def test_what_the_length_cuts_is_no_end(dialect: Dialect) -> None:
+def test_an_output_cut_by_length_keeps_white_space_at_its_end(dialect: Dialect) -> None:
     parser = Parser(dialect)
     parser.feed(" Hello.\n")
     parser.close("length")

@@ -34,7 +34,7 @@ def by_machine(text: str, dialect: Dialect, tools: Any, policy: Policy, reason: 
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda d: d.name)
-def test_what_is_read_at_a_glance_is_what_the_machine_reads(dialect: Dialect) -> None:
+def test_outputs_read_at_a_glance_mean_what_the_machine_reads(dialect: Dialect) -> None:
     rng = random.Random(dialect.name)
     raws = [case.raw for case in cases([dialect])]
     marks = sorted(literals(dialect)) or ["x"]
@@ -80,7 +80,7 @@ def test_plain_answers_of_most_dialects_are_read_at_a_glance() -> None:
         '<tool_call>\n{"name": "other", "arguments": {}}\n</tool_call>',
     ],
 )
-def test_what_needs_a_careful_look_is_left_to_the_machine(text: str) -> None:
+def test_broken_and_unusual_outputs_are_left_to_the_machine(text: str) -> None:
     dialect = next(d for d in DIALECTS if d.name == "hermes")
     assert by_glance(text, dialect, [ASKED], Policy(), "stop", Stage.CONTENT) is None
 

@@ -43,13 +43,13 @@ def test_an_unmarked_call_of_a_declared_tool_counts_where_a_line_begins(dialect:
 
 @pytest.mark.parametrize(("dialect", "call"), [c for c in CASES if not c[1].startswith("`")])
 @pytest.mark.parametrize("before", ["Sure.", "Sure:", "a `", "Look:\n```\n", "```py\nx\n\n", "```\n```\nx\n````\n"])
-def test_it_is_text_inside_a_line_and_in_a_fence_that_the_text_opened(dialect: str, call: str, before: str) -> None:
+def test_an_unmarked_call_is_text_within_a_line_and_in_a_fence(dialect: str, call: str, before: str) -> None:
     message = read(before + call, dialect)
     assert (message.content, message.tool_calls) == (before + call, [])
 
 
 @pytest.mark.parametrize("dialect", ["llama3", "json", "xlam", "openai-generic"])
-def test_an_undeclared_name_is_text_there(dialect: str) -> None:
+def test_an_unmarked_call_of_an_undeclared_tool_is_text(dialect: str) -> None:
     text = 'Sure.\n[{"name": "g", "arguments": {}}]\n{"name": "g", "arguments": {}}'
     assert read(text, dialect).content == text
 

@@ -122,7 +122,7 @@ def test_white_space_that_is_not_jsons_becomes_spaces(white: str, seed: int | No
         *('{"a": tru' + "e" * 80 + " }", '{"a": ' + "[" * 600),
     ],
 )
-def test_what_is_no_json_is_refused_at_the_same_place_however_it_is_cut(text: str) -> None:
+def test_invalid_json_fails_at_the_same_place_for_every_chunking(text: str) -> None:
     whole = LiteralReader(Syntax.JSON, Root.OBJECT)
     output = read(whole, text)
     assert whole.mode == ERROR
@@ -158,13 +158,13 @@ def test_python_arguments_become_json(text: str, value: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("text", ["1)", "'a')", "a b)", "a=)", "a=f(1))", "a=1; b=2)", "*x)"])
-def test_python_that_is_no_literal_is_refused(text: str) -> None:
+def test_python_other_than_literals_is_refused(text: str) -> None:
     reader = LiteralReader(Syntax.PYTHON, Root.KEYWORDS)
     read(reader, text)
     assert reader.mode == ERROR
 
 
-def test_strings_in_other_quotes_hold_anything_but_their_quote() -> None:
+def test_strings_between_markers_may_contain_anything_but_their_quote() -> None:
     text = '{query: <|"|>say "hi"\n<<|"|>, limit: 5, tags:[<|"|>a<|"|>],f:{exact:true}}'
     for seed in (None, 1, 2, 3):
         reader = LiteralReader(Syntax.QUOTE, Root.OBJECT, quote='<|"|>')
@@ -173,17 +173,17 @@ def test_strings_in_other_quotes_hold_anything_but_their_quote() -> None:
 
 
 @pytest.mark.parametrize("text", ['"abc"', '"{\\"a\\": x}"', '"{} more"', '"[1]"'])
-def test_a_string_without_an_object_is_no_argument(text: str) -> None:
+def test_a_string_that_holds_no_object_is_not_unwrapped(text: str) -> None:
     reader = UnwrapReader()
     read(reader, text)
     assert reader.mode == ERROR
 
 
-def test_an_empty_string_is_no_arguments() -> None:
+def test_an_empty_string_means_no_arguments() -> None:
     assert read(UnwrapReader(), '" "')[0] == "{}"
 
 
-def test_only_what_needs_no_invention_can_be_closed() -> None:
+def test_arguments_are_closed_only_if_no_value_must_be_invented() -> None:
     for text, tail in [
         ('{"a": "x', '"}'),
         ('{"a": [1, {"b": 2', "}]}"),

@@ -23,7 +23,7 @@ WRITTEN: dict[str, Callable[[str], str]] = {
 """A dialect for each kind of string, and how it writes a text."""
 
 
-def test_a_piece_is_the_same_whether_it_is_known_or_not() -> None:
+def test_a_piece_is_read_the_same_from_memory_and_anew() -> None:
     """Every piece is read twice; the second time, it comes from the memory."""
     kind = json_strings()
     for waits in ("", "\\", "\\u00"):
@@ -48,7 +48,7 @@ def test_a_piece_is_the_same_whether_it_is_known_or_not() -> None:
 
 
 @pytest.mark.parametrize("dialect", WRITTEN)
-def test_a_string_reads_alike_when_its_pieces_are_known(dialect: str) -> None:
+def test_a_string_is_read_the_same_when_its_pieces_are_remembered(dialect: str) -> None:
     """Escapes, quotes, the beginnings of markers and white space, in pieces of every size, twice."""
     text = 'x = "a\\b" + \'c\'\n\tif a < b: y << 1 </ `q` ``` end  é 世\n\n"""z""" </x>\n'
     message = {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": json.dumps({"s": text})}}]}
@@ -64,7 +64,7 @@ def test_a_string_reads_alike_when_its_pieces_are_known(dialect: str) -> None:
         assert said[0] == said[1]
 
 
-def test_the_message_may_be_asked_for_at_every_piece() -> None:
+def test_the_message_is_available_after_every_piece() -> None:
     """The message joins the emitted pieces, and none is lost, even if the call turns out to be broken."""
     raw = '<tool_call>\n{"name": "f", "arguments": {"s": "some text", "t": "more \\q'
     parser = unspool.Parser("hermes", tools=[TOOL], stage="content")
@@ -82,7 +82,7 @@ def test_the_message_may_be_asked_for_at_every_piece() -> None:
     assert call.arguments == raw[raw.index('{"s"') :]
 
 
-def test_the_message_may_be_asked_for_while_an_argument_waits() -> None:
+def test_the_message_is_available_while_an_argument_waits() -> None:
     """Numbers in markup wait to their end; asking for the message twice before that changes nothing."""
     raw = "<tool_call>f\n<arg_key>n</arg_key>\n<arg_value>12345</arg_value>\n</tool_call>"
     tool = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"n": {"type": "integer"}}}}}
@@ -94,7 +94,7 @@ def test_the_message_may_be_asked_for_while_an_argument_waits() -> None:
     assert parser.message.tool_calls[0].arguments_dict() == {"n": 12345}
 
 
-def test_what_a_string_was_written_as_is_kept() -> None:
+def test_a_broken_call_gives_back_its_text_unchanged() -> None:
     """A broken call gives back its text unchanged, though its pieces were turned into JSON."""
     for dialect, opening in (("qwen3-coder", "<tool_call>\n<function=f>\n<parameter=s>\n"), ("pythonic", "[f(s='")):
         raw = opening + 'a "b" \tc\n d é\x01 e'
@@ -107,7 +107,7 @@ def test_what_a_string_was_written_as_is_kept() -> None:
             assert (call.status, call.raw) == ("incomplete", raw), dialect
 
 
-def test_what_is_no_text_is_refused_inside_a_string() -> None:
+def test_a_piece_that_is_not_text_is_refused_inside_a_string() -> None:
     """This includes values that no memory can look up. The parser stays usable."""
     parser = unspool.Parser("hermes", tools=[TOOL], stage="content")
     parser.feed('<tool_call>\n{"name": "f", "arguments": {"s": "text ')
@@ -120,7 +120,7 @@ def test_what_is_no_text_is_refused_inside_a_string() -> None:
     assert parser.message.tool_calls[0].arguments == '{"s": "text more"}'
 
 
-def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_of_pieces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The numbers of pieces and of kinds are bounded, and long pieces are not remembered."""
     monkeypatch.setattr(module, "_MOST_PIECES", 20)
     monkeypatch.setattr(module, "_MOST_KINDS", 3)
@@ -144,7 +144,7 @@ def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not known.turns
 
 
-def test_threads_share_the_memory() -> None:
+def test_threads_share_the_memory_of_pieces() -> None:
     """Many parsers in many threads, with pieces of one kind, each read their own text."""
     wrong = []
 

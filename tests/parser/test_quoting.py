@@ -108,7 +108,7 @@ def test_a_closing_that_closes_nothing_is_dropped(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize(**named([d for d in DROPPING if not d.framed]))
-def test_a_blocks_opening_that_holds_nothing_is_dropped(dialect: Dialect) -> None:
+def test_an_empty_blocks_opening_is_dropped(dialect: Dialect) -> None:
     for opening, ends in openings(dialect):
         for raw in (f"a {opening}", f"a {opening}\n", *(f"a {opening}\n{end}" for end in ends)):
             message = both(dialect, raw)
@@ -127,7 +127,7 @@ def test_an_opening_that_text_follows_is_text_and_so_is_its_closing(dialect: Dia
 
 
 @pytest.mark.parametrize(**named([d for d in DROPPING if not d.framed]))
-def test_without_tools_nothing_of_calls_is_stray(dialect: Dialect) -> None:
+def test_without_tools_markers_of_calls_are_text(dialect: Dialect) -> None:
     marks = [closing for closing in closings(dialect) if closing not in reasoning_marks(dialect)]
     for mark in (*marks, *(opening for opening, _ in openings(dialect))):
         raw = f"a {mark} b"
@@ -155,7 +155,7 @@ def test_a_call_that_the_output_cuts_before_its_name_is_dropped_to_the_end(diale
                 assert "stray_open" in notices(message), raw[:at]
 
 
-def test_in_code_nothing_is_stray() -> None:
+def test_in_code_stray_markers_are_text() -> None:
     for raw in ("```\n</tool_call>\n```\n", "a `</think>` b", "```xml\n<tool_call></tool_call>\n```"):
         assert both("hermes", raw).content == raw
 

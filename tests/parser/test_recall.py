@@ -43,7 +43,7 @@ def cold(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_a_piece_does_the_same_whether_it_was_seen_before_or_not(body: str, cold: Any) -> None:
+def test_a_recalled_piece_gives_the_events_of_a_new_one(body: str, cold: Any) -> None:
     whole = answer(body, 10_000)[0]
     for size in (1, 2, 3, 4, 5, 7, 16):
         cold()
@@ -55,14 +55,14 @@ def test_a_piece_does_the_same_whether_it_was_seen_before_or_not(body: str, cold
         assert [(n.kind, n.detail) for n in first[0].notices] == [(n.kind, n.detail) for n in whole.notices]
 
 
-def test_a_memory_that_forgets_all_the_time_says_the_same(cold: Any) -> None:
+def test_a_memory_that_always_forgets_gives_the_same_events(cold: Any) -> None:
     cold()
     expected = [answer(body, size) for body in BODIES for size in (1, 3, 4)]
     cold(most=2)
     assert [answer(body, size) for body in BODIES for size in (1, 3, 4)] == expected
 
 
-def test_what_is_remembered_is_bounded(cold: Any) -> None:
+def test_the_memory_of_steps_is_bounded(cold: Any) -> None:
     cold(most=500)
     rng = random.Random(1)
     for _ in range(40):
@@ -74,7 +74,7 @@ def test_what_is_remembered_is_bounded(cold: Any) -> None:
         assert len(recall.memory._spots) <= 1_000
 
 
-def test_threads_share_what_is_remembered(cold: Any) -> None:
+def test_threads_share_the_memory_of_steps(cold: Any) -> None:
     cold()
     expected = [answer(body, 4) for body in BODIES]
     cold(most=20)

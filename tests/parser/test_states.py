@@ -140,7 +140,7 @@ def graph_of_imports() -> dict[str, set[str]]:
     return graph
 
 
-def test_imports_hold_no_circle_also_none_that_only_types_need() -> None:
+def test_imports_are_acyclic_even_those_for_types() -> None:
     graph = graph_of_imports()
     done: set[str] = set()
 

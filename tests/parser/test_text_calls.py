@@ -92,21 +92,21 @@ def test_headers_in_other_orders_and_unknown_tools_are_read_alike() -> None:
         },
     ],
 )
-def test_a_clients_tool_of_that_name_with_other_arguments_is_called_with_json(other: dict[str, Any]) -> None:
+def test_a_tool_of_that_name_with_other_arguments_is_called_with_json(other: dict[str, Any]) -> None:
     assert read(f'{OPEN}{{"code": "a"}}{END}', [other]) == [("python", '{"code": "a"}', "ok")]
     call = {"id": "1", "type": "function", "function": {"name": "python", "arguments": '{"code": "a"}'}}
     text = unspool.render({"role": "assistant", "tool_calls": [call]}, "harmony", tools=[other])
     assert "to=functions.python" in text
 
 
-def test_a_tool_whose_name_only_begins_so_is_another() -> None:
+def test_a_longer_name_is_another_tool() -> None:
     assert read(f'<|channel|>analysis to=python3 code<|message|>{{"code": "a"}}{END}', [tool("python3"), tool()]) == [
         ("python3", '{"code": "a"}', "ok")
     ]
 
 
 @pytest.mark.parametrize("code", ["x", "", "\n x \n", CODE, "print('<|call|> is no end here')", 'a\\n"'])
-def test_what_is_rendered_is_the_text_itself_and_reads_back(code: str) -> None:
+def test_the_text_is_rendered_bare_and_reads_back(code: str) -> None:
     function = {"name": "python", "arguments": json.dumps({"code": code})}
     message = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": function}]}
     text = unspool.render(message, "harmony", tools=[tool()])
@@ -184,7 +184,7 @@ def test_a_wrong_table_is_refused_with_what_is_allowed(line: str, message: str) 
     assert message in str(error.value)
 
 
-def test_the_table_stands_only_where_content_is_framed() -> None:
+def test_the_tables_text_and_tools_need_framed_content() -> None:
     for key, own in (("text", "<r>{code}</r>"), ("tools", "<r>{name}{arguments}</r>")):
         with pytest.raises(DialectError, match=f"{key}: is allowed only where content is framed"):
             parse_dialect(
@@ -204,7 +204,7 @@ SEARCH = {
 }
 
 
-def test_a_tool_that_it_was_trained_on_is_written_and_constrained_as_it_was_trained() -> None:
+def test_a_tool_of_the_training_has_its_own_form_in_renderer_and_grammar() -> None:
     assert read(BROWSE, [SEARCH]) == [("browser.search", '{"query": "x"}', "ok")]
     function = {"name": "browser.search", "arguments": '{"query": "x"}'}
     message = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": function}]}
@@ -222,7 +222,7 @@ def test_a_tool_that_it_was_trained_on_is_written_and_constrained_as_it_was_trai
     assert not accepts(other, [SEARCH, NOW]), "others are called as ever"
 
 
-def test_a_dialect_of_ones_own_has_such_tools_too() -> None:
+def test_a_users_dialect_may_list_tools_with_their_own_form() -> None:
     both = FRAMED.replace(
         'call = "<s>do {name}<m>{arguments}<c>"',
         'call = ["<s>do {name}<m>{arguments}<c>", "<s>own {name}<m>{arguments}<c>"]',

@@ -67,7 +67,7 @@ def test_reasoning_opens_anywhere_in_content(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize(**named(FREE))
-def test_where_only_closed_reasoning_counts_an_opening_without_closing_is_text(dialect: Dialect) -> None:
+def test_if_only_closed_reasoning_counts_an_unclosed_opening_is_text(dialect: Dialect) -> None:
     opening, closing = tags(dialect)
     closed = Policy(reasoning_in_content="closed")
     read = both(dialect, f"Hi. {opening}one{closing}two", stage="content", policy=closed)
@@ -78,7 +78,7 @@ def test_where_only_closed_reasoning_counts_an_opening_without_closing_is_text(d
     assert message.notices == []
 
 
-def test_the_margin_of_an_opening_that_is_text_is_text_too() -> None:
+def test_the_margin_of_an_opening_that_is_text_is_kept() -> None:
     dialect = dialect_of('reasoning = "\\n\\n<t>{reasoning}</t>"')
     raw = "Hi.\n\n<t>one"
     closed = both(dialect, raw, stage="content", policy=Policy(reasoning_in_content="closed"))
@@ -88,7 +88,7 @@ def test_the_margin_of_an_opening_that_is_text_is_text_too() -> None:
 
 
 @pytest.mark.parametrize(**named(FREE))
-def test_where_no_reasoning_opens_in_content_its_markers_are_text(dialect: Dialect) -> None:
+def test_markers_of_reasoning_are_text_if_none_opens_in_content(dialect: Dialect) -> None:
     opening, closing = tags(dialect)
     raw = f"Hi. {opening}one{closing} two"
     message = both(dialect, raw, stage="content", policy=Policy(reasoning_in_content="text"))
@@ -212,7 +212,7 @@ def test_a_call_without_its_block_is_thought_where_the_dialect_writes_one(dialec
 
 
 @pytest.mark.parametrize(**named(RESUMING))
-def test_a_name_alone_makes_no_call_in_a_thought(dialect: Dialect) -> None:
+def test_a_name_alone_makes_no_call_in_reasoning(dialect: Dialect) -> None:
     opening, closing = tags(dialect)
     call = write_calls(dialect, F)
     head = call[: call.index("f", call.rindex(write_head(call))) + 1]
@@ -296,7 +296,7 @@ def test_a_full_header_ends_an_unclosed_frame(name: str, raw: str, reasoning: st
 
 
 @pytest.mark.parametrize(**named(CALLING))
-def test_no_two_calls_have_one_id(dialect: Dialect) -> None:
+def test_no_two_calls_have_the_same_id(dialect: Dialect) -> None:
     raw = write_calls(dialect, [("f", {"a": "x"}), ("g", {"a": "y"}), ("f", {"a": "z"})])
     message, _ = run(dialect, [raw], tools=TOOLS, ids=lambda index, name: "same")
     ids = [c.id for c in message.tool_calls]
