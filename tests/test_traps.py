@@ -244,12 +244,19 @@ def test_a_name_may_go_on_where_its_marker_ends_in_a_letter(call: str) -> None:
     assert (message.content, notices(message)) == ("Hi. ", ["stray_open"])
 
 
-def test_a_marker_of_reasoning_that_is_text_is_no_broken_call() -> None:
-    reasoning, calls = "(f|{reasoning} f)", "(f{call}\\nf)"
-    dialect = dialect_of(f'reasoning = "{reasoning}"\ncalls = "{calls}"\ncall = "(a|{{name}}{{arguments}}a)"')
-    for text in ("Hi. (f|one", "Hi. (f|one(f|two"):
+@pytest.mark.parametrize(
+    ("reasoning", "calls", "call"),
+    [
+        ("(f|{reasoning} f)", "(f{call}\\nf)", "(a|{name}{arguments}a)"),
+        ("(f a='b'|{reasoning} f)", "{call}", "(f {name}: {arguments}\\n/f)"),
+    ],
+)
+def test_a_marker_of_reasoning_that_is_text_is_no_broken_call(reasoning: str, calls: str, call: str) -> None:
+    dialect = dialect_of(f'reasoning = "{reasoning}"\ncalls = "{calls}"\ncall = "{call}"')
+    opening = reasoning.partition("{")[0]
+    for text in (f"Hi. {opening}one", f"Hi. {opening}one{opening}two"):
         assert_text(dialect, text, stage="content", policy=Policy(reasoning_in_content="closed"))
-    assert_text(dialect, "Hi. (f|one f) two", stage="content", policy=Policy(reasoning_in_content="text"))
+    assert_text(dialect, f"Hi. {opening}one f) two", stage="content", policy=Policy(reasoning_in_content="text"))
     message, _ = run(dialect, ["Hi. (f @@"], tools=TOOLS, stage="content")
     assert notices(message) == ["call_without_name"]
 

@@ -379,9 +379,10 @@ class Prose(Steps):
         buf = tape.buf
         calls = (o for o in scan.markers if isinstance(o, Opening) and o.kind == CALL)
         found = [(o, o.pattern.first) for o in calls if o.marked and self._tells(o, p)]
-        others = [o.pattern for o in scan.markers if o.kind != CALL and look.stands(o.pattern, p) >= 0]
-        longest = max((len(pattern.first) for pattern in others), default=0)  # of another part's marker, here text
-        here = [o for o, first in found if len(first) >= longest and not look.spelled(first, p, p + len(first))]
+        # Another part's marker, which is text here, may begin like a call's and go on.
+        text = max((look.stands(o.pattern, p) for o in scan.markers if o.kind != CALL), default=NO) if found else NO
+        found = [(o, first) for o, first in found if o.pattern.progress(buf, p) >= text]
+        here = [o for o, first in found if not look.spelled(first, p, p + len(first))]
         pairs = [(o.block, o.form) for o in here if o.block and o.form]
         look.spare(p, *(b.suffix if b.prefix else f.suffix for b, f in pairs), *look.stray_closings(p))
         if not here:
