@@ -12,8 +12,8 @@ three versions. The RFC for DeepSeek's parsers and FastDeploy's plug-ins require
   own ids; ``""`` if there is no reasoning, and an empty message if there is no call: `test_what_the_rfc_says_holds…`,
   `test_text_passes_the_tool_parser…`.
 * ``output_stage`` and ``model_status``: `test_the_rfcs_keywords_are_taken`, `test_the_prompts_ids_tell_the_status`.
-* The tool parser also gets the reasoning, but no status: `test_what_the_rfc_says_holds…`, `test_a_call_in_a_thought…`.
-* Helpers, and the version of a model: `test_the_rfcs_helpers…`, `test_the_version_is_known…`.
+* The tool parser also gets the reasoning, but no status: `test_what_the_rfc_says_holds…`, `test_a_call_in_reasoning…`.
+* Helpers, and the version of a model: `test_the_rfcs_helpers…`, `test_the_version_comes…`.
 * State, such as ``current_tool_id``: `test_the_lists_that_the_host_keeps_are_kept`.
 * One reasoning parser for all requests and choices: `test_choices_of_many_requests…`, `test_one_reasoning_parser…`.
 """
@@ -121,9 +121,7 @@ def test_what_the_rfc_says_holds_whole_and_streamed(host: Host, name: str, versi
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_closing_alone_closes_a_thought_of_a_whole_output_but_pieces_were_content_by_then(
-    host: Host, version: str
-) -> None:
+def test_a_closing_alone_ends_reasoning_in_a_whole_output_but_not_in_a_stream(host: Host, version: str) -> None:
     tokenizer = Tokenizer()
     serving = Serving(host, "deepseek", tokenizer, VERSIONS[version])
     serving.take("r", tokenizer.encode("<｜Assistant｜>"), [WEATHER])
@@ -133,7 +131,7 @@ def test_a_closing_alone_closes_a_thought_of_a_whole_output_but_pieces_were_cont
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_call_in_a_thought_is_none_where_the_request_tells_of_the_thought(host: Host, version: str) -> None:
+def test_a_call_in_reasoning_is_ignored_if_the_request_reports_the_reasoning(host: Host, version: str) -> None:
     tokenizer = Tokenizer()
     serving = Serving(host, "deepseek", tokenizer, VERSIONS[version])
     serving.take("r", tokenizer.encode("<｜Assistant｜><think>"), [WEATHER])
@@ -296,7 +294,7 @@ def test_the_rfcs_helpers_read_both_forms_of_a_call(host: Host, name: str) -> No
     assert calls._extract_json_from_codeblock(ARGUMENTS) == ARGUMENTS
 
 
-def test_the_version_is_known_by_the_models_name_or_else_the_parsers_own(host: Host) -> None:
+def test_the_version_comes_from_the_models_name_or_else_the_parsers(host: Host) -> None:
     tokenizer = Tokenizer()
     calls = host.tools.get("deepseek-r1")(tokenizer)
     assert calls._detect_model_version(tokenizer) == calls.dialect.name
@@ -312,7 +310,7 @@ def test_the_file_for_the_plugin_flag_registers_both_kinds(host: Host) -> None:
     assert set(RFC_NAMES) <= set(host.reasoning.parsers)
 
 
-def test_a_host_without_these_interfaces_gets_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_host_without_these_interfaces_gets_one_line_of_explanation(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         plugin.register_tools()
         plugin.register_reasoning()

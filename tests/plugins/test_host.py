@@ -21,14 +21,14 @@ from .support import WEATHER
 BROKEN = '<tool_call>\n{"name": "get_weather", "arguments": {"city": Paris}}\n</tool_call>'
 
 
-def test_every_name_and_alias_is_a_name_with_the_prefix_too() -> None:
+def test_every_name_and_alias_is_registered_with_the_prefix_too() -> None:
     found = names()
     assert found[0] == "auto"
     assert set(found[1:]) == {name for d in unspool.list_dialects() for name in d.names}
     assert dialect_of("unspool_qwen25") is dialect_of("qwen25") is unspool.get_dialect("hermes")
 
 
-def test_the_model_tells_the_dialect_by_name_or_by_template() -> None:
+def test_the_dialect_is_found_by_the_models_name_or_template() -> None:
     assert dialect_of("unspool_auto", model="/models/Kimi-K2-Instruct").name == "kimi_k2"
     assert dialect_of("auto", chat_template={"default": "", "tool_use": invented.KNOWN}).name == "hermes"
     assert dialect_of("auto", chat_template=invented.NUMBERED).call[0].text.startswith("<|call|>{name}#{index}")
@@ -38,7 +38,7 @@ def test_the_model_tells_the_dialect_by_name_or_by_template() -> None:
         dialect_of("auto", model="tiny")
 
 
-def test_policies_come_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_policies_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     parser = FunctionCallParser([WEATHER], "hermes")
     assert parser.parse_non_stream(BROKEN)[1]
     monkeypatch.setenv("UNSPOOL_POLICY", "bad_arguments=drop, bare_calls=true")
@@ -46,7 +46,7 @@ def test_policies_come_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parser.detector.detect_and_parse(BROKEN, [WEATHER]).calls == []
 
 
-def test_policies_come_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_policies_are_read_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
     path.write_text('bad_arguments = "repair"\nbare_calls = true\n', encoding="utf-8")
     monkeypatch.setenv("UNSPOOL_POLICY", str(path))
@@ -61,7 +61,7 @@ def test_policies_come_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         ("/no/such/file.toml", "No such file"),
     ],
 )
-def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch, given: str, why: str) -> None:
+def test_a_wrong_policy_in_the_environment_is_named(monkeypatch: pytest.MonkeyPatch, given: str, why: str) -> None:
     monkeypatch.setenv("UNSPOOL_POLICY", given)
     with pytest.raises(ValueError, match=f"UNSPOOL_POLICY='{given}': .*{why}"):
         environment_policy()
@@ -91,7 +91,7 @@ def test_a_choice_is_read_in_every_form(given: Any, read: Any) -> None:
     assert tool_choice_of(given) == read
 
 
-def test_every_engine_finds_its_functions_among_the_entry_points() -> None:
+def test_every_entry_point_names_an_importable_function() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     groups = project["entry-points"]
     assert sorted(groups) == [
@@ -124,7 +124,7 @@ def test_without_lmdeploy_its_adapter_says_so_in_one_line(caplog: pytest.LogCapt
         ),
     ],
 )
-def test_a_host_of_another_version_gets_a_line_that_says_so(
+def test_an_unsupported_host_version_is_reported_in_one_line(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, version: str, line: str | None
 ) -> None:
     monkeypatch.setattr(importlib.metadata, "version", lambda name: version)
@@ -133,7 +133,7 @@ def test_a_host_of_another_version_gets_a_line_that_says_so(
 
 
 @pytest.mark.parametrize("error", [ImportError, AttributeError, TypeError, ValueError, KeyError, RuntimeError])
-def test_whatever_a_host_does_not_take_is_one_line(
+def test_any_error_of_a_hosts_registration_is_reported_in_one_line(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
     def register() -> None:

@@ -74,7 +74,7 @@ def test_through_lmdeploy_an_output_says_what_the_parser_says(host: Any, tokeniz
         assert [through(host, raw, request, size) for size in (0, 1, 7)] == [want] * 3
 
 
-def test_special_tokens_of_nobody_are_dropped_and_markers_written_out(host: Any, tokenizer: Any) -> None:
+def test_foreign_special_tokens_are_dropped_and_markers_are_kept(host: Any, tokenizer: Any) -> None:
     choose(host, tokenizer, unspool.get_dialect("hermes"))
     request = request_of([WEATHER])
     raw = f'So.</think>\n\nSure.{FOREIGN}\n<tool_call>\n{{"name": "get_weather", "arguments": {{}}}}\n</tool_call>'
@@ -82,7 +82,7 @@ def test_special_tokens_of_nobody_are_dropped_and_markers_written_out(host: Any,
     assert host(request).request.skip_special_tokens is False
 
 
-def test_a_call_that_is_required_has_a_tag_of_the_dialects_own_form(host: Any, tokenizer: Any) -> None:
+def test_a_required_call_is_constrained_in_the_dialects_own_form(host: Any, tokenizer: Any) -> None:
     choose(host, tokenizer, unspool.get_dialect("hermes"))
     request = request_of([WEATHER], tool_choice="required", chat_template_kwargs={"enable_thinking": False})
     made = unspool.constrain("hermes", [WEATHER], "required", stage=Stage.CONTENT)
@@ -90,7 +90,7 @@ def test_a_call_that_is_required_has_a_tag_of_the_dialects_own_form(host: Any, t
     assert host(request).request.response_format == made.structural_tag
 
 
-def test_without_tools_markup_is_content_and_without_thinking_there_is_none(host: Any, tokenizer: Any) -> None:
+def test_without_tools_markup_is_content_and_without_thinking_nothing_is_reasoning(host: Any, tokenizer: Any) -> None:
     choose(host, tokenizer, unspool.get_dialect("hermes"))
     call = '<tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>'
     assert through(host, call, request_of(None), 1) == ("", call, [])
@@ -98,7 +98,7 @@ def test_without_tools_markup_is_content_and_without_thinking_there_is_none(host
     assert through(host, "Sure.", off, 1) == ("", "Sure.", [])
 
 
-def test_its_own_parsers_keep_their_names(host: Any, tokenizer: Any) -> None:
+def test_lmdeploys_own_parsers_keep_their_names(host: Any, tokenizer: Any) -> None:
     host.set_parsers(reasoning_parser_name="default", tool_parser_name="qwen3", tokenizer=tokenizer)
     raw = 'So.</think>Sure.<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
     reasoning, content, calls = through(host, raw, request_of([WEATHER]), 0)

@@ -114,7 +114,7 @@ def mixed(tokenizer: Any, *texts: tuple[str, bool]) -> list[int]:
 
 
 @pytest.mark.parametrize(**named(CALLING))
-def test_a_call_that_is_only_spelled_is_what_the_parser_of_ids_has_and_a_real_one_is_a_call(dialect: Dialect) -> None:
+def test_spelled_and_real_calls_are_read_as_the_parser_of_ids_reads_them(dialect: Dialect) -> None:
     tokenizer = special(dialect.name)
     for example, raw in raws(dialect):
         ids = mixed(tokenizer, (raw, False), (" And ", True), (raw, True))
@@ -144,7 +144,7 @@ def outputs() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("ids", "reasoning", "content", "calls"), list(outputs()))
-def test_pieces_wholes_late_text_and_text_without_special_tokens_say_the_same(
+def test_any_pieces_with_late_text_or_without_special_tokens_mean_the_same(
     ids: list[int], reasoning: str, content: str, calls: int
 ) -> None:
     tokenizer = special("hermes")
@@ -161,7 +161,7 @@ def test_pieces_wholes_late_text_and_text_without_special_tokens_say_the_same(
 
 
 @pytest.mark.parametrize(**named(CALLING))
-def test_where_nothing_is_spelled_ids_change_nothing(dialect: Dialect) -> None:
+def test_without_spelled_markers_ids_change_nothing(dialect: Dialect) -> None:
     tokenizer = special(dialect.name)
     for example, raw in raws(dialect):
         ids = tokenizer.backend_tokenizer.encode(raw).ids
@@ -171,7 +171,7 @@ def test_where_nothing_is_spelled_ids_change_nothing(dialect: Dialect) -> None:
             assert read(reader_of(dialect, tokenizer, ids=Ids(), **options), fed(tokenizer, ids, size)) == want
 
 
-def test_text_that_a_stop_string_cuts_is_not_made_up_for() -> None:
+def test_text_cut_by_a_stop_string_is_not_restored_from_ids() -> None:
     tokenizer = special("hermes")
     ids = mixed(tokenizer, ("One <tool_call> two STOP three", False), (CALL, True))
     for size in (1, 4, 1000):
@@ -180,7 +180,7 @@ def test_text_that_a_stop_string_cuts_is_not_made_up_for() -> None:
         assert read(reader, pieces) == ("", "One <tool_call> two ", [])
 
 
-def test_special_tokens_of_nobody_are_dropped_by_their_ids_and_kept_where_they_are_spelled_or_in_calls() -> None:
+def test_foreign_special_tokens_are_dropped_by_id_and_kept_if_spelled_or_in_calls() -> None:
     tokenizer = special("hermes")
     call = CALL.replace("Paris", f"Pa{FOREIGN}ris")
     ids = mixed(tokenizer, (f"{FOREIGN}a", True), (f"b{FOREIGN}", False), (call, True))
@@ -197,7 +197,7 @@ def test_without_ids_or_with_others_text_alone_is_read(ids: list[int]) -> None:
     assert read(reader, [("Sure.", ids), (CALL, ids)]) == ("", "Sure.", [("get_weather", '{"city": "Paris"}')])
 
 
-def test_a_grammar_writes_what_is_behind_the_reasoning_and_there_a_spelled_marker_counts() -> None:
+def test_after_reasoning_under_a_grammar_a_spelled_marker_counts() -> None:
     tokenizer = special("hermes")
     thought = mixed(tokenizer, (f"So {CALL}</think> on", False), ("</think>", True), (CALL, False))
     for size in (1, 4, 1000):
@@ -206,7 +206,7 @@ def test_a_grammar_writes_what_is_behind_the_reasoning_and_there_a_spelled_marke
         assert got == (f"So {CALL}</think> on", "", [("get_weather", '{"city": "Paris"}')])
 
 
-def test_under_a_grammar_and_where_a_policy_says_so_a_spelled_marker_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spelled_marker_counts_under_a_grammar_or_by_policy(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = special("hermes")
     pieces = fed(tokenizer, mixed(tokenizer, (CALL, False)), 1)
     call = [("get_weather", '{"city": "Paris"}')]
@@ -216,7 +216,7 @@ def test_under_a_grammar_and_where_a_policy_says_so_a_spelled_marker_counts(monk
     assert read(reader_of(HERMES, tokenizer, ids=Ids(), tools=[WEATHER], stage="content"), pieces)[2] == call
 
 
-def test_white_space_before_all_else_does_not_tell_whether_ids_belong_to_the_text() -> None:
+def test_white_space_at_the_start_leaves_open_whether_ids_belong_to_the_text() -> None:
     tokenizer = special("hermes")
     ids = mixed(tokenizer, (f"\n\n {CALL} is one. ", False), (CALL, True))
     want = ("", f"\n\n {CALL} is one. ", [("get_weather", '{"city": "Paris"}')])
@@ -247,7 +247,7 @@ def test_pairing_gives_every_character_of_the_text_and_every_special_token_once(
     assert not any(real for _, real in actual)
 
 
-def test_a_tokenizer_that_does_not_tell_its_tokens_is_not_asked_again() -> None:
+def test_a_tokenizer_that_cannot_list_its_tokens_is_not_asked_again() -> None:
     class Mute:
         get_added_vocab = decode = staticmethod(lambda *_: None)
 
@@ -255,6 +255,6 @@ def test_a_tokenizer_that_does_not_tell_its_tokens_is_not_asked_again() -> None:
     assert reader_of(HERMES, Mute(), ids=Ids(), tools=[WEATHER]).feed(CALL, [1]).calls
 
 
-def test_deepseeks_ids_are_known() -> None:
+def test_deepseeks_markers_are_found_by_their_ids() -> None:
     found = known(unspool.get_dialect("deepseekv31"), make_deepseek())
     assert {128798: "<think>", 128799: "</think>", 128808: "<｜tool▁call▁begin｜>"}.items() <= found.literals.items()

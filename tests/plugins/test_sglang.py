@@ -80,7 +80,7 @@ def test_both_detectors_one_after_the_other_say_what_the_parser_says(dialect: Di
 
 
 @pytest.mark.parametrize(**named(CALLING))
-def test_a_text_that_would_be_changed_is_said_to_hold_markup(dialect: Dialect) -> None:
+def test_has_tool_call_is_true_only_for_text_with_a_call(dialect: Dialect) -> None:
     detector = FunctionCallParser([WEATHER], dialect.name).detector
     assert all(detector.has_tool_call(raw) for example, raw in raws(dialect) if example.tool_calls)
     assert not detector.has_tool_call("Just words.")
@@ -113,7 +113,7 @@ def test_without_a_call_or_without_tools_the_text_comes_back_as_it_was() -> None
     assert not none.has_tool_call(TEXT)
 
 
-def test_what_was_held_back_comes_at_the_end() -> None:
+def test_held_text_is_returned_at_the_end() -> None:
     parser = FunctionCallParser([WEATHER], "hermes")
     assert parser.parse_stream_chunk("a < b <tool") == ("a < b ", [])
     assert parser.parse_stream_end() == ("<tool", [])
@@ -155,7 +155,7 @@ def body(d: Dialect, call: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("name", [*SURVEY, *sorted({d.name for d in CALLING} - {*SURVEY})])
-def test_a_call_is_read_between_the_begin_and_end_that_structure_info_tells(name: str) -> None:
+def test_a_call_between_structure_infos_begin_and_end_is_read(name: str) -> None:
     """For the names in `SURVEY` and every other dialect; twice in one text, because a tag may repeat."""
     detector = FunctionCallParser([WEATHER], name).detector
     info = detector.structure_info()("get_weather")
@@ -234,7 +234,7 @@ def test_reasoning_comes_in_one_piece_where_it_is_not_streamed() -> None:
     assert cut.finish().reasoning_text == "plan"
 
 
-def test_an_answer_of_thoughts_alone_is_the_content_where_there_must_be_some() -> None:
+def test_an_answer_of_reasoning_alone_is_content_if_content_is_required() -> None:
     whole = reasoning(force_reasoning=True, force_nonempty_content=True).detect_and_parse("plan")
     assert (whole.normal_text, whole.reasoning_text) == ("plan", "")
     detector = reasoning(force_reasoning=True, force_nonempty_content=True)
@@ -244,7 +244,7 @@ def test_an_answer_of_thoughts_alone_is_the_content_where_there_must_be_some() -
 
 
 @pytest.mark.parametrize(("before", "thinks"), [("<think>so", True), ("<think>so</think>Well", False)])
-def test_an_answer_that_the_prompt_began_goes_on_where_it_was(before: str, thinks: bool) -> None:
+def test_an_answer_that_the_prompt_began_continues_in_its_part(before: str, thinks: bool) -> None:
     result = reasoning(continue_final_message=True, previous_content=before).detect_and_parse(" then")
     assert bool(result.reasoning_text) == thinks
     assert result.reasoning_text + result.normal_text == " then"
@@ -254,12 +254,12 @@ def test_without_a_detector_of_calls_their_markup_is_text() -> None:
     assert reasoning(force_reasoning=True).detect_and_parse("plan</think>" + TEXT).normal_text == TEXT
 
 
-def test_nothing_read_ends_in_nothing() -> None:
+def test_finish_without_input_returns_no_text() -> None:
     assert reasoning().finish().normal_text == ""
     assert plugin.ToolDetector.result_type is StreamingParseResult
 
 
-def test_a_host_that_lacks_what_is_needed_gets_one_line(
+def test_a_host_without_the_needed_interfaces_gets_one_line_of_explanation(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def version(host: str) -> str:

@@ -88,7 +88,7 @@ def test_through_sglang_an_output_says_what_the_parser_says(host: Any, dialect: 
         assert [through(host, dialect, raw, example.stage, size) for size in (0, 1, 7)] == [want] * 3
 
 
-def test_the_command_line_takes_every_name(host: Any) -> None:
+def test_sglangs_command_line_accepts_every_name(host: Any) -> None:
     arguments = importlib.import_module("sglang.srt.server_args")
     calls, thoughts = arguments._tool_call_parser_choices(), arguments._reasoning_parser_choices()
     assert {"unspool_auto"} <= set(calls) & set(thoughts)
@@ -120,7 +120,7 @@ WRITTEN_OTHERWISE = {"hunyuan", "muse"}
 """SGLang's detectors whose `structure_info` differs: tags depend on the tokenizer, or the call lacks its frame."""
 
 
-def test_what_structure_info_says_is_sglangs_own_to_the_letter(host: Any) -> None:
+def test_structure_info_equals_sglangs_own_exactly(host: Any) -> None:
     calls, _, tool = host
     tools = [tool(**WEATHER)]
     otherwise, known = set(), set()
@@ -139,7 +139,7 @@ def test_what_structure_info_says_is_sglangs_own_to_the_letter(host: Any) -> Non
     assert len(known & {*SURVEY}) == 12, "the other twelve keys have none in SGLang"
 
 
-def test_the_list_of_sglangs_parsers_that_read_examples_otherwise_is_right(host: Any) -> None:
+def test_the_list_of_sglangs_differing_parsers_is_up_to_date(host: Any) -> None:
     calls, _, tool = host
     otherwise: set[str] = set()
     for d in CALLING:
@@ -158,7 +158,7 @@ def test_the_list_of_sglangs_parsers_that_read_examples_otherwise_is_right(host:
     assert otherwise == READ_OTHERWISE
 
 
-def test_every_parser_has_a_dialect_of_its_name_but_those_that_the_page_on_migration_lists() -> None:
+def test_every_parser_of_sglang_has_a_dialect_or_is_listed_on_the_migration_page() -> None:
     tools = importlib.import_module("sglang.srt.function_call.function_call_parser").FunctionCallParser
     reasoning = importlib.import_module("sglang.srt.parser.reasoning_parser").ReasoningParser
     ours = {name for dialect in unspool.list_dialects() for name in dialect.names}

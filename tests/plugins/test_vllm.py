@@ -123,7 +123,7 @@ def tokens() -> Tokens:
 
 
 @pytest.mark.parametrize(**named([d for d in CALLING if d.reasoning]))
-def test_both_halves_together_say_what_the_parser_says(dialect: Dialect, tokens: Tokens) -> None:
+def test_both_halves_together_give_what_the_parser_gives(dialect: Dialect, tokens: Tokens) -> None:
     for example, raw in raws(dialect):
         start = "".join(dialect.start[:1])
         opening = dialect.reasoning[0].text.partition("{reasoning}")[0].removeprefix(start)
@@ -140,7 +140,7 @@ def test_foreign_special_tokens_are_dropped_but_in_calls(tokens: Tokens) -> None
         assert answer == ("So.", "Sure.", [("get_weather", '{"city": "Pa%s"}' % FOREIGN)])  # noqa: UP031
 
 
-def test_without_a_half_of_calls_their_markup_is_content_and_the_end_is_reported_after_white_space(
+def test_without_our_tool_parser_markup_of_calls_is_content_and_the_end_follows_white_space(
     tokens: Tokens,
 ) -> None:
     first, _ = halves("hermes", tokens)
@@ -155,7 +155,7 @@ def test_without_a_half_of_calls_their_markup_is_content_and_the_end_is_reported
     assert first.finish_streaming() is None
 
 
-def test_a_half_of_calls_alone_leaves_thoughts_as_they_were_written(tokens: Tokens) -> None:
+def test_our_tool_parser_alone_leaves_reasoning_as_written(tokens: Tokens) -> None:
     _, second = halves("hermes", tokens, thoughts=False)
     extracted = second.extract_tool_calls(f"<think>plan</think>Sure.\n{CALL}", asked([WEATHER]))
     assert (extracted.content, len(extracted.tool_calls)) == ("<think>plan</think>Sure.", 1)
@@ -172,13 +172,15 @@ def test_halves_of_two_dialects_are_combined(tokens: Tokens) -> None:
     ("switch", "reasoning", "content"),
     [({"thinking": True}, "plan", "answer"), ({"enable_thinking": False}, "", "plananswer"), (None, "plan", "answer")],
 )
-def test_without_a_prompt_the_switch_tells(tokens: Tokens, switch: Any, reasoning: str, content: str) -> None:
+def test_without_a_prompt_the_thinking_switch_decides(
+    tokens: Tokens, switch: Any, reasoning: str, content: str
+) -> None:
     first, _ = halves("deepseekv31", tokens, chat_template_kwargs=switch)
     got = first.extract_reasoning("plan</think>answer", asked([]))
     assert got == (reasoning or None, content)
 
 
-def test_ids_tell_the_end_of_reasoning_its_content_and_its_length(tokens: Tokens) -> None:
+def test_ids_give_the_end_of_reasoning_its_content_and_its_length(tokens: Tokens) -> None:
     first, _ = halves("hermes", tokens)
     assert (first.reasoning_start_str, first.reasoning_end_str) == ("<think>", "</think>")
     start = "<|im_start|>assistant\n"
@@ -202,7 +204,7 @@ def spell(tokens: Tokens, text: str) -> list[int]:
     return [i for character in text for i in tokens.encode(character)]
 
 
-def test_a_closing_that_ordinary_tokens_spell_does_not_end_the_reasoning_and_one_of_no_special_token_does(
+def test_a_spelled_closing_ends_reasoning_only_if_it_is_no_special_token(
     tokens: Tokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prompt = tokens.encode("<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<think>")
@@ -254,7 +256,7 @@ def test_many_openings_in_a_thought_are_each_read_once(tokens: Tokens, monkeypat
     assert len(ids) - begin <= pushed <= len(ids)
 
 
-def test_ids_tell_a_call_from_text_that_spells_one_in_pieces_and_in_the_whole(
+def test_ids_distinguish_a_call_from_text_that_spells_one(
     tokens: Tokens,
 ) -> None:
     spelled = spell(tokens, CALL)
@@ -286,7 +288,7 @@ def test_ids_tell_a_call_from_text_that_spells_one_in_pieces_and_in_the_whole(
             assert reasoning == CALL
 
 
-def test_the_class_that_is_composed_of_ours_hands_the_ids_of_a_whole_output_on() -> None:
+def test_the_composed_class_passes_the_ids_of_a_whole_output_on() -> None:
     made = plugin.Composed("Half", (), {})
     seen: list[Any] = []
 
@@ -369,7 +371,7 @@ class Private(Inner):
     _seen: int = pydantic.PrivateAttr(default=1)
 
 
-def test_what_is_made_without_validation_is_what_the_class_makes() -> None:
+def test_objects_made_without_validation_equal_those_of_the_class() -> None:
     inner, outer = plugin.unchecked(Inner, arguments=""), plugin.unchecked(Outer, inner=[])
     made = outer(inner=[inner(arguments="x")])
     assert made == Outer(inner=[Inner(arguments="x")])
@@ -380,7 +382,7 @@ def test_what_is_made_without_validation_is_what_the_class_makes() -> None:
     assert plugin.unchecked(Private, arguments="") is Private, "what cannot be made so is made as ever"
 
 
-def test_the_dialect_comes_from_the_model(tokens: Tokens) -> None:
+def test_the_dialect_is_found_by_the_model(tokens: Tokens) -> None:
     model = SimpleNamespace(model="moonshotai/Kimi-K2-Instruct")
     first, second = halves("auto", tokens, model_config=model)
     assert (first.dialect.name, second.dialect.name) == ("kimi_k2", "kimi_k2")
@@ -392,7 +394,7 @@ def test_a_dialect_without_calls_is_refused(tokens: Tokens) -> None:
         halves("think", tokens)
 
 
-def test_a_host_that_lacks_what_is_needed_gets_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_host_without_the_needed_interfaces_gets_one_line_of_explanation(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         plugin.register()
     assert [r.getMessage().count("\n") for r in caplog.records] == [0]
@@ -410,7 +412,7 @@ def test_the_module_for_the_flags_registers_when_it_is_imported_and_the_others_i
     assert "nothing is registered with vllm" in done.stderr
 
 
-def test_tools_of_the_constructor_count_where_a_request_has_none(tokens: Tokens) -> None:
+def test_tools_of_the_constructor_are_used_if_a_request_has_none(tokens: Tokens) -> None:
     _, second = halves("hermes", tokens, thoughts=False)
     raw = CALL.replace("get_weather", "anything")
     assert second.extract_tool_calls(raw, None).tool_calls[0].name == "anything"
@@ -419,7 +421,7 @@ def test_tools_of_the_constructor_count_where_a_request_has_none(tokens: Tokens)
     assert known.extract_tool_calls(CALL, None).tool_calls[0].name == "get_weather"
 
 
-def test_tokenizers_that_cannot_be_keys_are_asked_each_time(tokens: Tokens) -> None:
+def test_a_tokenizer_that_cannot_be_cached_is_asked_each_time(tokens: Tokens) -> None:
     class Slotted:
         __slots__ = ("added_tokens_decoder", "decode")
 
@@ -431,7 +433,7 @@ def test_tokenizers_that_cannot_be_keys_are_asked_each_time(tokens: Tokens) -> N
     assert found.search(FOREIGN)
 
 
-def test_the_half_of_calls_takes_the_dialect_that_the_model_gave_the_other(tokens: Tokens) -> None:
+def test_the_tool_parser_uses_the_dialect_that_the_reasoning_parser_found(tokens: Tokens) -> None:
     tokens.name_or_path = "tiny"
     config = SimpleNamespace(model="/models/Kimi-K2-Instruct")
     first, second = halves("auto", tokens, model_config=config)

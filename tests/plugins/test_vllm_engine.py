@@ -236,7 +236,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_whole_and_streamed_say_what_the_parser_says(model: Model, case: Case) -> None:
+def test_whole_and_streamed_answers_give_what_the_parser_gives(model: Model, case: Case) -> None:
     raw = model.raw(case)
     ids = [*model.ids(raw), model.tokenizer.eos_token_id]
     want = model.want(raw, case)
@@ -275,7 +275,7 @@ def test_an_output_that_is_cut_by_length_is_read_up_to_there(model: Model) -> No
     [("required", "Drawn.", False), ("named", None, True), ("single", "Drawn.", True), ("required", None, True)],
     ids=["required", "named, not thinking, streamed", "single, streamed", "required, not thinking, streamed"],
 )
-def test_a_drawn_answer_that_must_call_ends_in_a_valid_call(
+def test_a_sampled_answer_under_required_ends_in_a_valid_call(
     model: Model, choice: str, plan: str | None, stream: bool
 ) -> None:
     validate = importlib.import_module("jsonschema").validate
@@ -318,9 +318,7 @@ def test_a_call_that_the_model_begins_by_itself_is_kept_to_its_strict_schema(mod
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_a_thought_that_spells_its_closing_goes_on_and_the_grammar_waits_for_the_real_one(
-    model: Model, stream: bool
-) -> None:
+def test_a_spelled_closing_does_not_end_reasoning_or_start_the_grammar(model: Model, stream: bool) -> None:
     if model.url != model.engine:
         pytest.skip("unspool serve gets no ids from vLLM")
     validate = importlib.import_module("jsonschema").validate
@@ -366,7 +364,7 @@ def test_when_the_client_leaves_the_engine_stops(model: Model) -> None:
     wait_until_running(model.engine, 0)
 
 
-def test_tools_that_cannot_be_kept_to_are_refused_before_anything_is_generated(model: Model) -> None:
+def test_tools_that_cannot_be_constrained_are_refused_before_generation(model: Model) -> None:
     openai = importlib.import_module("openai")
     odd = {"type": "function", "function": {"name": "odd", "parameters": {"type": "object", "not": {}}}}
     with pytest.raises(openai.BadRequestError, match="not"):

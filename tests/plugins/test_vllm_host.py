@@ -174,7 +174,7 @@ class Pipe:
 
 
 @pytest.mark.parametrize("name", QUOTING)
-def test_a_call_that_is_only_spelled_is_text_by_its_ids_and_a_real_one_is_a_call(host: Any, name: str) -> None:
+def test_ids_make_a_spelled_call_text_and_a_real_one_a_call(host: Any, name: str) -> None:
     dialect = unspool.get_dialect(name)
     tokenizer = make_tokenizer(markers(dialect))
     prompt = tokenizer.encode(prompt_of(dialect, Stage.CONTENT))
@@ -205,7 +205,7 @@ def test_a_call_that_is_only_spelled_is_text_by_its_ids_and_a_real_one_is_a_call
         assert got == [want] * 4, fields
 
 
-def test_a_stop_string_cuts_pieces_and_the_whole_alike(host: Any) -> None:
+def test_a_stop_string_cuts_streams_and_whole_outputs_at_the_same_place(host: Any) -> None:
     hermes = unspool.get_dialect("hermes")
     tokenizer = make_tokenizer(markers(hermes))
     prompt = tokenizer.encode("<|im_start|>assistant\n<think>")
@@ -218,7 +218,7 @@ def test_a_stop_string_cuts_pieces_and_the_whole_alike(host: Any) -> None:
     assert got == [("plan", f"One {call} more. ", [("now", "{}")])] * 4
 
 
-def test_special_tokens_of_nobody_are_dropped_but_in_calls(host: Any, tokenizer: Any) -> None:
+def test_foreign_special_tokens_are_dropped_except_in_calls(host: Any, tokenizer: Any) -> None:
     hermes = unspool.get_dialect("hermes")
     arguments = f'{{"x": "a{FOREIGN}b"}}'
     call = f'<tool_call>\n{{"name": "f", "arguments": {arguments}}}\n</tool_call>'
@@ -247,7 +247,7 @@ def test_the_calls_of_mistral_have_ids_of_nine_letters(host: Any, tokenizer: Any
     assert calls[0].id.isalnum()
 
 
-def test_without_our_reasoning_half_thoughts_stay_as_they_were_written(host: Any, tokenizer: Any) -> None:
+def test_without_our_reasoning_parser_reasoning_stays_as_written(host: Any, tokenizer: Any) -> None:
     hermes = unspool.get_dialect("hermes")
     raw = '<think>plan</think>Sure.\n<tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>'
     parser = parser_of(host, tokenizer, hermes, None, thoughts=False)
@@ -288,7 +288,7 @@ def test_the_end_of_reasoning_is_known_from_ids(host: Any, tokenizer: Any, text:
     assert parser.count_reasoning_tokens(tokenizer.encode("abc</think>def")) == 3
 
 
-def test_the_template_tells_vllm_the_dialect(host: Any) -> None:
+def test_vllm_finds_the_dialect_by_the_template(host: Any) -> None:
     tokenizer = make_tokenizer(["<|im_start|>", "<|im_end|>"])
     tokenizer.chat_template = invented.KNOWN
     kind = host.manager.get_parser(
@@ -303,7 +303,7 @@ def test_the_template_tells_vllm_the_dialect(host: Any) -> None:
     assert (content, [(c.name, c.arguments) for c in calls]) == ("Sure.", [("get_weather", '{"city": "Oslo"}')])
 
 
-def test_policies_of_the_variable_hold_in_vllm(host: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_policies_of_the_environment_apply_in_vllm(host: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     hermes = unspool.get_dialect("hermes")
     raw = '<tool_call>\n{"name": "get_weather", "arguments": {"city": \'Oslo\'}}\n</tool_call>'
     for policy, arguments in (("", "{\"city\": 'Oslo'}"), ("bad_arguments=repair", '{"city": "Oslo"}')):
@@ -312,7 +312,7 @@ def test_policies_of_the_variable_hold_in_vllm(host: Any, tokenizer: Any, monkey
         assert calls == [("get_weather", arguments)]
 
 
-def test_more_of_a_calls_arguments_is_sent_with_no_field_that_was_not_set(host: Any, tokenizer: Any) -> None:
+def test_further_arguments_of_a_call_are_sent_without_unset_fields(host: Any, tokenizer: Any) -> None:
     hermes = unspool.get_dialect("hermes")
     request = request_of(host, [WEATHER])
     parser = parser_of(host, tokenizer, hermes, request.tools, thoughts=False)
@@ -324,7 +324,7 @@ def test_more_of_a_calls_arguments_is_sent_with_no_field_that_was_not_set(host: 
     assert [type(deltas[1].tool_calls[0]), type(deltas[1])] == [type(deltas[0].tool_calls[0]), type(deltas[0])]
 
 
-def test_every_parser_has_a_dialect_of_its_name_but_those_that_the_page_on_migration_lists() -> None:
+def test_every_parser_of_vllm_has_a_dialect_or_is_listed_on_the_migration_page() -> None:
     tools = importlib.import_module("vllm.tool_parsers").ToolParserManager
     reasoning = importlib.import_module("vllm.reasoning").ReasoningParserManager
     names = {*tools.list_registered(), *reasoning.list_registered()}

@@ -77,7 +77,7 @@ def lost(outcomes: tuple[Outcomes, Outcomes]) -> set[str]:
     return (passed(own) & ours.keys()) - passed(ours)
 
 
-def test_of_what_passes_with_vllms_parsers_enough_passes_with_ours(outcomes: tuple[Outcomes, Outcomes]) -> None:
+def test_enough_of_vllms_own_tests_pass_with_our_parsers(outcomes: tuple[Outcomes, Outcomes]) -> None:
     own, ours = outcomes
     used, failed = passed(own) & ours.keys(), lost(outcomes)
     print(
@@ -89,10 +89,10 @@ def test_of_what_passes_with_vllms_parsers_enough_passes_with_ours(outcomes: tup
     assert len(failed) <= (1 - LEAST) * len(passed(own))
 
 
-def test_what_fails_with_ours_is_listed(outcomes: tuple[Outcomes, Outcomes], listed: list[str]) -> None:
+def test_every_failure_of_our_parsers_is_listed(outcomes: tuple[Outcomes, Outcomes], listed: list[str]) -> None:
     assert sorted(lost(outcomes) - set(listed)) == []
 
 
-def test_no_entry_of_the_list_is_stale(outcomes: tuple[Outcomes, Outcomes], listed: list[str]) -> None:
+def test_no_listed_failure_is_stale(outcomes: tuple[Outcomes, Outcomes], listed: list[str]) -> None:
     assert len(listed) == len(set(listed))
     assert sorted(set(listed) - lost(outcomes)) == []

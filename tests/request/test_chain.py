@@ -44,7 +44,7 @@ WHOLE = [ASKED, called("a1", "b1", content="Sure. "), result("a1", "x"), result(
         [{"role": "user", "content": [{"type": "text", "text": "Go.", "cache_control": {}}]}, *WHOLE[1:]],
     ],
 )
-def test_the_same_in_other_messages_is_the_same(same: list[Any]) -> None:
+def test_equal_histories_in_another_form_have_the_same_digest(same: list[Any]) -> None:
     assert digest(*same) == digest(*WHOLE)
 
 
@@ -64,5 +64,5 @@ def test_the_same_in_other_messages_is_the_same(same: list[Any]) -> None:
         [ASKED, called("a1", content="Sure."), result("a1", "x"), ASKED, called("b1"), result("b1", "y")],
     ],
 )
-def test_a_change_is_another(other: list[Any]) -> None:
+def test_a_changed_history_has_another_digest(other: list[Any]) -> None:
     assert digest(*other) != digest(*WHOLE)

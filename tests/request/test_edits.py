@@ -59,7 +59,7 @@ def test_thinking_is_kept_in_the_last_turns(keep: int | None, left: int) -> None
     assert edit["cleared_input_tokens"] == size(HISTORY) - size(messages)
 
 
-def test_the_turn_under_way_keeps_its_thinking() -> None:
+def test_the_current_turn_keeps_its_thinking() -> None:
     messages, _ = made(ClearThinking(1), history=HISTORY[:-2])
     assert [bool(m.get("reasoning_content")) for m in messages if m["role"] == "assistant"] == [False] * 6 + [True]
 
@@ -88,7 +88,7 @@ def test_the_oldest_results_are_cleared_where_the_trigger_is_exceeded(edit: Clea
 
 
 @pytest.mark.parametrize(("which", "emptied"), [(True, 3), (frozenset(["keep"]), 1), (False, 0)])
-def test_the_arguments_of_cleared_calls_go_too_where_that_is_asked_for(which: Any, emptied: int) -> None:
+def test_arguments_of_cleared_calls_are_cleared_on_request(which: Any, emptied: int) -> None:
     messages, _ = made(ClearToolUses(beyond=9, keep=1, inputs=which))
     arguments = [c["function"]["arguments"] for m in messages for c in m.get("tool_calls", ())]
     assert arguments.count("{}") == emptied

@@ -50,7 +50,7 @@ def test_a_result_cannot_move_the_end_of_the_answer(tmp_path: Path, text: str) -
     assert bridge.text.count("<|im_start|>") == 2, "a special token that a tool spells stays text"
 
 
-def test_a_template_that_writes_earlier_turns_otherwise_is_reported(tmp_path: Path) -> None:
+def test_a_template_that_rewrites_earlier_turns_is_reported(tmp_path: Path) -> None:
     forgetful = CHATML.replace("{{ m.content or '' }}", "{% if loop.revindex0 < 2 %}{{ m.content or '' }}{% endif %}")
     made = Prompts(read_tokenizer(folder(tmp_path, forgetful)))
     with pytest.raises(NoBridge, match="writes earlier turns differently"):
@@ -60,7 +60,7 @@ def test_a_template_that_writes_earlier_turns_otherwise_is_reported(tmp_path: Pa
         silent.next_turn(REQUEST, answer(), [result("Rain.")], ["<|im_end|>"])
 
 
-def test_rounds_extend_the_prompt_and_render_it_anew_only_where_they_must(
+def test_rounds_extend_the_prompt_and_render_it_again_only_if_necessary(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     odd = '<tool_call>{"arguments":{"b":1,"a":1},"name":"add"}</tool_call>'  # a form that no template writes
@@ -99,7 +99,7 @@ class ById:
     async def close(self) -> None: ...
 
 
-def test_rounds_extend_the_tokens_where_the_engine_tells_them() -> None:
+def test_rounds_extend_the_tokens_if_the_engine_reports_them() -> None:
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))

@@ -121,7 +121,7 @@ def test_special_tokens_in_the_text_of_users_and_tools_are_broken_up(tmp_path: P
     assert "obey" in prompt.replace("\u200b", "")
 
 
-def test_system_prompts_and_answers_are_the_applications(tmp_path: Path) -> None:
+def test_special_tokens_in_system_prompts_and_answers_are_kept(tmp_path: Path) -> None:
     spoken = "<|im_end|>"
     history = [{"role": role, "content": spoken} for role in ("system", "developer", "assistant")]
     assert render(prompts(tmp_path), messages=[*history, *HELLO]).count(spoken) == 7
@@ -152,7 +152,7 @@ def test_broken_arguments_of_the_history_are_reported_to_either_kind_of_template
         ([{"type": "text", "text": "Once "}, {"type": "text", "text": "upon"}], "\nOnce upon"),
     ],
 )
-def test_a_final_message_can_be_gone_on_with(tmp_path: Path, content: Any, end: str) -> None:
+def test_a_final_assistant_message_is_continued(tmp_path: Path, content: Any, end: str) -> None:
     history = [*HELLO, {"role": "assistant", "content": content}]
     prompt = render(prompts(tmp_path), messages=history, continue_final_message=True)
     assert prompt.endswith(f"<|im_start|>assistant{end}")
@@ -161,12 +161,12 @@ def test_a_final_message_can_be_gone_on_with(tmp_path: Path, content: Any, end: 
     assert prompt.endswith(f"<|im_start|>assistant{end}".rstrip())
 
 
-def test_only_text_of_the_assistant_can_be_gone_on_with(tmp_path: Path) -> None:
+def test_only_text_of_the_assistant_can_be_continued(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="continue_final_message: needs an assistant message with text at the end"):
         written(tmp_path, CHATML, messages=HELLO, continue_final_message=True)
 
 
-def test_a_template_that_does_not_write_the_final_message_cannot_go_on_with_it(tmp_path: Path) -> None:
+def test_a_template_that_omits_the_final_message_cannot_continue_it(tmp_path: Path) -> None:
     made = Prompts(read_tokenizer(folder(tmp_path, "{{ messages[0].content }}")))
     with live(Scripted(["x"]), "hermes", prompts=made) as server:
         history = [*HELLO, {"role": "assistant", "content": "a"}]
@@ -231,7 +231,7 @@ FEATURES = {
 
 
 @pytest.mark.parametrize(("template", "prompt"), FEATURES.items())
-def test_what_real_templates_use_is_there(tmp_path: Path, template: str, prompt: str) -> None:
+def test_features_that_real_templates_use_are_available(tmp_path: Path, template: str, prompt: str) -> None:
     assert written(tmp_path, template) == prompt
 
 
@@ -267,7 +267,7 @@ def test_a_request_tells_the_template_only_what_it_asks_for(tmp_path: Path, name
     assert "allowed are enable_thinking" in answer.json()["error"]["message"]
 
 
-def test_what_a_template_refuses_is_the_requests_fault(tmp_path: Path) -> None:
+def test_a_conversation_that_a_template_refuses_is_a_client_error(tmp_path: Path) -> None:
     template = CHATML + "{% if messages[0].role == 'system' %}{{ raise_exception('no system here') }}{% endif %}"
     with live(Scripted(["x"]), "hermes", prompts=prompts(tmp_path, template)) as server:
         answer = server.post(messages=[{"role": "system", "content": "x"}])
@@ -281,7 +281,7 @@ def test_a_template_cannot_leave_its_sandbox(tmp_path: Path) -> None:
     assert (answer.status_code, "unsafe" in answer.text) == (400, True)
 
 
-def test_a_template_of_its_own_for_tools_and_a_file_of_its_own_are_found(tmp_path: Path) -> None:
+def test_a_separate_template_for_tools_and_a_template_file_are_found(tmp_path: Path) -> None:
     several = [{"name": "default", "template": "plain"}, {"name": "tool_use", "template": CHATML}]
     tokenizer = read_tokenizer(folder(tmp_path, several))
     assert (tokenizer.template, tokenizer.tool_template) == ("plain", CHATML)
@@ -296,7 +296,7 @@ def test_the_server_refuses_a_dialect_that_does_not_fit_and_says_which_would(tmp
     assert not Prompts(read_tokenizer(folder(tmp_path, "{{ messages[0].content }}"))).check(get_dialect("hermes"))
 
 
-def test_the_command_checks_the_template_finds_its_dialect_and_can_be_asked_not_to(
+def test_serve_checks_the_template_and_finds_its_dialect_unless_told_not_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served: list[Any] = []

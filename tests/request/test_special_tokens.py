@@ -68,7 +68,7 @@ def test_no_text_of_fragments_becomes_a_special_token(family: str) -> None:
         assert not added(made, "".join(p.get("text", "") for p in broken_up)), text
 
 
-def test_other_text_stays_as_it_is() -> None:
+def test_text_without_special_tokens_is_unchanged() -> None:
     marks = SpecialTokens(FAMILIES["qwen"])
     values: list[Any] = ["a < b <|im_star", "", 3, None, True, ["<", {"a": ["<|im_"]}]]
     for value in values:
@@ -77,7 +77,7 @@ def test_other_text_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("family", ["reserved", "overlapping", "minimax"])
-def test_hostile_text_takes_linear_time(family: str) -> None:
+def test_breaking_up_hostile_text_takes_linear_time(family: str) -> None:
     marks = SpecialTokens(FAMILIES[family])
     token = FAMILIES[family][0]
     times = []

@@ -80,7 +80,7 @@ def answered(conversation: Conversation, text: str = f"<think>\nplan\n</think>\n
 # -- growing -----------------------------------------------------------------------------------------------------------
 
 
-def test_ids_are_what_was_read_and_written() -> None:
+def test_ids_are_exactly_what_the_model_read_and_wrote() -> None:
     conversation = begin()
     assert decode(conversation.prompt()) == PROMPT
     written = encode(f"<think>\nplan\n</think>\n\nSure.\n{CALL}<|im_end|>")
@@ -105,7 +105,7 @@ def test_an_answer_that_was_cut_is_ended_by_the_bridge() -> None:
 
 
 @pytest.mark.parametrize("content", ["}", '"', "\n", "", "e", "<|im_end|>", "Zqlastword", "Zqresult"])
-def test_a_result_may_be_what_closes_the_answer_too(content: str) -> None:
+def test_a_result_may_equal_the_text_that_closes_the_answer(content: str) -> None:
     conversation = begin()
     message = conversation.extend(encode(f"{CALL}<|im_end|>"))
     conversation.add([{"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": content}])
@@ -113,7 +113,7 @@ def test_a_result_may_be_what_closes_the_answer_too(content: str) -> None:
     assert conversation.rewrites == []
 
 
-def test_a_template_that_takes_no_other_content_is_gone_on_with() -> None:
+def test_a_template_that_accepts_only_some_content_is_continued() -> None:
     """If the content also occurs in the answer's closing, another word in its place shows where it begins."""
     strict = KEEPING.replace(
         "{{ m.content }}\n</tool_response>",
@@ -136,7 +136,7 @@ TAGGED = """\
 {% endif %}"""
 
 
-def test_a_value_whose_type_the_schema_tells_is_read_alike_in_what_the_template_writes() -> None:
+def test_a_value_typed_by_its_schema_is_read_the_same_in_the_templates_text() -> None:
     conversation = Conversation("glm45", TOKENIZER, template=TAGGED, messages=ASKED, tools=TOOLS)
     written = "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>0</arg_value>\n</tool_call><|endoftext|>"
     message = conversation.extend(encode(written))
@@ -145,14 +145,14 @@ def test_a_value_whose_type_the_schema_tells_is_read_alike_in_what_the_template_
     assert conversation.rewrites == []
 
 
-def test_what_the_model_writes_oddly_stays_as_it_wrote_it() -> None:
+def test_unusual_spelling_of_the_model_is_kept() -> None:
     odd = '<tool_call>{"arguments":{"city":"Paris"},"name":"get_weather"}</tool_call><|im_end|>'
     conversation = answered(begin(), odd)
     assert decode(conversation.ids) == f"{PROMPT}{odd}\n{RESULT}"
     assert conversation.rewrites == []
 
 
-def test_an_inferred_dialect_is_as_good_as_any() -> None:
+def test_a_conversation_works_with_an_inferred_dialect() -> None:
     dialect = unspool.infer_dialect(KEEPING).dialect
     assert dialect is not None
     conversation = answered(Conversation(dialect, TOKENIZER, template=KEEPING, messages=ASKED, tools=TOOLS))
@@ -168,7 +168,7 @@ def test_a_broken_call_can_be_reported() -> None:
     assert decode(conversation.ids).endswith("No JSON.\n</tool_response><|im_end|>\n<|im_start|>assistant\n")
 
 
-def test_turns_follow_each_other() -> None:
+def test_prompts_and_answers_must_alternate() -> None:
     conversation = Conversation("hermes", TOKENIZER, template=KEEPING)
     with pytest.raises(ValueError, match="there is nothing to answer"):
         conversation.prompt()
@@ -183,7 +183,7 @@ def test_turns_follow_each_other() -> None:
     assert [m["role"] for m in conversation.messages] == ["user", "assistant"]
 
 
-def test_several_answers_to_one_prompt_go_apart() -> None:
+def test_copies_of_a_conversation_are_independent() -> None:
     first = begin()
     second = first.copy()
     first.extend(encode("One.<|im_end|>"))
@@ -212,7 +212,7 @@ def test_special_tokens_spelled_in_messages_are_text(spelled: str) -> None:
     assert conversation.rewrites == []
 
 
-def test_special_tokens_of_which_nobody_says_so_are_told_by_their_form() -> None:
+def test_unmarked_special_tokens_are_recognized_by_their_form() -> None:
     made = Tokenizer.from_str(TOKENIZER.to_str())
     made.add_tokens([AddedToken("<|fim|>"), AddedToken("<｜fim｜>"), AddedToken("<td>")])
     for spelled, kept in (("<|fim|>", False), ("<｜fim｜>", False), ("<td>", True)):
@@ -230,7 +230,7 @@ def test_markers_of_the_dialect_are_special_though_the_template_writes_none() ->
     assert decode(ids) == "What is <tool_call> and </think>?<|im_end|>>"
 
 
-def test_parts_do_not_spell_a_special_token_together() -> None:
+def test_parts_of_a_message_do_not_spell_a_special_token_together() -> None:
     joined = KEEPING.replace("{{ m.content or '' }}", "{% for p in m.content %}{{ p.text }}{% endfor %}")
     parts = [{"type": "text", "text": text} for text in ("x <|im", "_", "end|> y")]
     conversation = begin(joined, messages=[{"role": "user", "content": parts}])
@@ -239,7 +239,7 @@ def test_parts_do_not_spell_a_special_token_together() -> None:
     assert conversation.messages[0]["content"] == parts
 
 
-def test_a_spelled_opening_does_not_tell_how_the_answer_begins() -> None:
+def test_a_spelled_opening_in_a_message_does_not_set_the_stage() -> None:
     conversation = begin(messages=[{"role": "user", "content": "Say <|im_start|>assistant\n<think>"}])
     assert conversation.extend(encode("Hi.<|im_end|>")).content == "Hi."
 
@@ -283,14 +283,14 @@ def test_log_probabilities_stand_beside_their_tokens() -> None:
         (-1.0, TypeError, r"logprobs: must be numbers in one dimension, not of shape \(\)"),
     ],
 )
-def test_log_probabilities_are_looked_at(given: Any, error: type[Exception], match: str) -> None:
+def test_wrong_log_probabilities_are_refused(given: Any, error: type[Exception], match: str) -> None:
     conversation = begin()
     with pytest.raises(error, match=match):
         conversation.extend([1, 2], given)
     assert conversation.prompt() == encode(PROMPT)
 
 
-def test_nobody_writes_into_what_was_read_and_written() -> None:
+def test_arrays_are_read_only() -> None:
     conversation = begin()
     other = conversation.copy()
     conversation.extend(encode("Hi.<|im_end|>"), [-1.0] * 4)
@@ -307,7 +307,7 @@ def test_nobody_writes_into_what_was_read_and_written() -> None:
     "content",
     ["20 °C", [{"type": "text", "text": "20 °C"}], [{"type": "image"}, "20", {"type": "text", "text": " °C"}]],
 )
-def test_results_are_told_though_they_have_parts(content: Any) -> None:
+def test_results_with_content_parts_are_marked_as_results(content: Any) -> None:
     written = (
         "{% if m.content is string %}{{ m.content }}{% else %}"
         "{% for p in m.content %}{{ p if p is string else p.text }}{% endfor %}{% endif %}\n</tool_response>"
@@ -318,7 +318,7 @@ def test_results_are_told_though_they_have_parts(content: Any) -> None:
     assert decode(conversation.ids[conversation.kinds == "results"]) == "20 °C"
 
 
-def test_half_a_character_in_a_message_is_no_reason_to_stop() -> None:
+def test_a_lone_surrogate_in_a_message_is_no_error() -> None:
     conversation = begin(messages=[{"role": "user", "content": "a \ud83d b"}])
     assert "a \ufffd b" in decode(conversation.prompt())
     message = conversation.extend(encode(f"{CALL}<|im_end|>"))
@@ -383,7 +383,7 @@ AGAIN = [{"role": "user", "content": "And Rome?"}]
 AGAIN_TEXT = "<|im_start|>user\nAnd Rome?<|im_end|>\n<|im_start|>assistant\n"
 
 
-def test_where_the_template_rewrites_history_the_tokens_stay_and_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_if_the_template_rewrites_history_the_tokens_stay_and_it_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     conversation = answered(begin(DROPPING), THOUGHT)
     with caplog.at_level(logging.WARNING, "unspool.rl"):
         added = conversation.add(AGAIN)
@@ -393,7 +393,7 @@ def test_where_the_template_rewrites_history_the_tokens_stay_and_it_is_said(capl
     assert "would rewrite the answer" in caplog.text
 
 
-def test_where_the_template_rewrites_history_a_fork_begins_as_it_writes_it() -> None:
+def test_if_the_template_rewrites_history_a_fork_begins_with_its_version() -> None:
     conversation = answered(begin(DROPPING, on_rewrite="fork"), THOUGHT)
     before = conversation.sample
     added = conversation.add(AGAIN)
@@ -448,7 +448,7 @@ TRANSCRIPT: list[dict[str, Any]] = [
 ]
 
 
-def test_of_a_transcript_the_answers_are_learnt() -> None:
+def test_training_on_a_transcript_learns_its_answers() -> None:
     ids, mask = begin().sft(TRANSCRIPT)
     first = f"<think>\nplan\n</think>\n\n{CALL}<|im_end|>"
     assert decode(ids) == f"{PROMPT}{first}\n{RESULT}Warm.<|im_end|>\n"
@@ -456,7 +456,7 @@ def test_of_a_transcript_the_answers_are_learnt() -> None:
     assert decode(ids[begin().sft(TRANSCRIPT, kinds=("content",)).mask]) == "Warm."
 
 
-def test_of_a_transcript_that_the_template_rewrites_each_answer_is_learnt_as_it_is_generated() -> None:
+def test_answers_of_a_rewritten_transcript_are_learnt_as_they_are_generated() -> None:
     messages: list[dict[str, Any]] = [
         *ASKED,
         {"role": "assistant", "content": "Warm.", "reasoning_content": "plan"},
@@ -472,7 +472,7 @@ def test_of_a_transcript_that_the_template_rewrites_each_answer_is_learnt_as_it_
     assert decode(ids[mask]) == last
 
 
-def test_a_transcript_needs_an_answer() -> None:
+def test_a_transcript_without_an_answer_is_refused() -> None:
     with pytest.raises(ValueError, match="contains no answer"):
         begin().sft(ASKED)
 
@@ -493,12 +493,12 @@ def test_a_transcript_needs_an_answer() -> None:
         ({"tools": {"type": "function"}}, ValueError, "tools: must be a list of tools, not an object"),
     ],
 )
-def test_misuse_is_reported(options: Any, error: type[Exception], match: str) -> None:
+def test_wrong_arguments_are_reported(options: Any, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         begin(**options)
 
 
-def test_something_else_than_a_tokenizer_is_refused() -> None:
+def test_something_other_than_a_tokenizer_is_refused() -> None:
     with pytest.raises(TypeError, match=r"tokenizer: must be a tokenizers\.Tokenizer, a fast tokenizer"):
         Conversation("hermes", object(), template=KEEPING)
 
@@ -513,20 +513,20 @@ def test_something_else_than_a_tokenizer_is_refused() -> None:
         (np.zeros((2, 2), int), TypeError),
     ],
 )
-def test_ids_are_looked_at(ids: Any, error: type[Exception]) -> None:
+def test_wrong_ids_are_refused(ids: Any, error: type[Exception]) -> None:
     conversation = begin()
     with pytest.raises(error, match="ids"):
         conversation.extend(ids)
     assert conversation.prompt() == encode(PROMPT)
 
 
-def test_a_template_that_cannot_end_in_an_answer_is_gone_on_with_all_the_same() -> None:
+def test_a_template_that_refuses_a_final_answer_is_continued() -> None:
     refusing = "{% if messages[-1].role == 'assistant' %}{{ raise_exception('no answer last') }}{% endif %}" + KEEPING
     conversation = answered(begin(refusing))
     assert decode(conversation.ids).endswith(RESULT)
 
 
-def test_what_the_template_refuses_changes_nothing() -> None:
+def test_a_message_that_the_template_refuses_changes_nothing() -> None:
     conversation = begin(KEEPING.replace("{{ m.content }}\n</tool", "{{ raise_exception('no tools') }}\n</tool"))
     conversation.extend(encode(f"{CALL}<|im_end|>"))
     before = conversation.ids.tolist()

@@ -147,7 +147,7 @@ CASES: dict[str, tuple[str, bool]] = {
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s.dialect}-{s.file}")
-def test_ids_are_transformers_own_exactly_where_the_template_keeps_history(
+def test_ids_equal_transformers_exactly_if_the_template_keeps_history(
     source: Source, case: str, templates: dict[str, Path]
 ) -> None:
     text = (templates[source.package] / f"{source.file}.jinja").read_text(encoding="utf-8")
@@ -334,7 +334,7 @@ def test_random_conversations_are_those_of_transformers_until_the_template_rewri
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s.dialect}-{s.file}")
-def test_whatever_is_generated_and_said_ids_only_grow(source: Source, templates: dict[str, Path]) -> None:
+def test_ids_only_grow_whatever_is_generated_or_added(source: Source, templates: dict[str, Path]) -> None:
     for walk in _walks(source, templates, 12):
         conversation, size = walk.conversation, walk.tokenizer.get_vocab_size()
         special = sorted(walk.tokenizer.get_added_tokens_decoder())

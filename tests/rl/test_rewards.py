@@ -53,7 +53,7 @@ def test_values_of_other_types_do_not_match(written: str, wanted: Any) -> None:
     assert calls_match(message, [{"name": "f", "arguments": {"a": json.loads(written)}}]) == 1.0
 
 
-def test_an_expectation_that_is_none_is_refused() -> None:
+def test_an_invalid_expectation_is_refused() -> None:
     with pytest.raises(ValueError, match=r"expected\[0\]\.arguments: not JSON"):
         calls_match(_said(), [{"name": "f", "arguments": "{"}])
 
@@ -70,6 +70,6 @@ def test_a_schema_that_refers_elsewhere_is_refused_and_not_fetched() -> None:
         schema_score(_said(("f", "{}")), [remote])
 
 
-def test_patterns_take_linear_time() -> None:
+def test_patterns_of_schemas_take_linear_time() -> None:
     evil = tool("f", a={"type": "string", "pattern": "^(a+)+$"})
     assert schema_score(_said(("f", json.dumps({"a": "a" * 5_000 + "b"}))), [evil]) == 0.0

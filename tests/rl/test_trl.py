@@ -99,7 +99,7 @@ def rolled(*turns: str, host: Any = None, **options: Any) -> dict[str, Any]:
     return rollout_func("hermes", generate=scripted(*turns), **options)([tiny.ASKED], host)
 
 
-def test_results_stand_between_answers_and_are_not_learnt() -> None:
+def test_results_between_answers_are_not_learnt() -> None:
     rollout = rolled(call("warm", '{"city": "Paris"}') + "<|im_end|>", "It is 20.<|im_end|>", tools=[warm])
     words = trainer().processing_class
     ids, mask = rollout["completion_ids"][0], np.array(rollout["env_mask"][0], bool)
@@ -119,7 +119,7 @@ def test_results_stand_between_answers_and_are_not_learnt() -> None:
         (call("warm", "[1]"), "ValueError: arguments of call 0"),
     ],
 )
-def test_what_fails_goes_to_the_model(said: str, answered: str) -> None:
+def test_errors_of_tools_go_to_the_model(said: str, answered: str) -> None:
     rollout = rolled(said + "<|im_end|>", "Oh.<|im_end|>", tools=[warm])
     assert answered in rollout["conversation"][0].messages[2]["content"]
 
@@ -159,7 +159,7 @@ def test_answers_and_results_keep_to_the_length() -> None:
     assert once["env_mask"][0][-count:] == [1] * count
 
 
-def test_some_kinds_alone_are_learnt() -> None:
+def test_kinds_limits_which_tokens_are_learnt() -> None:
     rollout = rolled(call("warm", '{"city": "Paris"}') + "<|im_end|>", "Oh.<|im_end|>", tools=[warm], kinds="content")
     assert sum(rollout["env_mask"][0]) == 3
     with pytest.raises(ValueError, match="kinds: 'results' is not one of"):

@@ -73,7 +73,7 @@ def ask(agent: httpx2.Client, text: str, **more: Any) -> Any:
     return answer.json()["choices"][0]["message"]
 
 
-def test_it_computes_with_python(agent: httpx2.Client) -> None:
+def test_the_builtin_model_computes_with_python(agent: httpx2.Client) -> None:
     a, b, c = (RNG.randrange(100, 10_000) for _ in range(3))
     for text, value in ((f"What is {a} * {b}?", a * b), (f"Compute {a} + {b} * {c}.", a + b * c)):
         message = ask(agent, text)
@@ -83,7 +83,7 @@ def test_it_computes_with_python(agent: httpx2.Client) -> None:
         assert message["content"].endswith(f"= {value}")
 
 
-def test_it_reads_a_page(agent: httpx2.Client, page: tuple[str, str]) -> None:
+def test_the_builtin_model_reads_a_page_with_the_browser(agent: httpx2.Client, page: tuple[str, str]) -> None:
     address, said = page
     message = ask(agent, f"Read {address}, please.")
     (result,) = message["tool_results"]
@@ -93,7 +93,7 @@ def test_it_reads_a_page(agent: httpx2.Client, page: tuple[str, str]) -> None:
     assert refused["tool_results"][0]["is_error"]
 
 
-def test_every_protocol_tells_it(agent: httpx2.Client, page: tuple[str, str]) -> None:
+def test_every_protocol_reports_calls_of_server_tools(agent: httpx2.Client, page: tuple[str, str]) -> None:
     a, b = (RNG.randrange(100, 1000) for _ in range(2))
     tools = [{"type": "code_interpreter", "container": {"type": "auto"}}, {"type": "web_search"}]
     answer = agent.post("/v1/responses", json={"input": f"What is {a} * {b}?", "tools": tools}).json()

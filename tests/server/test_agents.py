@@ -28,9 +28,7 @@ def test_tokens_of_a_prompt_are_counted_by_the_engines_tokenizer() -> None:
             client.messages.count_tokens(model="m", messages=[])
 
 
-def test_the_count_is_that_of_the_request_with_the_servers_tools_the_turns_and_the_sealed_thoughts_of_its_client() -> (
-    None
-):
+def test_the_count_of_tokens_includes_server_tools_earlier_turns_and_sealed_reasoning() -> None:
     engine = Writing(CALL)
     with (
         live(
@@ -61,7 +59,7 @@ def test_tokens_cannot_be_counted_without_a_tokenizer() -> None:
         assert server.post("/v1/messages?beta=true", messages=HELLO, max_tokens=9).status_code == 200
 
 
-def test_claude_codes_fields_are_read_and_its_hosted_tools_left_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_claude_codes_fields_are_read_and_its_hosted_tools_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
     engine = Writing(ANSWER)
     ask: Any = {
         "max_tokens": 99,

@@ -170,7 +170,7 @@ def test_log_probabilities_go_with_the_text_they_belong_to() -> None:
 
 
 @pytest.mark.parametrize("reason", ["content_filter", "length"])
-def test_any_other_finish_reason_passes_through(reason: str) -> None:
+def test_other_finish_reasons_pass_through(reason: str) -> None:
     with live(Scripted(["x"], reason=reason)) as server:
         whole = server.post(messages=HELLO).json()["choices"][0]
         streamed = chunks(server.post(messages=HELLO, stream=True).text)

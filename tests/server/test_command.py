@@ -70,7 +70,7 @@ def test_the_dialect_is_chosen_by_name_by_both_parsers_or_by_the_model(
     assert (host, port, isinstance(engine, Replay)) == ("127.0.0.1", 8192, True)
 
 
-def test_every_option_arrives(served: list[Any], recording: str, tmp_path: Path) -> None:
+def test_every_option_reaches_the_settings(served: list[Any], recording: str, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("secret\n")
     options = ["--policy", "bad_arguments=drop", "--profile", "mindie", "--full-text", "--timing", "top"]
     options += ["--reasoning-field", "both", "--named-reason", "tool_calls", "--strict-level", "function"]
@@ -141,7 +141,7 @@ def test_a_capture_can_be_parsed_again_with_both_parsers(served: list[Any], reco
         (["--dialect", "hermes", "--capture", "/dev/null/x"], "--capture: /dev/null/x: "),
     ],
 )
-def test_misuse_is_reported_in_one_line(
+def test_wrong_arguments_are_reported_in_one_line(
     served: list[Any], recording: str, options: list[str], error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve", "--engine", recording, *options]) == 2
@@ -162,7 +162,7 @@ def test_misuse_is_reported_in_one_line(
         ("http://127.0.0.1:1", "--tokenizer: is required for this engine"),
     ],
 )
-def test_an_engine_that_is_none_is_reported_in_one_line(
+def test_an_unusable_engine_is_reported_in_one_line(
     engine: str, error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve", "--dialect", "hermes", "--engine", engine]) == 2
@@ -176,7 +176,7 @@ def test_a_dialect_of_another_model_points_to_the_missing_engine(capsys: pytest.
     assert "--tokenizer" not in printed
 
 
-def test_every_policy_is_one_of_the_command(served: list[Any], recording: str) -> None:
+def test_every_policy_is_an_option_of_the_command(served: list[Any], recording: str) -> None:
     for field, values in CHOICES.items():
         for value in values:
             flags = ["--policy", f"{field}={str(value).lower()}"]
@@ -195,16 +195,16 @@ def test_neither_the_library_nor_the_command_line_needs_the_servers_packages() -
     assert ran.stdout == "[]\n"
 
 
-def test_a_used_port_is_one_line_and_2(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_reported_in_one_line_with_exit_code_2(
+    recording: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as used:
         port = used.getsockname()[1]
         assert main(["serve", "--engine", recording, "--dialect", "hermes", "--port", str(port)]) == 2
     assert capsys.readouterr().err == f"unspool serve: --port: {port} is in use; --port 0 picks a free one\n"
 
 
-def test_a_host_that_is_not_here_is_no_port_but_a_host_at_fault(
-    recording: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_foreign_host_is_reported_as_an_error_of_the_host(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--engine", recording, "--dialect", "hermes", "--host", "192.0.2.1", "--port", "0"]) == 2
     assert capsys.readouterr().err == "unspool serve: --host: 192.0.2.1: Cannot assign requested address\n"
 

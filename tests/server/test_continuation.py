@@ -120,7 +120,7 @@ def test_chat_completions_go_on_from_the_models_own_tokens_within_a_tool_loop(id
         assert "Which city" not in str(engine.requests[3].prompt)
 
 
-def test_across_user_turns_it_does_so_where_the_flag_or_the_request_says_so() -> None:
+def test_tokens_of_earlier_turns_are_continued_if_the_flag_or_the_request_says_so() -> None:
     engine = Writing(ANSWER)
     with live(engine, "hermes", prompts=template(), context="all") as server:
         final = chat(server, HELLO)
@@ -216,7 +216,7 @@ def test_where_only_an_id_of_a_call_names_a_turn_its_reasoning_goes_to_the_templ
 
 
 @pytest.mark.parametrize("options", [{"context": "never"}, {"turn_memory": 0}, {"turn_memory": 700}])
-def test_flags_switch_it_off_and_bound_its_memory(options: Any) -> None:
+def test_flags_switch_continuation_off_and_bound_its_memory(options: Any) -> None:
     engine = Writing(CALL)
     with live(engine, "hermes", prompts=template(), **options) as server:
         history = [*HELLO, *answered(chat(server, HELLO))]
@@ -302,7 +302,7 @@ def test_a_users_turn_goes_on_after_every_round_of_the_last_answer(ask: Any, str
 
 
 @pytest.mark.parametrize("hidden", [False, True])
-def test_it_does_so_in_chat_completions_with_the_results_of_the_server_and_without(hidden: bool) -> None:
+def test_chat_completions_continue_turns_with_shown_or_hidden_server_results(hidden: bool) -> None:
     engine = Writing(TWO, ONE, ANSWER)
     with live(engine, "hermes", prompts=template(), servers=[Workshop()], context="all") as server:
         turn = of_chat(server, HELLO, stream=False, hidden=hidden)
@@ -395,7 +395,7 @@ CLIENTS_OWN: Any = {
 
 @pytest.mark.parametrize("ask", PROTOCOLS)
 @pytest.mark.parametrize("stream", [False, True])
-def test_it_does_so_where_the_server_and_the_client_run_calls_of_one_round(ask: Any, stream: bool) -> None:
+def test_a_round_with_calls_of_server_and_client_is_continued(ask: Any, stream: bool) -> None:
     engine = Writing(WORDY, WORDY_MIXED, WORDY_ANSWER)
     options: Any = {"tools": CLIENTS_OWN[ask], "stream": stream}
     with live(engine, "hermes", prompts=template(), servers=[Workshop()], context="all") as server:
@@ -411,7 +411,7 @@ def test_it_does_so_where_the_server_and_the_client_run_calls_of_one_round(ask: 
 
 
 @pytest.mark.parametrize("ask", PROTOCOLS)
-def test_without_memory_the_template_has_all_that_was_said_in_a_round_before_its_results(ask: Any) -> None:
+def test_without_memory_the_template_gets_the_text_of_a_round_before_its_results(ask: Any) -> None:
     both = f"One {call('get_weather', city='Paris')} two <think>Hm.</think> three."
     engine = Writing(both, ANSWER)
     with live(engine, "hermes", prompts=template(), turn_memory=0) as server:
@@ -455,7 +455,7 @@ def test_reasoning_that_was_changed_in_an_earlier_turn_is_written_by_the_templat
             assert (engine.requests[-1].prompt_ids is not None) is kept
 
 
-def test_another_api_key_finds_no_turn() -> None:
+def test_turns_are_not_shared_between_api_keys() -> None:
     engine = Writing(CALL)
     with live(engine, "hermes", prompts=template()) as server:
         history = [*HELLO, *answered(chat(server, HELLO))]

@@ -115,7 +115,7 @@ def test_each_model_is_served_by_both_parsers_of_the_plain_name(model: str, tmp_
                 assert choice.finish_reason == expected.finish_reason, asked
 
 
-def test_what_the_models_mean_is_what_the_rfc_has() -> None:
+def test_the_models_outputs_are_read_as_the_rfc_says() -> None:
     fields = {
         (model, asked): parse(raw, "deepseek", tools=TOOLS)
         for model, outputs in OUTPUTS.items()

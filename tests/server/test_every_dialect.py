@@ -136,7 +136,7 @@ def as_input(arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("group", GROUPS.values(), ids=[f"{name}-{stage}" if stage else name for name, stage in GROUPS])
-def test_every_stream_equals_the_whole_answer_and_tells_the_message(group: list[Case]) -> None:
+def test_every_stream_equals_the_whole_answer_and_the_message(group: list[Case]) -> None:
     dialect, stage = group[0].dialect, group[0].example.stage
     prompts = opened(dialect, stage) if stage else None
     richest = max(group, key=lambda c: (len(c.calls), len(c.raw)))

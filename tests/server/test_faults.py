@@ -46,7 +46,7 @@ def test_a_client_that_goes_away_cancels_its_engine(stream: bool, after: int) ->
         until(lambda: 'status="cancelled"} 1' in server.http.get("/metrics").text)
 
 
-def test_a_client_that_goes_away_while_it_waits_leaves_the_line() -> None:
+def test_a_client_that_goes_away_while_waiting_leaves_the_queue() -> None:
     engine = Scripted(["a"], hang_after=1)
     with live(engine, generations=1) as server:
         first = server.request(messages=HELLO)
@@ -125,7 +125,7 @@ def test_a_client_that_reads_nothing_for_too_long_is_given_up() -> None:
 # -- overload ----------------------------------------------------------------------------------------------------------
 
 
-def test_requests_beyond_the_places_wait_and_requests_beyond_the_line_are_refused() -> None:
+def test_requests_beyond_the_slots_wait_and_those_beyond_the_queue_are_refused() -> None:
     engine = Scripted(["a"], hang_after=1)
     with live(engine, generations=2, waiting=1) as server:
         running = [server.request(messages=HELLO, stream=True) for _ in range(2)]
@@ -148,7 +148,7 @@ def test_requests_beyond_the_places_wait_and_requests_beyond_the_line_are_refuse
     assert engine.most_running == 2
 
 
-def test_many_at_once_are_all_answered_in_their_turn() -> None:
+def test_many_concurrent_requests_are_all_answered_in_order() -> None:
     engine = Scripted(["a", "b"])
     with live(engine, generations=4, waiting=100) as server, ThreadPoolExecutor(12) as pool:
         answers = list(pool.map(lambda _: server.post(messages=HELLO).status_code, range(48)))
@@ -182,7 +182,7 @@ def test_an_engine_that_fails_later_is_the_protocols_error_and_other_streams_go_
         other.close()
 
 
-def test_what_an_engine_raises_besides_is_logged_and_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+def test_unexpected_errors_of_an_engine_are_logged_and_not_reported(caplog: pytest.LogCaptureFixture) -> None:
     with live(Scripted(["a"], fail_after=0, error=RuntimeError("a secret path"))) as server:
         answer = server.post(messages=HELLO)
     assert answer.status_code == 500
@@ -215,7 +215,7 @@ def test_a_profile_has_its_own_words_for_a_failure(profile: Any) -> None:
     assert first.status_code == 500
 
 
-def test_health_tells_of_an_engine_that_cannot_generate() -> None:
+def test_health_reports_an_engine_that_cannot_generate() -> None:
     engine = Scripted([])
     with live(engine) as server:
         assert server.http.get("/health").json() == {"status": "ok"}
@@ -317,7 +317,7 @@ def test_threads_of_clients_do_not_disturb_each_other() -> None:
     assert sorted(found) == sorted(outputs)
 
 
-def test_what_goes_wrong_within_the_server_is_an_error_of_the_protocol(
+def test_an_internal_error_is_reported_in_the_protocols_form(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> Any:

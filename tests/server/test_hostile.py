@@ -396,7 +396,7 @@ HARMLESS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("path", "ask"), HARMLESS.values(), ids=HARMLESS.keys())
-def test_what_does_no_harm_is_answered(server: Live, path: str, ask: dict[str, Any]) -> None:
+def test_harmless_oddities_are_answered(server: Live, path: str, ask: dict[str, Any]) -> None:
     answer = server.post(path, **ask)
     assert answer.status_code == 200, answer.text
 
@@ -487,7 +487,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("path", "ask", "error"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_cannot_be_done_is_refused_with_what_is_allowed(
+def test_unsupported_requests_are_refused_with_what_is_allowed(
     bare: Live, path: str, ask: dict[str, Any], error: str
 ) -> None:
     answer = bare.post(path, **ask)
@@ -496,7 +496,7 @@ def test_what_cannot_be_done_is_refused_with_what_is_allowed(
 
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/responses", "/ag-ui"])
-def test_values_that_nest_deep_are_refused_or_let_pass(server: Live, path: str) -> None:
+def test_deeply_nested_values_are_refused_or_accepted(server: Live, path: str) -> None:
     for depth in (100, 900, 5000, 100_000):
         for deep in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth):
             for field in (b"unknown", b"messages", b"input", b"tools", b"metadata", b"chat_template_kwargs"):

@@ -58,7 +58,7 @@ def asked(text: str) -> Any:
 # -- chat completions --------------------------------------------------------------------------------------------------
 
 
-def test_chat_completions_hide_the_servers_calls_and_tell_their_results(server: Server) -> None:
+def test_chat_completions_hide_the_servers_calls_and_report_their_results(server: Server) -> None:
     live, workshop = server
     known = len(workshop.calls)
     whole: Any = live.openai.chat.completions.create(model="m", messages=asked("add please"))
@@ -116,7 +116,7 @@ def test_a_request_may_do_without_the_servers_tools_or_choose_among_them(server:
     assert 'server_tools[0]: "nothing" is unknown' in refused.json()["error"]["message"]
 
 
-def test_a_call_of_no_tool_is_answered_where_the_client_has_none(server: Server) -> None:
+def test_a_call_of_an_unknown_tool_is_answered_if_the_client_has_no_tools(server: Server) -> None:
     live, _ = server
     answer = live.post(CHAT, messages=asked("unknown please")).json()["choices"][0]["message"]
     assert answer["content"] == "There is none."
@@ -125,7 +125,7 @@ def test_a_call_of_no_tool_is_answered_where_the_client_has_none(server: Server)
     assert theirs["message"]["tool_calls"][0]["function"]["name"] == "subtract"
 
 
-def test_tools_that_need_approval_are_not_offered_where_nobody_can_be_asked(server: Server) -> None:
+def test_tools_that_need_approval_are_not_offered_if_nobody_can_approve(server: Server) -> None:
     live, workshop = server
     answer = live.post(CHAT, messages=asked("guard please")).json()["choices"][0]["message"]
     assert "There is no tool 'guarded'" in answer["tool_results"][0]["content"]
@@ -151,7 +151,7 @@ def both(live: Live, **request: Any) -> list[Any]:
     return [whole, streamed]
 
 
-def test_responses_tell_lists_calls_and_outputs_of_mcp(server: Server) -> None:
+def test_responses_report_lists_calls_and_outputs_of_mcp(server: Server) -> None:
     live, _ = server
     for answer in both(live, input="add please", tools=[MCP]):
         listed, said, called, answered = answer.output
@@ -162,7 +162,7 @@ def test_responses_tell_lists_calls_and_outputs_of_mcp(server: Server) -> None:
         assert answer.status == "completed"
 
 
-def test_responses_tell_what_interpreter_and_browser_do(server: Server) -> None:
+def test_responses_report_what_interpreter_and_browser_do(server: Server) -> None:
     live, _ = server
     tools: Any = [{"type": "code_interpreter", "container": {"type": "auto"}}, {"type": "web_search"}]
     for answer in both(live, input="code please", tools=tools):
@@ -271,7 +271,7 @@ def test_a_request_may_ask_for_approvals_and_allow_fewer_tools_and_calls(server:
         ({**MCP, "require_approval": "perhaps"}, 'require_approval: must be "always", "never"'),
     ],
 )
-def test_a_tool_server_that_there_is_not_is_refused(server: Server, tool: Any, text: str) -> None:
+def test_an_unknown_tool_server_is_refused(server: Server, tool: Any, text: str) -> None:
     refused = server[0].post("/v1/responses", input="Hello", tools=[tool])
     assert refused.status_code == 400
     assert text in refused.json()["error"]["message"]
@@ -312,7 +312,7 @@ def test_anthropics_beta_client_reads_blocks_of_mcp(server: Server) -> None:
         assert mixed.stop_reason == "tool_use"
 
 
-def test_messages_have_tools_of_the_server_only_with_the_beta(server: Server) -> None:
+def test_messages_offer_mcp_servers_only_with_the_beta_header(server: Server) -> None:
     live, _ = server
     body: Any = {"max_tokens": 9, "messages": asked("add please")}
     plain = live.post("/v1/messages", **body).json()

@@ -26,7 +26,7 @@ def results(answer: Any) -> list[str]:
     return [r["content"] for r in answer.json()["choices"][0]["message"]["tool_results"]]
 
 
-def test_what_goes_wrong_with_a_tool_is_its_result() -> None:
+def test_errors_of_a_tool_are_its_result() -> None:
     workshop = Workshop()
     wrong = '<tool_call>\n{"name": "add", "arguments": {"a": oops}}\n</tool_call>'
     answers = {
@@ -46,7 +46,7 @@ def test_what_goes_wrong_with_a_tool_is_its_result() -> None:
     assert (workshop.cancelled, workshop.opened, workshop.closed) == (1, 1, 2), "the session, then the server"
 
 
-def test_results_are_cut_where_they_are_too_long() -> None:
+def test_results_that_are_too_long_are_cut() -> None:
     answers = {"go": call("flood") + call("flood"), "flood": "Much.", "limit for results": "Much."}
     with live(model(**answers), "hermes", servers=[Workshop()], results=1000) as server:
         texts = results(server.post(CHAT, messages=asked("go")))

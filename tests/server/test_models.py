@@ -26,7 +26,7 @@ def said(server: Live, **body: Any) -> Any:
     return server.post(**{"messages": HELLO, **body}).json()["choices"][0]["message"]
 
 
-def test_requests_choose_by_model_and_get_the_first_one_without() -> None:
+def test_requests_choose_a_model_and_get_the_first_by_default() -> None:
     with two() as server:
         assert [said(server, **b)["content"] for b in ({}, {"model": "served"}, {"model": "other"})] == [
             *("first", "first", "second")
@@ -72,7 +72,7 @@ def test_an_unknown_model_is_each_protocols_own_error() -> None:
         assert server.http.post(CHAT, content=b"{").status_code == 400
 
 
-def test_models_health_and_metrics_tell_of_all() -> None:
+def test_models_health_and_metrics_report_all_models() -> None:
     with two() as server:
         assert [m.id for m in server.openai.models.list()] == ["served", "other"]
         assert server.openai.models.retrieve("other").id == "other"

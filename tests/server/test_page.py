@@ -90,14 +90,14 @@ def test_a_file_that_the_browser_has_is_not_sent_again(server: Live) -> None:
     assert server.http.get("/ui/../app.py").status_code == server.http.get("/ui/").status_code == 404
 
 
-def test_who_asks_for_json_or_text_gets_that(server: Live) -> None:
+def test_clients_that_accept_json_or_text_get_it(server: Live) -> None:
     answer = server.http.get("/", headers={"Accept": "application/json"}).json()
     assert (answer["name"], answer["dialect"]) == ("unspool", "hermes")
     assert {"/v1/chat/completions", "/parse", "/metrics"} <= {path["path"] for path in answer["paths"]}
     assert server.http.get("/").headers["content-type"].startswith("text/plain")
 
 
-def test_without_the_page_there_is_nothing_of_it() -> None:
+def test_without_the_page_none_of_its_routes_exist() -> None:
     with live(Scripted([]), ui=False) as server:
         assert server.http.get("/", headers=BROWSER).headers["content-type"].startswith("text/plain")
         assert server.http.get("/ui/app.js").status_code == 404
@@ -137,7 +137,7 @@ def test_a_post_must_be_json(server: Live, path: str, given: str | None) -> None
 
 
 @pytest.mark.parametrize("path", ["/", "/health", "/v1/models", "/metrics", "/ui/app.js"])
-def test_a_name_that_is_not_the_servers_is_refused(server: Live, path: str) -> None:
+def test_a_foreign_host_name_is_refused(server: Live, path: str) -> None:
     refused = server.http.get(path, headers={"Host": "evil.example:8192"})
     assert refused.status_code == 403
     assert "--allowed-host" in refused.text
@@ -145,7 +145,7 @@ def test_a_name_that_is_not_the_servers_is_refused(server: Live, path: str) -> N
         assert server.http.get(path, headers={"Host": host}).status_code == 200, host
 
 
-def test_other_names_are_allowed_one_by_one_or_all() -> None:
+def test_other_host_names_are_allowed_one_by_one_or_all() -> None:
     def refused(hosts: tuple[str, ...], host: str) -> bool:
         return Hosts(hosts).refusal({"headers": [(b"host", host.encode("latin-1"))]}) is not None
 
@@ -181,7 +181,7 @@ def test_the_page_needs_no_key_but_what_it_asks_does() -> None:
 # -- requests of the page ----------------------------------------------------------------------------------------------
 
 
-def test_a_trace_tells_all_that_a_recording_holds_and_why(server: Live) -> None:
+def test_a_trace_contains_all_of_a_recording_with_reasons(server: Live) -> None:
     lines = chunks(server.post("/ui/chat", messages=HELLO, tools=[WEATHER]).text)
     assert [line["type"] for line in lines[:2]] == ["request", "chunk"]
     assert [line["type"] for line in lines[-2:]] == ["end", "done"]
@@ -212,7 +212,7 @@ def test_a_trace_tells_all_that_a_recording_holds_and_why(server: Live) -> None:
         (["Hi"], None),
     ],
 )
-def test_what_is_held_back_has_a_reason(server: Live, pieces: list[str], held: Any) -> None:
+def test_held_text_has_a_reason(server: Live, pieces: list[str], held: Any) -> None:
     answer = server.post("/parse", pieces=pieces, format="steps", tools=[WEATHER]).json()
     assert len(answer["steps"]) == len(pieces) + 1
     found = answer["steps"][len(pieces) - 1].get("held")
@@ -222,7 +222,7 @@ def test_what_is_held_back_has_a_reason(server: Live, pieces: list[str], held: A
         assert found == held
 
 
-def test_steps_tell_the_same_as_a_message(server: Live) -> None:
+def test_steps_give_the_same_message_as_a_whole_text(server: Live) -> None:
     body: dict[str, Any] = {"dialect": "hermes", "tools": [WEATHER]}
     pieces = [RAW[i : i + 3] for i in range(0, len(RAW), 3)]
     steps = server.post("/parse", pieces=pieces, format="steps", **body).json()
@@ -258,7 +258,9 @@ def test_steps_tell_the_same_as_a_message(server: Live) -> None:
         ("/ui/recordings", {"file": "/etc"}, "file", "is unknown"),
     ],
 )
-def test_what_is_wrong_is_named(server: Live, path: str, ask: dict[str, Any], param: str, message: str) -> None:
+def test_wrong_requests_of_the_page_name_the_field(
+    server: Live, path: str, ask: dict[str, Any], param: str, message: str
+) -> None:
     answer = server.post(path, **ask)
     assert answer.status_code == 400
     error = answer.json()["error"]
@@ -372,7 +374,7 @@ def test_a_recording_carries_the_file_of_its_dialect(tmp_path: Path) -> None:
         (["{unnamed}"], "--dialect: is missing; the recording names none"),
     ],
 )
-def test_show_tells_what_it_cannot_open(
+def test_show_reports_what_it_cannot_open(
     arguments: list[str], error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "plain").write_text('{"type": "chunk"}\n')

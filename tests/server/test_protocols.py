@@ -189,7 +189,7 @@ def test_messages_of_ag_ui_become_those_of_chat_completions() -> None:
     ]
 
 
-def test_reasoning_after_a_message_of_ag_ui_belongs_to_it_and_without_any_is_let_go() -> None:
+def test_reasoning_after_a_message_of_ag_ui_belongs_to_it_and_is_dropped_without_one() -> None:
     engine = Scripted(["ok"])
     history = [
         "user:a",
@@ -213,7 +213,7 @@ def test_reasoning_after_a_message_of_ag_ui_belongs_to_it_and_without_any_is_let
     ]
 
 
-def test_a_failing_engine_is_each_protocols_own_error() -> None:
+def test_a_failing_engine_gives_each_protocols_own_error() -> None:
     engine = Scripted(["a", "b"], fail_after=1)
     messages: Any = {"model": "m", "max_tokens": 9, "messages": HELLO}
     with live(engine, "hermes") as server, claude(server.url) as client:
@@ -236,7 +236,7 @@ def test_a_failing_engine_is_each_protocols_own_error() -> None:
     assert (early.status_code, early.json()["type"]) == (500, "RUN_ERROR")
 
 
-def test_a_content_filter_is_each_protocols_own() -> None:
+def test_a_content_filter_has_each_protocols_own_form() -> None:
     with live(Scripted(["a"], reason="content_filter"), "hermes") as server, claude(server.url) as client:
         assert client.messages.create(model="m", max_tokens=9, messages=HELLO).stop_reason == "refusal"
         assert server.openai.responses.create(model="m", input="x").status == "incomplete"

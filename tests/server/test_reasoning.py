@@ -62,7 +62,7 @@ def as_client(server: Live, key: str | None, name: str = "Authorization") -> Non
 
 
 @pytest.mark.parametrize("needed", [None, "k"])
-def test_it_belongs_to_the_api_key_that_the_client_sent_whether_the_server_needs_one_or_not(needed: str | None) -> None:
+def test_sealed_reasoning_belongs_to_the_clients_api_key_even_if_none_is_required(needed: str | None) -> None:
     seal = Seal([KEY])
     keys = {None, "k", "other"} if needed is None else {needed}
     with live(Scripted([RAW]), "deepseek", seal=seal, api_key=needed) as server:

@@ -122,7 +122,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: Live) -> 
     assert b" 413 " in chunked.recv(4096)
 
 
-def test_nonsense_on_the_wire_hurts_nobody(server: Live) -> None:
+def test_malformed_requests_do_not_affect_others(server: Live) -> None:
     for junk in (b"\x16\x03\x01\x00", b"GET / HTTP/9.9\r\n\r\n", b"POST " + b"a" * 100_000):
         connection = server.connect()
         connection.sendall(junk)
@@ -130,7 +130,7 @@ def test_nonsense_on_the_wire_hurts_nobody(server: Live) -> None:
     assert server.post(messages=HELLO).status_code == 200
 
 
-def test_fields_that_nobody_knows_are_let_pass(server: Live) -> None:
+def test_unknown_fields_are_ignored(server: Live) -> None:
     assert server.post(messages=HELLO, user="u", repetition_penalty=1.1, ignore_eos=False, foo={}).status_code == 200
 
 
@@ -138,7 +138,7 @@ def test_a_request_that_names_another_model_is_answered_all_the_same(server: Liv
     assert server.post(messages=HELLO, model="another").json()["model"] == "served"
 
 
-def test_paths_and_methods_that_there_are_not_are_reported(server: Live) -> None:
+def test_unknown_paths_and_methods_are_reported(server: Live) -> None:
     unknown = server.http.get("/v1/nothing")
     assert (unknown.status_code, "/v1/chat/completions" in unknown.json()["error"]["message"]) == (404, True)
     wrong = server.http.get("/v1/messages")
@@ -152,7 +152,7 @@ def test_the_model_is_listed_and_found_by_its_name(server: Live) -> None:
         server.openai.models.retrieve("another/one")
 
 
-def test_each_protocol_tells_its_own_field(server: Live) -> None:
+def test_an_error_names_the_field_in_each_protocols_own_words(server: Live) -> None:
     ask = {"messages": HELLO}
     reply = server.post("/v1/messages", **ask)
     assert (reply.status_code, reply.json()["error"]["message"]) == (400, "max_tokens: is required")
@@ -173,13 +173,13 @@ def test_each_protocol_tells_its_own_field(server: Live) -> None:
         assert (answer.status_code, message in answer.text) == (400, True), (path, message, answer.text)
 
 
-def test_a_schema_that_cannot_be_kept_is_the_requests_fault(server: Live) -> None:
+def test_an_unsupported_schema_is_a_client_error(server: Live) -> None:
     tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "array"}}}
     answer = server.post(messages=HELLO, tools=[tool], tool_choice="required")
     assert (answer.status_code, "parameters" in answer.json()["error"]["param"]) == (400, True)
 
 
-def test_a_key_is_asked_for_in_every_protocols_way() -> None:
+def test_every_protocol_requires_the_api_key_in_its_own_way() -> None:
     with live(Scripted(["ok"]), api_key="schlüssel") as server:
         assert server.post(messages=HELLO).status_code == 401
         assert server.http.get("/v1/models").status_code == 401
@@ -281,7 +281,7 @@ def test_parse_names_the_field_that_is_wrong(server: Live, ask: dict[str, Any], 
     assert message in answer.json()["error"]["message"]
 
 
-def test_a_person_who_opens_the_address_sees_what_there_is(server: Live) -> None:
+def test_a_browser_at_the_root_sees_an_overview(server: Live) -> None:
     answer = server.http.get("/")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain")

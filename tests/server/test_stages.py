@@ -40,7 +40,7 @@ def takes(library: Llguidance, constraint: Any, text: str) -> bool:
         (OPEN, True, "plan\n</think>\n\n" + CALL, "<think>plan<think>"),
     ],
 )
-def test_the_stage_of_the_prompt_is_the_grammars(
+def test_the_grammar_begins_at_the_stage_of_the_prompt(
     library: Llguidance, choice: Any, template: str, thinking: bool, taken: str, refused: str
 ) -> None:
     engine = Scripted([CALL])

@@ -45,7 +45,7 @@ def test_coalesced_streams_say_the_same_in_fewer_pieces() -> None:
     assert "".join(deltas(plain, "reasoning_content")) == whole["reasoning_content"]
 
 
-def test_what_is_held_back_goes_on_in_time_though_the_engine_says_nothing() -> None:
+def test_held_text_is_sent_in_time_though_the_engine_is_silent() -> None:
     engine = Scripted(["<think>Hm", "mm"], hang_after=2)
     with live(engine, "hermes", coalesce_delay=0.2) as server:
         connection = server.request(messages=HELLO, stream=True)
@@ -57,7 +57,7 @@ def test_what_is_held_back_goes_on_in_time_though_the_engine_says_nothing() -> N
         until(lambda: engine.cancelled == 1)
 
 
-def test_what_is_held_back_after_a_boundary_goes_on_in_time_too() -> None:
+def test_text_held_after_a_boundary_is_sent_in_time() -> None:
     engine = Scripted(["<think>One. ", "Two", "more. And ", "then"], hang_after=4)
     with live(engine, "hermes", coalesce_reasoning=True, coalesce_delay=0.3) as server:
         connection = server.request(messages=HELLO, stream=True)
@@ -69,7 +69,7 @@ def test_what_is_held_back_after_a_boundary_goes_on_in_time_too() -> None:
         until(lambda: engine.cancelled == 1)
 
 
-def test_what_is_held_back_when_the_engine_fails_is_reported_before_its_error() -> None:
+def test_held_text_is_sent_before_the_error_of_a_failing_engine() -> None:
     engine = Scripted(["<think>One. ", "Two"], fail_after=2)
     with live(engine, "hermes", coalesce_reasoning=True) as server:
         text = server.post(messages=HELLO, stream=True).text

@@ -21,7 +21,7 @@ TWO = f"{CALLS % 'Oslo'}\n{CALLS % 'Rome'} and more"
 
 
 @pytest.mark.parametrize("wide", [1, 3])
-def test_places_are_not_lost_when_running_and_waiting_clients_leave_in_one_turn(wide: int) -> None:
+def test_slots_are_not_lost_when_running_and_waiting_clients_leave_at_once(wide: int) -> None:
     async def main() -> None:
         admission = Admission(6, 1000)
         held = asyncio.Event()
@@ -51,7 +51,7 @@ def test_places_are_not_lost_when_running_and_waiting_clients_leave_in_one_turn(
     asyncio.run(main())
 
 
-def test_who_comes_to_a_full_line_of_clients_that_are_leaving_is_let_in_all_the_same() -> None:
+def test_a_client_is_admitted_to_a_full_queue_whose_clients_are_leaving() -> None:
     async def main() -> None:
         admission = Admission(1, 2)
 
@@ -75,7 +75,7 @@ def test_who_comes_to_a_full_line_of_clients_that_are_leaving_is_let_in_all_the_
     asyncio.run(main())
 
 
-def test_all_requests_together_may_hold_so_many_bytes() -> None:
+def test_the_bytes_held_by_all_requests_are_limited() -> None:
     engine = Scripted(["a"], hang_after=1)
     with live(engine, held=10_000) as server:
         long = [{"role": "user", "content": "x" * 6000}]
@@ -165,14 +165,14 @@ def test_the_clients_own_id_of_a_request_is_reported_again(stream: bool, caplog:
     assert "(mine-7)" in caplog.text
 
 
-def test_counts_are_reported_to_those_who_have_the_key() -> None:
+def test_metrics_need_the_key() -> None:
     with live(Scripted(["a"]), api_key="secret") as server:
         assert server.http.get("/metrics").status_code == 401
         assert server.http.get("/metrics", headers={"Authorization": "Bearer secret"}).status_code == 200
         assert server.http.get("/health").status_code == 200
 
 
-def test_captures_are_their_owners_alone(tmp_path: Path) -> None:
+def test_only_their_owner_may_read_captures(tmp_path: Path) -> None:
     async def main() -> None:
         engine = Capture(Scripted(["a"]), tmp_path / "c", dialect="hermes")
         assert [d.text async for d in engine.generate(Request())] == ["a", ""]
@@ -201,7 +201,7 @@ def test_without_parallel_calls_the_answer_ends_after_the_first(choice: Any, siz
     assert [y["finish_reason"] for x in streamed for y in x["choices"] if y["finish_reason"]] == ["tool_calls"]
 
 
-def test_anthropics_word_for_one_call_holds_too() -> None:
+def test_anthropics_disable_parallel_tool_use_is_honoured() -> None:
     tool = {"name": "get_weather", "input_schema": WEATHER["function"]["parameters"]}
     choice = {"type": "auto", "disable_parallel_tool_use": True}
     with live(replay(TWO), "hermes") as server:

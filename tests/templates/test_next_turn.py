@@ -35,7 +35,7 @@ def asked(made: Prompts, source: Source, result: str) -> Iterator[tuple[ChatRequ
 
 @pytest.mark.parametrize("source", LOOPING, ids=lambda s: f"{s.dialect}-{s.file}")
 @pytest.mark.parametrize("result", ["Rain, says Zeus.", "}", "<|im_end|></s>[TOOL_CALLS]"])
-def test_what_goes_after_an_answer_is_what_the_template_writes(
+def test_the_text_after_an_answer_is_what_the_template_writes(
     source: Source, result: str, templates: dict[str, Path]
 ) -> None:
     made, dialect = prompts(source, templates), unspool.get_dialect(source.dialect)

@@ -74,7 +74,7 @@ def test_the_check_at_the_start_refuses_a_dialect_of_another_kind(source: Source
         prompts(source, templates).check(unspool.get_dialect(other))
 
 
-def test_every_exception_is_of_a_template() -> None:
+def test_every_listed_exception_names_a_template() -> None:
     assert {*SILENT, *OTHERWISE} <= {s.file for s in SOURCES}
 
 
@@ -128,7 +128,7 @@ TOOLS_ONLY = {"NousResearch-Hermes-3-Llama-3.1-8B-tool_use", "tool_chat_template
 
 
 @ALL
-def test_a_final_message_is_gone_on_with(source: Source, templates: dict[str, Path]) -> None:
+def test_a_final_assistant_message_is_continued(source: Source, templates: dict[str, Path]) -> None:
     made = prompts(source, templates)
     messages = [{"role": "user", "content": "What now?"}, {"role": "assistant", "content": "It is i"}]
     fields: dict[str, Any] = {"messages": messages, "template": dict(source.variables)}

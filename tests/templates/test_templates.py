@@ -102,7 +102,7 @@ def test_every_dialect_has_a_template_or_a_reason() -> None:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s.dialect}-{s.file}")
-def test_the_template_tells_the_dialect(source: Source, templates: dict[str, Path]) -> None:
+def test_the_dialect_is_detected_from_the_template(source: Source, templates: dict[str, Path]) -> None:
     text = (templates[source.package] / f"{source.file}.jinja").read_text(encoding="utf-8")
     found = detect_dialect(chat_template=text)
     if source.unmarked:

@@ -73,7 +73,7 @@ def _as_text(messages: list[Message]) -> list[Message]:
 
 @pytest.mark.parametrize("case", [*CASES, *GOING_ON])
 @pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s.dialect}-{s.file}")
-def test_a_prompt_is_transformers_own(source: Source, case: str, templates: dict[str, Path]) -> None:
+def test_a_prompt_equals_that_of_transformers(source: Source, case: str, templates: dict[str, Path]) -> None:
     utils = import_module("transformers.utils.chat_template_utils")
     path = templates[source.package] / f"{source.file}.jinja"
     made = _prompts(path)

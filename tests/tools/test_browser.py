@@ -173,7 +173,7 @@ def test_links_are_opened_pages_are_scrolled_and_places_are_found(site: str) -> 
     browse([site], work)
 
 
-def test_without_a_page_or_a_provider_it_says_so() -> None:
+def test_without_a_page_or_a_provider_the_browser_reports_it() -> None:
     async def work(call: Call) -> None:
         assert "no page is open" in (await call("open")).text
         assert "no page is open" in (await call("find", pattern="x")).text
@@ -207,7 +207,7 @@ def test_a_provider_is_asked_and_its_results_are_opened_by_number(site: str) -> 
         ("/to/http://127.0.0.1:1/", "not among the hosts"),
     ],
 )
-def test_what_cannot_be_read_is_refused(site: str, path: str, message: str) -> None:
+def test_unreadable_pages_are_refused(site: str, path: str, message: str) -> None:
     async def work(call: Call) -> None:
         result = await call("open", id=f"http://{site}{path}")
         assert result.error
@@ -265,7 +265,9 @@ def test_private_addresses_are_not_connected_to_even_where_the_name_is_allowed(s
     browse(["*", f"*:{port}"], work, private=False)
 
 
-def test_an_address_that_comes_past_the_check_is_not_connected_to(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_changes_after_the_check_is_not_connected_to(
+    site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("unspool.tools.fetch.Fetcher._checked", lambda self, url, trusted: URL(url))
     port = site.rpartition(":")[2]
 
@@ -347,7 +349,7 @@ def test_the_address_that_was_checked_is_the_one_connected_to(site: str, monkeyp
         ),
     ],
 )
-def test_the_list_of_hosts_says_what_may_be_read(rules: list[str], allowed: list[str], refused: list[str]) -> None:
+def test_only_listed_hosts_may_be_read(rules: list[str], allowed: list[str], refused: list[str]) -> None:
     fetcher = Fetcher(rules, private=True, time=1, size=1)
     for url in allowed:
         fetcher._checked(url, False)
@@ -374,10 +376,10 @@ def test_the_list_of_hosts_says_what_may_be_read(rules: list[str], allowed: list
         *("::127.0.0.1", "fec0::1", "64:ff9b:1::1", "::ffff:0:127.0.0.1", "5f00::1"),
     ],
 )
-def test_addresses_that_are_not_public_are_known(address: str) -> None:
+def test_private_addresses_are_recognized(address: str) -> None:
     assert not is_public(address)
 
 
-def test_public_addresses_are_known() -> None:
+def test_public_addresses_are_recognized() -> None:
     assert is_public("93.184.216.34")
     assert is_public("2606:2800:220:1:248:1893:25c8:1946")

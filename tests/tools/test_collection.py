@@ -59,7 +59,7 @@ def listed(tools: Tools, labels: Sequence[str] | None = None) -> Listing:
     return asyncio.run(tools.list_tools(labels))
 
 
-def test_names_that_clash_come_after_their_servers_labels_and_others_stay() -> None:
+def test_clashing_names_are_prefixed_with_their_servers_labels() -> None:
     listing = listed(
         Tools([Server("a", "find", "open"), Server("b", "find", "shut"), Server("c", "a__find", "sp ace")])
     )
@@ -135,7 +135,7 @@ def test_a_rule_of_approval_is_read_as_responses_writes_it(value: object, asked:
 @pytest.mark.parametrize(
     "value", ["sometimes", {}, {"ask": []}, {"always": "x"}, {"always": {"tool_names": [1]}}, None]
 )
-def test_a_rule_of_approval_that_is_none_is_refused(value: object) -> None:
+def test_an_invalid_rule_of_approval_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="must be"):
         Approval.read(value)
 

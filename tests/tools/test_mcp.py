@@ -200,7 +200,7 @@ def test_a_call_that_a_server_does_not_answer_rightly_is_an_error_and_the_next_w
     assert children() == before
 
 
-def test_nonsense_between_messages_is_passed_over(tmp_path: Path) -> None:
+def test_nonsense_between_messages_is_skipped(tmp_path: Path) -> None:
     async def work(tools: Tools) -> None:
         assert (await call(tools, "good")).text == "done"
 
@@ -253,7 +253,7 @@ def test_a_server_that_cannot_be_listed_is_reported_and_the_others_work(
     assert children() == before
 
 
-def test_a_program_that_is_not_there_is_reported(tmp_path: Path) -> None:
+def test_a_missing_program_is_reported(tmp_path: Path) -> None:
     async def work(tools: Tools) -> None:
         assert "no-such-program" in (await tools.list_tools()).failures["bad"]
 
@@ -299,7 +299,7 @@ def test_a_listing_that_is_cancelled_leaves_no_child(tmp_path: Path) -> None:
     run(tools_of(tmp_path, limits, bad=program("bad_server.py", "silent")), work)
 
 
-def test_names_that_clash_come_after_their_servers_labels_and_approvals_go_by_tool(tmp_path: Path) -> None:
+def test_clashing_names_are_prefixed_and_approvals_apply_by_tool(tmp_path: Path) -> None:
     async def work(tools: Tools) -> None:
         listing = await tools.list_tools()
         assert [tool.name for tool in listing.tools] == ["one__good", "two__good"]

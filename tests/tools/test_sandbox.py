@@ -69,7 +69,7 @@ def test_a_cell_shows_what_it_prints_and_the_value_of_its_last_expression_and_st
     assert not any(result.error for result in found)
 
 
-def test_half_a_surrogate_pair_ends_no_interpreter(name: str) -> None:
+def test_a_lone_surrogate_does_not_end_the_interpreter(name: str) -> None:
     found = run(name, "x = 1", "print('a\\ud800b')", "print('a\ud800b')", "x")
     assert [result.error for result in found] == [False] * 4
     assert [result.text[0] + result.text[2:] for result in found[1:3]] == ["ab\n", "ab\n"]
@@ -132,7 +132,7 @@ def test_nothing_leaves_the_sandbox(name: str) -> None:
         assert result.error, f"{what}: {result.text}"
 
 
-def test_the_files_that_are_there_cannot_be_written(name: str) -> None:
+def test_existing_files_cannot_be_written(name: str) -> None:
     code = """
 import os
 written = 0
@@ -164,7 +164,7 @@ BOMBS = {
 @pytest.mark.parametrize(
     "bomb", [pytest.param(bomb, marks=[] if bomb == "memory" else pytest.mark.tools) for bomb in BOMBS]
 )
-def test_a_bomb_ends_in_time_with_an_error_and_the_next_cell_runs(name: str, bomb: str) -> None:
+def test_a_resource_bomb_ends_in_time_with_an_error_and_the_next_cell_runs(name: str, bomb: str) -> None:
     begun = time.monotonic()
     limits = ToolLimits(time=1, output=2_000, memory=200_000_000)
     found = run(name, BOMBS[bomb], "1 + 1", limits=limits)
@@ -219,7 +219,7 @@ def test_an_interpreter_that_cannot_start_says_why(tmp_path: Path) -> None:
     assert "no luck today" in broken.text
 
 
-def test_a_sandbox_that_is_not_there_says_what_would_help(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_sandbox_is_reported_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'docker' is not one of monty, bwrap, wasi"):
         open_sandbox("docker")
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -72,7 +72,7 @@ def answered(page: Any) -> None:
 # -- try it ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_is_seen_as_it_comes(visit: Visit) -> None:
+def test_a_stream_is_shown_as_it_arrives(visit: Visit) -> None:
     pieces = cut(RAW)
     first = next(i for i in range(len(pieces)) if "wants" in "".join(pieces[:i]))
     inside = next(i for i in range(len(pieces)) if '"city"' in "".join(pieces[:i]))
@@ -135,7 +135,7 @@ def test_tools_can_be_edited_and_wrong_ones_are_reported(visit: Visit) -> None:
         assert engine.requests[0].tool_choice == {"type": "function", "function": {"name": "get_weather"}}
 
 
-def test_of_several_models_one_is_chosen(visit: Visit) -> None:
+def test_one_of_several_models_can_be_chosen(visit: Visit) -> None:
     first, second = Scripted(["Hi."]), Scripted(["[TOOL_CALLS]get_weather[ARGS]{}"])
     other = Served(Settings(model="other", dialect=get_dialect("mistral")), second)
     with live(first, "hermes", others=[other]) as server:
@@ -150,7 +150,7 @@ def test_of_several_models_one_is_chosen(visit: Visit) -> None:
         page.locator("u-look .muted", has_text="mistral").wait_for()
 
 
-def test_a_cut_stream_is_reported_and_can_still_be_looked_at(visit: Visit) -> None:
+def test_a_cut_stream_is_reported_and_can_still_be_inspected(visit: Visit) -> None:
     engine = Scripted(cut(RAW), hang_after=8)
     with live(engine, "hermes") as server:
         page = begin(visit, server)
@@ -220,7 +220,7 @@ def test_hostile_output_stays_text(visit: Visit) -> None:
         visit.shot("hostile")
 
 
-def test_five_megabytes_stay_usable(visit: Visit) -> None:
+def test_the_page_stays_usable_with_five_megabytes(visit: Visit) -> None:
     big = "<script>alert(1)</script> word \u202e" * 160_000
     assert len(big) > 5_000_000
     with live(Scripted(cut(big, 20_000)), "hermes") as server:
@@ -255,7 +255,7 @@ def test_a_key_is_asked_for_and_a_wrong_one_again(visit: Visit) -> None:
 # -- look inside -------------------------------------------------------------------------------------------------------
 
 
-def test_chips_tile_the_output_and_tell_what_was_held_back(visit: Visit) -> None:
+def test_chips_tile_the_output_and_show_what_was_held(visit: Visit) -> None:
     pieces = [
         "<think>\n",
         "A th",

@@ -128,7 +128,7 @@ def test_a_run_that_ends_early_ends_the_activities_of_its_tools() -> None:
         assert sent[0]["patch"] == [{"op": "replace", "path": "/status", "value": "cancelled"}]
 
 
-def test_usage_is_left_out_where_there_is_none() -> None:
+def test_usage_is_left_out_if_there_is_none() -> None:
     assert "usage" not in frames(stream(agui(), EVENTS, None))[-1].data
     assert frames(stream(agui(model=None), EVENTS, USAGE))[-1].data["usage"][0]["inputTokens"] == 31
 

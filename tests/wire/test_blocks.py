@@ -9,7 +9,7 @@ from unspool.wire.encoding import clean, encode, quoted
 from ..support import cases, parse_case, same
 
 
-def test_replayed_events_tell_the_message() -> None:
+def test_replayed_events_give_the_message() -> None:
     for case in cases():
         message, _ = parse_case(case)
         assert same(unspool.fold(replay(message))) == same(message), case

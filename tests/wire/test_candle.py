@@ -84,7 +84,7 @@ def test_reasoning_that_is_empty_or_never_closed_has_the_markers_it_has() -> Non
     ]
 
 
-def test_an_answer_of_nothing_still_tells_the_role() -> None:
+def test_an_empty_answer_still_has_the_role() -> None:
     assert chunks([Finish("stop", 0, 0)]) == [chunk({"role": "assistant"}, "stop")]
 
 

@@ -156,7 +156,7 @@ def test_the_roles_of_all_choices_come_first_and_in_order() -> None:
 
 
 @pytest.mark.parametrize("reason", ["stop", "length", "content_filter", "tool_calls"])
-def test_finish_reasons_pass(reason: str) -> None:
+def test_finish_reasons_pass_through_unchanged(reason: str) -> None:
     events: list[Event] = [Finish(reason, 0, 0)]
     assert chat_stream(stream(chat(), events))[0][0].finish == reason
     assert json.loads(chat().whole([unspool.fold(events)]))["choices"][0]["finish_reason"] == reason
@@ -213,7 +213,7 @@ def test_a_failure_in_a_stream_is_an_error_event_and_done() -> None:
         (Failure("m", 400, type="t", code="c"), ("t", None, "c")),
     ],
 )
-def test_error_bodies_tell_message_type_param_and_code(failure: Failure, error: tuple[str, Any, Any]) -> None:
+def test_error_bodies_have_message_type_param_and_code(failure: Failure, error: tuple[str, Any, Any]) -> None:
     fields = dict(zip(("type", "param", "code"), error, strict=True))
     assert json.loads(error_body(failure)) == {"error": {"message": "m", **fields}}
 

@@ -59,7 +59,7 @@ RESPONSE_EXTRAS = {".store", ".response.store"}
 
 
 @pytest.mark.parametrize("case", examples(), ids=str)
-def test_everything_that_is_written_fits_the_clients_types(case: Case) -> None:
+def test_everything_written_matches_the_clients_types(case: Case) -> None:
     for message, events in list(runs(case))[1:2]:
         for frame in frames(stream(chat(include_usage=True), events), done=True):
             read(ChatCompletionChunk, frame.data, CHAT_EXTRAS)
@@ -173,7 +173,7 @@ LONGEST = {c.dialect.name: c for c in sorted(cases(), key=lambda c: (len(c.calls
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("case", LONGEST.values(), ids=str)
-def test_a_client_makes_the_same_of_a_stream_and_of_a_whole_answer(case: Case, client: str) -> None:
+def test_a_client_reads_the_same_from_a_stream_and_a_whole_answer(case: Case, client: str) -> None:
     message, events = list(runs(case))[1]
     streamed, whole = CLIENTS[client](message, events)
     assert streamed == whole
@@ -200,7 +200,7 @@ def test_the_stream_helper_reads_all_choices() -> None:
     assert [chat_answer(c) for c in final.choices] == [expected] * 3
 
 
-def test_the_stream_helper_tells_arguments_as_they_come_and_that_they_are_done() -> None:
+def test_the_stream_helper_reports_arguments_as_they_arrive_and_their_end() -> None:
     with (
         openai_client(stream(chat(), EVENTS)) as client,
         client.chat.completions.stream(model="m", messages=TURN) as streaming,

@@ -44,7 +44,7 @@ def arguments(*pieces: str) -> list[Event]:
 
 
 @pytest.mark.parametrize("case", examples(), ids=str)
-def test_the_message_the_spans_and_the_order_are_the_same(case: Case) -> None:
+def test_joined_events_keep_the_message_the_spans_and_the_order(case: Case) -> None:
     rng = random.Random(case.raw)
     message, events = parse_case(case, list(case.raw))
     for mode in MODES:
@@ -64,7 +64,7 @@ def test_the_message_the_spans_and_the_order_are_the_same(case: Case) -> None:
         assert mode or emitted == events
 
 
-def test_reasoning_goes_on_by_sentence() -> None:
+def test_reasoning_is_sent_by_sentence() -> None:
     pieces = list("First. Then 3.5 is more! “Yes?” she said.\nあれ。それ")
     emitted = Coalescer(sentences=True).feed([*reasoning(*pieces), Finish("stop", 0, 0)])
     assert texts(emitted, ReasoningDelta) == ["First. ", "Then 3.5 is more! ", "“Yes?” she said.\n", "あれ。", "それ"]
@@ -87,7 +87,7 @@ def test_content_and_arguments_are_not_held_for_sentences() -> None:
     assert coalescer.feed(events) == events
 
 
-def test_arguments_go_on_at_the_boundaries_of_json() -> None:
+def test_arguments_are_sent_at_the_boundaries_of_json() -> None:
     pieces = list('{"city": "Pa\\"r, {is", "n": [1, 23]}')
     emitted = Coalescer(boundaries=True).feed([*arguments(*pieces), ToolCallEnd(0, "ok", 0, 0)])
     assert texts(emitted, ToolCallDelta) == [
@@ -123,20 +123,20 @@ def test_nothing_is_held_for_longer_than_the_delay() -> None:
     assert coalescer.feed([ContentDelta("d", 3, 4)], 300) == [ContentDelta("c", 2, 3)]
 
 
-def test_nothing_is_due_where_nothing_is_held_or_no_delay_is_set() -> None:
+def test_nothing_is_due_if_nothing_is_held_or_no_delay_is_set() -> None:
     assert Coalescer(max_delay=10).due is None
     unbounded = Coalescer(sentences=True)
     assert unbounded.feed(reasoning("a")) == []
     assert unbounded.due is None
 
 
-def test_another_kind_of_event_lets_go_what_is_held() -> None:
+def test_another_kind_of_event_releases_held_text() -> None:
     coalescer = Coalescer(max_delay=10)
     held: list[Event] = [ReasoningDelta("a", 0, 1), ContentDelta("b", 1, 2), Markup("c", 2, 3)]
     assert coalescer.feed(held) == held
 
 
-def test_text_without_a_boundary_goes_on_all_the_same() -> None:
+def test_text_without_a_boundary_is_sent_at_the_limit() -> None:
     coalescer = Coalescer(sentences=True, boundaries=True)
     emitted = coalescer.feed(reasoning(*"x" * (2 * MAX_HELD + 1)))
     assert [len(t) for t in texts(emitted, ReasoningDelta)] == [MAX_HELD, MAX_HELD]
@@ -144,7 +144,7 @@ def test_text_without_a_boundary_goes_on_all_the_same() -> None:
     assert sum(map(len, texts(long, ToolCallDelta))) == MAX_HELD + 1
 
 
-def test_tokens_stay_with_what_they_began() -> None:
+def test_tokens_stay_with_the_event_that_they_began() -> None:
     coalescer = Coalescer(sentences=True)
     first, second = ReasoningDelta("One. T", 0, 6, 0, 3), ReasoningDelta("wo. ", 6, 10, 3, 5)
     assert coalescer.feed([first, second]) == [
@@ -153,7 +153,7 @@ def test_tokens_stay_with_what_they_began() -> None:
     ]
 
 
-def test_the_time_is_linear_in_the_length_of_a_delta() -> None:
+def test_joining_takes_linear_time_in_the_length_of_a_delta() -> None:
     # Hostile cases for a scan: punctuation without white space, unterminated quotes, backslashes.
     for text in ("." * 200_000, "." + '"' * 200_000, "\\" * 200_000, "{" * 200_000):
         coalescer = Coalescer(sentences=True, boundaries=True)

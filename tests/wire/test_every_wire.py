@@ -172,7 +172,7 @@ def test_a_call_that_was_never_ended_is_closed_by_the_finish(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WIRES)
-def test_an_answer_of_nothing_is_reported(name: str) -> None:
+def test_an_empty_answer_is_written(name: str) -> None:
     message = unspool.parse("", unspool.list_dialects()[0])
     streamed, whole, answer = WIRES[name](message, [Finish("stop", 0, 0)])
     assert streamed == whole
@@ -180,7 +180,7 @@ def test_an_answer_of_nothing_is_reported(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WIRES)
-def test_a_message_made_by_hand_is_reported(name: str) -> None:
+def test_a_message_made_by_hand_is_written(name: str) -> None:
     call = unspool.ToolCall(0, "call-0", "f", "{}")
     made = Message(reasoning="r", content="c", tool_calls=[call], finish_reason="tool_calls")
     streamed, whole, answer = WIRES[name](made, replay(made))
@@ -235,7 +235,7 @@ def events_of(parts: list[tuple[Any, list[str]]], reason: str) -> list[Event]:
 
 
 @given(st.lists(BLOCKS, max_size=6), st.sampled_from(("stop", "length", "content_filter")))
-def test_any_events_tell_the_same_message_on_every_wire(parts: list[tuple[Any, list[str]]], reason: str) -> None:
+def test_any_events_give_the_same_message_on_every_wire(parts: list[tuple[Any, list[str]]], reason: str) -> None:
     events = events_of(parts, reason)
     message = unspool.fold(events)
     for name, both in WIRES.items():
@@ -247,7 +247,7 @@ def test_any_events_tell_the_same_message_on_every_wire(parts: list[tuple[Any, l
 
 
 @pytest.mark.parametrize("made", [chat, mindie, candle, responses, messages, agui])
-def test_all_writers_are_called_alike(made: Callable[[], Writer]) -> None:
+def test_all_writers_have_the_same_interface(made: Callable[[], Writer]) -> None:
     events: list[Event] = [ContentDelta("Hi", 0, 2), Finish("stop", 2, 2)]
     entry = {"token": "Hi", "logprob": 0.0, "bytes": None, "top_logprobs": []}
     writer = made()

@@ -11,7 +11,7 @@ from unspool.wire.freeform import Input, input_of
 
 @settings(max_examples=40)
 @given(st.text(), st.booleans(), st.lists(st.integers(1, 7), max_size=30))
-def test_the_text_is_that_of_the_json_however_it_is_cut(text: str, ascii: bool, sizes: list[int]) -> None:
+def test_the_text_equals_the_json_strings_for_every_chunking(text: str, ascii: bool, sizes: list[int]) -> None:
     arguments = json.dumps({"input": text}, ensure_ascii=ascii)
     decoder = Input()
     decoded, at = [], 0
@@ -41,7 +41,7 @@ def test_a_character_is_written_as_soon_as_it_is_complete() -> None:
         ("", ""),
     ],
 )
-def test_other_arguments_are_written_as_they_are(arguments: str, text: str) -> None:
+def test_other_arguments_are_written_unchanged(arguments: str, text: str) -> None:
     assert input_of(arguments) == text
     decoder = Input()
     decoded = [decoder.feed(c) for c in arguments] + [decoder.close()]

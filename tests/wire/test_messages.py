@@ -148,7 +148,7 @@ def test_with_fine_grained_streaming_pieces_of_arguments_pass_at_once() -> None:
     assert streamed["content"][0]["input"] == '{"a": oops'
 
 
-def test_text_passes_at_once() -> None:
+def test_text_is_sent_at_once() -> None:
     writer = messages()
     writer.start()
     assert b'"text":"a"' in writer.events(0, [ContentDelta("a", 0, 1)])

@@ -80,7 +80,7 @@ COUNTS = {"prompt_tokens": 3, "completion_tokens": 2049, "total_tokens": 2052}
 
 
 @pytest.mark.parametrize("timing", ["usage", "top"])
-def test_times_stand_in_the_usage_or_at_top_level_of_a_whole_answer(timing: str) -> None:
+def test_times_are_in_the_usage_or_at_top_level_of_a_whole_answer(timing: str) -> None:
     usage = Usage(prompt_tokens=3, completion_tokens=2049, **TIMES)
     message = {
         "role": "assistant",
@@ -131,10 +131,10 @@ def test_a_failure_in_a_stream_is_a_last_chunk_with_stop_an_empty_delta_and_err_
         (599, "Error"),
     ],
 )
-def test_error_bodies_are_its_own(status: int, kind: str) -> None:
+def test_error_bodies_have_mindies_form(status: int, kind: str) -> None:
     assert json.loads(error_body(Failure("m", status))) == {"error": "m", "error_type": kind, "err_msg": "m"}
 
 
-def test_an_unknown_place_for_times_is_refused() -> None:
+def test_an_unknown_place_for_times_is_an_error() -> None:
     with pytest.raises(ValueError, match="'nowhere' is not one of usage, top"):
         mindie(timing="nowhere")

@@ -92,7 +92,7 @@ def test_a_stream_is_the_full_sequence_of_events() -> None:
     ]
 
 
-def test_the_response_repeats_its_request() -> None:
+def test_the_response_repeats_fields_of_its_request() -> None:
     request = {
         "tools": [{"type": "function", "name": "f"}],
         "tool_choice": "required",
@@ -123,7 +123,7 @@ def test_a_call_that_was_cut_is_incomplete() -> None:
     assert item["arguments"] == '{"a'
 
 
-def test_reasoning_that_is_interrupted_is_an_item_each_time() -> None:
+def test_each_block_of_interrupted_reasoning_is_an_item() -> None:
     events: list[Event] = [
         ReasoningStart(0, 0),
         ReasoningDelta("a", 0, 1),
@@ -161,14 +161,14 @@ def test_a_failure_in_a_stream_is_a_response_that_failed_with_the_complete_items
     assert data["response"] == response("failed", OUTPUT[:1], error={"code": code, "message": "m"})
 
 
-def test_there_is_one_choice() -> None:
+def test_a_second_choice_is_refused() -> None:
     with pytest.raises(ValueError, match="choice: got 1; the protocol has only one choice"):
         responses().events(1, [])
     with pytest.raises(ValueError, match="messages: got 2; the protocol has only one choice"):
         responses().whole([unspool.fold(EVENTS)] * 2)
 
 
-def test_counts_that_the_protocol_requires_and_the_engine_does_not_tell_are_zero() -> None:
+def test_required_counts_that_the_engine_does_not_report_are_zero() -> None:
     usage = json.loads(responses().whole([unspool.fold(EVENTS)], Usage(prompt_tokens=1, completion_tokens=2)))["usage"]
     assert usage["input_tokens_details"] == {"cached_tokens": 0, "cache_write_tokens": 0}
     assert usage["output_tokens_details"] == {"reasoning_tokens": 0}

@@ -29,7 +29,7 @@ def test_a_detailed_summary_has_a_sentence_of_each_paragraph_and_a_concise_one_f
     st.sampled_from(["concise", "detailed"]),
 )
 @pytest.mark.parametrize("size", [1, 7])
-def test_chunking_is_invisible(size: int, pieces: tuple[str, ...], detail: Detail) -> None:
+def test_the_summary_is_the_same_for_every_chunking(size: int, pieces: tuple[str, ...], detail: Detail) -> None:
     text = "".join(pieces)
     for cuts in (pieces, [text[i : i + size] for i in range(0, len(text), size)]):
         summary = Summary(detail)
@@ -37,5 +37,5 @@ def test_chunking_is_invisible(size: int, pieces: tuple[str, ...], detail: Detai
         assert sentences == summarized(text, detail)
 
 
-def test_it_takes_linear_time_and_little_memory_on_one_endless_line() -> None:
+def test_an_endless_line_takes_linear_time_and_little_memory() -> None:
     assert len(summarized("x" * 2_000_000, "detailed")) == 1
