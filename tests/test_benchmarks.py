@@ -58,20 +58,20 @@ def test_an_unknown_measurement_is_refused(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(**named(CALLING))
-def test_what_is_fed_arrives(dialect: Dialect) -> None:
+def test_every_sample_is_parsed_into_its_value(dialect: Dialect) -> None:
     for sample in _samples(dialect):
         parser = sample.begun()
         parser.feed(sample.body)
         sample.check(parser, 1)
 
 
-def test_what_does_not_arrive_is_not_measured() -> None:
+def test_a_sample_that_is_not_parsed_right_is_not_measured() -> None:
     sample = string_sample(CALLING[0], SOURCE)
     with pytest.raises(DidNotArrive):
         sample.check(sample.begun(), 1)
 
 
-def test_what_a_chunk_costs_is_also_compared_with_the_least_work_for_it() -> None:
+def test_the_cost_of_a_chunk_is_compared_with_the_least_possible_work() -> None:
     found = [(8.0, CALLING[0]), (6.0, CALLING[1]), (9.0, CALLING[2])]
     middle, worst = ranked("a", found, "× bare", median=7.0, worst=10.0, least=4.0)
     assert (middle.value, middle.least, middle.kept) == (8.0, 2.0, False)
@@ -93,7 +93,7 @@ def test_a_table_says_which_promises_are_kept() -> None:
 
 
 @pytest.mark.slow
-def test_the_servers_to_compare_send_as_many_events_of_the_same_text() -> None:
+def test_compared_servers_send_as_many_events_of_the_same_text() -> None:
     with Fleet("flood") as fleet:
         answers = {
             name: b"".join(data for _, data in uvloop.run(load(port, 1))[0]) for name, port in fleet.ports.items()

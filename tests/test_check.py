@@ -63,12 +63,12 @@ def test_a_file_may_start_from_a_shipped_dialect(write: Any) -> None:
     assert dialect.call == base.call
 
 
-def test_an_example_that_is_read_otherwise_names_file_place_got_and_expected(write: Any) -> None:
+def test_an_example_that_is_read_differently_names_file_place_got_and_expected(write: Any) -> None:
     path = write(GOOD + '[[examples]]\nraw = ["Bye", "<think>x</think>Bye"]\ncontent = "Bye"\n')
     assert failure(path) == "mine.toml: examples[2].raw[1]: reasoning: got 'x', expected ''"
 
 
-def test_an_example_that_is_written_otherwise_names_file_place_got_and_expected(write: Any) -> None:
+def test_an_example_that_is_written_differently_names_file_place_got_and_expected(write: Any) -> None:
     path = write(GOOD + '[[examples]]\nraw = "<think>plan</think>\\n"\nreasoning = "plan"\n')
     text = failure(path)
     assert text.startswith(
@@ -209,7 +209,7 @@ def test_a_template_without_a_closing_gets_a_proposal(write: Any, template: str,
     assert text.endswith(f"as in {closed!r}")
 
 
-def test_a_promise_of_every_dialect_is_one_of_a_users_file(write: Any) -> None:
+def test_a_users_file_must_keep_the_promises_of_every_dialect(write: Any) -> None:
     head = HEAD.replace('{"name": "{name}", "arguments": {arguments}}', "call:{name}{arguments}<end>")
     raw = "<tools>[call:f{a:1}<end>]</tools>"
     example = f"[[examples]]\nraw = '{raw}'\ntool_calls = [{{ name = 'f', arguments = {{ a = 1 }} }}]\n"
@@ -251,13 +251,13 @@ def test_a_long_trace_shows_the_events_around_the_difference(write: Any) -> None
         ),
     ],
 )
-def test_a_failing_file_comes_with_the_rules_that_bite(write: Any, head: str, hint: str) -> None:
+def test_a_failing_file_is_explained_by_the_rules_that_apply(write: Any, head: str, hint: str) -> None:
     example = '[[examples]]\nraw = "Hello."\ncontent = "Bye."\n'
     first, *_ = check_dialect(read_file(write(example, head)))
     assert any(hint in why for why in first.why), first.why
 
 
-def test_an_id_that_the_file_does_not_make_is_named(write: Any) -> None:
+def test_an_example_id_that_does_not_match_the_template_is_named(write: Any) -> None:
     head = HEAD.replace('{"name": "{name}"', '{"id": "{id}", "name": "{name}"')
     raw = '<tools>[{"id": "c-1", "name": "f", "arguments": {}}]</tools>'
     example = f"[[examples]]\nraw = '{raw}'\ntool_calls = [{{ name = 'f', id = 'c-1' }}]\n"
@@ -359,7 +359,7 @@ def test_a_start_that_has_the_whole_opening_of_a_part_is_refused(write: Any) -> 
         ('reasoning = "(x {reasoning} x)"', "reasoning", "so that '(x)' contains both"),
     ],
 )
-def test_closings_that_nothing_tells_from_others_are_refused(write: Any, keys: str, where: str, what: str) -> None:
+def test_closings_that_cannot_be_told_apart_are_refused(write: Any, keys: str, where: str, what: str) -> None:
     found = check_dialect(read_file(write('[[examples]]\nraw = "x"\ncontent = "x"\n', f'name = "mine"\n{keys}\n')))
     assert any(p.where == where and what in p.what for p in found), found
 
@@ -382,9 +382,7 @@ def test_closings_that_nothing_tells_from_others_are_refused(write: Any, keys: s
         ("call = '\"{name}\"<a>{arguments}'\nanywhere = ['\"']", "anywhere", "and JSON contains it: leave it out"),
     ],
 )
-def test_markers_that_parts_share_are_refused_where_one_would_be_the_other(
-    write: Any, keys: str, where: str, what: str
-) -> None:
+def test_markers_that_could_be_read_as_another_parts_are_refused(write: Any, keys: str, where: str, what: str) -> None:
     found = check_dialect(read_file(write('[[examples]]\nraw = "x"\ncontent = "x"\n', f'name = "mine"\n{keys}\n')))
     assert any(p.where == where and what in p.what for p in found), found
 
@@ -470,7 +468,7 @@ def test_white_space_after_a_call_belongs_to_calls(write: Any) -> None:
         ("calls = '```tools{calls}```'\ncall = '<f>{name}{arguments}</f>'", "calls", "write anywhere = ['```tools']"),
     ],
 )
-def test_a_call_that_its_block_does_not_fit_is_refused(write: Any, keys: str, where: str, message: str) -> None:
+def test_a_call_that_does_not_fit_its_block_is_refused(write: Any, keys: str, where: str, message: str) -> None:
     problems = check_dialect(read_file(write(GOOD.replace("<think>plan</think>", "plan"), f'name = "mine"\n{keys}\n')))
     assert any(p.where == where and message in p.what for p in problems), problems
 
@@ -562,10 +560,10 @@ def test_a_closing_that_an_opening_reads_as_a_key_is_refused(write: Any) -> None
         ),
     ],
 )
-def test_one_difference_comes_with_what_would_do(write: Any, head: str, example: str, hint: str) -> None:
+def test_a_single_difference_comes_with_a_proposal(write: Any, head: str, example: str, hint: str) -> None:
     problems = check_dialect(read_file(write(f"\n[[examples]]\n{example}\n", head)))
     assert any(hint in line for p in problems for line in p.why), [p.why for p in problems]
 
 
-def test_a_misspelt_key_is_asked_for(write: Any) -> None:
+def test_an_unknown_key_comes_with_the_nearest_one(write: Any) -> None:
     assert "reasonning: unknown key (did you mean reasoning?)" in failure(write(GOOD, f'{HEAD}reasonning = "x"\n'))

@@ -197,7 +197,7 @@ def test_reasoning_takes_the_markers_of_another_dialect(run: Run) -> None:
     assert message["tool_calls"]
 
 
-def test_tools_declare_what_is_known(run: Run) -> None:
+def test_declared_tools_decide_which_calls_are_known(run: Run) -> None:
     other = ANSWER.replace("get_weather", "launch")
     assert run("parse", "-d", "mine.toml", "--tools", "tools.json", stdin=ANSWER).json["tool_calls"][0]["known"] is True
     assert run("parse", "-d", "mine.toml", "--tools", "tools.json", stdin=other).json["tool_calls"][0]["known"] is False
@@ -229,7 +229,7 @@ def test_policies_are_set_field_by_field(run: Run) -> None:
     assert run("parse", "-d", "mine.toml", stdin=broken).json["tool_calls"][0]["status"] == "invalid"
 
 
-def test_the_finish_reason_is_the_engines(run: Run) -> None:
+def test_finish_reason_sets_that_of_the_message(run: Run) -> None:
     assert run("parse", "-d", "mine.toml", "--finish-reason", "length", stdin="Hi").json["finish_reason"] == "length"
 
 
@@ -558,13 +558,13 @@ def test_check_counts_what_it_tried(run: Run) -> None:
     assert run("check", "mine.toml") == (0, f"mine.toml: ok (1 examples, 1 raw texts, {raw - 1} cuts)\n", "")
 
 
-def test_check_takes_shipped_names_too(run: Run) -> None:
+def test_check_accepts_names_of_shipped_dialects(run: Run) -> None:
     result = run("check", "kimi", "mine.toml")
     assert result.code == 0
     assert [line.split(":")[0] for line in result.out.splitlines()] == ["kimi", "mine.toml"]
 
 
-def test_check_tells_every_problem_a_line_each(run: Run, files: Path) -> None:
+def test_check_prints_every_problem_on_a_line(run: Run, files: Path) -> None:
     bad = DIALECT.replace('content = "Sure."', 'content = "Sure!"')
     (files / "bad.toml").write_text(bad, encoding="utf-8")
     result = run("check", "bad.toml", "mine.toml")
@@ -689,7 +689,7 @@ def test_parse_reads_a_recording_with_its_own_dialect_tools_and_stage(run: Run, 
     assert run("parse", "folder").json == message
 
 
-def test_the_command_line_goes_before_what_was_recorded(run: Run, recording: Path) -> None:
+def test_the_command_line_overrides_the_recording(run: Run, recording: Path) -> None:
     def read(*argv: str) -> Any:
         return run("parse", "one.jsonl", *argv).json
 
@@ -752,6 +752,6 @@ def test_a_template_in_an_error_is_quoted_as_it_is_written(run: Run, files: Path
     assert "'<think>  {reasoning}' has no closing" in run("check", "bad.toml").err
 
 
-def test_detect_takes_the_models_name_as_it_is(run: Run) -> None:
+def test_detect_accepts_a_bare_model_name(run: Run) -> None:
     assert run("detect", "Qwen/Qwen3-Coder-30B") == run("detect", "--model", "Qwen/Qwen3-Coder-30B")
     assert run("detect", "no-such-model").err.startswith("unspool detect: NAME: no dialect found for it")

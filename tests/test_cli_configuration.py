@@ -51,7 +51,7 @@ def test_workers_of_a_file_are_started_with_the_command_line(tmp_path: Path, mon
     assert started == [(words, 3)]
 
 
-def test_the_command_line_goes_before_a_models_table_and_that_before_the_top_level(tmp_path: Path) -> None:
+def test_the_command_line_overrides_a_models_table_and_that_overrides_the_top_level(tmp_path: Path) -> None:
     text = """
         port = 1
         dialect = "hermes"
@@ -94,7 +94,7 @@ def test_the_command_line_goes_before_a_models_table_and_that_before_the_top_lev
         ("port = ", "not TOML: "),
     ],
 )
-def test_what_is_wrong_is_named_with_what_is_allowed(tmp_path: Path, text: str, error: str) -> None:
+def test_a_wrong_configuration_is_named_with_what_is_allowed(tmp_path: Path, text: str, error: str) -> None:
     with pytest.raises(Misuse) as caught:
         read(tmp_path, text)
     assert error in str(caught.value)

@@ -67,6 +67,6 @@ def test_an_installed_engine_is_named_with_its_argument(
         ("replay", "--engine: 'replay': allowed are builtin"),
     ],
 )
-def test_an_engine_that_there_is_not_is_misuse(engine: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_engine_is_a_usage_error(engine: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "Hi", "--engine", engine, "--dialect", "hermes"]) == 2
     assert error in capsys.readouterr().err

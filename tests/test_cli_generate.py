@@ -74,7 +74,7 @@ def test_an_engine_that_fails_is_reported_and_the_exit_code_is_1(
         (["--messages", "tools.json.missing"], "--messages: tools.json.missing: No such file"),
     ],
 )
-def test_misuse_names_the_field(
+def test_an_error_names_the_field(
     recorded: list[str], options: list[str], error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*recorded, *options]) == 2

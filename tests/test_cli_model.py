@@ -31,7 +31,7 @@ def test_without_arguments_the_builtin_model_answers_in_its_own_dialect() -> Non
 
 
 @pytest.mark.parametrize("kind", [None, next(iter(KINDS))])  # each kind has its own tests
-def test_urls_are_one_engine(kind: str | None, tmp_path: Path) -> None:
+def test_several_urls_make_one_engine(kind: str | None, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("secret\n")
     words = ["--engine", URL, "--engine", f"{URL}9", "--dialect", "hermes", "--engine-key", f"@{tmp_path / 'key'}"]
     words += ["--tokenizer", os.fspath(FOLDER), "--no-self-check"]
@@ -64,7 +64,7 @@ def test_the_tokenizer_of_the_folder_reads_a_servers_ids() -> None:
         ),
     ],
 )
-def test_misuse_names_the_argument(words: list[str], error: str) -> None:
+def test_an_error_names_the_argument(words: list[str], error: str) -> None:
     with pytest.raises(Misuse) as caught:
         opened(*words)
     assert error in str(caught.value)

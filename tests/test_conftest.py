@@ -12,7 +12,7 @@ def test_a_sample_has_no_case_twice_and_all_where_there_are_few() -> None:
             assert len(found) == len(set(found)) == min(4, count)
 
 
-def test_a_sample_is_spread() -> None:
+def test_a_sample_is_spread_over_all_cases() -> None:
     first, second, *_ = sample(list(range(60)), 2, 5)
     assert abs(first - second) == 30
 

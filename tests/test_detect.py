@@ -66,7 +66,7 @@ def test_reasoning_alone_ranks_last(model: str) -> None:
     assert len(found) > 1
 
 
-def test_an_organisation_is_no_model() -> None:
+def test_an_organisation_alone_is_not_a_model() -> None:
     assert detect_dialect(model="deepseek-v3/unknown") == []
 
 
@@ -85,7 +85,7 @@ def test_a_candidate_gives_its_reason() -> None:
         found.score = 1.0  # type: ignore[misc]
 
 
-def test_nothing_to_go_by_is_an_error() -> None:
+def test_detection_without_any_input_is_an_error() -> None:
     with pytest.raises(ValueError, match="needs model=, chat_template= or output="):
         detect_dialect()
 
@@ -152,7 +152,7 @@ def test_name_and_template_are_weighed_together() -> None:
     assert "harmony" in [c.dialect for c in against]
 
 
-def test_the_spellings_of_a_name_are_not_all_remembered() -> None:
+def test_the_cache_of_names_is_bounded() -> None:
     for spelled in ("HERMES", "Hermes", "hErMeS"):
         assert unspool.get_dialect(spelled) is unspool.get_dialect("hermes")
     assert [key for key in registry._found if key.lower() == "hermes"] == ["hermes"]
@@ -190,12 +190,12 @@ def test_plain_text_tells_no_dialect(output: str) -> None:
     assert detect_dialect(output=output) == []
 
 
-def test_an_output_is_a_text() -> None:
+def test_an_output_must_be_a_string() -> None:
     with pytest.raises(TypeError, match="output: must be a string or a list of strings"):
         detect_dialect(output=[b"x"])  # type: ignore[list-item]
 
 
-def test_detection_ends_where_nobody_waits_for_it() -> None:
+def test_detection_stops_when_it_is_cancelled() -> None:
     seen = []
 
     def awaited() -> None:

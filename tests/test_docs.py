@@ -41,7 +41,7 @@ def test_the_guide_describes_no_field_that_does_not_exist() -> None:
     assert set(rows("Fields")) == {f"{{{field}}}" for _, field in ALL_FIELDS}
 
 
-def test_the_guides_first_example_is_a_whole_file_that_holds(tmp_path: Path) -> None:
+def test_the_guides_first_example_is_a_complete_valid_file(tmp_path: Path) -> None:
     path = tmp_path / "my-model.toml"
     path.write_text(re.findall(r"```toml\n(.*?)```", GUIDE, re.S)[0], encoding="utf-8")
     assert check_dialect(unspool.load_dialect(path)) == []
@@ -60,7 +60,7 @@ def test_the_guide_stays_short() -> None:
     assert len(GUIDE.splitlines()) < 360
 
 
-def test_the_guides_family_with_markup_holds_and_its_text_is_the_example(tmp_path: Path) -> None:
+def test_the_guides_markup_family_is_valid_and_its_text_is_the_example(tmp_path: Path) -> None:
     section = GUIDE.split("\n## A family with markup", 1)[1]
     path = tmp_path / "wren.toml"
     path.write_text(re.findall(r"```toml\n(.*?)```", section, re.S)[0], encoding="utf-8")
@@ -75,7 +75,7 @@ def test_the_guide_lists_every_policy_and_its_values() -> None:
     assert table == declared
 
 
-def test_a_fence_counts_where_the_guide_says(tmp_path: Path) -> None:
+def test_a_fence_opens_calls_where_the_guide_says(tmp_path: Path) -> None:
     guide = re.findall(r'``("\\n```json.*?```")``', GUIDE)
     assert len(guide) == 1
     tools = [{"type": "function", "function": {"name": "now"}}]

@@ -82,7 +82,7 @@ def test_no_identifier_of_the_core_is_named_after_a_dialect(path: Path) -> None:
     assert parts & {n for n in NAMES if len(n) > 3} <= {"openai"}, "`to_openai` is the name of a protocol"
 
 
-def test_these_tests_would_find_something() -> None:
+def test_the_lists_of_modules_names_and_markers_are_not_empty() -> None:
     assert len(MODULES) > 10
     assert {"hermes", "qwen3-coder", "deepseek_v3"} <= NAMES
     assert {"<tool_call>", "[TOOL_CALLS]", "<|channel|>"} <= MARKERS

@@ -84,7 +84,7 @@ def test_the_chinese_page_is_in_chinese(english: Path, chinese: Path) -> None:
     assert len(_HAN.findall(prose)) > 60
 
 
-def test_a_page_of_other_code_is_reported() -> None:
+def test_a_translation_with_different_code_is_reported() -> None:
     english = "# A\n\n```sh\nls\n```\n\n<!-- t -->\n| a |\n<!-- /t -->\n"
     chinese = "# 甲\n\n```\n```\n\n<!-- t -->\n<!-- /t -->\n"
     assert with_code_of(english, chinese) == english.replace("# A", "# 甲")
@@ -99,5 +99,5 @@ def test_blocks_that_hold_fences_are_one_block() -> None:
     assert headings("# A\n\n```sh\n# no heading\n```\n\n## B\n") == [1, 2]
 
 
-def test_pages_that_are_run_are_in_english() -> None:
+def test_every_page_has_an_english_version() -> None:
     assert [page for page in PAGES if page not in PAIRS] == []

@@ -16,7 +16,7 @@ class Letters:
         return "".join(map(chr, ids))
 
 
-def test_arguments_are_a_dict_where_they_are_one() -> None:
+def test_arguments_that_are_an_object_are_a_dict() -> None:
     assert unspool.parse(RAW, "hermes", tools=TOOLS).tool_calls[0].arguments_dict() == {"a": [1, "x"]}
     assert ToolCall(0, "", "f", '{"n": 12345678901234567890}').arguments_dict() == {"n": 12345678901234567890}
 
@@ -73,7 +73,7 @@ def test_a_parser_says_what_it_reads_where_it_stands_and_what_it_has_read() -> N
     )
 
 
-def test_the_version_is_one() -> None:
+def test_the_version_is_that_of_the_installed_package() -> None:
     from importlib.metadata import version
 
     assert unspool.__version__ == version("unspool")

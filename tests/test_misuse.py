@@ -125,7 +125,7 @@ def test_misuse_names_the_argument_and_what_is_allowed(call: Callable[[], Any], 
         ("nope", "there is no dialect 'nope'; see list_dialects()"),
     ],
 )
-def test_a_models_name_where_a_dialects_is_due_points_to_detection(name: str, message: str) -> None:
+def test_a_models_name_in_place_of_a_dialects_points_to_detection(name: str, message: str) -> None:
     for call in (parse, lambda text, name: Parser(name), lambda text, name: get_dialect(name)):
         with pytest.raises(UnknownDialect) as caught:
             call("Hi", name)
@@ -201,7 +201,9 @@ def writer() -> Any:
         (lambda: writer().events(3, []), "choice: 3 is not between 0 and 0"),
     ],
 )
-def test_writers_of_protocols_refuse_what_is_no_event_or_message(call: Callable[[], Any], message: str) -> None:
+def test_writers_of_protocols_refuse_other_objects_than_events_and_messages(
+    call: Callable[[], Any], message: str
+) -> None:
     with pytest.raises((TypeError, ValueError)) as caught:
         call()
     assert message in str(caught.value)

@@ -192,7 +192,7 @@ def test_bad_arguments_repair_repairs_what_keeps_its_meaning(dialect: Dialect, w
 
 @pytest.mark.parametrize(**named(JSON_LIKE))
 @pytest.mark.parametrize("written", [BAD, '{"a": x y}', '{"a": "b" "c"}', "{,}", '{"a": 0x}'])
-def test_what_cannot_be_repaired_is_as_raw(dialect: Dialect, written: str) -> None:
+def test_arguments_that_cannot_be_repaired_are_passed_on_as_raw(dialect: Dialect, written: str) -> None:
     raw = write_calls(dialect, [("f", written), *G])
     message = both(dialect, raw, Policy(bad_arguments="repair"))
     plain = both(dialect, raw, Policy(bad_arguments="raw"))
@@ -207,7 +207,7 @@ def test_what_cannot_be_repaired_is_as_raw(dialect: Dialect, written: str) -> No
 
 
 @pytest.mark.parametrize(**named(XML))
-def test_bad_arguments_hold_for_calls_of_elements_too(dialect: Dialect) -> None:
+def test_bad_arguments_applies_to_calls_of_elements(dialect: Dialect) -> None:
     spoiled = "?? stray " + write_arguments(dialect, {"a": "one"})
     raw = write_calls(dialect, [("f", spoiled), *G])
     choices: tuple[Any, ...] = ("drop", "text")
@@ -222,7 +222,7 @@ def test_bad_arguments_hold_for_calls_of_elements_too(dialect: Dialect) -> None:
 
 @pytest.mark.parametrize(**named(MARKED))
 @pytest.mark.parametrize("choice", CHOICES["unknown_tool"])
-def test_a_tool_that_is_not_declared_goes_where_the_policy_says(dialect: Dialect, choice: Any) -> None:
+def test_a_call_of_an_undeclared_tool_is_treated_as_the_policy_says(dialect: Dialect, choice: Any) -> None:
     policy = Policy(unknown_tool=choice, text_between_tools="keep", text_before_tools="keep")
     raw = write_calls(dialect, [("stranger", {"a": "w"}), *F])
     message = both(dialect, raw, policy)
@@ -243,7 +243,7 @@ def test_a_tool_that_is_not_declared_goes_where_the_policy_says(dialect: Dialect
 
 
 @pytest.mark.parametrize(**named(MARKED))
-def test_calls_that_are_given_back_are_so_with_their_block(dialect: Dialect) -> None:
+def test_calls_are_given_back_as_text_with_their_block(dialect: Dialect) -> None:
     def bare(text: str) -> str:
         for marker in (*dialect.start, *dialect.end):
             text = text.replace(marker.strip(), "") if marker.strip() else text
@@ -425,7 +425,7 @@ ROWS = [
 @pytest.mark.parametrize("name", RFC_NAMES)
 @pytest.mark.parametrize("shape", [V31, V3], ids=["v3.1", "v3"])
 @pytest.mark.parametrize("row", ROWS, ids=[r.section for r in ROWS])
-def test_the_rfcs_rules_hold_for_its_names(name: str, shape: str, row: Row) -> None:
+def test_the_rfcs_rules_apply_to_its_names(name: str, shape: str, row: Row) -> None:
     raw, content = (t.replace(CALL, section(shape)) for t in (row.raw, row.content))
     message = both(name, raw, None, stage=row.stage, tools=WEATHER)
     # White space beside a marker may be a margin of the dialect.
@@ -466,7 +466,7 @@ def test_the_rfcs_missing_fields_do_no_harm(name: str) -> None:
     assert values(both(name, no_arguments, None, tools=WEATHER)) == [("search", {})]
 
 
-def test_engine_names_keep_where_the_rfcs_names_do_not() -> None:
+def test_names_of_engines_keep_text_that_the_rfcs_names_drop() -> None:
     for name in ("deepseekv3", "deepseek_v3", "deepseekv31", "deepseek_v31"):
         raw = "EFG\n" + section(V3 if name.endswith("v3") else V31)
         message = both(name, raw, None, tools=WEATHER)

@@ -44,7 +44,7 @@ def test_the_picture_shows_what_the_parser_reads() -> None:
     assert PICTURE.read_text(encoding="utf-8") == picture(), "run `make readme`"
 
 
-def test_every_table_has_its_place() -> None:
+def test_every_generated_table_has_a_place() -> None:
     for name in TABLES:
         assert sum(f"<!-- {name} -->" in text for text in TEXTS.values()) == 1, name
 

@@ -258,7 +258,7 @@ def test_in_a_block_of_calls_nothing_else_can_be_written() -> None:
         render(message("", ""), "hermes", stage="tool_call")
 
 
-def test_a_wrong_stage_is_named() -> None:
+def test_a_wrong_stage_is_an_error_that_names_it() -> None:
     with pytest.raises(ValueError, match="stage: 'prose' is not one of reasoning, content"):
         render(message("", "x"), "hermes", stage="prose")
 
@@ -314,18 +314,18 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("name", "message", "error"), REFUSED, ids=[f"{i}-{r[0]}" for i, r in enumerate(REFUSED)])
-def test_what_cannot_be_expressed_is_named(name: str, message: dict[str, Any], error: str) -> None:
+def test_a_message_that_cannot_be_expressed_names_the_field(name: str, message: dict[str, Any], error: str) -> None:
     with pytest.raises(DialectError, match=error):
         render(message, name)
 
 
-def test_something_that_is_no_message_is_a_type_error() -> None:
+def test_something_other_than_a_message_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="message"):
         render("text", "hermes")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["hermes", "qwen3-coder", "pythonic", "gemma4", "kimi_k3"])
-def test_nesting_is_bounded(name: str) -> None:
+def test_values_nested_too_deep_are_refused(name: str) -> None:
     def one_message(depth: int) -> dict[str, Any]:
         text = '{"a": ' + "[" * (depth - 1) + "]" * (depth - 1) + "}"
         return {"tool_calls": [{"function": {"name": "f", "arguments": text}}]}

@@ -123,7 +123,7 @@ class TestTypesOfASchema:
             *({"allOf": 3}, {"$ref": 3}, {1: 2}),
         ],
     )
-    def test_what_is_malformed_says_nothing(self, node: object) -> None:
+    def test_a_malformed_schema_is_ignored(self, node: object) -> None:
         schema = Schema(node)
         assert schema.types is None
         assert not schema.has_string
@@ -131,7 +131,7 @@ class TestTypesOfASchema:
         assert schema.property("a") is None
         assert schema.items() is None
 
-    def test_a_contradiction_says_nothing(self) -> None:
+    def test_a_contradictory_schema_is_ignored(self) -> None:
         assert types({"type": "string", "enum": [1, 2]}) is None
         assert types({"anyOf": [{"type": "string", "enum": [1]}, INTEGER]}) == {"integer"}
 
@@ -139,7 +139,7 @@ class TestTypesOfASchema:
         assert types({"type": "object"}) == {"object"}
         assert Schema({"type": "object"}).property("a") is None
 
-    def test_helpers_tell_strings_and_null(self) -> None:
+    def test_is_string_and_may_be_null_read_the_types(self) -> None:
         schema = Schema({"type": ["string", "null"]})
         assert schema.has_string
         assert schema.has_null
@@ -180,7 +180,7 @@ class TestReferences:
         found = Schema({"$ref": ref}, ROOT).types
         assert (None if found is None else set(found)) == expected
 
-    def test_what_stands_beside_a_reference_counts_too(self) -> None:
+    def test_keywords_beside_a_reference_count(self) -> None:
         root = {"properties": {"a": {"$ref": "#/$defs/T", "type": ["string", "null"]}}, "$defs": {"T": STRING}}
         assert types_of(Schema(root).property("a")) == {"string"}
         assert types({"$ref": "#/missing", "type": "string"}) == {"string"}
@@ -191,7 +191,7 @@ class TestReferences:
         assert Schema(node).property("a") is None
         assert Schema(node).items() is None
 
-    def test_a_circle_adds_nothing_to_what_is_said_beside_it(self) -> None:
+    def test_a_circular_reference_adds_nothing_to_keywords_beside_it(self) -> None:
         assert types({"anyOf": [STRING, {"$ref": "#"}]}) == {"string"}
         assert types({"allOf": [STRING, {"$ref": "#"}]}) == {"string"}
         ring = {"$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"anyOf": [INTEGER, {"$ref": "#/$defs/A"}]}}}
@@ -202,7 +202,7 @@ class TestReferences:
         node["anyOf"].append(node)
         assert types(node) == {"string"}
 
-    def test_a_recursive_tree_is_followed_as_deep_as_one_asks(self) -> None:
+    def test_a_recursive_schema_is_followed_to_any_requested_depth(self) -> None:
         root = {
             "$ref": "#/$defs/Tree",
             "$defs": {
@@ -481,7 +481,7 @@ class TestDecode:
             ("\u00a03", I),
         ],
     )
-    def test_what_does_not_fit_becomes_a_string_and_says_so(self, text: str, types: frozenset[str]) -> None:
+    def test_a_value_that_does_not_fit_becomes_a_string_with_a_mark(self, text: str, types: frozenset[str]) -> None:
         assert decode(text, types) == (json.dumps(text, ensure_ascii=False), False)
 
     @pytest.mark.parametrize("types", [U, I, N])
@@ -508,7 +508,7 @@ class TestDecode:
         assert decode(quoted, A) == (quoted, True)
 
     @pytest.mark.parametrize("opener", ["[", '{"a":', "[{", '"[', "\\"])
-    def test_hostile_depth_never_raises(self, opener: str) -> None:
+    def test_hostile_nesting_never_raises(self, opener: str) -> None:
         text = opener * 200_000
         for types in (U, S, O, A, N):
             assert json.loads(decode(text, types)[0]) == text

@@ -32,7 +32,7 @@ def test_another_api_key_or_another_key_opens_nothing(other: Seal) -> None:
         other.open(Seal([NEW]).bound_to(b"key").seal("a") or "")
 
 
-def test_every_change_is_noticed() -> None:
+def test_a_changed_seal_does_not_open() -> None:
     seal = Seal([NEW])
     data = base64.urlsafe_b64decode(seal.seal("ab") or "")
     changed = [data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :] for i in range(len(data))]
@@ -58,7 +58,7 @@ def test_half_a_surrogate_pair_is_sealed_as_a_replacement_character() -> None:
     assert Seal([NEW]).open(Seal([NEW]).seal("a\ud800") or "") == "a\ufffd"
 
 
-def test_keys_are_read_from_lines_and_what_is_none_is_refused_without_repeating_it() -> None:
+def test_keys_are_read_from_lines_and_wrong_ones_are_refused_without_being_shown() -> None:
     text = f"{base64.b64encode(NEW).decode()}\n{base64.urlsafe_b64encode(OLD).decode()}\n"
     assert read_keys(text) == [NEW, OLD]
     for wrong, said in (("", "no key"), ("secret!", "key 1 is not base64"), ("c2VjcmV0", "key 1 has 6 bytes")):

@@ -95,7 +95,7 @@ def test_a_prompt_without_any_marker_means_content(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize(**named(d for d in list_dialects() if d.stage is Stage.REASONING))
-def test_where_nobody_says_an_output_begins_as_the_file_says(dialect: Dialect) -> None:
+def test_without_a_stage_or_prompt_an_output_begins_as_the_file_says(dialect: Dialect) -> None:
     raw = f"plan{closing(dialect)}{dialect.reasoning[0].trail}{write_content(dialect, 'answer')}"
     for chunks in ([raw], list(raw)):
         message, _ = run(dialect, chunks, tools=TOOLS)
@@ -136,7 +136,7 @@ def test_a_closing_alone_after_the_start_closes_an_empty_reasoning(dialect: Dial
 
 
 @pytest.mark.parametrize(**named([d for d in OPENING if not d.framed]))
-def test_an_opening_of_reasoning_inside_a_prefill_counts_as_it_does_in_an_output(dialect: Dialect) -> None:
+def test_an_opening_of_reasoning_in_a_prefill_counts_as_in_an_output(dialect: Dialect) -> None:
     text = dialect.policy.reasoning_in_content == "text"
     for prefill, stage in (
         (opening(dialect).strip(), Stage.REASONING),
@@ -202,7 +202,7 @@ def test_a_call_opened_in_a_prefill_starts_with_its_full_name_and_the_prompts_ar
 
 
 @pytest.mark.parametrize(**named([d for d in STARTING if d.call]))
-def test_calls_that_end_in_the_prompt_are_not_said_again(dialect: Dialect) -> None:
+def test_calls_that_end_in_the_prompt_are_not_emitted(dialect: Dialect) -> None:
     raw = write_calls(dialect, [("f", {"a": "x"}), ("g", {"a": "two"})])
     at = raw.index("two")
     message = after(dialect, dialect.start[0] + raw[:at], raw[at:])
@@ -239,7 +239,7 @@ def test_a_prompt_that_ends_inside_the_opening_of_reasoning_is_completed_by_the_
 
 
 @pytest.mark.parametrize(**named([d for d in OPENING if not d.framed]))
-def test_the_callers_stage_beats_the_prompt(dialect: Dialect) -> None:
+def test_the_callers_stage_overrides_the_prompt(dialect: Dialect) -> None:
     prompt = dialect.start[0] + opening(dialect)
     message = after(dialect, prompt, "Hello.", stage="content")
     assert (message.reasoning, message.content) == ("", "Hello.")
@@ -382,7 +382,7 @@ def test_undecided_text_beyond_the_cap_is_content_with_a_notice(name: str) -> No
 
 
 @pytest.mark.parametrize(**named(THINKING))
-def test_an_engine_may_say_where_a_chunk_belongs(dialect: Dialect) -> None:
+def test_an_engine_may_give_the_stage_of_a_chunk(dialect: Dialect) -> None:
     parser = Parser(dialect, tools=TOOLS, stage="content")
     events = parser.feed("plan ", stage="reasoning") + parser.feed("more", stage=Stage.REASONING)
     stages = [parser.stage]
@@ -394,7 +394,7 @@ def test_an_engine_may_say_where_a_chunk_belongs(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize(**named(THINKING))
-def test_an_engines_word_releases_what_was_held(dialect: Dialect) -> None:
+def test_an_engines_stage_releases_held_text(dialect: Dialect) -> None:
     parser = Parser(dialect, stage="content")
     events = parser.feed("a <") + parser.feed("plan", stage="reasoning") + parser.close()
     check(events, "a <plan")
@@ -404,7 +404,7 @@ def test_an_engines_word_releases_what_was_held(dialect: Dialect) -> None:
 @pytest.mark.parametrize(
     **named([d for d in CALLING if d.calls[0].before and all(isinstance(p, str) for p in d.calls[0].before)])
 )
-def test_an_engine_may_say_that_a_chunk_is_a_call(dialect: Dialect) -> None:
+def test_an_engine_may_give_the_stage_tool_call(dialect: Dialect) -> None:
     raw = write_calls(dialect, [("f", {"a": "x"})])
     head = "".join(p for p in dialect.calls[0].before if isinstance(p, str)).strip()
     parser = Parser(dialect, tools=TOOLS, stage="content", policy=Policy(text_before_tools="keep"))
@@ -416,7 +416,7 @@ def test_an_engine_may_say_that_a_chunk_is_a_call(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize(**named(THINKING))
-def test_the_same_word_again_and_again_changes_nothing(dialect: Dialect) -> None:
+def test_the_same_stage_repeated_changes_nothing(dialect: Dialect) -> None:
     tail = around_reasoning(dialect)[1]
     whole, _ = run(dialect, [f"plan and more{tail}"], stage="reasoning")
     parser = Parser(dialect, stage="reasoning")
@@ -428,7 +428,7 @@ def test_the_same_word_again_and_again_changes_nothing(dialect: Dialect) -> None
     assert parser.message.reasoning == whole.reasoning == "plan and more"
 
 
-def test_undecided_as_an_engines_word_changes_nothing() -> None:
+def test_the_stage_undecided_of_an_engine_changes_nothing() -> None:
     parser = Parser("hermes", stage="reasoning")
     parser.feed("plan", stage="undecided")
     assert parser.stage is Stage.REASONING
@@ -462,7 +462,7 @@ def test_a_call_whose_arguments_have_not_begun_is_the_stage_of_a_call(name: str)
 
 
 @pytest.mark.parametrize(**named(d for d in DIALECTS if d.start))
-def test_the_last_turn_of_a_prompt_says_as_much_as_the_whole(dialect: Dialect) -> None:
+def test_the_last_turn_of_a_prompt_decides_the_stage(dialect: Dialect) -> None:
     raw = dialect.examples[-1].raw[0]
     for end in ("", raw[: len(raw) // 2], raw):
         prompt = f"{raw}{dialect.start[0]}{raw}\nHi.{dialect.start[-1]}{end}"

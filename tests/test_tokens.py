@@ -230,14 +230,14 @@ ALL = [
 class TestText:
     @pytest.mark.parametrize("text", TEXTS)
     @pytest.mark.parametrize("tokenizer", ALL)
-    def test_the_text_of_all_ids_is_the_tokenizers_own(self, tokenizer: Any, text: str) -> None:
+    def test_the_text_of_all_ids_equals_the_tokenizers(self, tokenizer: Any, text: str) -> None:
         backend = inner(tokenizer)
         ids = [token for token in encode(backend, text) if token not in backend.get_added_tokens_decoder()]
         assert stream(tokenizer, ids) == (whole(backend, ids), False)
 
     @pytest.mark.parametrize("text", [text for text in TEXTS if "<" not in text])
     @pytest.mark.parametrize("tokenizer", ALL)
-    def test_what_was_encoded_comes_back(self, tokenizer: Any, text: str) -> None:
+    def test_encoded_text_is_decoded_unchanged(self, tokenizer: Any, text: str) -> None:
         assert stream(tokenizer, encode(inner(tokenizer), text)) == (text, False)
 
     @pytest.mark.parametrize("tokenizer", ALL)
@@ -250,7 +250,7 @@ class TestText:
 
     @settings(suppress_health_check=[HealthCheck.too_slow])
     @given(st.text(), st.sampled_from([param.values[0] for param in ALL]))
-    def test_any_text_comes_out_whole(self, text: str, tokenizer: Any) -> None:
+    def test_any_text_is_decoded_whole(self, text: str, tokenizer: Any) -> None:
         backend = inner(tokenizer)
         ids = [token for token in encode(backend, text) if token not in backend.get_added_tokens_decoder()]
         found, cut = stream(tokenizer, ids)
@@ -268,12 +268,12 @@ class TestText:
         assert stream(tokenizer, encode(tokenizer, "a\ufffd")) == ("a\ufffd", False)
 
     @pytest.mark.parametrize("decoder", [None, decoders.WordPiece(), decoders.BPEDecoder()])
-    def test_other_decoders_are_followed_through_a_window(self, decoder: Any) -> None:
+    def test_unknown_decoders_are_followed_through_a_window(self, decoder: Any) -> None:
         tokenizer = make_words(decoder)
         ids = [token_id(tokenizer, word) for word in ["Hello", "world", "##ly", "It", "is", "n't", "."] * 3]
         assert stream(tokenizer, ids) == (whole(tokenizer, ids), False)
 
-    def test_a_token_that_spells_no_bytes_stands_for_itself(self) -> None:
+    def test_a_token_without_bytes_stands_for_itself(self) -> None:
         tokenizer = Tokenizer(models.BPE(vocab={"a": 0, "<｜b c｜>": 1, "Ġ": 2}, merges=[]))
         tokenizer.decoder = decoders.ByteLevel()
         assert stream(tokenizer, [0, 1, 2, 0]) == ("a<｜b c｜> a", False)
@@ -349,7 +349,7 @@ class TestAddedTokens:
             assert detokenizer.push(token_id(tokenizer, text)) == ("", text)
         assert detokenizer.flush() == ("", False)
 
-    def test_their_ids_are_listed(self) -> None:
+    def test_the_ids_of_added_tokens_are_listed(self) -> None:
         assert added_tokens(BYTE_LEVEL) == {text: token_id(BYTE_LEVEL, text) for text in ADDED}
         assert added_tokens(FastOfTransformers(BYTE_LEVEL)) == added_tokens(BYTE_LEVEL)
         slow = SlowOfTransformers(LLAMA)
@@ -449,7 +449,7 @@ class TestCutsAndInvalidBytes:
 class TestBytesOfOneToken:
     @pytest.mark.parametrize("tokenizer", ALL)
     @pytest.mark.parametrize("text", TEXTS)
-    def test_those_of_all_tokens_are_the_texts_where_they_are_known(self, tokenizer: Any, text: str) -> None:
+    def test_known_bytes_of_all_tokens_make_up_the_text(self, tokenizer: Any, text: str) -> None:
         ids = encode(inner(tokenizer), f"a{text}<|im_end|>")
         found = [token_bytes(tokenizer, token) for token in ids]
         known = [data for data in found if data is not None]
@@ -460,11 +460,11 @@ class TestBytesOfOneToken:
         assert found[-1] == b"<|im_end|>"
 
     @pytest.mark.parametrize("tokenizer", [BYTE_LEVEL, LLAMA, GEMMA])
-    def test_a_part_of_a_character_is_its_bytes(self, tokenizer: Tokenizer) -> None:
+    def test_a_token_of_part_of_a_character_is_its_bytes(self, tokenizer: Tokenizer) -> None:
         ids = encode(tokenizer, "a\U00012345")[-4:]
         assert [token_bytes(tokenizer, token) for token in ids] == [b"\xf0", b"\x92", b"\x8d", b"\x85"]
 
-    def test_a_tokenizer_that_only_decodes_does_not_tell_a_part_of_a_character(self) -> None:
+    def test_a_decode_only_tokenizer_hides_the_bytes_of_part_of_a_character(self) -> None:
         ids = encode(BYTE_LEVEL, "a\U00012345")
         assert [token_bytes(OnlyDecodes(BYTE_LEVEL), token) for token in ids] == [b"a", None, None, None, None]
 

@@ -136,7 +136,7 @@ def free(case: Case) -> bool:
 
 
 @pytest.mark.parametrize("case", [c for c in cases() if free(c)], ids=str)
-def test_examples_mean_the_same_as_ids(case: Case) -> None:
+def test_examples_as_ids_mean_the_same_as_text(case: Case) -> None:
     tokenizer = special(case.dialect.name)
     ids = encode(tokenizer, case.raw)
     assert tokenizer.decode(ids, skip_special_tokens=False) == case.raw
@@ -207,7 +207,7 @@ def test_the_tokens_of_reasoning_are_counted_exactly(dialect: Dialect) -> None:
     assert message.reasoning_tokens == 0
 
 
-def test_the_tokens_of_interleaved_reasoning_add_up() -> None:
+def test_the_token_counts_of_interleaved_reasoning_add_up() -> None:
     raw = f"<think>one</think>{F}{{}}{END}<think>three</think>answer"
     message, _ = feed("deepseekv31", [encode(deepseek(), raw)], deepseek())
     assert (message.reasoning, message.reasoning_tokens) == ("onethree", 8)
@@ -366,7 +366,7 @@ def test_a_cut_character_at_the_end_is_a_notice() -> None:
 @pytest.mark.parametrize(
     **named([d for d in DIALECTS if d.start and d.reasoning and not d.reasoning[0].text.startswith(d.start)])
 )
-def test_the_stage_is_known_from_a_prompts_ids(dialect: Dialect) -> None:
+def test_the_stage_is_detected_from_a_prompts_ids(dialect: Dialect) -> None:
     tokenizer = special(dialect.name)
     opening = write_reasoning(dialect, "\0").split("\0")[0]
     for tail, stage in (
@@ -393,7 +393,7 @@ def test_ids_need_a_tokenizer_and_an_open_parser() -> None:
         parser.feed_tokens([1])
 
 
-def test_no_ids_are_no_events() -> None:
+def test_an_empty_list_of_ids_gives_no_events() -> None:
     parser = Parser("deepseekv31", tokenizer=deepseek())
     assert parser.feed_tokens([]) == []
     assert [type(e) for e in parser.close()] == [Finish]

@@ -52,7 +52,7 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
 
 
 @pytest.mark.parametrize(("tools", "choice", "message"), WRONG.values(), ids=WRONG)
-def test_all_readers_of_a_request_refuse_alike(tools: Any, choice: Any, message: str) -> None:
+def test_all_readers_of_a_request_refuse_the_same_tools(tools: Any, choice: Any, message: str) -> None:
     words = refused(tools, choice)
     assert message in words
     for reader in (
@@ -165,7 +165,7 @@ def test_tools_that_were_read_once_serve_parser_renderer_and_grammar_as_the_tool
         assert one is other is None or (one and other and one.lark == other.lark)
 
 
-def test_tools_that_were_read_have_one_choice() -> None:
+def test_a_toolset_has_one_choice() -> None:
     read = unspool.read_toolset([tool("now")], "required")
     with pytest.raises(ToolsError, match="tool_choice: a Toolset has its own choice"):
         unspool.parse("", "hermes", tools=read, tool_choice="none")

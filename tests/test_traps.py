@@ -214,7 +214,7 @@ def test_a_lone_angle_bracket_at_the_end_is_content(dialect: Dialect) -> None:
             assert message.content == text or [c.raw for c in message.tool_calls] == [text]
 
 
-def test_a_sign_with_which_a_marker_begins_is_none_by_itself() -> None:
+def test_a_sign_that_begins_a_marker_is_text_by_itself() -> None:
     dialect = dialect_of('call = "[ name={name}|{arguments}]"')
     for text in ("1 [", "1 [ ", "1 [2]", "[ nam"):
         for chunks in ways(text):
@@ -233,7 +233,7 @@ def test_a_sign_with_which_a_marker_begins_is_none_by_itself() -> None:
         ("call = '[ \"{name}\"|{arguments}]'\nanywhere = ['[ \"']", "1 [2] [ 3 [ "),  # a sign that is only a part
     ],
 )
-def test_what_only_begins_like_a_marker_of_calls_is_none(keys: str, text: str) -> None:
+def test_text_that_only_begins_like_a_marker_of_calls_is_text(keys: str, text: str) -> None:
     assert_text(dialect_of(keys), text, stage="content")
 
 
@@ -251,7 +251,9 @@ def test_a_name_may_go_on_where_its_marker_ends_in_a_letter(call: str) -> None:
         ("(f a='b'|{reasoning} f)", "{call}", "(f {name}: {arguments}\\n/f)"),
     ],
 )
-def test_a_marker_of_reasoning_that_is_text_is_no_broken_call(reasoning: str, calls: str, call: str) -> None:
+def test_a_reasoning_marker_that_is_text_is_not_reported_as_a_broken_call(
+    reasoning: str, calls: str, call: str
+) -> None:
     dialect = dialect_of(f'reasoning = "{reasoning}"\ncalls = "{calls}"\ncall = "{call}"')
     opening = reasoning.partition("{")[0]
     for text in (f"Hi. {opening}one", f"Hi. {opening}one{opening}two"):
@@ -299,7 +301,7 @@ def test_reasoning_may_open_again_after_reasoning(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize(**named([d for d in DIALECTS if d.end and not d.framed]))
-def test_what_ends_a_turn_is_dropped_at_the_end_and_text_before_it(dialect: Dialect) -> None:
+def test_the_end_of_a_turn_is_dropped_at_the_end_and_text_before_it(dialect: Dialect) -> None:
     for end in dialect.end:
         for chunks in ways(f"Hello.{end}"):
             assert run(dialect, chunks, tools=TOOLS)[0].content == "Hello.", end
@@ -319,7 +321,7 @@ def test_names_of_any_usual_form_are_read_whole(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize(**named(CALLING))
-def test_unknown_tools_are_forwarded_and_said_to_be_unknown(dialect: Dialect) -> None:
+def test_unknown_tools_are_forwarded_and_marked_unknown(dialect: Dialect) -> None:
     raw = write_calls(dialect, [("f", {"a": "x"}), ("stranger", {"a": "y"}), ("g", {"a": "z"})])
     message, _ = run(dialect, [raw], tools=TOOLS)
     assert run(dialect, list(raw), tools=TOOLS)[0].content == message.content
@@ -426,7 +428,7 @@ def test_without_tools_the_markup_of_calls_comes_back_verbatim(dialect: Dialect,
 
 
 @pytest.mark.parametrize(**named(CALLING))
-def test_a_demanded_call_may_be_bare_json(dialect: Dialect) -> None:
+def test_a_required_call_may_be_bare_json(dialect: Dialect) -> None:
     named_g = {"type": "function", "function": {"name": "g"}}
     one = '{"name": "f", "arguments": {"a": "x"}}'
     two = f'[{one}, {{"name": "now", "parameters": {{}}}}]'
@@ -451,7 +453,7 @@ def test_a_demanded_call_may_be_bare_json(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize(**named(CALLING))
-def test_a_demanded_call_may_have_its_native_form(dialect: Dialect) -> None:
+def test_a_required_call_may_have_its_native_form(dialect: Dialect) -> None:
     calls: Calls = [("g", {"a": "x"})]
     raw = write_calls(dialect, calls)
     assert_calls(dialect, raw, calls, tool_choice="required")
@@ -517,7 +519,7 @@ def test_a_broken_call_in_a_fence_of_a_marked_block_ends_at_the_fence() -> None:
         assert [(c.status, c.arguments.rstrip()) for c in message.tool_calls] == [("invalid", '{"a": @@}')]
 
 
-def test_white_space_in_a_named_object_is_not_waited_for_without_end() -> None:
+def test_endless_white_space_in_a_named_object_is_not_held() -> None:
     choice = {"type": "function", "function": {"name": "g"}}
     parser = Parser("hermes", tools=TOOLS, tool_choice=choice)
     assert parser.feed('{"name"' + " " * 4000) == []

@@ -158,7 +158,7 @@ def test_a_list_given_in_pieces_is_collected(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize(**named(UNTYPED))
-def test_one_piece_of_a_list_alone_does_not_fit(dialect: Dialect) -> None:
+def test_a_single_piece_of_a_list_does_not_fit_its_type(dialect: Dialect) -> None:
     calls = every_way(dialect, call(dialect, ("l", "a"), ("city", "x")))
     assert calls == ([("h", {"l": "a", "city": "x"})], ["ok"], ["value_type"])
 
@@ -195,7 +195,7 @@ def test_children_of_one_name_without_a_schema_become_a_list(dialect: Dialect) -
 
 
 @pytest.mark.parametrize(**named(NESTING))
-def test_what_is_held_of_children_is_emitted_when_the_output_ends_or_it_is_too_much(dialect: Dialect) -> None:
+def test_held_child_elements_are_emitted_at_the_end_or_at_the_cap(dialect: Dialect) -> None:
     head = argument(dialect, "o", "").partition("{value}")[0]
     inner = argument(dialect, "t", "x") + argument(dialect, "u", "y" * 70_000) + argument(dialect, "t", "z")
     raw = write_calls(dialect, [("h", argument(dialect, "o", inner))])
@@ -262,7 +262,7 @@ def test_json_arguments_in_one_more_object_are_taken_apart_where_the_schema_tell
     assert all(c.arguments == f'{{"{name}": {inner}}}' for c in message.tool_calls)
 
 
-def test_a_wrapping_that_is_too_long_is_passed_on() -> None:
+def test_a_wrapper_that_is_too_long_is_passed_on() -> None:
     for size, beginning in ((60_000, '{"city": "'), (70_000, '{"input": {"city": "')):
         raw = write_calls(get_dialect("hermes"), [("h", {"input": {"city": "x" * size}})])
         for chunks in ([raw], random_split(raw, random.Random(0), 300)):
@@ -276,7 +276,7 @@ def test_a_wrapping_that_is_too_long_is_passed_on() -> None:
 
 
 @pytest.mark.parametrize(**named(XML))
-def test_a_string_is_written_as_it_arrives_however_much_is_looked_out_for(dialect: Dialect) -> None:
+def test_a_string_streams_as_it_arrives_with_any_number_of_markers(dialect: Dialect) -> None:
     raw = call(dialect, ("city", "abcdefgh" * 20), ("state", "TX"))
     _, events = run(dialect, list(raw), tools=TOOLS)
     assert sum(isinstance(e, ToolCallDelta) for e in events) > 150
@@ -297,7 +297,7 @@ def test_quotes_tell_a_string_from_json_where_the_dialect_says_so() -> None:
 
 
 @pytest.mark.parametrize(**named(XML))
-def test_arguments_that_are_right_are_not_touched(dialect: Dialect) -> None:
+def test_correct_arguments_are_unchanged(dialect: Dialect) -> None:
     calls: Calls = [("h", {"city": "a\nb", "n": 3, "l": ["x"], "m": [1, 2]}), ("h", {"l": [], "state": ""})]
     raw = write_calls(dialect, calls)
     parsed, statuses, notes = every_way(dialect, raw)

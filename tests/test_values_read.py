@@ -215,7 +215,7 @@ def test_the_schema_tells_the_type_of_text(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize(**named(UNTYPED))
-def test_what_does_not_fit_its_type_stays_a_string_with_a_notice(dialect: Dialect) -> None:
+def test_a_value_that_does_not_fit_its_type_stays_a_string_with_a_notice(dialect: Dialect) -> None:
     for schema, written in (
         ("integer", "three"),
         ("boolean", "yes"),
@@ -235,7 +235,7 @@ def test_what_does_not_fit_its_type_stays_a_string_with_a_notice(dialect: Dialec
 
 
 @pytest.mark.parametrize(**named([d for d in XML if d not in UNTYPED]))
-def test_types_written_into_the_markup_count(dialect: Dialect) -> None:
+def test_types_written_in_the_markup_decide(dialect: Dialect) -> None:
     calls: Calls = [("h", {"s": "12", "n": 12, "b": True, "l": [1, "a"], "o": {"k": None}, "z": None, "t": "true"})]
     either = {"type": ["string", "integer", "boolean"]}
     declared = [tool("h", s=either, n=either, b=either, t=either)]
@@ -256,7 +256,7 @@ def test_types_written_into_the_markup_yield_to_a_schema_that_the_text_fits(dial
 
 
 @pytest.mark.parametrize(**named(UNTYPED))
-def test_without_a_schema_there_is_one_guess(dialect: Dialect) -> None:
+def test_without_a_schema_the_type_is_guessed_from_the_text(dialect: Dialect) -> None:
     guesses = [
         ("3", 3),
         ("x", "x"),

@@ -74,7 +74,7 @@ def left_open(dialect: Dialect) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(**named(ENDING))
-def test_a_closing_that_something_legal_follows_ends_an_open_string_where_the_policy_says_so(dialect: Dialect) -> None:
+def test_under_end_a_closing_before_something_legal_ends_an_open_string(dialect: Dialect) -> None:
     raw, value = left_open(dialect)
     message = every_way(dialect, raw, policy=END.over(Policy(bad_arguments="repair")))
     assert [(c.name, c.status) for c in message.tool_calls] == [("f", "repaired"), ("g", "ok")], raw
@@ -111,7 +111,7 @@ def test_an_open_string_ends_at_the_outputs_end_only_where_the_model_stopped() -
         assert [c.status for c in message.tool_calls] == ["incomplete"]
 
 
-def test_a_broken_string_ends_at_a_closing_too() -> None:
+def test_a_broken_string_ends_at_a_closing() -> None:
     raw = (
         '<tool_call>\n{"name": "f", "arguments": {"a": "\\q 北</tool_call>\n<tool_call>\n{"name": "now"}\n</tool_call>'
     )
@@ -143,7 +143,7 @@ def test_a_separator_may_follow_the_closing_that_ends_an_open_string() -> None:
     assert values(message) == [("f", {"a": value}), ("g", {"a": "y"})]
 
 
-def test_a_value_that_nobody_wants_ends_at_a_closing_too() -> None:
+def test_a_skipped_value_ends_at_a_closing() -> None:
     one = '{"name": "f", "arguments": {"a": "x"}, "why": "北'
     raw = f'<tool_call>\n{one}</tool_call>\n<tool_call>{{"name": "now"}}</tool_call>'
     message = every_way(get_dialect("hermes"), raw, policy=END)
@@ -158,7 +158,7 @@ def test_the_four_names_of_the_rfc_end_open_strings(name: str) -> None:
 
 
 @pytest.mark.parametrize(**named(ENDING))
-def test_what_may_end_a_string_is_held_and_no_more(dialect: Dialect) -> None:
+def test_only_text_that_may_end_a_string_is_held(dialect: Dialect) -> None:
     text = "some <b> text </x> < " * 20
     raw = write_calls(dialect, [("f", {"a": text})])
     parser = Parser(dialect, tools=TOOLS, policy=END)
@@ -203,7 +203,7 @@ def test_python_literals_are_repaired(dialect: Dialect, written: str, value: Any
 
 
 @pytest.mark.parametrize(**named(VERBATIM))
-def test_python_literals_where_json_is_due_are_repaired_too(dialect: Dialect) -> None:
+def test_python_literals_in_place_of_json_are_repaired(dialect: Dialect) -> None:
     for written, value in REPAIRS:
         if "(" in written or written.startswith('"'):  # there are no tuples in JSON, and its strings are strict
             continue
@@ -214,7 +214,7 @@ def test_python_literals_where_json_is_due_are_repaired_too(dialect: Dialect) ->
 
 
 @pytest.mark.parametrize(**named(PYTHON))
-def test_literals_that_are_right_are_read_alike_with_repairs(dialect: Dialect) -> None:
+def test_correct_literals_are_read_the_same_under_repair(dialect: Dialect) -> None:
     from .test_values_read import LITERALS
 
     for written, value in LITERALS:
@@ -248,7 +248,7 @@ def test_a_key_given_twice_is_written_once(dialect: Dialect) -> None:
         assert message.tool_calls[0].status == "ok"
 
 
-def test_repairs_are_linear_and_hold_no_more_than_they_may() -> None:
+def test_repairs_take_linear_time_and_bounded_memory() -> None:
     lfm2 = get_dialect("lfm2")
     for written, status in ((f"{{'{'a' * 60_000}', 'b'}}", "repaired"), (f"{{'{'a' * 70_000}', 'b'}}", "invalid")):
         raw = write_calls(lfm2, [("f", f"x={written}"), ("now", "")])
