@@ -1,7 +1,8 @@
-"""Numbers, assigned to parameters by units, by words near them and by their order; and codes."""
+"""Single numbers, assigned to parameters by units, by words near them and by their order; and codes."""
 
 import itertools
 import re
+from functools import lru_cache
 from typing import Final
 
 from .addresses import address
@@ -10,8 +11,8 @@ from .filling import Filling, named, own_parts, role
 from .formats import clock
 from .message import Message, Span
 from .prompt import NUMERIC, Parameter
-from .spans import SIDES, YEAR, addresses, codes, numbers, quotes, times, value_of, written
-from .words import BOUNDS, CURRENCIES, MONEY, SCALES, SETS, UNITS, parts_of, stem
+from .spans import SIDES, YEAR, addresses, codes, months, numbers, quotes, times, value_of, written
+from .words import BOUNDS, CURRENCIES, MONEY, SCALES, SETS, STOP, UNITS, month_of, parts_of, stem
 
 _JOINED: Final = re.compile(r"[$€£]?[\d.,]+([a-z]+)")
 CLEAR: Final = 3
@@ -19,6 +20,10 @@ CLEAR: Final = 3
 NEXT: Final = 4
 """The evidence for a number next to a word of its parameter's name."""
 _IN_UNITS: Final = re.compile(r"^(?:\w+ in |in )?([a-z]{3,12})(?:[ .,].*)?$|\bin ([a-z]{3,12})\b")
+_COUNT: Final = re.compile(r"\b(?:number of|how many|count of|amount of) ([a-z]+(?: [a-z]+)?)")
+"""What a description says of the things that a number counts."""
+_LETTERS: Final = 2
+"""The letters of a name that is also found in other words."""
 _HALF: Final = re.compile(r"(?i)[ap]\.?m|morning|noon")
 """What tells that a time is of the first or the second half of the day."""
 _NOON: Final = 12
@@ -33,6 +38,7 @@ def amounts(f: Filling) -> None:
     """Give numbers, lists of them, and codes."""
     _numbered(f)
     _clock(f)
+    _month(f)
     inside = [s for s in quotes(f.message) if s.last - s.first > 3]  # a number and its marks are three words
     inside += [s for s in addresses(f.message) if _on_a_street(f.message, s)]
     others = {i for s in inside for i in range(s.first, s.last)}
@@ -42,14 +48,6 @@ def amounts(f: Filling) -> None:
     wanted = [p for p in f.left if p.type in NUMERIC]
     if len({unit_named(p) for p in wanted} & _OF_TIME) == 1 or not any(unit_named(p) in _OF_TIME for p in wanted):
         free = _durations(f.message, free)  # not for an hours and a minutes
-    series = [
-        p for p in f.left if p.type == "array" and (p.members in NUMERIC or (not p.inner and named(p, SETS["series"])))
-    ]
-    if series and free:
-        f.give(series[0], [value_of(s) for s in free])
-        for s in free:
-            f.message.take(s)
-        free = []
     required = [p for p in wanted if not p.optional]
     # Each is clearly for another parameter.
     shares = len(free) > 1 and sum(e >= 1 for e in numbers_evidence(f)) >= len(free)
@@ -84,6 +82,15 @@ def _clock(f: Filling) -> None:
     f.give(hours, said[0] + _NOON * late)
     if minutes is not None:
         f.give(minutes, said[1])
+
+
+def _month(f: Filling) -> None:
+    """Give a number of a month the month that is named: *sales for October*."""
+    p = next((p for p in f.left if p.type in NUMERIC and own_parts(p) == ["month"]), None)
+    found = next((s for s in months(f.message) if f.message.free(s)), None) if p is not None else None
+    if p is not None and found is not None and (number := month_of(f.message.words[found.first].low)):
+        f.message.take(f.message.span(found.first, found.first + 1))
+        f.give(p, number)
 
 
 def _numbered(f: Filling) -> None:
@@ -136,7 +143,7 @@ def _assigned(f: Filling, wanted: list[Parameter], free: list[Span]) -> None:
     subtracted = len(wanted) == 2 and "from" in m.at and not SETS["subtracting"].isdisjoint(m.at)
     for p, s in assign(wanted, free[::-1] if subtracted else free, lambda p, s: _fits(f, p, s)):
         if _evidence(f, p, s):
-            m.take(m.span(_leading(m, s, _names_of(p)), s.first))
+            m.take(m.span(min(_leading(m, s, _names_of(p)), _label(m, p, s)), s.first))
         unit, said = unit_named(p), unit_of(m, s)
         if unit != said and (times := _times(said, unit)):
             s = s._replace(value=written(float(s.value) * times))
@@ -177,6 +184,8 @@ def _evidence(f: Filling, p: Parameter, s: Span) -> float:
     names = _names_of(p)
     if SIDES.fullmatch(m.words[s.first].low) and names & {"width", "height"}:
         return 3
+    if _label(m, p, s) < s.first:
+        return 5
     if (d := _distance(m, s, names)) < _FAR:
         return 5 - d
     if "age" in names and m.has(s.first - 1, SETS["aged"]):
@@ -185,9 +194,29 @@ def _evidence(f: Filling, p: Parameter, s: Span) -> float:
         return 4
     if named(p, SETS["sums"]) and (is_money(m, s) or m.has(s.first - 1, ("at",)) or s.value[-3:-2] == "."):
         return 3
+    if s.last < len(m) and stem(m.words[s.last].low) in _counted(p):
+        return 3
     if _bounds(m, p, s):
         return 2
     return 1.5 * (named(p, SETS["counted"]) and not named(p, SETS["sums"]) and _counts(f, s))
+
+
+def _label(m: Message, p: Parameter, s: Span) -> int:
+    """Where a parameter's whole name before a number begins, else the number itself: *p = 0.5*, *max_depth 6*."""
+    own = own_parts(p)
+    i = s.first - m.has(s.first - 1, SETS["before a set number"])
+    short = len(own) == 1 and len(own[0]) <= _LETTERS and not m.has(s.first - 1, ("=", ":", "is"))
+    for first in () if short or not own else (i - 1, i - len(own)):
+        if first >= 0 and [part for w in m.words[first:i] for part in parts_of(w.low)] == own:
+            return first
+    return s.first
+
+
+@lru_cache(maxsize=256)
+def _counted(p: Parameter) -> frozenset[str]:
+    """Stems of the things that a parameter counts, by its description: *number of trials*."""
+    found = _COUNT.search(p.description.lower())
+    return frozenset(map(stem, found[1].split())) - STOP if found else frozenset()
 
 
 def is_money(m: Message, s: Span) -> bool:

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 from .filling import Filling, named, own_parts, role
@@ -15,10 +16,12 @@ from .words import (
     COINS,
     CUES,
     CURRENCIES,
+    EQUAL,
     GENERIC,
     MONEY,
     NUMBERS,
     OFF,
+    PERIODS,
     SETS,
     STOP,
     TONGUES,
@@ -35,6 +38,7 @@ _STATES: Final = ("still", "already", "is", "are", "was")
 """Words before a current state, which is not asked for: *the garage is still open, shut it*."""
 _SHORTENED: Final = 3
 """The least letters of a shortened choice."""
+_PERIOD: Final = re.compile(r"(\d{0,3})([a-z]{1,5})")
 
 
 def choose(f: Filling) -> None:
@@ -179,7 +183,23 @@ def _forms(m: Message, choice: str) -> Iterator[str]:
 def aliases(choice: str) -> tuple[str, ...]:
     """The synonyms of a choice."""
     low = _words(choice)
-    return (*CHOICES.get(low, ()), *COINS.get(low.upper(), ()), *([TONGUES[low]] if low in TONGUES else ()))
+    tongue = [TONGUES[low]] if low in TONGUES else ()
+    return (*CHOICES.get(low, ()), *COINS.get(low.upper(), ()), *tongue, *_periods(low))
+
+
+@lru_cache(maxsize=256)
+def _periods(choice: str) -> tuple[str, ...]:
+    """The ways to say a period: *6 months* for ``6mo``, *daily* for ``1d``, *week* for ``7d``."""
+    found = _PERIOD.fullmatch(choice)
+    said: list[str] = []
+    for unit in PERIODS.get(found[2], ()) if found else ():
+        count = int(found[1] or 1) if found else 1
+        for n, one in ((count, unit), *((n, u) for same in EQUAL for n, u in same if (count, unit) in same)):
+            spelled = [word for word, value in NUMBERS.items() if value == n]
+            said += [f"{n} {one}s", f"{n} {one}", *(f"{word} {one}s" for word in spelled)]
+            said += [f"{which} {one}" for which in ("last", "past", "one", "this") if n == 1]
+            said += ["daily" if one == "day" else f"{one}ly"] if n == 1 else []
+    return tuple(dict.fromkeys(said))
 
 
 def _alike(_: Message, choice: str) -> Iterator[str]:

@@ -312,7 +312,7 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> b
     said = plain(part).split()
     if not ended and tool is before and said and any(said[0] in (*own_parts(p), *p.choices) for p in tool.parameters):
         return False  # *..., message see you soon*, with read and *write scopes*
-    if _tells(before, part) or _REPORTING.match(part):
+    if _tells(before, part) or _REPORTING.match(part) or _labels(before, part):
         return False
     if _TELLING.match(part) and any(p.kinds[:1] == ("body",) for p in before.parameters):
         return False
@@ -347,6 +347,16 @@ def _adds(tool: Tool, part: str) -> bool:
     """Whether a part consists of just one more value for a tool."""
     filled = fill(tool, m := Message(part))
     return len(filled.values) == 1 and all(m.taken) and len(m) == 1 and identifies(m.words[0].low.replace(".", "_"))
+
+
+def _labels(tool: Tool, part: str) -> bool:
+    """Whether a part begins with a parameter's name and its value: *text "See you"*, *max_depth = 6*."""
+    m = Message(part)
+    own = [parts for p in tool.parameters if (parts := own_parts(p))]
+    return any(
+        [w.low for w in m.words[: len(parts)]] == parts and m.has(len(parts), SETS["before a labelled value"])
+        for parts in own
+    )
 
 
 def _tells(tool: Tool, part: str) -> bool:

@@ -304,6 +304,8 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         return 0.0, m.span(first, last)
     if c.several:
         last = f.message.trimmed(first + 1, last, SETS["leads on"])
+        if m.has(last - 1, own_parts(p)) and p.type == "array":
+            total, last = total + _LABEL, last - 1  # the platform and data *teams*
         while last - first > 1 and _own(f, last - 1) and not keeps(p, m.words[last - 1].low):
             last -= 1
     elif not c.quoted:

@@ -6,6 +6,7 @@ from typing import Final
 from .addresses import addressed
 from .amounts import amounts
 from .choices import choose
+from .conditions import conditions
 from .evidence import marked, weighed
 from .examples import exemplified
 from .fields import fields
@@ -18,11 +19,13 @@ from .phrases import labels, own
 from .places import place, sides
 from .prompt import NUMERIC, Tool, parameter
 from .remarks import remarks
+from .series import series
 from .texts import announced, framed, labelled, listed, quoted, sorts, worded
 from .words import first_word, stem
 
 STEPS: Final = (
     fields,
+    conditions,
     choose,
     addressed,
     rows,
@@ -31,6 +34,7 @@ STEPS: Final = (
     formed,
     sides,
     exemplified,
+    series,
     amounts,
     labels,
     labelled,

@@ -12,6 +12,8 @@ from .words import NUMBERS, PREPOSITIONS, SETS, STARTERS, STOP, stem
 
 _HOUSE: Final = re.compile(r"\d+\w? .*[a-z]|.*[a-z] \d+\w?")
 _REGION: Final = re.compile(r"[A-Z]{2,3}")
+_NAMED: Final = 9.0
+"""For the parameter whose name precedes a value."""
 _FORMED: Final = {k: spans for k, spans in FORMS if k in ("email", "date", "time", "repository", "url", "channel")}
 
 
@@ -37,11 +39,15 @@ def _between_commas(f: Filling, group: list[Parameter], runs: list[list[Span]]) 
     needed = [p for p in group if not p.optional] or group
     if len(needed) < 2:
         return
+    address = any(SETS["streets"] & {*own_parts(p)} for p in group)
     for whole in runs:
         house = next((i for i, s in enumerate(whole) if _HOUSE.fullmatch(s.value.lower())), 0)
-        run = whole[house:] if any(SETS["streets"] & {*own_parts(p)} for p in group) else whole
-        if any(stem(f.message.words[s.first].low) in map(stem, own_parts(p)) for s in run for p in group):
+        run = whole[house:] if address else whole
+        begun = any(stem(f.message.words[s.first].low) in map(stem, own_parts(p)) for s in run for p in group)
+        labels = [s.first + len(own_parts(p)) for s in run for p in group if address and _begins(f.message, p, s)]
+        if begun and not labels:
             continue  # `marked` reads names of parameters
+        run = [f.message.span(next((i for i in labels if s.first < i < s.last), s.first), s.last) for s in run]
         pairs = assign(group, run, lambda p, s: _fits(f.message, p, s)) if len(run) >= len(needed) else []
         given = [p for p, _ in pairs]
         if len(pairs) == len(run) and all(p in given for p in needed):
@@ -49,6 +55,12 @@ def _between_commas(f: Filling, group: list[Parameter], runs: list[list[Span]]) 
                 f.message.take(s)
                 f.give(p, _number(s.value) if p.type in NUMERIC else s.value)
             return
+
+
+def _begins(m: Message, p: Parameter, s: Span) -> bool:
+    """Whether words begin with a parameter's name, and others follow: *postcode 20095*."""
+    own = own_parts(p)
+    return s.last - s.first > len(own) and [w.low for w in m.words[s.first : s.first + len(own)]] == own
 
 
 def _orders(m: Message, s: Span) -> bool:
@@ -107,6 +119,8 @@ def _fits(m: Message, p: Parameter, s: Span) -> float:
         return 5 if any(True for _ in _FORMED[kind](alone)) else 0
     if any(True for _ in emails(alone)):
         return 0.1
+    if [w.low for w in m.words[: s.first]][-len(own_parts(p)) :] == own_parts(p):
+        return _NAMED  # *postcode* 20095
     digits = sum(map(str.isdigit, s.value))
     if kind == "phone":
         return 4 if digits > 5 else 0

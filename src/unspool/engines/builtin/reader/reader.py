@@ -143,7 +143,7 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
             return None
         for p in f.missing[:]:
             kind = _kind(p)
-            if kind in shared and kind in SETS["shared"]:
+            if kind in shared and (kind in SETS["shared"] or not p.kinds):
                 f.put(p, shared[kind][0], several=shared[kind][1])
             elif (same := next((known[k] for k in (p.name, kind) if k in known), None)) is not None or (
                 (same := _subject(prompt, before, p, filled[:i], referred=back)) is not None

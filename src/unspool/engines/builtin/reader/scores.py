@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
@@ -115,7 +116,13 @@ _FORMS: Final[tuple[tuple[Callable[[Message], Iterator[Span]], int, tuple[str, .
 
 
 class _Asked(NamedTuple):
-    """The concepts, words and values of a message."""
+    """The concepts, words and values of a message.
+
+    Attributes:
+        coded: the words before codes and numbers.
+        numbered: those that parameters of several tools have in their names, so that they tell no tool from another:
+            the points of *customer* 310.
+    """
 
     stems: frozenset[str]
     concepts: frozenset[str]
@@ -130,6 +137,7 @@ class _Asked(NamedTuple):
     wanted: frozenset[str]
     who: bool
     coded: frozenset[str]
+    numbered: frozenset[str]
     code: bool
     numbers: bool
     money: bool
@@ -177,6 +185,9 @@ def _says(low: str, phrase: str) -> bool:
 
 def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
     """The positive scores of tools, by name."""
+    named_so = Counter(w for t in tools for w in {stem(w) for p in t.parameters for w in parts_of(p.name)})
+    coded = frozenset(stem(a.low) for a, b in itertools.pairwise(message.words) if identifies(b.low))
+    coded |= {stem(message.words[s.first - 1].low) for s in codes(message) if s.first}
     forms = [(kinds, weight) for spans, least, kinds, weight in _FORMS if len(list(spans(message))) >= least]
     if not any(numbers(message)):
         forms = [f for f in forms if f[0] != ("unit",)]
@@ -194,8 +205,8 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         address(message) is not None,
         frozenset(kind for word, kind in WANTED.items() if f" {word} " in message.low),
         message.has(0, ("who", "who's")) and message.large(2 - message.has(0, ("who's",))),
-        frozenset(stem(a.low) for a, b in itertools.pairwise(message.words) if identifies(b.low))
-        | frozenset(stem(message.words[s.first - 1].low) for s in codes(message) if s.first),
+        coded,
+        frozenset(w for w in coded if named_so[w] > 1),
         any(_NUMBERED.search(s.value) for s in codes(message)),
         any(numbers(message)),
         any(is_money(message, s) for s in numbers(message)),
@@ -225,7 +236,7 @@ def _words(tool: Tool, asked: _Asked) -> float:
     score += _LITTLE * len(asked.stems & tool.name_words & GENERIC)
     score += _LITTLE * any(tool.name_words & SETS[kind] for kind in asked.wanted)
     score += 2 * (asked.who and not tool.name_words.isdisjoint(SETS["humans"]))
-    score += 3.2 * len(own) + 0.7 * len(asked.stems & tool.described - own)
+    score += 3.2 * len(own - asked.numbered) + 0.7 * len(asked.stems & tool.described - own)
     if not own:
         rest = frozenset(tool.name_words - GENERIC - own)
         akin = _akin(asked.stems, rest)

@@ -125,6 +125,10 @@ NUMBERS: Final[dict[str, float]] = _DATA["numbers"]
 OPERATORS: Final[dict[str, str]] = _DATA["operators"]
 OPERATOR: Final = _any_of(list(OPERATORS))
 UNITS: Final[dict[str, str]] = {word: unit for unit, words in _DATA["units"].items() for word in words}
+PERIODS: Final[dict[str, list[str]]] = _DATA["periods"]
+"""The units of time that their short forms in choices may mean: *m* is a minute or a month."""
+EQUAL: Final = [[(n, unit) for n, unit in same] for same in _DATA["equal"]]
+"""Periods that are equal, such as seven days and a week."""
 SCALES: Final[dict[str, tuple[str, float]]] = {
     unit: (measure, size) for measure, sizes in _DATA["scales"].items() for unit, size in sizes.items()
 }
@@ -150,6 +154,7 @@ COLORS: Final = frozenset(_DATA["colors"])
 CUISINES: Final = frozenset(_DATA["cuisines"])
 DAYS: Final = frozenset(_DATA["days"])
 MONTHS: Final = frozenset(_DATA["months"])
+_MONTHS: Final = [name[:3] for name in _DATA["months"][:12]]
 RELATIVE: Final = frozenset(_DATA["relative"])
 """Days relative to today."""
 OFF: Final = frozenset(_DATA["off"])
@@ -206,6 +211,11 @@ def concepts_of(name: str, description: str) -> tuple[tuple[str, ...], tuple[str
     named = [c for c, (words, _) in CONCEPTS.items() if any(stem(w) in stems or f" {w} " in whole for w in words)]
     also = [c for c, (words, _) in CONCEPTS.items() if c not in named and any(has(described, w) for w in words)]
     return tuple(named), tuple(also)
+
+
+def month_of(word: str) -> int:
+    """The number of a month, from 1; zero if the word is none."""
+    return _MONTHS.index(word[:3]) + 1 if word in MONTHS else 0
 
 
 def spaced(words: list[str]) -> str:

@@ -1,0 +1,142 @@
+"""Requests about data: lists of numbers, numbers beside their names, periods, conditions, columns."""
+
+from typing import Any
+
+import pytest
+
+from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, tool
+from tests.engines_builtin.test_reader import prompt
+from unspool.engines.builtin.reader import read
+
+NUMBERS = {"type": "array", "items": NUMBER}
+LIST = {"type": "array", "items": TEXT}
+
+
+def about(schema: dict[str, Any], description: str) -> dict[str, Any]:
+    return schema | {"description": description}
+
+
+ADDRESS = {"type": "object", "properties": {"street": TEXT, "city": TEXT, "postcode": TEXT}}
+ADDRESS["required"] = ["street", "city", "postcode"]
+MODEL = {"type": "object", "properties": {"max_depth": WHOLE, "learning_rate": NUMBER}}
+TOOLS = {
+    "fit": tool("fit_line", ["x", "y"], x=NUMBERS, y=NUMBERS),
+    "compare": tool("compare_groups", ["group_a", "group_b"], group_a=NUMBERS, group_b=NUMBERS),
+    "average": tool("moving_average", ["values", "window"], values=NUMBERS, window=WHOLE),
+    "binomial": tool(
+        "binomial_probability",
+        ["n", "k", "p"],
+        n=about(WHOLE, "The number of trials"),
+        k=about(WHOLE, "The number of successes"),
+        p=NUMBER,
+    ),
+    "head": tool("head", [], n=about(WHOLE, "number of rows")),
+    "report": tool("sales_report", ["month", "year"], month=WHOLE, year=WHOLE),
+    "prices": tool("get_stock_history", ["symbol", "period"], symbol=TEXT, period={"enum": ["1mo", "6mo", "1y"]}),
+    "load": tool("get_load", ["host", "window"], host=TEXT, window={"enum": ["1h", "24h", "7d"]}),
+    "find": tool("find_documents", ["collection", "filter"], collection=TEXT, filter={"type": "object"}, limit=WHOLE),
+    "group": tool("group_by", ["by", "value", "agg"], by=TEXT, value=TEXT, agg={"enum": ["mean", "sum", "max"]}),
+    "train": tool("train_model", ["dataset", "target"], dataset=about(TEXT, "file"), target=TEXT, params=MODEL),
+    "impute": tool("fill_missing", ["column", "strategy"], column=TEXT, strategy={"enum": ["mean", "median"]}),
+    "address": tool("change_address", ["order", "address"], order=TEXT, address=ADDRESS),
+    "invite": tool("invite_user", ["email", "teams"], email=TEXT, teams=LIST),
+    "grep": tool("grep_search", ["query"], query=TEXT),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("fit", "fit x = [1, 2, 3] and y = [2.5, 4, 6]", {"x": [1, 2, 3], "y": [2.5, 4, 6]}),
+        ("fit", "fit a line, y: 4, 5, 6 and x: 1, 2, 3", {"x": [1, 2, 3], "y": [4, 5, 6]}),
+        ("compare", "compare 12, 14 and 15 vs 10, 11 and 13", {"group_a": [12, 14, 15], "group_b": [10, 11, 13]}),
+        ("average", "moving average of 4, 8, 15, 16 with window 2", {"values": [4, 8, 15, 16], "window": 2}),
+        ("binomial", "probability of 7 successes in 10 trials with p = 0.5", {"n": 10, "k": 7, "p": 0.5}),
+        ("head", "show me the first 20 rows", {"n": 20}),
+        ("report", "sales for october 2026", {"month": 10, "year": 2026}),
+        ("prices", "the last 6 months of MSFT", {"symbol": "MSFT", "period": "6mo"}),
+        ("prices", "NVDA over the past year", {"symbol": "NVDA", "period": "1y"}),
+        ("load", "load of web-02 for the last 24 hours", {"host": "web-02", "window": "24h"}),
+        ("load", "load of web-02 this week", {"host": "web-02", "window": "7d"}),
+        (
+            "find",
+            "find documents in the customers collection where country is NL",
+            {"collection": "customers", "filter": {"country": "NL"}},
+        ),
+        (
+            "find",
+            "find documents in orders with total = 12 and paid = true",
+            {"collection": "orders", "filter": {"total": 12, "paid": True}},
+        ),
+        ("group", "average revenue by region", {"by": "region", "value": "revenue", "agg": "mean"}),
+        (
+            "train",
+            "train on titanic.csv, target is survived, max_depth 6",
+            {"dataset": "titanic.csv", "target": "survived", "params": {"max_depth": 6}},
+        ),
+        ("impute", "fill the missing vals in salary with the median", {"column": "salary", "strategy": "median"}),
+        (
+            "address",
+            "change the address of order A-12 to Lindenstrasse 8, Hamburg, postcode 20095",
+            {"order": "A-12", "address": {"street": "Lindenstrasse 8", "city": "Hamburg", "postcode": "20095"}},
+        ),
+        (
+            "invite",
+            "invite dana@acme.io to the platform and data teams",
+            {"email": "dana@acme.io", "teams": ["platform", "data"]},
+        ),
+        ("grep", "search the code for PaymentTimeoutError", {"query": "PaymentTimeoutError"}),
+    ],
+)
+def test_data_are_read_as_they_are_meant(name: str, text: str, expected: dict[str, Any]) -> None:
+    answer = read(prompt([TOOLS[name]], [{"role": "user", "content": text}]))
+    assert answer is not None
+    assert answer.calls == [(TOOLS[name]["function"]["name"], expected)]
+
+
+MEAN, MEDIAN = (tool(f"calculate_{name}", ["numbers"], numbers=NUMBERS) for name in ("mean", "median"))
+ASSIGN = tool("assign_ticket", ["ticket_id", "assignee"], ticket_id=TEXT, assignee=TEXT)
+COMMENT = tool("add_comment", ["ticket_id", "body"], ticket_id=TEXT, body=TEXT)
+CANCEL = tool("cancel_booking", ["reference"], reference=TEXT)
+MAIL = tool("send_mail", ["to", "subject", "text"], to=TEXT, subject=TEXT, text=TEXT)
+
+
+@pytest.mark.parametrize(
+    ("tools", "text", "expected"),
+    [
+        (
+            [MEAN, MEDIAN],
+            "I need both the mean and the median of 12, 7, 3",
+            [("calculate_mean", {"numbers": [12, 7, 3]}), ("calculate_median", {"numbers": [12, 7, 3]})],
+        ),
+        (
+            [ASSIGN, COMMENT],
+            'assign OPS-90 to miguel and add the comment "please have a look"',
+            [
+                ("assign_ticket", {"ticket_id": "OPS-90", "assignee": "miguel"}),
+                ("add_comment", {"ticket_id": "OPS-90", "body": "please have a look"}),
+            ],
+        ),
+        (
+            [CANCEL, MAIL],
+            'cancel booking W9LL40 and mail tom@example.com with subject "Done" and text "Your booking is cancelled"',
+            [
+                ("cancel_booking", {"reference": "W9LL40"}),
+                ("send_mail", {"to": "tom@example.com", "subject": "Done", "text": "Your booking is cancelled"}),
+            ],
+        ),
+    ],
+)
+def test_two_requests_share_what_only_one_says(tools: list[Any], text: str, expected: list[Any]) -> None:
+    answer = read(prompt(tools, [{"role": "user", "content": text}]))
+    assert answer is not None
+    assert answer.calls == expected
+
+
+def test_the_name_of_an_id_does_not_tell_which_tool_is_meant() -> None:
+    points = tool("get_loyalty_points", ["customer_id"], customer_id=WHOLE)
+    customer = tool("get_customer", ["customer_id"], customer_id=WHOLE)
+    for text, name in (("how many points does customer 310 have?", points), ("show customer 310", customer)):
+        answer = read(prompt([points, customer], [{"role": "user", "content": text}]))
+        assert answer is not None
+        assert answer.calls == [(name["function"]["name"], {"customer_id": 310})]
