@@ -29,6 +29,11 @@ TOOLS = {
     "restart": tool("restart_container", ["name"], name=TEXT),
     "logs": tool("container_logs", ["container"], container=TEXT, lines=WHOLE),
     "user": tool("get_user", ["user_id"], user_id=WHOLE),
+    "details": tool("get_user_details", ["user_id"], user_id=TEXT),
+    "find": tool("find_user_id_by_email", ["email"], email=TEXT),
+    "move": tool("move_event", ["event_id", "start"], event_id=TEXT, start={"type": "string", "description": "HH:MM"}),
+    "todos": tool("list_todos", []),
+    "todo": tool("add_todo", ["item"], item=TEXT, priority={"type": "string", "enum": ["low", "high"]}),
     "times": tool("multiply", ["a", "b"], a=NUMBER, b=NUMBER),
     "plus": tool("add", ["a", "b"], a=NUMBER, b=NUMBER),
     "devices": tool("list_devices", []),
@@ -40,6 +45,10 @@ TOOLS = {
     "cold": tool("set_thermostat", ["temperature"], temperature=NUMBER),
     "disk": tool("get_disk_usage", ["path"], path=TEXT),
 }
+DETAILS = ("get_user_details", {"user_id": "raj_lee_3061"})
+EVENT = '[{"event_id": "ev_1", "title": "Dentist", "start": "09:00"}]'
+TODOS = '[{"item": "water the plants", "priority": "low"}, {"item": "pay rent", "priority": "high"}]'
+NEW_TODO = {"item": "renew passport", "priority": "high"}
 FLIGHTS = '[{"id": "UA12", "price": 320}, {"id": "DL77", "price": 280}]'
 FILES = "src/main.py\nsrc/utils.py\nsrc/README.md"
 EVENTS = '[{"id": "ev_1", "title": "Dentist"}, {"id": "ev_2", "title": "Team lunch"}]'
@@ -101,6 +110,31 @@ def asked(first: str, names: str, given: dict[str, Any], result: str, text: str)
         ),
         ("heat cold", {"room": "den"}, "17", "too cold! set it to 20", ("set_thermostat", {"temperature": 20})),
         ("plus times", {"a": 5, "b": 6}, "11", "now multiply that by 3", ("multiply", {"a": 11, "b": 3})),
+        ("find details", {"email": "raj@x.org"}, "raj_lee_3061", "get the details of that user", DETAILS),
+        ("find details", {"email": "raj@x.org"}, '{"user_ids": ["raj_lee_3061"]}', "show me his details", DETAILS),
+        (
+            "list read",
+            {"path": "logs"},
+            "eval.txt\ntrain.txt",
+            "open the eval one",
+            ("read_file", {"path": "logs/eval.txt"}),
+        ),
+        (
+            "list read",
+            {"path": "logs"},
+            "eval.txt\ntrain.txt",
+            "show me train.txt",
+            ("read_file", {"path": "logs/train.txt"}),
+        ),
+        (
+            "events move",
+            {"date": "today"},
+            EVENT,
+            "move it to 11:30",
+            ("move_event", {"event_id": "ev_1", "start": "11:30"}),
+        ),
+        ("todos todo", {}, TODOS, "add renew passport with high priority", ("add_todo", NEW_TODO)),
+        ("timer stop", {"minutes": 10}, '{"timer_id": "t-3"}', "stop it", ("cancel_timer", {"timer_id": "t-3"})),
     ],
 )
 def test_a_message_can_refer_to_earlier_calls_and_results(

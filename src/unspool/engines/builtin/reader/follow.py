@@ -19,7 +19,7 @@ _REMEMBERED: Final = 3
 """The messages in which a value is looked for."""
 _ALIKE: Final = 8
 """The most words of a follow-up that asks for the same again."""
-_SAME: Final = re.compile(r"(?i)\b(?:the )?same(?: thing| message)?\b")
+_SAME: Final = re.compile(r"(?i)\b(?:the )?same(?: thing| message| one)?\b")
 _DOES: Final = re.compile(
     r"(?i)^\W*(?:(?:and|now|please|can you|could you|also) )*(?:do|send|tell|say|set|give|make|text|write|email)\b"
 )
@@ -104,7 +104,10 @@ def turned(prompt: Prompt, text: str) -> list[Call] | None:
 
 def opened(text: str) -> str:
     """A message without the remarks before its request: *nice, play it*, *oh ok. and in Rome?*"""
-    while (found := _REMARK.match(text)) and talk(found[1], plain(found[1]).split()) and plain(text[found.end() :]):
+    while (found := _REMARK.match(text)) and plain(text[found.end() :]):
+        words = plain(found[1]).split()
+        if not talk(found[1], words) and not {*words} <= SETS["reactions"]:
+            break
         text = text[found.end() :]
     return text
 

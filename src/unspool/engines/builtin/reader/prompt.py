@@ -120,7 +120,7 @@ class Reading:
                 turns.append(Turn("call", called, _object(text)))
             elif name == "result":
                 turns.append(Turn("result", text, {}))
-            elif name in ("assistant", "thought") and text.strip():
+            elif name in ("assistant", "thought", "resulted") and text.strip():
                 turns.append(Turn("assistant", text.strip(), {}))
         return Prompt(_tools(texts[0][1]), tuple(turns), parts[-1][0] == "think")
 

@@ -13,7 +13,8 @@ from .follow import Call, answered, earlier, follow_up, opened, turned
 from .formats import town
 from .message import Message
 from .prompt import NUMERIC, Parameter, Prompt, Tool, Turn
-from .refer import known_answer, meant, picked, reckoned, subject
+from .refer import known_answer, meant, picked, referred, subject
+from .reworded import reckoned, reworded
 from .scores import said_out
 from .spans import numbers
 from .spelling import mended
@@ -57,22 +58,23 @@ def read(prompt: Prompt) -> Answer | None:
         return Answer([], said, "The tool has answered.") if said else None
     if not prompt.turns or prompt.turns[-1].role != "user" or not _bounded(prompt, prompt.turns[-1].text):
         return None
-    text = corrected(prompt.tools, prompt.turns[-1].text)
+    before = earlier(prompt)
+    text = reworded(prompt, before, corrected(prompt.tools, prompt.turns[-1].text))
     words = plain(text).split()
     if said := talk(text, words):
         return Answer([], said)
     if about := itself(prompt, text, words):
         return Answer([], *about)
-    if earlier(prompt) and (said := reaction(prompt.tools, text, words)):
+    if before and (said := reaction(prompt.tools, text, words)):
         return Answer([], said)
     text = opened(text)
     if (summed := reckoned(prompt, text)) != text:
         text = summed
-    elif (calls := turned(prompt, text) or picked(prompt, earlier(prompt), text)) is not None:
+    elif (calls := turned(prompt, text) or picked(prompt, before, text)) is not None:
         return Answer(calls)
-    elif said := known_answer(prompt, earlier(prompt), text):
+    elif said := known_answer(prompt, before, text):
         return Answer([], said, "The tool has answered this.")
-    elif (calls := follow_up(prompt, text)) is not None:
+    elif (calls := follow_up(prompt, text)) is not None or (calls := referred(prompt, before, text)) is not None:
         return Answer(calls)
     if (resumed := answered(prompt)) is not None and not resumed[1].missing:
         return Answer([(resumed[0].name, given) for given in resumed[1].calls()])

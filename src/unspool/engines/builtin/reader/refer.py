@@ -1,26 +1,28 @@
 """References to what was called and answered before: *the second one*, *the invoice one*, *cancel it*, *plus 8*."""
 
 import itertools
-import json
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Final
 
 from .fill import fill
-from .filling import named, own_parts
-from .message import Message, Span
+from .filling import Filled, named, own_parts
+from .message import Message, Span, identifies
 from .prompt import NUMERIC, Parameter, Prompt, Tool, Turn, parameter
+from .results import MARKS, Entry, entries, results
 from .scores import ENOUGH, best, deed, does, scores
-from .spans import FORMS, dates, expressions
+from .spans import FORMS, dates
 from .words import (
     EXTREMES,
-    OPERATOR,
+    NEAR,
     ORDINALS,
     QUESTION,
     SETS,
     STOP,
     UNITS,
+    WANTED,
     derived,
+    first_word,
     parts_of,
     plain,
     stem,
@@ -28,8 +30,6 @@ from .words import (
 )
 
 Call = tuple[str, dict[str, Any]]
-_MOST: Final = 50
-"""The most entries of a result, and the most fields of an entry, that are read."""
 _ANSWER: Final = 300
 """The most characters of an answer."""
 _TRIED: Final = 4
@@ -42,61 +42,8 @@ _DEED: Final = 1.5
 """For a tool that does what the message's verb says."""
 _EARLIER: Final = 2.0
 """Against the tool that gave the entries: one is picked in order to do something else with it."""
-_NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
 _WORDS: Final = re.compile(r"[^\W_]+|[\w-]+")
-_THAT: Final = re.compile(r"(?i)\b(?:that|it|this|the (?:result|answer|sum|total))\b")
-_REST: Final = re.compile(rf"(?i)^\W*(?:(?:and|then|now|ok|okay|so)\b[\s,]*)*(?=(?:{OPERATOR})(?!\w).*\d)")
 _FORMED: Final = dict(FORMS)
-
-
-class Entry(NamedTuple):
-    """One of the things that a result lists: its text, its fields, and the stems of its words.
-
-    A line's first word has the name ``""``.
-    """
-
-    text: str
-    fields: dict[str, Any]
-    stems: frozenset[str]
-
-
-# -- results -----------------------------------------------------------------------------------------------------------
-
-
-def results(prompt: Prompt) -> list[str]:
-    """The results between the user's last two messages."""
-    users = [i for i, t in enumerate(prompt.turns) if t.role == "user"]
-    return [t.text for t in prompt.turns[users[-2] : users[-1]] if t.role == "result"] if len(users) > 1 else []
-
-
-def entries(prompt: Prompt, before: Sequence[Turn] = ()) -> list[Entry]:
-    """The items that the last results list, or the values of a single thing; for several calls, their arguments."""
-    if len(before) > 1:
-        return [_entry(turn.arguments) for turn in before]
-    return [entry for text in results(prompt) for entry in _entries(text[:_LONGEST])][:_MOST]
-
-
-def _entries(text: str) -> list[Entry]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):  # most tools answer in words
-        lines = [line for line in text.split("\n") if line.strip()]
-        return [_of(line, {"": line.split()[0] if len(lines) > 1 else line.strip()}) for line in lines]
-    if isinstance(value, dict):
-        inner = [v for v in value.values() if isinstance(v, list) and v]
-        value = inner[0] if len(inner) == 1 else [value]
-    return [_entry(one) for one in (value if isinstance(value, list) else [value])]
-
-
-def _entry(value: Any) -> Entry:
-    if isinstance(value, dict):
-        fields = {k: v for k, v in [*value.items()][:_MOST] if isinstance(v, (str, int, float))}
-        return _of(" ".join(map(str, fields.values())), fields)
-    return _of(str(value), {"": value} if isinstance(value, (str, int, float)) else {})
-
-
-def _of(text: str, fields: dict[str, Any]) -> Entry:
-    return Entry(text, fields, frozenset(map(stem, (*_WORDS.findall(text.lower()), *parts_of(text)))))
 
 
 # -- entries -----------------------------------------------------------------------------------------------------------
@@ -105,10 +52,10 @@ def _of(text: str, fields: dict[str, Any]) -> Entry:
 def picked(prompt: Prompt, before: list[Turn], text: str) -> list[Call] | None:
     """The calls for the entries of the last results to which a message points; ``None`` if it points to none."""
     listed = entries(prompt, before)
-    if len(listed) < 2 or not before:
+    if not before or len(listed) < 2:
         return None
     message = Message(text)
-    for span, chosen, sure in itertools.islice(_pointers(message, listed), _TRIED):
+    for span, chosen, sure in itertools.islice(_pointers(message, listed, _choices(prompt)), _TRIED):
         switched = message.has(span.first - 2, SETS["turning"])  # *switch on* the hall one
         first = span.first - (not switched and message.has(span.first - 1, SETS["before an entry"]))
         head, tail = (message.words[i - 1].end if i else 0 for i in (first, span.last))
@@ -118,14 +65,44 @@ def picked(prompt: Prompt, before: list[Turn], text: str) -> list[Call] | None:
     return None
 
 
-def _pointers(m: Message, listed: list[Entry]) -> Iterator[tuple[Span, list[Entry], bool]]:
+def referred(prompt: Prompt, before: list[Turn], text: str) -> list[Call] | None:
+    """The call for the only thing that was called for or given back, if a pronoun means it: *cancel it*."""
+    listed = entries(prompt, before)
+    text = without_lead(text)
+    rest = _unreferring(Message(text))
+    if not before or len(listed) > 1 or rest == text:
+        return None
+    [entry] = listed or [Entry("", {}, frozenset())]
+    given = {k: v for k, v in before[-1].arguments.items() if isinstance(v, (str, int, float))}
+    return _called(prompt, before, [entry._replace(fields=given | entry.fields)], rest, sure=True, alone=True)
+
+
+def _unreferring(m: Message) -> str:
+    """A message without pronouns: *cancel it*, *details of that user*, *book a table there*."""
+    begin, parts = 0, []
+    for i, w in enumerate(m.words):
+        whose = w.low in SETS["whose"] and i + 1 < len(m) and m.words[i + 1].low[0].isalpha()
+        if whose or w.low in SETS["it"]:
+            parts.append(m.text[begin : w.start])
+            one = w.low in SETS["it"] and m.has(i + 1, ("one", "ones"))
+            begin = m.words[i + 1].end if one else w.end
+    return "".join((*parts, m.text[begin:]))
+
+
+def _choices(prompt: Prompt) -> frozenset[str]:
+    """The values that parameters list, which are no names of entries: *high*."""
+    return frozenset(str(c).lower() for t in prompt.tools for p in t.parameters for c in p.choices)
+
+
+def _pointers(m: Message, listed: list[Entry], choices: frozenset[str]) -> Iterator[tuple[Span, list[Entry], bool]]:
     """Words that point to entries, the entries, and whether these words can mean nothing else."""
     yield from ((span, [entry], True) for span, entry in (*_counted(m, listed), *_ones(m, listed)))
     for phrase in SETS["all of these"]:
         if "both" not in phrase or len(listed) == 2:
             yield from ((span, listed, True) for span in m.phrases.get(phrase, ()))
     for span, entry in _names(m, listed):
-        yield span, [entry], span.value.lower() in {str(v).lower() for v in entry.fields.values()}
+        if span.value.lower() not in choices:
+            yield span, [entry], span.value.lower() in {str(v).lower() for v in entry.fields.values()}
 
 
 def _counted(m: Message, listed: list[Entry]) -> Iterator[tuple[Span, Entry]]:
@@ -182,11 +159,13 @@ def _extreme(words: list[str], listed: list[Entry]) -> Entry | None:
 def _marked(words: list[str], listed: list[Entry]) -> Entry | None:
     """The only entry that has these words."""
     said = [stem(w) for w in words if w not in STOP]
-    have = [e for e in listed if said and {*said} <= e.stems]
+    have = [e for e in listed if said and ({*said} <= e.stems or words == [str(e.fields.get("", "")).lower()])]
     return have[0] if len(have) == 1 else None
 
 
-def _called(prompt: Prompt, before: list[Turn], chosen: list[Entry], rest: str, *, sure: bool) -> list[Call] | None:
+def _called(
+    prompt: Prompt, before: list[Turn], chosen: list[Entry], rest: str, *, sure: bool, alone: bool = False
+) -> list[Call] | None:
     """The call of the tool that takes an entry and what else a message says."""
     message = Message(rest)
     verb = deed(message)
@@ -194,17 +173,18 @@ def _called(prompt: Prompt, before: list[Turn], chosen: list[Entry], rest: str, 
     able: list[tuple[float, Tool, list[dict[str, Any]]]] = []
     for tool in prompt.tools:
         known = {p.name: before[-1].arguments[p.name] for p in tool.parameters if p.name in before[-1].arguments}
-        given = [_fitting(tool, entry, known) for entry in chosen]
+        given = [_fitting(tool, entry, known, alone=alone) for entry in chosen]
         if not all(given) or tool.name == before[-1].text:
             continue
-        due = tool._replace(parameters=tuple(p for p in tool.parameters if p.name not in given[0]))
-        filled = fill(due, Message(rest))
-        if any(p.name not in known for p in filled.missing) or filled.several:
+        if (filled := _filled(tool, given[0], rest)) is None or any(p.name not in known for p in filled.missing):
             continue
         kept = {p.name: known[p.name] for p in filled.missing}
-        values = [_ordered(tool, kept | filled.values | one) for one in given]
-        score = said.get(tool.name, 0.0) + _DEED * (verb is not None and does(tool) == verb)
+        values = [_ordered(tool, kept | one | filled.values) for one in given]
+        akin = {stem(first_word(rest))} & {w for name in parts_of(tool.name)[:1] for w in NEAR.get(stem(name), ())}
+        score = said.get(tool.name, 0.0) + _DEED * ((verb is not None and does(tool) == verb) or bool(akin))
         able.append((score, tool, values))
+    if alone and verb == "read":
+        able = [one for one in able if does(one[1]) in ("read", None)]
     able.sort(key=lambda one: -one[0])
     if not able or (len(able) > 1 and able[0][0] == able[1][0]):
         return None
@@ -216,18 +196,42 @@ def _called(prompt: Prompt, before: list[Turn], chosen: list[Entry], rest: str, 
     return [(tool.name, one) for one in values] if score >= ENOUGH or score >= _DEED or only else None
 
 
+def _filled(tool: Tool, given: dict[str, Any], rest: str) -> Filled | None:
+    """What a message says besides the values of an entry; ``None`` if it has the values of several calls.
+
+    In place of the entry's values it may say others of an unmistakable form, such as a time, but no name and no code.
+    """
+    due = tuple(
+        p._replace(optional=p.optional or p.name in given)
+        for p in tool.parameters
+        if p.name not in given or _is_formal(p)
+    )
+    filled = fill(tool._replace(parameters=due), Message(rest))
+    return None if filled.several else filled
+
+
+def _is_formal(p: Parameter) -> bool:
+    return (p.type in NUMERIC or not _FORMED.keys().isdisjoint(p.kinds[:1])) and not named(p, SETS["codes"])
+
+
 def _ordered(tool: Tool, values: dict[str, Any]) -> dict[str, Any]:
     return {p.name: values[p.name] for p in tool.parameters if p.name in values}
 
 
-def _fitting(tool: Tool, entry: Entry, known: dict[str, Any]) -> dict[str, Any]:
-    """The required arguments that an entry gives: by the names of its fields, else its name as the first text."""
+def _fitting(tool: Tool, entry: Entry, known: dict[str, Any], *, alone: bool) -> dict[str, Any]:
+    """The required arguments that an entry gives: by the names of its fields, else its name as the first text.
+
+    Args:
+        alone: whether the entry is no member of a list, and so need not have a name.
+    """
     needed = [p for p in tool.parameters if not p.optional and not p.choices]
     found = {p.name: value for p in needed if (value := _field(p, entry)) is not None}
     if found:
         return found
     label = next((entry.fields[n] for n in ("", "name", "title") if n in entry.fields), None)
     first = next((p for p in needed if p.type == "string" and (p.name not in known or "" in entry.fields)), None)
+    if first is not None and alone and ("" in entry.fields or first.kinds[:1] in (("place",), ("zone",), ("body",))):
+        return {}
     return {} if first is None or not isinstance(label, str) or named(first, ("id",)) else {first.name: label}
 
 
@@ -236,11 +240,24 @@ def _field(p: Parameter, entry: Entry) -> Any:
     own = {*own_parts(p)}
     for name, value in entry.fields.items():
         parts = {*parts_of(name)}
-        code = bool(parts) and parts <= own | {"id", "number"} and not parts.isdisjoint(own)
-        if code and (fits := _as(p, value)) is not None:
+        same = bool(parts) and parts <= own | {"id", "number"} and not parts.isdisjoint(own)
+        if same and (fits := _as(p, value)) is not None:
             return fits
-    alike = [value for name, value in entry.fields.items() if name and p.kinds[:1] == parameter(name).kinds[:1] != ()]
-    return _as(p, alike[0]) if len(alike) == 1 and not own & SETS["codes"] else None
+    if own & SETS["codes"] and (code := _code(own, entry)):
+        return _as(p, int(code) if p.type in NUMERIC and code.isdecimal() else code)
+    if own & SETS["codes"] or not p.kinds or p.kinds[0] not in {*_FORMED, "place"}:
+        return None
+    alike = [value for name, value in entry.fields.items() if name and p.kinds[:1] == parameter(name).kinds[:1]]
+    return _as(p, alike[0]) if len(alike) == 1 else None
+
+
+def _code(own: set[str], entry: Entry) -> str:
+    """The code that a text is, that begins a line, or that follows the name of what it is for: *job 99121*."""
+    said = entry.text.split() if "" in entry.fields else []
+    words = [w.strip(MARKS) for w in said] if len(said) > 1 else said
+    codes = [i for i, w in enumerate(words) if any(map(str.isdigit, w)) or identifies(w.lower())]
+    alone = [i for i in codes if len(words) == 1 or entry.text[0] == "[" or (i and words[i - 1].lower() in own)]
+    return words[alone[0]] if len(alone) == 1 or (alone and not alone[0]) else ""
 
 
 def _as(p: Parameter, value: Any) -> Any:
@@ -311,9 +328,15 @@ def known_answer(prompt: Prompt, before: list[Turn], text: str) -> str:
     own = {stem(w) for w in names}
     said = [w.low for w in message.words if w.low not in STOP and w.low[0].isalnum()]
     known = [w for w in said if stem(w) in own or w in given_text or any(derived(stem(w), o) for o in own)]
+    listed = entries(prompt)
+    if answer := _compared(message, listed):
+        return answer
     if not known and not SETS["refers"] & message.at.keys():
         return ""
     other = best(prompt.tools, message)
+    asked = _asked_fields(message, listed)
+    if asked and other in (tool, None) and not any(message.large(i) for i in range(1, len(message))):
+        return _said(listed, {stem(w) for name in asked for w in parts_of(name)})
     if other not in (tool, None) and not (known and QUESTION.match(core.lower()) and does(other) != "read"):
         return ""
     idle = STOP | names | {str(v).lower() for v in before[-1].arguments.values()} | SETS["no value"]
@@ -325,6 +348,19 @@ def known_answer(prompt: Prompt, before: list[Turn], text: str) -> str:
     ):
         return ""
     return _said(entries(prompt), {stem(w) for w in said})
+
+
+def _compared(m: Message, listed: list[Entry]) -> str:
+    """The answer to a question for the entry with the most or the least of something: *which one is cheaper?*"""
+    asks = m.has(0, ("which", "what")) and len(listed) > 1
+    entry = _extreme([w.low for w in m.words], listed) if asks else None
+    return _said([entry], set()) if entry is not None else ""
+
+
+def _asked_fields(m: Message, listed: list[Entry]) -> list[str]:
+    """The fields of the only entry for which a question word asks: *who wrote it?*, *when does it arrive?*"""
+    wanted = frozenset().union(*(SETS[kind] for words, kind in WANTED.items() if f" {words} " in m.low))
+    return [name for name in listed[0].fields if wanted & {*parts_of(name)}] if len(listed) == 1 else []
 
 
 def _asking(p: Parameter, m: Message) -> bool:
@@ -339,20 +375,3 @@ def _said(listed: list[Entry], said: set[str]) -> str:
         asked = {name: value for name, value in fields.items() if said & {stem(w) for w in name.split()}} or fields
         return f"The result says: {', '.join(f'{name} {value}' for name, value in asked.items())}."[:_ANSWER]
     return f"The result says: {'; '.join(entry.text.strip(' .') for entry in listed)}."[:_ANSWER]
-
-
-# -- calculations ------------------------------------------------------------------------------------------------------
-
-
-def reckoned(prompt: Prompt, text: str) -> str:
-    """A message that continues a calculation with the last result's number: *divide that by 6*, *plus 8*."""
-    last = results(prompt)
-    number = last[0].strip() if len(last) == 1 else ""
-    if not _NUMBER.fullmatch(number):
-        return text
-    begun = _REST.match(text)
-    whole = f"{number} {text[begun.end() :]}" if begun else _THAT.sub(number, text, count=1)
-    asked = without_lead(whole)
-    spoken = plain(asked).split()[:1]
-    sums = any(True for s in expressions(Message(asked)) if number in s.value or s.last) or {*spoken} & SETS["reckons"]
-    return whole if whole != text and sums else text
