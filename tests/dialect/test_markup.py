@@ -86,3 +86,20 @@ def test_a_text_that_is_not_a_number_gets_a_notice() -> None:
     message = read(unspool.get_dialect("glm47"), text + "<arg_value>0</arg_value></tool_call>", 3)
     assert json.loads(message.tool_calls[0].arguments) == {"days": "three", "zero": 0}
     assert [n.kind for n in message.notices] == ["value_type"]
+
+
+ROWS = [{"a": [1, -2.5, None, True], "b": "x < y </ z <", "c": {"d": "<<arg>", "e": "]<] ]<"}}] * 8
+
+
+@pytest.mark.parametrize("dialect", MARKUP, ids=lambda d: d.name)
+def test_a_value_that_waits_for_its_end_reads_alike_in_pieces_of_any_size(dialect: Dialect) -> None:
+    """It is longer than what may wait unseen, and contains the beginnings of markers."""
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"rows": {"type": "array"}}}}}
+    call = {"function": {"name": "f", "arguments": json.dumps({"rows": ROWS})}}
+    raw = unspool.render({"role": "assistant", "tool_calls": [call]}, dialect, tools=[tool], stage="content")
+    for size in (1, 2, 3, 4, 7, 50, 300):
+        parser = Parser(dialect, tools=[tool], stage="content")
+        for i in range(0, len(raw), size):
+            parser.feed(raw[i : i + size])
+        parser.close()
+        assert [(c.status, c.arguments_dict()) for c in parser.message.tool_calls] == [("ok", {"rows": ROWS})], size

@@ -45,22 +45,27 @@ class Awaited:
         self._whole: dict[int, Expression] = {}
 
     def inside(self, parameter: Parameter) -> Expression:
-        """Matches the text of a value as long as it is undecided whether the value has ended."""
+        """Matches the text of a value as long as it is undecided whether the value has ended.
+
+        The group ``text`` is what certainly belongs to the value. Text without `Parameter.firsts` makes it longer.
+        """
         if id(parameter) not in self._inside:
-            value = self._value(parameter)
-            self._inside[id(parameter)] = re.compile(value) if value else None
+            text, closing = self._value(parameter)
+            self._inside[id(parameter)] = re.compile(f"(?P<text>{text}){closing}") if closing else None
         return self._inside[id(parameter)]
 
     def whole(self, parameter: Parameter) -> Expression:
         """The same with the argument's opening before it."""
         if id(parameter) not in self._whole:
-            value, opened = self._value(parameter), parameter.opened()
-            self._whole[id(parameter)] = re.compile(opened.pattern + value) if value and opened is not None else None
+            (text, closing), opened = self._value(parameter), parameter.opened()
+            head = opened.pattern if closing and opened is not None else None
+            self._whole[id(parameter)] = None if head is None else re.compile(f"{head}{text}{closing}")
         return self._whole[id(parameter)]
 
-    def _value(self, parameter: Parameter) -> str:
+    def _value(self, parameter: Parameter) -> tuple[str, str]:
+        """What matches the text of a value, and the beginning of its closing; ``""`` if that is too complex."""
         closing = parameter.closing.begun(self._ahead) if self._ahead else None
-        return f"[^{re.escape(parameter.firsts)}]*+{closing}" if closing else ""
+        return f"[^{re.escape(parameter.firsts)}]*+", closing or ""
 
 
 def _any(expressions: Iterable[str]) -> str:

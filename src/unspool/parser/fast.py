@@ -54,6 +54,7 @@ class FastPaths:
         "_begun",
         "_buf",
         "_call",
+        "_calm",
         "_find",
         "_flow",
         "_fold",
@@ -64,6 +65,7 @@ class FastPaths:
         "_read",
         "_segment",
         "_spot",
+        "_stop",
         "_strings",
         "_then",
         "at",
@@ -84,6 +86,10 @@ class FastPaths:
     _find: re.Pattern[str]
     """Finds what may end the text."""
     _flow: Flow
+    _stop: str
+    """The character in everything that may end a waiting value; ``""``: unknown."""
+    _calm: str | None
+    """The same, if text without it may wait unseen; else ``None``."""
     _strings: Kind
     """The kind of the open string."""
     _then: Take | None
@@ -131,14 +137,16 @@ class FastPaths:
         """Read the next piece with ``take``."""
         self.take = take
         if take is FastPaths._string:
-            known = self._strings.state(self._buf)
-            kept = None if self._strings.tells else self._kept
+            strings, waits = self._strings, self._buf
+            known = strings.state(waits) if waits else strings.empty
+            kept = None if strings.tells else self._kept
             self.stretch = known, known.stop, known.stop2, self._call, self._pieces, kept
+            self._buf = ""  # until `wait`
         else:
             self.stretch = None
 
     def wait(self, text: str) -> None:
-        """The next piece is not one of the stretch; ``text`` waits before it."""
+        """The stretch ends, and ``text`` waits."""
         self._buf = text
 
     def _wait(self) -> Take | None:
@@ -147,10 +155,11 @@ class FastPaths:
         call, reader = machine.calls.call, machine.calls.reader
         if call is None or call.sink is not Sink.CALL or call.thought or not isinstance(reader, MarkupReader):
             return None
-        find = reader.waits()
-        if find is None:
+        waits = reader.waits()
+        if waits is None:
             return None
-        self._find = find
+        self._find, self._stop = waits
+        self._calm = None
         return FastPaths._waits
 
     def _in_call(self) -> Take | None:
@@ -284,7 +293,8 @@ class FastPaths:
             return None
         if then is not FastPaths._json:
             self._keep()
-        self._go(then)
+        self.take = then
+        self.stretch = None
         return then(self, text, at)
 
     def _json(self, text: str, at: int) -> list[Event] | None:
@@ -366,12 +376,18 @@ class FastPaths:
         whole = self._buf + text
         if len(whole) > _WAITING:
             return None
-        if not self._find.fullmatch(whole):
-            reader = self._machine.calls.reader
-            find = reader.waits_on(whole) if isinstance(reader, MarkupReader) else None
-            if find is None or not find.fullmatch(whole):
-                return None
-            self._find = find
+        if self._calm is None or self._calm in text:
+            m = self._find.fullmatch(whole)
+            if m is None:
+                reader = self._machine.calls.reader
+                find = reader.waits_on(whole) if isinstance(reader, MarkupReader) else None
+                if find is None or not find.fullmatch(whole):
+                    return None
+                self._find = find
+                self._stop = ""
+                self._calm = None
+            elif self._stop:
+                self._calm = self._stop if m.end("text") == len(whole) else None
         self._buf = whole
         return []
 

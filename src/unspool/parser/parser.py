@@ -175,7 +175,9 @@ class Parser:
                 if kept is not None:
                     kept.append(written)
                 return [ToolCallDelta(call, fragment, at, end)]
-            self._leave()
+            self._stretch = None
+            if known.waits:
+                self._fast.wait(known.waits)
         fast = self._fast
         take = fast.take
         if take is not None:

@@ -26,6 +26,10 @@ from .wrapped import WRAPPERS
 _WAITING = 256
 """The longest complete argument, in characters, that is taken in one step."""
 
+Waits = tuple[re.Pattern[str], str]
+"""Matches text that may wait, and the character without which more text may wait once the match's group ``text`` has
+reached the end; ``""``: all text must be matched."""
+
 
 class Place(enum.Enum):
     """What the reader is reading."""
@@ -89,16 +93,17 @@ class MarkupReader:
             return None
         return None if self.containers.held_back else value
 
-    def waits(self) -> re.Pattern[str] | None:
-        """Matches text that may simply wait, because nothing in it can be emitted or decided; ``None``: unknown."""
+    def waits(self) -> Waits | None:
+        """Which text may simply wait, because nothing in it can be emitted or decided; ``None``: unknown."""
         awaited = self._awaited()
         value = self._value
         if awaited is None:
             return None
         if self._place is Place.BETWEEN or value is None:
-            return awaited.between
+            return _waits(awaited.between)
         held = self._place is Place.VALUE and value.kind is not Kind.TYPED and self.containers.quiet
-        return awaited.inside(value.parameter) if held or value.holds() else None
+        parameter = value.parameter
+        return _waits(awaited.inside(parameter), parameter.firsts) if held or value.holds() else None
 
     def waits_on(self, text: str) -> re.Pattern[str] | None:
         """As `waits`, for waiting text in which nothing is decided but the opening of an argument that is held to its
@@ -506,3 +511,7 @@ class MarkupReader:
         if r >= 0:
             return i
         return i if r == MORE and tape.ended else r
+
+
+def _waits(find: re.Pattern[str] | None, stops: str = "") -> Waits | None:
+    return None if find is None else (find, stops if len(stops) == 1 else "")

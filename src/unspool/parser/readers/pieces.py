@@ -79,10 +79,11 @@ class Kind:
 
     Attributes:
         stops: `Pieces.stop` and `Pieces.stop2`, while no text waits.
+        empty: the state in which no text waits.
         tells: JSON tells what was written for it; see `written`.
     """
 
-    __slots__ = ("_size", "_states", "stops")
+    __slots__ = ("_size", "_states", "empty", "stops")
     tells = True
 
     def __init__(self, stops: Sequence[str] = "") -> None:
@@ -90,7 +91,8 @@ class Kind:
             (stops[0] if stops else None, stops[1] if len(stops) > 1 else None) if len(stops) <= 2 else ("", None)
         )
         self._size = 0  # how many pieces the states contain
-        self._states: dict[str, Pieces] = {}
+        self.empty = Pieces(self, "")
+        self._states = {"": self.empty}
 
     def state(self, waits: str) -> Pieces:
         """The state in which a text waits."""
