@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from unspool import Dialect, Parser, Policy, ToolCallDelta, ToolCallEnd, ToolCallStart
+from unspool.dialect.patterns import worded
 from unspool.message import Message
 from unspool.promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES
 
@@ -167,8 +168,9 @@ def test_json_arguments_keep_the_models_own_bytes(dialect: Dialect, arguments: s
 @pytest.mark.parametrize(**named(VERBATIM))
 @pytest.mark.parametrize("arguments", ["null", "", " ", '""', '"{}"', "{}"])
 def test_missing_null_and_empty_arguments_are_an_empty_object(dialect: Dialect, arguments: str) -> None:
-    # If nothing closes a call, a name alone is no call.
-    bare = not dialect.call[0].after and not dialect.calls[0].after and dialect.call[0].text.endswith("{arguments}")
+    # If nothing with a letter or digit closes a call, a name alone is no call.
+    closed = dialect.call[0].after or all(worded(t.closing) for t in dialect.calls)
+    bare = not closed and dialect.call[0].text.rstrip().endswith("{arguments}")
     if (dialect.call[0].object is not None or bare) and not arguments.strip():
         arguments = "null"
     if "{name}{arguments}" in dialect.call[0].text and arguments == "null":
