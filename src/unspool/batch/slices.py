@@ -46,8 +46,8 @@ def count_of(piece: Piece) -> int:
 
 
 def pieces(files: Iterable[str], rows: int) -> Iterator[Piece]:
-    """The blocks of files. Workers read them, except where only one process can: standard input, pipes, and row groups
-    of which each makes several blocks.
+    """The blocks of files. Workers read them, unless only one process can: standard input, pipes, and row groups so
+    large that each makes several blocks.
 
     Raises:
         InputError: a file does not have the format of its ending.

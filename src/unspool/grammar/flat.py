@@ -130,7 +130,7 @@ def _completed(parts: tuple[Node, ...], stop: str, at: int) -> bool:
     part, rest = parts[0], parts[1:]
     if isinstance(part, Seq):
         return _completed((*part.parts, *rest), stop, at)
-    if isinstance(part, Choice):  # often of many names
+    if isinstance(part, Choice):  # often many names: most are ruled out first
         options = [o for o in part.parts if not isinstance(o, Const) or stop.startswith(o.text, at)]
         return any(_completed((option, *rest), stop, at) for option in options)
     if isinstance(part, Const):

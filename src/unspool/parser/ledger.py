@@ -72,7 +72,7 @@ class Hold:
         return due
 
     def go_on(self, why: Why) -> None:
-        """Go on for another reason."""
+        """Continue to hold the events, now for another reason."""
         self.why = why
 
     def restart(self) -> None:
@@ -186,7 +186,7 @@ class Ledger(msgspec.Struct, eq=False):
         self.thinking = False
 
     def forget_pause(self) -> None:
-        """The reasoning that a call interrupted will not go on."""
+        """The reasoning that a call interrupted does not continue."""
         self.paused = False
 
     def start_call(self, call_id: str, name: str, end: int, known: bool | None) -> None:
@@ -257,7 +257,7 @@ class Ledger(msgspec.Struct, eq=False):
         return bool(holds) and holds[-1].why in why
 
     def hold_on(self, why: Why) -> None:
-        """Continue the innermost hold for another reason."""
+        """Continue the innermost hold, now for another reason."""
         self.holds[-1].go_on(why)
 
     def commit(self) -> None:

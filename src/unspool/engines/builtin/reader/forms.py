@@ -19,7 +19,7 @@ _CLOCK: Final = re.compile(r"\bhh:?mm\b|\b(?:24|12)[- ]?hour")
 
 
 def formed(f: Filling) -> None:
-    """Give parameters of such kinds the values that have their form."""
+    """Give parameters the values in the form of their kind: an address, a URL, a currency."""
     _owned(f)
     _stated(f)
     _called(f)

@@ -65,7 +65,7 @@ def framed(f: Filling) -> None:
 
 
 def _asked_from(f: Filling) -> int:
-    """Where a request begins: behind the remarks before it, and the marks that end them."""
+    """Where a request begins: after the remarks before it, and the marks that end them."""
     m = f.message
     first = 0
     for s in f.told:
