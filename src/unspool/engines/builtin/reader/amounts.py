@@ -188,6 +188,9 @@ def _evidence(f: Filling, p: Parameter, s: Span) -> float:
         return 5
     if (d := _distance(m, s, names)) < _FAR:
         return 5 - d
+    alone = s.last == len(m) or not m.words[s.last].low[0].isalpha()
+    if alone and m.has(s.first - 1, ("for",)) and named(p, SETS["party"]):
+        return 3  # a hotel *for 2*
     if "age" in names and m.has(s.first - 1, SETS["aged"]):
         return 3
     if "year" in names and YEAR.fullmatch(s.value):

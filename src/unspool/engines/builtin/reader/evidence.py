@@ -399,6 +399,8 @@ def _begins(m: Message, p: Parameter, first: int) -> int:
     own = own_parts(p)
     if [w.low for w in m.words[first : first + len(own)]] == own and (m.large(first + len(own)) or len(own) > 1):
         return len(own)
+    if (side := {"from", "to"} & {*own}) and not m.has(first - 1, side):
+        return 0  # *branch* x is no from_branch
     return int(not m.large(first) and _is(m, first, _names(p)))
 
 

@@ -1,12 +1,13 @@
 """The state while the arguments of one tool are read from one message."""
 
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
 from .formats import written
 from .message import ACRONYM, Message, Span, identifies, items
 from .prompt import Parameter, Tool
-from .words import DEEDS, GENERIC, KINDS, SETS, STOP, THINGS, parts_of, stem
+from .words import DEEDS, GENERIC, KINDS, NUMBERS, RELATIVE, SETS, STOP, THINGS, parts_of, stem
 
 _TEXTS: Final = ("", "string", "any")
 """The types of the members of a list of texts."""
@@ -16,6 +17,8 @@ _OPEN: Final = (("body",), ("query",), ("subject",), ("expression",))
 """Kinds of texts that begin with any word."""
 
 
+_MERGED: Final = re.compile(r"\binto\b|\btarget\b")
+"""What descriptions say of a base into which something is merged."""
 _FOLDERS: Final = (("path",), ("directory",))
 _CALLED_SO: Final = KINDS["directory"] | KINDS["path"]
 
@@ -135,7 +138,8 @@ class Filling:
             span = _tidied(self, p, span)
         several = _codes(self.message, span) or items(self.message, span.first, span.last)
         short = not p.optional and (p.kinds[:1] not in _OPEN or named(p, SETS["articles sold"]))
-        if p.type == "array" or (short and _apart(self.message, span, several)):
+        counted = not p.optional and p.kinds[:1] != ("body",) and _counted(self.message, several)
+        if p.type == "array" or counted or (short and _apart(self.message, span, several)):
             self.give_all(p, several)
         else:
             behind = span.last < len(self.message)
@@ -178,6 +182,12 @@ def _apart(m: Message, span: Span, several: list[Span]) -> bool:
     return coded or (whole and all(m.has(s.first - 1, SETS["determiners"]) for s in several))
 
 
+def _counted(m: Message, several: list[Span]) -> bool:
+    """Whether the members of a list are things, of which some are counted: *milk and 2 breads*."""
+    counts = [m.words[s.first].low.isdigit() or m.has(s.first, NUMBERS) for s in several if s.last - s.first == 2]
+    return len(several) > 1 and any(counts[-1:]) and all(s.last - s.first < 3 for s in several)
+
+
 def _codes(m: Message, span: Span) -> list[Span]:
     """A code and those that *and* or a comma adds to it: *light.desk and light.hall*; empty if there are none."""
     found = [span]
@@ -203,6 +213,8 @@ def _is_value(m: Message, p: Parameter, span: Span) -> bool:
     """Whether words may be a value of a parameter."""
     if not p.kinds and named(p, SETS["codes"]):
         return span.value.isupper() or any(c.isdigit() or c in "-_#./:" for c in span.value)
+    if span.last - span.first == 1 and p.kinds[:1] in (("query",), ("body",)) and m.has(span.first, RELATIVE):
+        return False  # what's new *today*
     if p.kinds[:1] not in _OPEN and m.has(span.first, SETS["all things"]):
         return False  # is *everything* up
     role_only = m.has(span.first - 1, SETS["determiners"]) or m.has(span.first, SETS["determiners"])
@@ -289,6 +301,8 @@ def is_cased(message: Message) -> bool:
 def role(p: Parameter) -> str | None:
     """The side of a parameter, ``from`` or ``to``, if it is one of two."""
     words = set(parts_of(p.name)) if p.kinds[:1] != ("time",) else set()
+    if "base" in words and _MERGED.search(p.description.lower()):
+        return "to"
     return "from" if words & SETS["from"] else "to" if words & SETS["to"] else None
 
 

@@ -167,6 +167,8 @@ def _shortens(word: str, name: str) -> bool:
 def deed(m: Message) -> str | None:
     """The action of a message's verb: *open an issue* creates one, *open the file* reads it."""
     words = plain(without_lead(m.text)).split()[:2]
+    if words == ["tell", "me"]:
+        return "read"
     if words == ["set", "up"]:
         return "create"
     if words[:1] == ["open"]:
@@ -275,7 +277,8 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
         said = [
             c
             for c in map(str, p.choices)
-            if len(c) > 2
+            if len(c) > 1
+            and c.lower() not in STOP
             and (stem(c.lower()) in asked.stems or ("_" in c and has(asked.low, c.lower().replace("_", " "))))
             and (c.lower() != asked.verb or c.lower() not in SETS["asking choices"])
         ]
@@ -323,7 +326,10 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     found = scores(tools, message)
     most = max(found.values(), default=0.0)
     if most < ENOUGH:
-        return _simple(tools, message, found) or _searching(tools, message) or _bare(tools, message)
+        for guess in (_simple(tools, message, found), _searching(tools, message), _bare(tools, message)):
+            if guess is not None:
+                return guess
+        return _looking(tools, message)
     first = [t for t in tools if found.get(t.name, 0) == most]
     verb = first_word(message.text)
     near = [t for t in tools if found.get(t.name, 0) >= most - _NEAR]
@@ -417,6 +423,14 @@ def _searching(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     verbs = STARTERS | SETS["verbs"] - {"latest"}
     title = len(tools) == 1 and 1 < len(words) < _TITLE and words[0] not in verbs and not any(expressions(message))
     return search[0] if title else None  # *latest iphone price*
+
+
+def _looking(tools: tuple[Tool, ...], message: Message) -> Tool | None:
+    """The only tool that finds something by one text, for a request to find a name: *look up Acme Corp*."""
+    able = [t for t in tools if parts_of(t.name)[:1] and parts_of(t.name)[0] in SETS["finding"]]
+    able = [t for t in able if [p.type for p in t.parameters if not p.optional] == ["string"]]
+    asks = first_word(message.text) in SETS["finding"] and message.large(len(message) - 1)
+    return able[0] if asks and len(able) == 1 else None
 
 
 def _bare(tools: tuple[Tool, ...], message: Message) -> Tool | None:

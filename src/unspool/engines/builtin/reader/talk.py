@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from .fill import fill
 from .message import Message
 from .prompt import Prompt, Tool
 from .remarks import tells
@@ -95,6 +96,9 @@ def remark(tools: tuple[Tool, ...], text: str) -> str:
     if not any(remarks) or not all(a or b for a, b in zip(remarks, small, strict=True)):
         return ""
     asked = best(tools, Message(text))
+    filled = fill(asked, Message(text)) if asked else None
+    if filled and not filled.missing and len(filled.values) > 1:
+        return ""  # *I'm sick from Monday to Friday*
     records = asked is not None and parts_of(asked.name)[:1] and parts_of(asked.name)[0] in SETS["records what was"]
     return "" if records else TALK["ok"]
 
