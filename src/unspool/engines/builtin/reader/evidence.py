@@ -104,7 +104,8 @@ def _weighed(f: Filling, least: float) -> None:
     short = sorted(wanted, key=lambda p: p.optional)
     for p, c in assign(short, found, weight):
         region = p.optional and bool(least) and len(wanted) > 1
-        if p.kinds[:1] in (("place",), ("zone",)) and not c.quoted and not region:
+        labelled = named(p, SETS["rooms"]) and fits[p.name, c][0] > _LABEL  # the *living room* thermostat
+        if p.kinds[:1] in (("place",), ("zone",)) and not c.quoted and not region and not labelled:
             continue  # `place` takes it, together with other places
         give(f, p, c, fits[p.name, c][1])
 
@@ -266,7 +267,9 @@ def _does(m: Message, i: int) -> bool:
     verb = low in SETS["imperatives"] or low in SETS["plain verbs"] or low.endswith("ing")
     named_so = m.large(i - 1) or (i > 0 and not m.words[i - 1].low.isalpha() and m.words[i - 1].low[0].isalnum())
     last = i == len(m) - 1 or m.words[i + 1].low in _ENDS
-    asked = verb and last and i > 2 and m.has(0, SETS["questions"])  # what does my horoscope *say*
+    asked = (
+        verb and last and not {"do", "does", "did"}.isdisjoint(w.low for w in m.words[1 : i - 1])
+    )  # what does my horoscope *say*
     if not (verb and (named_so or asked)) or m.large(i):
         return False
     begin = next((k for k in range(i - 1, -1, -1) if m.words[k].low in _ENDS), -1) + 1
@@ -285,7 +288,12 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
     total = _ANY
     if not c.quoted and 0 < (named_so := _begins(m, p, first)) < last - first:
         total, first = total + _LABEL, first + named_so  # *tenant Maria*
-    elif not whole and last - first > 1 and (_is(m, last - 1, names) or (_is_short(p) and _is(m, last - 1, _kin(p)))):
+    elif (
+        not whole
+        and last - first > 1
+        and c.lead != "as"
+        and (_is(m, last - 1, names) or (_is_short(p) and _is(m, last - 1, _kin(p))))
+    ):
         thing = keeps(p, m.words[last - 1].low)
         total, last = (
             total + _LABEL,

@@ -223,6 +223,12 @@ def announced(f: Filling) -> None:
     colon = next((i for i in m.at.get(":", ()) if i not in inside), None)
     if len(wanted) != 1 or not colon or colon + 2 > len(m) or m.taken[colon] or m.text[m.words[colon].end] != " ":
         return
+    several = items(m, colon + 1, _end(m, colon + 1, frozenset()))
+    counts = [s for s in numbers(m) if s.last < colon and m.free(s) and s.value == str(len(several))]
+    if len(several) > 1 and counts and wanted[0].kinds[0] != "body":
+        f.give_all(wanted[0], several)
+        m.take(m.span(counts[0].first, colon))  # *two things*: ... and ...
+        return
     idle = f.tool.asking | STOP | SETS["verbs"] | SETS["imperatives"] | {"self", "myself"}
     free = [i for i in range(colon) if not m.taken[i] and m.words[i].low[0].isalnum() and m.words[i].low not in idle]
     others = [q for q in f.texts() if q is not wanted[0] and not q.optional]
@@ -238,11 +244,7 @@ def announced(f: Filling) -> None:
     end = m.trimmed(colon + 2, next((i for i in orders if m.has(i + 2, SETS["referring"])), end), (",",))
     if end > colon + 1:
         whole = next((s for s in quotes(m) if s.first == colon + 1), None)
-        several = items(m, colon + 1, end) if not body and whole is None else []
-        if len(several) > 1 and any(s.value == str(len(several)) for s in numbers(m) if s.first < colon):
-            f.give_all(wanted[0], several)  # *two things*: ... and ...
-        else:
-            f.give_span(wanted[0], whole or m.span(colon + 1, end))
+        f.give_span(wanted[0], whole or m.span(colon + 1, end))
         m.taken[colon] = True
 
 
@@ -321,6 +323,8 @@ def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[st
     m = f.message
     body = p.kinds[:1] == ("body",) or named(p, ("reason",))
     after = begin
+    if m.has(cue, ("to",)) and m.has(begin, SETS["imperatives"]) and m.has(cue - 1, SETS["before a verb"] | {"like"}):
+        return False  # I want *to send* a mail
     while m.has(begin, SETS["after a cue"] - (SETS["determiners"] if body else set())) and not m.large(begin):
         begin += 1
     stops = SETS["ends labelled"] if labels else _stops(p)
