@@ -85,7 +85,7 @@ def takes_address(tool: Tool) -> bool:
 
 def address(m: Message) -> _Address | None:
     """The first address of a message: a street with a number and, after a comma, a town."""
-    for i in range(len(m)):
+    for i in range(len(m)) if "," in m.at else ():
         last = _street(m, i)
         if last == i or not m.has(last, (",",)):
             continue

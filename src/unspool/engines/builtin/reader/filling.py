@@ -136,6 +136,8 @@ class Filling:
             return
         if span.value == self.message.said(span.first, span.last):
             span = _tidied(self, p, span)
+            if all(self.message.has(i, SETS["determiners"]) for i in range(span.first, span.last)):
+                return  # search *the* web
         several = _codes(self.message, span) or items(self.message, span.first, span.last)
         short = not p.optional and (p.kinds[:1] not in _OPEN or named(p, SETS["articles sold"]))
         counted = not p.optional and p.kinds[:1] != ("body",) and _counted(self.message, several)

@@ -54,8 +54,10 @@ def names(f: Filling) -> None:
     m = f.message
     wanted = [p for p in f.texts() if p.type == "string" and p.optional and p.kinds[:1] not in _NO_NAMES]
     first = wanted[:1] if all(p.optional for p in f.tool.parameters) else []
+    if not wanted or (len(wanted) > 1 and not first):
+        return
     found = [c for c in phrases(f) if c.quoted or (c.first > 0 and m.large(c.first) and not m.shouted(c.first))]
     found = [c for c in found if not m.has(c.first, f.tool.asking | DAYS | MONTHS | SETS["function"])]
-    if len(found) == 1 and (len(wanted) == 1 or first):
+    if len(found) == 1:
         s = m.span(*without_own(f, wanted[0], found[0].first, found[0].last))
         give(f, wanted[0], found[0], s)
