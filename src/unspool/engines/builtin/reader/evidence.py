@@ -405,6 +405,8 @@ def _leads_away(f: Filling, p: Parameter, i: int) -> bool:
 def _begins(m: Message, p: Parameter, first: int) -> int:
     """The number of words of the parameter's name at the phrase's beginning: *tenant Maria*, *name Baker*."""
     own = own_parts(p)
+    if (side := {"from", "to"} & {*own}) and not m.has(first - 1, side):
+        return 0  # *branch* fix/login is no from_branch
     if [w.low for w in m.words[first : first + len(own)]] == own and (m.large(first + len(own)) or len(own) > 1):
         return len(own)
     if (side := {"from", "to"} & {*own}) and not m.has(first - 1, side):
