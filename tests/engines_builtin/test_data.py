@@ -40,6 +40,12 @@ TOOLS = {
     "impute": tool("fill_missing", ["column", "strategy"], column=TEXT, strategy={"enum": ["mean", "median"]}),
     "address": tool("change_address", ["order", "address"], order=TEXT, address=ADDRESS),
     "invite": tool("invite_user", ["email", "teams"], email=TEXT, teams=LIST),
+    "split": tool("train_test_split", ["test_size"], test_size=about(NUMBER, "fraction for the test set, 0 to 1")),
+    "metric": tool("get_metric", ["service", "minutes"], service=TEXT, minutes=WHOLE),
+    "flights": tool("search_flights", ["origin", "destination"], origin=TEXT, destination=TEXT, passengers=WHOLE),
+    "visa": tool("visa_requirements", ["nationality", "destination"], nationality=TEXT, destination=TEXT),
+    "scatter": tool("plot_scatter", ["x", "y"], x=TEXT, y=TEXT),
+    "branch": tool("create_branch", ["name"], name=about(TEXT, "branch name"), from_branch=TEXT),
     "grep": tool("grep_search", ["query"], query=TEXT),
 }
 
@@ -85,6 +91,15 @@ TOOLS = {
             "invite dana@acme.io to the platform and data teams",
             {"email": "dana@acme.io", "teams": ["platform", "data"]},
         ),
+        ("group", "total sales by month", {"by": "month", "value": "sales", "agg": "sum"}),
+        ("split", "split it with 20% for the test", {"test_size": 0.2}),
+        ("metric", "metric of api-gateway over the last hour", {"service": "api-gateway", "minutes": 60}),
+        ("flights", "flights from Oslo to Rome for 2", {"origin": "Oslo", "destination": "Rome", "passengers": 2}),
+        ("visa", "Do travellers from India need a visa for Japan?", {"nationality": "India", "destination": "Japan"}),
+        ("visa", "do french citizens need a visa for kenya", {"nationality": "french", "destination": "kenya"}),
+        ("visa", "Do Germans need a visa for Vietnam?", {"nationality": "German", "destination": "Vietnam"}),
+        ("scatter", "scatter plot of height vs weight", {"x": "height", "y": "weight"}),
+        ("branch", "create branch fix/login from develop", {"name": "fix/login", "from_branch": "develop"}),
         ("grep", "search the code for PaymentTimeoutError", {"query": "PaymentTimeoutError"}),
     ],
 )

@@ -24,6 +24,8 @@ _COUNT: Final = re.compile(r"\b(?:number of|how many|count of|amount of) ([a-z]+
 """What a description says of the things that a number counts."""
 _LETTERS: Final = 2
 """The letters of a name that is also found in other words."""
+_FRACTION: Final = re.compile(r"\bfraction\b|\b0(?:\.0)? (?:to|and) 1(?:\.0)?\b(?!\d)")
+"""What a description says of a share that is no percentage."""
 _HALF: Final = re.compile(r"(?i)[ap]\.?m|morning|noon")
 """What tells that a time is of the first or the second half of the day."""
 _NOON: Final = 12
@@ -48,6 +50,8 @@ def amounts(f: Filling) -> None:
     wanted = [p for p in f.left if p.type in NUMERIC]
     if len({unit_named(p) for p in wanted} & _OF_TIME) == 1 or not any(unit_named(p) in _OF_TIME for p in wanted):
         free = _durations(f.message, free)  # not for an hours and a minutes
+    if not free and any(unit_named(p) in _OF_TIME for p in wanted):
+        free = _spans_of_time(f.message)
     required = [p for p in wanted if not p.optional]
     # Each is clearly for another parameter.
     shares = len(free) > 1 and sum(e >= 1 for e in numbers_evidence(f)) >= len(free)
@@ -147,7 +151,22 @@ def _assigned(f: Filling, wanted: list[Parameter], free: list[Span]) -> None:
         unit, said = unit_named(p), unit_of(m, s)
         if unit != said and (times := _times(said, unit)):
             s = s._replace(value=written(float(s.value) * times))
+        if _FRACTION.search(p.description.lower()) and float(s.value) > 1 and _percent(m, s):
+            s = s._replace(value=written(float(s.value) / 100))
         _give(f, p, s)
+
+
+def _percent(m: Message, s: Span) -> bool:
+    return m.words[s.last - 1].low.endswith("%") or m.has(s.last, ("%", "percent"))
+
+
+def _spans_of_time(m: Message) -> list[Span]:
+    """Units without a number: *over the last hour*."""
+    return [
+        Span(i, i + 1, "1")
+        for i, w in enumerate(m.words)
+        if UNITS.get(w.low) in _OF_TIME and m.has(i - 1, ("last", "past", "previous")) and not m.taken[i]
+    ]
 
 
 def _fits(f: Filling, p: Parameter, s: Span) -> float:
@@ -199,6 +218,8 @@ def _evidence(f: Filling, p: Parameter, s: Span) -> float:
         return 3
     if s.last < len(m) and stem(m.words[s.last].low) in _counted(p):
         return 3
+    if m.has(s.first - 1, ("for",)) and named(p, SETS["party"]) and (s.last == len(m) or m.has(s.last, SETS["marks"])):
+        return 3  # a table *for 2*
     if _bounds(m, p, s):
         return 2
     return 1.5 * (named(p, SETS["counted"]) and not named(p, SETS["sums"]) and _counts(f, s))
@@ -322,6 +343,8 @@ def unit_of(m: Message, s: Span) -> str | None:
     """The unit of a number."""
     if joined := _JOINED.fullmatch(m.words[s.last - 1].low):
         return UNITS.get(joined[1])
+    if m.has(s.first, UNITS):
+        return UNITS[m.words[s.first].low]  # the last *hour*
     if m.has(s.first + 1, UNITS) and m.has(s.last - 1, ("half", "quarter")):
         return UNITS[m.words[s.first + 1].low]  # *an hour and a half*
     for k in (s.last, s.last + 1):

@@ -158,7 +158,7 @@ def phrases(f: Filling) -> list[Phrase]:
             i, lead = i + 1, ""
         elif lead == "verb" and low in SETS["particles"]:
             i += 1  # put *on*
-        elif not low[0].isalnum() or _functional(m, i) or _measures(m, i):
+        elif not low[0].isalnum() or _functional(m, i) or _measures(m, i) or _versus(f, i):
             i, lead = i + 1, lead if low in SETS["determiners"] else low
         elif i + 1 in whole and low in SETS["written"]:
             i, lead = i + 1, ""  # with the *text* '...'
@@ -218,9 +218,14 @@ def _goes_on(f: Filling, i: int) -> bool:
         return False
     if m.large(i - 1) and m.large(i + 1) and m.words[i].low in SETS["within a name"] | {".", "'", "&"}:
         return not m.taken[i + 1]
-    if m.words[i].low in ("a", "an") and not m.large(i):
+    if (m.words[i].low in ("a", "an") and not m.large(i)) or _versus(f, i):
         return False
     return m.words[i].low[0].isalnum() and not _functional(m, i) and not _asks(f, i)
+
+
+def _versus(f: Filling, i: int) -> bool:
+    """Whether a word stands between the values of two parameters: height *vs* weight."""
+    return f.message.has(i, ("vs", "versus", "against")) and sum(not p.optional for p in f.texts()) > 1
 
 
 def _functional(m: Message, i: int) -> bool:

@@ -452,6 +452,16 @@ def languages(m: Message) -> Iterator[Span]:
     yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if w.low in LANGUAGES)
 
 
+def nationalities(m: Message) -> Iterator[Span]:
+    """The country of a person: *French* citizens, *Germans*, travellers *from India*, an *Indian* passport."""
+    for i, w in enumerate(m.words):
+        of = i > 0 and m.large(i) and (m.has(i + 1, SETS["citizens"]) or m.has(i - 1, ("from",)))
+        if w.low in SETS["nationalities"] or of:
+            yield m.span(i, i + 1)
+        elif w.low.removesuffix("s") in SETS["nationalities"]:
+            yield Span(i, i + 1, w.text.removesuffix("s"))
+
+
 def colors(m: Message) -> Iterator[Span]:
     """Colours."""
     yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if w.low in COLORS)
@@ -489,6 +499,7 @@ FORMS: Final[tuple[tuple[str, Callable[[Message], Iterator[Span]]], ...]] = (
     ("phone", phones),
     ("channel", channels),
     ("color", colors),
+    ("nationality", nationalities),
     ("path", paths),
     ("directory", paths),
     ("expression", expressions),
