@@ -34,6 +34,9 @@ TOOLS = {
     "move": tool("move_event", ["event_id", "start"], event_id=TEXT, start={"type": "string", "description": "HH:MM"}),
     "todos": tool("list_todos", []),
     "todo": tool("add_todo", ["item"], item=TEXT, priority={"type": "string", "enum": ["low", "high"]}),
+    "grep": tool("grep", ["pattern", "path"], pattern=TEXT, path=TEXT),
+    "tickets": tool("list_tickets", ["status"], status={"type": "string", "enum": ["open", "closed"]}),
+    "unticket": tool("close_ticket", ["ticket_id"], ticket_id=TEXT),
     "times": tool("multiply", ["a", "b"], a=NUMBER, b=NUMBER),
     "plus": tool("add", ["a", "b"], a=NUMBER, b=NUMBER),
     "devices": tool("list_devices", []),
@@ -45,6 +48,7 @@ TOOLS = {
     "cold": tool("set_thermostat", ["temperature"], temperature=NUMBER),
     "disk": tool("get_disk_usage", ["path"], path=TEXT),
 }
+WEATHER_IN_OSLO = ("get_current_weather", {"location": "Oslo"})
 DETAILS = ("get_user_details", {"user_id": "raj_lee_3061"})
 EVENT = '[{"event_id": "ev_1", "title": "Dentist", "start": "09:00"}]'
 TODOS = '[{"item": "water the plants", "priority": "low"}, {"item": "pay rent", "priority": "high"}]'
@@ -204,3 +208,33 @@ def test_long_results_and_messages_are_read_in_bounded_time() -> None:
             before = time.process_time()
             asked("what is in src", "list read delete flights trains", {"path": "src"}, result, text[:390])
             assert time.process_time() - before < BOUND + READING
+
+
+@pytest.mark.parametrize(
+    ("first", "text", "expected"),
+    [
+        ("grep for TODO in src", "what about in tests", {"pattern": "TODO", "path": "tests"}),
+        ("grep for TODO in src", "and for FIXME?", {"pattern": "FIXME", "path": "src"}),
+    ],
+)
+def test_a_new_value_has_the_role_that_its_preposition_had(first: str, text: str, expected: dict[str, Any]) -> None:
+    answer = asked(first, "grep", {"pattern": "TODO", "path": "src"}, "none", text)
+    assert answer is not None
+    assert answer.calls == [("grep", expected)]
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "result", "text", "expected"),
+    [
+        ("tickets unticket", {"status": "open"}, "[]", "and the closed ones?", ("list_tickets", {"status": "closed"})),
+        ("weather", {"location": "Paris"}, "mild", "can you check Oslo as well", WEATHER_IN_OSLO),
+        ("weather", {"location": "Paris"}, "mild", "and Oslo's?", WEATHER_IN_OSLO),
+        ("find details", {"email": "raj@x.org"}, "raj_lee_3061", "get user details", DETAILS),
+    ],
+)
+def test_a_short_message_changes_one_value_of_the_last_call(
+    names: str, given: dict[str, Any], result: str, text: str, expected: tuple[str, dict[str, Any]]
+) -> None:
+    answer = asked("please", names, given, result, text)
+    assert answer is not None
+    assert answer.calls == [expected]

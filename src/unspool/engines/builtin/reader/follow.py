@@ -10,20 +10,22 @@ from .message import Message
 from .prompt import Prompt, Tool, Turn
 from .scores import best
 from .talk import talk
-from .words import AGAIN, FOLLOW, SETS, STOP, TAIL, plain, stem
+from .words import AGAIN, FOLLOW, PREPOSITIONS, SETS, STOP, TAIL, plain, stem, without_lead
 
 Call = tuple[str, dict[str, Any]]
 _SHORT: Final = 5
 """The most words of a follow-up without a typical beginning."""
 _REMEMBERED: Final = 3
 """The messages in which a value is looked for."""
-_ALIKE: Final = 8
+_ALIKE: Final = 10
 """The most words of a follow-up that asks for the same again."""
 _SAME: Final = re.compile(r"(?i)\b(?:the )?same(?: thing| message| one)?\b")
 _DOES: Final = re.compile(
     r"(?i)^\W*(?:(?:and|now|please|can you|could you|also) )*(?:do|send|tell|say|set|give|make|text|write|email)\b"
 )
 _INSTEAD: Final = re.compile(r"(?i),? (?:ones|instead|too|as well|also)(?:,? please)?[.?!]*$")
+_TRIES: Final = re.compile(r"(?i)^\W*(?:check|try|do|get|show|look up)\s+")
+"""A verb that only asks for the same again: *check Berlin as well*."""
 _KEPT: Final = re.compile(r"(?i)(?<=\S),?\s+(?:(?:and|with|for|on|at|in)\s+)*(?:the\s+)?same\s+\w+[.?!]*$")
 """Words that keep a value: *what about Prague, same dates*."""
 _SIGH: Final = re.compile(
@@ -66,14 +68,21 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
         return [(t.text, t.arguments) for t in before]
     begun = next((f for f in FOLLOW if low == f or low.startswith(f"{f} ")), None)
     last = tools[before[-1].text]
+    changes = _INSTEAD.search(text) is not None
     text = _KEPT.sub("", _INSTEAD.sub("", text))
     if begun is None and len(low.split()) <= _ALIKE and (rest := _SAME.sub(" ", text)) != text:
         return _changed(prompt, last, [t for t in before if t.text == last.name], _DOES.sub("", rest))
     own = best(prompt.tools, Message(text))
     if own is last and _repeats(last, Message(text)) and not _differs(last, before[-1], text):
         return [(t.text, t.arguments) for t in before if t.text == last.name]
+    if changes and begun is None and own in (last, None) and (rest := _TRIES.sub("", without_lead(text))).strip():
+        calls = _changed(prompt, last, [t for t in before if t.text == last.name], rest)
+        if calls is not None:
+            return calls
     if begun is None and own in (last, None) and _formal(last, before[-1], text):
         return _changed(prompt, last, [t for t in before if t.text == last.name], text)
+    if begun is not None and _chosen(last, rest := _behind(begun, text)):
+        return _changed(prompt, last, [t for t in before if t.text == last.name], rest)
     short = begun is not None or (len(low.split()) <= _SHORT and own is None)
     rest = _behind(begun, text) if begun else text
     if not short or not rest.strip() or (own and own is not last):
@@ -138,6 +147,12 @@ def _formal(tool: Tool, before: Turn, text: str) -> bool:
     )
 
 
+def _chosen(tool: Tool, text: str) -> bool:
+    """Whether a message only names a value that a parameter of the tool lists: *the closed ones*."""
+    words = [w for w in plain(text).split() if w not in STOP | {"ones"}]
+    return " ".join(words) in {str(c).lower().replace("_", " ") for p in tool.parameters for c in p.choices}
+
+
 def _switched(tools: tuple[Tool, ...], before: Turn, text: str) -> list[Call] | None:
     """A call of another tool with the new and the earlier values: *How about tomorrow?*"""
     for tool in tools:
@@ -187,7 +202,8 @@ def _says_only(text: str, calls: list[Call]) -> bool:
 
 def _behind(begun: str, text: str) -> str:
     lead = r"[\s,]+".join(map(re.escape, begun.split()))
-    return re.sub(rf"(?i)^\W*{lead}\b[\s,]*", "", text)
+    rest = re.sub(rf"(?i)^\W*{lead}\b[\s,]*", "", text)
+    return re.sub(r"['’]s\W*$", "", rest)  # *and Tom's?*
 
 
 def _said(prompt: Prompt, tool: Tool, turn: Turn) -> dict[str, Any]:
@@ -203,6 +219,34 @@ def _said(prompt: Prompt, tool: Tool, turn: Turn) -> dict[str, Any]:
     }
 
 
+def _as_before(prompt: Prompt, tool: Tool, call: Turn, text: str, new: Filled) -> None:
+    """Give the only new text to the parameter whose value had the same preposition before: *in src*, *and in tests?*"""
+    said = next((Message(t.text) for t in prompt.turns[: prompt.turns.index(call)][::-1] if t.role == "user"), None)
+    texts = {p.name for p in tool.parameters if p.type == "string" and not p.choices and not p.optional}
+    found = [name for name in new.values if name in texts]
+    if said is None or len(found) != 1 or len(new.values) != 1:
+        return
+    if any(clear(p, new.values[p.name], Message(text)) for p in tool.parameters if p.name in found):
+        return
+    leads = {name: _led(said, call.arguments.get(name)) for name in texts}
+    alike = [
+        name for name, lead in leads.items() if lead is not None and lead == _led(Message(text), new.values[found[0]])
+    ]
+    if len(alike) == 1 and None not in leads.values() and alike != found:
+        new.values = {alike[0]: new.values[found[0]]}
+
+
+def _led(m: Message, value: Any) -> str | None:
+    """The preposition before a value in a message; empty without any, ``None`` if the value is not there."""
+    words = str(value).lower().split()
+    i = next((i for i in range(len(m)) if words and [w.low for w in m.words[i : i + len(words)]] == words), None)
+    if i is None:
+        return None
+    while i > 0 and m.has(i - 1, SETS["determiners"]):
+        i -= 1
+    return m.words[i - 1].low if m.has(i - 1, PREPOSITIONS) else ""
+
+
 def _changed(prompt: Prompt, tool: Tool, before: list[Turn], text: str) -> list[Call] | None:
     """A tool's calls with new values: all of them, if they agree in the values that change; else one."""
     given = {name for turn in before for name in turn.arguments}
@@ -214,6 +258,7 @@ def _changed(prompt: Prompt, tool: Tool, before: list[Turn], text: str) -> list[
     new = fill(due, Message(text))
     for name in [name for name, value in new.values.items() if str(value).lower() in SETS["pronouns"]]:
         del new.values[name]  # *how do you say that in Greek?*
+    _as_before(prompt, due, before[-1], text, new)
     names = {*new.values} | ({new.several[0]} if new.several else set())
     if not names:
         return None

@@ -138,7 +138,7 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
     calls: list[Call] = []
     for i, (tool, f) in enumerate(filled):
         for p in tool.parameters:
-            if not p.optional and named(p, SETS["codes"]) and _no_code(f.values.get(p.name)):
+            if not p.optional and named(p, SETS["codes"]) and _no_code(f.values.get(p.name), known=bool(before)):
                 del f.values[p.name]
                 f.missing.append(p)
         if not _resolved(tool, f, filled[:i], may_refer=bool(before)):
@@ -248,9 +248,10 @@ def _resolved(tool: Tool, f: Filled, before: list[tuple[Tool, Filled]], *, may_r
     return True
 
 
-def _no_code(value: Any) -> bool:
-    """Whether a value has several words and no digit, as no number and no id has."""
-    return isinstance(value, str) and len(value.split()) >= _CODE and not any(map(str.isdigit, value))
+def _no_code(value: Any, *, known: bool) -> bool:
+    """Whether a value has no digit and several words, as no number and no id has; one word if others may be known."""
+    wordy = isinstance(value, str) and not any(map(str.isdigit, value))
+    return wordy and (len(value.split()) >= _CODE or (known and value.isalpha() and value.islower()))
 
 
 def _kind(p: Parameter) -> str:

@@ -32,6 +32,8 @@ from .words import (
 Call = tuple[str, dict[str, Any]]
 _ANSWER: Final = 300
 """The most characters of an answer."""
+_MOST_WORDS: Final = 40
+"""The most words of a message that points to an entry."""
 _TRIED: Final = 4
 """The most words of a message that are tried as pointing to an entry."""
 _LONGEST: Final = 2000
@@ -52,9 +54,9 @@ _FORMED: Final = dict(FORMS)
 def picked(prompt: Prompt, before: list[Turn], text: str) -> list[Call] | None:
     """The calls for the entries of the last results to which a message points; ``None`` if it points to none."""
     listed = entries(prompt, before)
-    if not before or len(listed) < 2:
-        return None
     message = Message(text)
+    if not before or len(listed) < 2 or len(message) > _MOST_WORDS:
+        return None
     for span, chosen, sure in itertools.islice(_pointers(message, listed, _choices(prompt)), _TRIED):
         switched = message.has(span.first - 2, SETS["turning"])  # *switch on* the hall one
         first = span.first - (not switched and message.has(span.first - 1, SETS["before an entry"]))
@@ -70,7 +72,7 @@ def referred(prompt: Prompt, before: list[Turn], text: str) -> list[Call] | None
     listed = entries(prompt, before)
     text = without_lead(text)
     rest = _unreferring(Message(text))
-    if not before or len(listed) > 1 or rest == text:
+    if not before or len(listed) > 1 or rest == text or len(text.split()) > _MOST_WORDS:
         return None
     [entry] = listed or [Entry("", {}, frozenset())]
     given = {k: v for k, v in before[-1].arguments.items() if isinstance(v, (str, int, float))}
@@ -287,7 +289,9 @@ def meant(prompt: Prompt, before: list[Turn], p: Parameter, *, referred: bool) -
     if p.choices or not before:
         return None
     if not referred:
-        return _as(p, listed[0].fields.get(p.name)) if len(listed) == 1 else None
+        [entry] = listed if len(listed) == 1 else [Entry("", {}, frozenset())]
+        coded = "" in entry.fields and named(p, SETS["codes"])
+        return _field(p, entry) if coded else _as(p, entry.fields.get(p.name))
     if len(listed) == 1 and p.kinds[:1] == ("body",) and "" in listed[0].fields:
         return _as(p, listed[0].fields[""])
     if len(listed) == 1 and "" not in listed[0].fields and (found := _field(p, listed[0])) is not None:
