@@ -6,7 +6,7 @@ import pytest
 
 from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, tool
 from tests.engines_builtin.test_reader import prompt
-from unspool.engines.builtin.reader import read
+from unspool.engines.builtin.reader import Answer, read
 
 NUMBERS = {"type": "array", "items": NUMBER}
 LIST = {"type": "array", "items": TEXT}
@@ -155,3 +155,44 @@ def test_the_name_of_an_id_does_not_tell_which_tool_is_meant() -> None:
         answer = read(prompt([points, customer], [{"role": "user", "content": text}]))
         assert answer is not None
         assert answer.calls == [(name["function"]["name"], {"customer_id": 310})]
+
+
+METRIC = tool("get_metric", ["service", "metric"], service=TEXT, metric={"enum": ["cpu", "error_rate"]})
+SCALE = tool("scale_service", ["service", "replicas"], service=TEXT, replicas=WHOLE)
+
+
+def follow_up(first: str, arguments: str, result: str, text: str) -> Answer | None:
+    """What is read after a call of the first of three tools."""
+    call = {"id": "a", "type": "function", "function": {"name": "get_metric", "arguments": arguments}}
+    messages = [
+        {"role": "user", "content": first},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": result},
+        {"role": "assistant", "content": "Here it is."},
+        {"role": "user", "content": text},
+    ]
+    return read(prompt([METRIC, SCALE, TOOLS["group"]], messages))
+
+
+def test_the_same_for_another_value_is_the_same_tool() -> None:
+    given = '{"service": "cart-service", "metric": "error_rate"}'
+    answer = follow_up("error rate of cart-service", given, "0.4", "same for inventory-service please")
+    assert answer is not None
+    assert answer.calls == [("get_metric", {"service": "inventory-service", "metric": "error_rate"})]
+
+
+@pytest.mark.parametrize(("text", "name"), [("which one is the highest?", "Boston"), ("which is lowest?", "Chicago")])
+def test_a_result_of_numbers_says_which_is_the_highest(text: str, name: str) -> None:
+    result = '{"Austin": 18200, "Boston": 25750, "Chicago": 9900}'
+    answer = follow_up("cpu of the stores", '{"service": "stores", "metric": "cpu"}', result, text)
+    assert answer is not None
+    assert not answer.calls
+    assert name in answer.words
+    assert "Austin" not in answer.words
+
+
+def test_an_order_that_shares_no_word_with_a_tool_is_declined() -> None:
+    answer = read(prompt([METRIC, TOOLS["branch"]], [{"role": "user", "content": "book me a table for two tonight"}]))
+    assert answer is not None
+    assert not answer.calls
+    assert "none of the tools" in answer.words

@@ -72,7 +72,8 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
     text = _KEPT.sub("", _INSTEAD.sub("", text))
     if begun is None and len(low.split()) <= _ALIKE and (rest := _SAME.sub(" ", text)) != text:
         return _changed(prompt, last, [t for t in before if t.text == last.name], _DOES.sub("", rest))
-    own = best(prompt.tools, Message(text))
+    same = begun is not None and "same" in begun  # *same for* api-service is no other tool's service
+    own = None if same else best(prompt.tools, Message(text))
     if own is last and _repeats(last, Message(text)) and not _differs(last, before[-1], text):
         return [(t.text, t.arguments) for t in before if t.text == last.name]
     if changes and begun is None and own in (last, None) and (rest := _TRIES.sub("", without_lead(text))).strip():

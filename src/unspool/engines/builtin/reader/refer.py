@@ -356,9 +356,19 @@ def known_answer(prompt: Prompt, before: list[Turn], text: str) -> str:
 
 def _compared(m: Message, listed: list[Entry]) -> str:
     """The answer to a question for the entry with the most or the least of something: *which one is cheaper?*"""
-    asks = m.has(0, ("which", "what")) and len(listed) > 1
-    entry = _extreme([w.low for w in m.words], listed) if asks else None
+    words = [w.low for w in m.words] if m.has(0, ("which", "what", "who")) else []
+    if len(listed) == 1:
+        name = _most(words, listed[0].fields)
+        return f"The result says: {name} {listed[0].fields[name]}."[:_ANSWER] if name else ""
+    entry = _extreme(words, listed) if listed else None
     return _said([entry], set()) if entry is not None else ""
+
+
+def _most(words: list[str], fields: dict[str, Any]) -> str:
+    """The name of the least or the largest number of a result that has only numbers; empty if none is asked for."""
+    sign = next((sign for some, (sign, *_) in EXTREMES.items() if {*some.split()} & {*words}), None)
+    numbers = sign and len(fields) > 1 and all(isinstance(v, (int, float)) for v in fields.values())
+    return (min if sign == "-" else max)(fields, key=lambda name: fields[name]) if numbers else ""
 
 
 def _asked_fields(m: Message, listed: list[Entry]) -> list[str]:

@@ -7,7 +7,7 @@ from .fill import fill
 from .message import Message
 from .prompt import Prompt, Tool
 from .remarks import tells
-from .scores import ENOUGH, asked_for, best, deed, does, scores
+from .scores import ENOUGH, asked_for, best, does, scores
 from .words import (
     ABLE,
     ABOUT,
@@ -153,7 +153,7 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
         return TALK["ok"], "This is small talk. No tool is needed."
     order = core[0] in SETS["imperatives"] | SETS["changes"] and not QUESTION.match(core[0])
     able = [t for t in tools if t.name in found and not unable(t, text)]
-    if not able and order and (found or _undone(tools, Message(text))):
+    if not able and order:
         return NO_FIT, "No tool fits."
     asked = asked_for(Message(text))
     searches = any("search" in (*t.concepts[0], *t.concepts[1]) for t in tools)
@@ -171,12 +171,6 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
     if not WRITE.isdisjoint(words[:4]) or ((chat or vague) and not task) or unknown:
         return BEYOND, "No tool is for this."
     return (NO_FIT, "No tool fits.") if foreign or knowledge or asked or vague else None
-
-
-def _undone(tools: tuple[Tool, ...], message: Message) -> bool:
-    """Whether no tool does what the message's verb says."""
-    verb = deed(message)
-    return verb is None or (verb != "read" and verb not in map(does, tools))
 
 
 def unable(tool: Tool, text: str) -> bool:
