@@ -19,7 +19,7 @@ def about(schema: dict[str, Any], description: str) -> dict[str, Any]:
 ADDRESS = {"type": "object", "properties": {"street": TEXT, "city": TEXT, "postcode": TEXT}}
 ADDRESS["required"] = ["street", "city", "postcode"]
 MODEL = {"type": "object", "properties": {"max_depth": WHOLE, "learning_rate": NUMBER}}
-TOOLS = {
+TOOLS: dict[str, dict[str, Any]] = {
     "fit": tool("fit_line", ["x", "y"], x=NUMBERS, y=NUMBERS),
     "compare": tool("compare_groups", ["group_a", "group_b"], group_a=NUMBERS, group_b=NUMBERS),
     "average": tool("moving_average", ["values", "window"], values=NUMBERS, window=WHOLE),
