@@ -164,7 +164,7 @@ SCALE = tool("scale_service", ["service", "replicas"], service=TEXT, replicas=WH
 def follow_up(first: str, arguments: str, result: str, text: str) -> Answer | None:
     """What is read after a call of the first of three tools."""
     call = {"id": "a", "type": "function", "function": {"name": "get_metric", "arguments": arguments}}
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "user", "content": first},
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "a", "content": result},
