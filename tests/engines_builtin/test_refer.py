@@ -10,7 +10,7 @@ from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, tool
 from tests.engines_builtin.test_reader import BOUND, prompt
 from unspool.engines.builtin.reader import Answer, read
 
-READING = 0.1  # seconds to render the conversation and to encode it
+READING = 0.25  # seconds to render the conversation and to encode it, on a busy machine
 CHOICE: dict[str, Any] = {"type": "string", "enum": ["celsius", "fahrenheit"]}
 TOOLS = {
     "weather": tool("get_current_weather", ["location"], location=TEXT, unit=CHOICE),
