@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from .filling import Filling, own_parts
 from .message import Message
 from .prompt import Parameter, Tool
-from .words import SETS
+from .words import CURRENCIES, SETS
 
 _NUMBER: Final = re.compile(r"\d+[a-z]?")
 _PART: Final = re.compile(r",\s*([^,.?!;]+)")
@@ -121,6 +121,8 @@ def _street(m: Message, i: int) -> int:
     """The end of a street with its number that begins at ``i``; ``i`` if there is none."""
     last = i + 1
     if _NUMBER.fullmatch(m.words[i].low):
+        if m.has(last, CURRENCIES):
+            return i  # 1250 *USD*, due on Friday
         while m.large(last) and m.words[last].low[0].isalpha():
             last += 1
         ways = (k + 1 for k in range(i + 2, i + _WAY) if m.has(k, SETS["ways"]))

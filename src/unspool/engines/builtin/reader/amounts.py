@@ -100,13 +100,25 @@ def _month(f: Filling) -> None:
 def _numbered(f: Filling) -> None:
     """Give numbers to texts for things that they number: *order 8841*."""
     m = f.message
-    for p in [
-        p for p in f.left if p.type == "string" and not p.choices and own_parts(p)[-1:] and named(p, SETS["codes"])
-    ]:
+    coded = [p for p in f.left if p.type == "string" and not p.choices and (named(p, SETS["codes"]) or _digital(p))]
+    for p in coded:
         own = {stem(w) for w in own_parts(p)} - SETS["codes"]
-        found = [s for s in codes(m) if m.free(s) and s.first and stem(m.words[s.first - 1].low) in own]
+        found = [s for s in codes(m) if m.free(s) and _headed(m, s, own)]
         if len(found) == 1 and own:
             f.give_span(p, found[0])
+
+
+def _digital(p: Parameter) -> bool:
+    """Whether a description says that a text has digits: *last four digits*."""
+    return not SETS["digits"].isdisjoint(p.description.lower().split())
+
+
+def _headed(m: Message, s: Span, own: set[str]) -> bool:
+    """Whether one of these words leads to a code: *card* 9920, *card* ending in 9920."""
+    i = s.first - 1
+    while m.has(i, SETS["before a code"]) and stem(m.words[i].low) not in own:
+        i -= 1
+    return i >= 0 and stem(m.words[i].low) in own
 
 
 def _durations(m: Message, free: list[Span]) -> list[Span]:
@@ -320,7 +332,7 @@ def _codes(f: Filling) -> None:
     m = f.message
     for p in f.left[:]:
         postal = named(p, SETS["postal"])
-        code = named(p, SETS["code names"]) or not SETS["digits"].isdisjoint(p.description.lower().split())
+        code = named(p, SETS["code names"]) or _digital(p)
         if p.type in ("string", "any") and (postal or (not p.kinds[:1] and code)):
             side = role(p)
             found = [s for s in codes(m) if m.free(s)]

@@ -53,7 +53,7 @@ def choose(f: Filling) -> None:
             value = _choice(f, p)
             if value is not None:
                 f.give(p, value)
-            elif not p.optional and role(p) is None and named(p, SETS["unit"]):
+            elif not p.optional and role(p) is None and (named(p, SETS["unit"]) or own_parts(p) == ["type"]):
                 f.give(p, p.choices[0])
             else:
                 f.miss(p)

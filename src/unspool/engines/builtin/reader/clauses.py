@@ -350,12 +350,15 @@ def _adds(tool: Tool, part: str) -> bool:
 
 
 def _labels(tool: Tool, part: str) -> bool:
-    """Whether a part begins with a parameter's name and its value: *text "See you"*, *max_depth = 6*."""
+    """Whether a part begins with a parameter's name and its value: *text "See you"*, *max_depth = 6*, *priority high*,
+    or is a choice and the name: *high priority*."""
     m = Message(part)
-    own = [parts for p in tool.parameters if (parts := own_parts(p))]
+    said = [w.low for w in m.words if w.low not in SETS["polite"]]
+    own = [(parts, {str(c).lower() for c in p.choices}) for p in tool.parameters if (parts := own_parts(p))]
     return any(
-        [w.low for w in m.words[: len(parts)]] == parts and m.has(len(parts), SETS["before a labelled value"])
-        for parts in own
+        (said[: len(parts)] == parts and m.has(len(parts), SETS["before a labelled value"] | choices))
+        or (said[:1] and said[0] in choices and said[1:] == parts)
+        for parts, choices in own
     )
 
 

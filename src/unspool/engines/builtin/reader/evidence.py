@@ -328,7 +328,7 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
             total += _LABEL  # the *living room* thermostat
     if _is(m, last - 1, _described(p)):
         total += _DESCRIBED
-    human = named(p, SETS["humans"])
+    human = named(p, SETS["humans"]) or "full name" in p.description.lower()
     if ((p.kinds[:1] and p.kinds[0] in _PEOPLE) or human) and f.cased:
         total += _NAME if m.large(first) and (first > 0 or m.large(first + 1)) else -_NAME
     elif named(p, SETS["machines"]):
@@ -337,6 +337,10 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         total += _LARGE
     if not m.large(first) and all(stem(w.low) in f.tool.described for w in m.words[first:last]):
         total -= _DIRECT  # how do I *care* for a fern
+    if p.kinds[:1] == ("sort",) and _is_ware(f, first, last):
+        total += _MARKED
+    if c.lead == "verb" and m.has(c.first - 1, ("a", "an")) and m.has(c.last, SETS["made for"]) and named(p, ("name",)):
+        total -= _DIRECT + _ANY  # create an *account* for Priya
     if c.lead in SETS["inverting"] and c.first > 1:
         total += _ANY  # how much protein does *tofu* have
     if c.lead in SETS["asking how"] and not m.large(first):
@@ -353,6 +357,17 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
     if formless or (last - first > _MOST_WORDS and not whole) or _no_value(f, first, last, clear=total > _PREPOSITION):
         return 0.0, m.span(first, last)
     return total + _LISTED * (p.type == "array" and bool(c.several)), m.span(first, last)
+
+
+def _is_ware(f: Filling, first: int, last: int) -> bool:
+    """Whether words are the wares that are asked for, of a tool of a shop that has no text to search for: *which shoes
+    under 60 are in stock*."""
+    m = f.message
+    shop = "shop" in (*f.tool.concepts[0], *f.tool.concepts[1])
+    open_ = any(q.kinds[:1] in (("query",), ("subject",)) for q in f.tool.parameters)
+    general = f.tool.asking | SETS["articles sold"]
+    said = any(m.words[i].low in general or stem(m.words[i].low) in general or _own(f, i) for i in range(first, last))
+    return shop and not open_ and not said and m.words[last - 1].low.endswith("s") and not m.large(last - 1)
 
 
 def _places(m: Message, first: int, last: int) -> bool:
@@ -430,7 +445,7 @@ def _by_lead(p: Parameter, c: Phrase) -> float:
         return _LABEL
     if c.lead == "with" and p.kinds[:1] == ("people",):
         return _PREPOSITION
-    if c.lead in BEFORE_PLACE and p.kinds[:1] == ("place",):
+    if c.lead in BEFORE_PLACE and p.kinds[:1] == ("place",) and not (p.optional and c.lead in SETS["inverting"]):
         return BEFORE_PLACE[c.lead]
     if c.lead == "verb":
         return _DIRECT * (not p.optional)

@@ -70,7 +70,8 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
     last = tools[before[-1].text]
     changes = _INSTEAD.search(text) is not None
     text = _KEPT.sub("", _INSTEAD.sub("", text))
-    if begun is None and len(low.split()) <= _ALIKE and (rest := _SAME.sub(" ", text)) != text:
+    again = text if begun is None else _behind(begun, text)
+    if len(low.split()) <= _ALIKE and (rest := _SAME.sub(" ", again)) != again:
         return _changed(prompt, last, [t for t in before if t.text == last.name], _DOES.sub("", rest))
     same = begun is not None and "same" in begun  # *same for* api-service is no other tool's service
     own = None if same else best(prompt.tools, Message(text))

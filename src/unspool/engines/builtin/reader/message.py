@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from .words import CUES, NUMBERS, SETS, spaced
+from .words import CUES, CURRENCIES, NUMBERS, SETS, spaced
 
 _WORD: Final = re.compile(
     r"""https?://[^\s"'<>]*[^\s"'<>.,;:!?)] | [\w.+-]+@[\w-]+(?:\.[\w-]+)+            # addresses
@@ -136,9 +136,13 @@ class Message:
 
 
 def _parted(word: Word) -> list[Word]:
-    """The parts of a word that begins with a label, *subject:hello*, or a number, *six-sided*; not *twenty-five*."""
-    label, mark, _ = word.low.partition(":")
-    if mark and label in _LABELS:
+    """The parts of two currencies, *USD/EUR*, and of a word that begins with a label, *subject:hello*, or a number,
+    *six-sided*; not *twenty-five*."""
+    label, mark, rest = word.low.partition("/")
+    pair = bool(mark) and {label, rest} <= CURRENCIES.keys()
+    if not pair:
+        label, mark, _ = word.low.partition(":")
+    if pair or (mark and label in _LABELS):
         ends = (0, len(label), len(label) + 1, len(word.text))
         return [
             Word(word.start + a, word.start + b, word.text[a:b], word.low[a:b]) for a, b in itertools.pairwise(ends)

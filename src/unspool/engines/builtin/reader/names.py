@@ -56,7 +56,13 @@ def names(f: Filling) -> None:
     first = wanted[:1] if all(p.optional for p in f.tool.parameters) else []
     if not wanted or (len(wanted) > 1 and not first):
         return
-    found = [c for c in phrases(f) if c.quoted or (c.first > 0 and m.large(c.first) and not m.shouted(c.first))]
+    found = [
+        c
+        for c in phrases(f)
+        if c.quoted
+        or (c.first > 0 and m.large(c.first) and not m.shouted(c.first))
+        or (c.lead in ("does", "did") and m.has(c.last, SETS["holds"]))
+    ]
     found = [c for c in found if not m.has(c.first, f.tool.asking | DAYS | MONTHS | SETS["function"])]
     if len(found) == 1:
         s = m.span(*without_own(f, wanted[0], found[0].first, found[0].last))

@@ -107,8 +107,9 @@ def reaction(tools: tuple[Tool, ...], text: str, words: list[str]) -> str:
     """The answer to a reaction to the previous answer (*oh wow, that's cold*); empty if a message asks for more."""
     asks = SETS["goes on"] | (STARTERS - SETS["mere"])
     large = any(w[0].isupper() and not w.startswith("I") for w in text.split()[1:])
-    begun = next((w for w in words if w not in SETS["reactions"]), "")
-    if begun in SETS["imperatives"] or any(begun in parts_of(t.name)[:1] for t in tools):
+    each = [plain(part).split() for part in _PARTS.split(text)]
+    begun = {next((w for w in said if w not in SETS["reactions"]), "") for said in each}
+    if begun & SETS["imperatives"] or any(begun & {*parts_of(t.name)[:1]} for t in tools):
         return ""
     if words[0] not in SETS["reactions"] or large or not asks.isdisjoint(words[1:]) or any(map(str.isdigit, text)):
         return ""
