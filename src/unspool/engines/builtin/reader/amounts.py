@@ -20,7 +20,9 @@ CLEAR: Final = 3
 NEXT: Final = 4
 """The evidence for a number next to a word of its parameter's name."""
 _IN_UNITS: Final = re.compile(r"^(?:\w+ in |in )?([a-z]{3,12})(?:[ .,].*)?$|\bin ([a-z]{3,12})\b")
-_COUNT: Final = re.compile(r"\b(?:number of|how many|count of|amount of) ([a-z]+(?: [a-z]+)?)")
+_COUNT: Final = re.compile(
+    r"\b(?:number of|how many|count of|amount of) ([a-z]+(?: [a-z]+)?)|^([a-z]+) (?:from|between|out of|up to) \d"
+)
 """What a description says of the things that a number counts."""
 _LETTERS: Final = 2
 """The letters of a name that is also found in other words."""
@@ -250,9 +252,9 @@ def _label(m: Message, p: Parameter, s: Span) -> int:
 
 @lru_cache(maxsize=256)
 def _counted(p: Parameter) -> frozenset[str]:
-    """Stems of the things that a parameter counts, by its description: *number of trials*."""
+    """Stems of the things that a parameter counts, by its description: *number of trials*, *points from 0 to 100*."""
     found = _COUNT.search(p.description.lower())
-    return frozenset(map(stem, found[1].split())) - STOP if found else frozenset()
+    return frozenset(map(stem, (found[1] or found[2]).split())) - STOP if found else frozenset()
 
 
 def is_money(m: Message, s: Span) -> bool:
@@ -408,6 +410,7 @@ def _give(f: Filling, p: Parameter, s: Span) -> None:
         m.taken[s.last] = True
     if m.has(s.last, ("year", "years")) and m.has(s.last + 1, ("old",)):
         m.take(m.span(s.last, s.last + 2))
-    if (m.has(s.last, UNITS) and named(p, UNITS)) or m.has(s.last, parts_of(p.name)):
+    counted = s.last < len(m) and stem(m.words[s.last].low) in _counted(p)  # 87 *points*
+    if counted or (m.has(s.last, UNITS) and named(p, UNITS)) or m.has(s.last, parts_of(p.name)):
         m.taken[s.last] = True
     f.give(p, value)

@@ -216,6 +216,8 @@ def _goes_on(f: Filling, i: int) -> bool:
     m = f.message
     if i == len(m) or m.taken[i]:
         return False
+    if (m.has(i - 1, SETS["titles"]) and m.has(i, ".")) or (m.has(i - 2, SETS["titles"]) and m.has(i - 1, ".")):
+        return i + 1 < len(m)  # dr. *lindqvist*
     if m.large(i - 1) and m.large(i + 1) and m.words[i].low in SETS["within a name"] | {".", "'", "&"}:
         return not m.taken[i + 1]
     if (m.words[i].low in ("a", "an") and not m.large(i)) or _versus(f, i):
@@ -233,9 +235,19 @@ def _functional(m: Message, i: int) -> bool:
     low = m.words[i].low
     if m.shouted(i):
         return low in SETS["spoken in capitals"]  # publish *ON*
+    if _tells_how(m, i):
+        return True
     if i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1)) and low != "i":
         return False  # *Under Pressure*
     return low in SETS["calls"] | RELATIVE | SETS["function"] or low in PREPOSITIONS or low in BEFORE_PLACE
+
+
+def _tells_how(m: Message, i: int) -> bool:
+    """Whether a word ends a question by how something is: is room 204 *free* on Friday, how many are *left*."""
+    if not m.has(i, SETS["how things are"]) or m.large(i):
+        return False
+    ends = i + 1 == len(m) or m.taken[i + 1] or not m.words[i + 1].low[0].isalnum() or m.has(i + 1, PREPOSITIONS)
+    return ends and any(m.has(k, SETS["inverting"]) for k in range(i))
 
 
 def _measures(m: Message, i: int) -> bool:
@@ -308,7 +320,7 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         total += (
             _LABEL if _is(m, label, names) or len(own_parts(p)) == first - label else _LABEL / 2 + 1 / len(own_parts(p))
         )
-    total += _by_lead(p, c) + _LABEL * _named_behind(m, names, c.last)
+    total += _by_lead(p, c, large=m.large(c.first)) + _LABEL * _named_behind(m, names, c.last)
     if c.quoted:
         return total + _QUOTED + _ANY * named(p, SETS["written"]), Span(c.first, c.last, c.quoted)
     if not _is_short(p):
@@ -329,6 +341,8 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
     if _is(m, last - 1, _described(p)):
         total += _DESCRIBED
     human = named(p, SETS["humans"]) or "full name" in p.description.lower()
+    if human and last - first > 1 and m.has(first, SETS["titles"]):
+        total += _DESCRIBED  # *dr lindqvist*
     if ((p.kinds[:1] and p.kinds[0] in _PEOPLE) or human) and f.cased:
         total += _NAME if m.large(first) and (first > 0 or m.large(first + 1)) else -_NAME
     elif named(p, SETS["machines"]):
@@ -434,8 +448,8 @@ def _begins(m: Message, p: Parameter, first: int) -> int:
     return int(not m.large(first) and _is(m, first, _names(p)))
 
 
-def _by_lead(p: Parameter, c: Phrase) -> float:
-    """The evidence for a parameter from the word before a phrase."""
+def _by_lead(p: Parameter, c: Phrase, *, large: bool) -> float:
+    """The evidence for a parameter from the word before a phrase, which may be capitalized."""
     side = role(p)
     if c.lead and side == c.lead:
         return _SIDE
@@ -444,6 +458,8 @@ def _by_lead(p: Parameter, c: Phrase) -> float:
     if c.lead in SETS["calls"] and p.kinds[:1] == ("subject",):
         return _LABEL
     if c.lead == "with" and p.kinds[:1] == ("people",):
+        return _PREPOSITION
+    if c.lead in ("for", "to") and large and named(p, SETS["humans"]):
         return _PREPOSITION
     if c.lead in BEFORE_PLACE and p.kinds[:1] == ("place",) and not (p.optional and c.lead in SETS["inverting"]):
         return BEFORE_PLACE[c.lead]

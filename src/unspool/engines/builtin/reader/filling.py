@@ -235,7 +235,7 @@ def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
     m = f.message
     span = _identified(f.tool, m, p, span)
     first, last = span.first, span.last
-    some = m.has(first, ("any", "some")) and p.kinds[:1] != ("body",)
+    some = m.has(first, ("any", "some", "enough")) and p.kinds[:1] != ("body",)
     if named(p, KINDS["query"]) and m.large(first) and m.has(first - 1, ("the",)) and not m.taken[first - 1]:
         first -= 1  # *the Treaty of Westphalia*
     short = p.kinds[:1] not in _OPEN

@@ -75,6 +75,8 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
         return _changed(prompt, last, [t for t in before if t.text == last.name], _DOES.sub("", rest))
     same = begun is not None and "same" in begun  # *same for* api-service is no other tool's service
     own = None if same else best(prompt.tools, Message(text))
+    if own and own is not last and begun is not None and _another(last, before[-1], _behind(begun, text)):
+        own = last
     if own is last and _repeats(last, Message(text)) and not _differs(last, before[-1], text):
         return [(t.text, t.arguments) for t in before if t.text == last.name]
     if changes and begun is None and own in (last, None) and (rest := _TRIES.sub("", without_lead(text))).strip():
@@ -147,6 +149,18 @@ def _formal(tool: Tool, before: Turn, text: str) -> bool:
         for p in tool.parameters
         if not p.optional and p.kinds[:1] not in (("body",), ("query",), ("subject",))
     )
+
+
+def _another(tool: Tool, before: Turn, text: str) -> bool:
+    """Whether a message is only another code in the form of a required argument of the last call: *and P-531?*"""
+    said = text.strip(" ?!.,")
+    needed = [str(before.arguments.get(p.name, "")) for p in tool.parameters if not p.optional]
+    return any(map(str.isdigit, said)) and _form(said) in map(_form, needed)
+
+
+def _form(code: str) -> str:
+    """A code with its digits as zeros, and its letters as one."""
+    return re.sub(r"[^\W\d_]", "x", re.sub(r"\d+", "0", code.lower()))
 
 
 def _chosen(tool: Tool, text: str) -> bool:

@@ -374,7 +374,10 @@ def _most(words: list[str], fields: dict[str, Any]) -> str:
 def _asked_fields(m: Message, listed: list[Entry]) -> list[str]:
     """The fields of the only entry for which a question word asks: *who wrote it?*, *when does it arrive?*"""
     wanted = frozenset().union(*(SETS[kind] for words, kind in WANTED.items() if f" {words} " in m.low))
-    return [name for name in listed[0].fields if wanted & {*parts_of(name)}] if len(listed) == 1 else []
+    if len(listed) != 1 or not wanted:
+        return []
+    spoken = [name for name in listed[0].fields if {*parts_of(name)} & (m.at.keys() - STOP)]  # *who is his teacher?*
+    return spoken or [name for name in listed[0].fields if wanted & {*parts_of(name)}]
 
 
 def _asking(p: Parameter, m: Message) -> bool:

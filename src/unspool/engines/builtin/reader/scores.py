@@ -94,6 +94,10 @@ _NEAR: Final = 1.5
 """How far a tool's score may lie below that of another tool for which the message lacks arguments."""
 
 
+_REMINDS: Final = re.compile(r"(?i)\bremind (?:me|us|him|her|them)(?: again)? (?:to|that|about)\b")
+"""The words before what a reminder says, which asks for nothing itself."""
+
+
 def _spoken(m: Message) -> Iterator[Span]:
     """Languages that a result should be in."""
     yield from (s for s in languages(m) if m.has(s.first - 1, SETS["turned into"] | {"in"}) and s.last + 2 > len(m))
@@ -161,6 +165,7 @@ def asked_for(message: Message) -> frozenset[str]:
 
 def _shortens(word: str, name: str) -> bool:
     """Whether a word is short for a word of a name: *temp*."""
+    name = stem(name)  # *remind* is not short for *reminders*
     return len(word) >= _SHORTENED and name.startswith(word) and len(name) > len(word) + 2
 
 
@@ -193,15 +198,17 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
     forms = [(kinds, weight) for spans, least, kinds, weight in _FORMS if len(list(spans(message))) >= least]
     if not any(numbers(message)):
         forms = [f for f in forms if f[0] != ("unit",)]
+    reminds = _REMINDS.search(message.text) if any("reminder" in t.concepts[0] for t in tools) else None
+    asking = Message(message.text[: reminds.end()]) if reminds else message
     asked = _Asked(
-        frozenset(stem(part) for w in message.words for part in _parts(w.low) if part not in STOP)
-        | {a.low + b.low for a, b in itertools.pairwise(message.words)},
-        asked_for(message),
+        frozenset(stem(part) for w in asking.words for part in _parts(w.low) if part not in STOP)
+        | {a.low + b.low for a, b in itertools.pairwise(asking.words)},
+        asked_for(asking),
         next((s.value for s in expressions(message)), ""),
         tuple(forms),
         "#" in message.at,
         frozenset(unit_of(message, s) for s in numbers(message)) - {None},
-        message.low,
+        asking.low,
         bool(SETS["turning"] & message.at.keys() and SETS["switched"] & message.at.keys()),
         SQL.search(message.text) is not None,
         address(message) is not None,

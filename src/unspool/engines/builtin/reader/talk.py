@@ -12,6 +12,7 @@ from .words import (
     ABLE,
     ABOUT,
     CLOSING,
+    GENERIC,
     INTRODUCTION,
     KNOWLEDGE,
     LEAD,
@@ -40,6 +41,8 @@ _PARTS: Final = re.compile(r"[.!;,:…]+(?:\s+|$)|\s+(?:and|but|so|because|since
 _EXCLAIMED: Final = re.compile(
     r"\W*(?:what an? |such an? |so |how |never |thank god|(?:\w+ ){0,2}(?:times|again|day)\W*$)"
 )
+_SIGHED: Final = re.compile(r"\W*(?:(?:what|such) an? |thank god)")
+"""An exclamation that asks for nothing: *what a day*."""
 _ASKS: Final = re.compile(
     r"\b(?:please|pls|plz|can you|could you|would you|will you|can i|could i|need|wants?|wanna|let's|lets|should"
     r"|you can|how (?:many|much|do)|tell me|show me|give me|remind|i'd|would like|looking for|out of|make sure"
@@ -93,7 +96,8 @@ def remark(tools: tuple[Tool, ...], text: str) -> str:
         bool(talk(part, said := plain(part).split())) or {*said} <= SETS["reactions"] or bool(_EXCLAIMED.match(part))
         for part in parts
     ]
-    if not any(remarks) or not all(a or b for a, b in zip(remarks, small, strict=True)):
+    sighed = any(map(_SIGHED.match, parts))
+    if not (any(remarks) or sighed) or not all(a or b for a, b in zip(remarks, small, strict=True)):
         return ""
     asked = best(tools, Message(text))
     filled = fill(asked, Message(text)) if asked else None
@@ -167,11 +171,19 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
     vague = not asked and not searches and len(words) > 2 and not somewhere and not foreign
     unknown = knowledge and not searches and (asked <= SETS["knowing"] or words[0] in SETS["wondering"])
     unknown |= not found and not searches and bool(_MEASURE.match(text)) and SETS["personal"].isdisjoint(words)
+    others = bool(asked) and not any(_shares(t, words) or asked & {*t.concepts[0], *t.concepts[1]} for t in tools)
+    unknown |= others and not searches and bool(QUESTION.match(core[0]))
     if any(not any(t.concepts) for t in tools) and not (chat or unknown) and WRITE.isdisjoint(words[:4]):
         return None  # the purpose of a tool is unknown, and may be this
     if not WRITE.isdisjoint(words[:4]) or ((chat or vague) and not task) or unknown:
         return BEYOND, "No tool is for this."
     return (NO_FIT, "No tool fits.") if foreign or knowledge or asked or vague else None
+
+
+def _shares(tool: Tool, words: list[str]) -> bool:
+    """Whether a word of a message names or describes a tool or a parameter."""
+    own = tool.name_words | tool.described | {stem(w) for p in tool.parameters for w in parts_of(p.name)}
+    return any(stem(w) in own - GENERIC for w in words if w not in STOP)
 
 
 def unable(tool: Tool, text: str) -> bool:

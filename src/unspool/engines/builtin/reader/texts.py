@@ -219,6 +219,7 @@ def announced(f: Filling) -> None:
     """Give the required text the words after a colon: *create a poll: ...*, *DM Ben: are you there?*"""
     m = f.message
     wanted = [p for p in f.left if p.kinds[:1] and p.kinds[0] in _LONG and not p.optional and p.type == "string"]
+    wanted = [p for p in wanted if p.kinds[0] == "body"] or wanted
     inside = {i for s in quotes(m) for i in range(s.first, s.last)}
     colon = next((i for i in m.at.get(":", ()) if i not in inside), None)
     if len(wanted) != 1 or not colon or colon + 2 > len(m) or m.taken[colon] or m.text[m.words[colon].end] != " ":
