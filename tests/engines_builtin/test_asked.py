@@ -39,6 +39,9 @@ TOOLS = {
     "price": tool("get_price", ["product"], product=TEXT),
     "stock": tool("get_stock_price", ["ticker"], ticker=TEXT),
     "person": tool("get_user", ["user_id"], user_id=WHOLE),
+    "reminder": tool("set_reminder", ["text"], text=TEXT),
+    "reminders": tool("list_reminders", []),
+    "no reminder": tool("delete_reminder", ["reminder_id"], reminder_id=WHOLE),
     "files": tool("search_files", ["pattern"], pattern=TEXT),
 }
 
@@ -136,6 +139,20 @@ def test_a_requested_action_becomes_a_call(names: tuple[str, ...], text: str, ex
     answer = asked(text, *names)
     assert answer is not None
     assert [given for _, given in answer.calls] == expected
+
+
+@pytest.mark.parametrize("text", ["what does ethereum cost", "what is the price of bitcoin"])
+def test_a_question_about_something_else_is_refused(text: str) -> None:
+    answer = asked(text, "vacuum", "deal")
+    assert answer is not None
+    assert not answer.calls
+
+
+@pytest.mark.parametrize("task", ["order new brooms", "list the old toys", "delete the backup"])
+def test_what_a_reminder_says_asks_for_no_other_tool(task: str) -> None:
+    answer = asked(f"remind me to {task}", "reminders", "no reminder", "reminder")
+    assert answer is not None
+    assert answer.calls == [("set_reminder", {"text": task})]
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,22 @@ TOOLS = {
     "ride": tool("order_taxi", ["pickup", "dropoff"], pickup=TEXT, dropoff=TEXT, passengers=WHOLE),
     "solve": tool("solve", ["equation"], equation=TEXT),
     "divide": tool("divide", ["a", "b"], a=NUMBER, b=NUMBER),
+    "court": tool("check_court", ["court"], court=TEXT, date=TEXT),
+    "stock": tool("check_stock", ["item"], item=TEXT),
+    "visits": tool("list_visits", ["date"], date=TEXT, doctor=TEXT),
+    "score": tool(
+        "record_score",
+        ["pupil", "subject", "score"],
+        pupil={"type": "string", "description": "name of the pupil"},
+        subject={"type": "string", "description": "school subject"},
+        score={"type": "integer", "description": "points from 0 to 100"},
+    ),
+    "notify": tool(
+        "message_members",
+        ["club_name", "message"],
+        club_name={"type": "string", "description": "club"},
+        message=TEXT,
+    ),
     "tags": tool("tag_photo", ["photo"], photo=TEXT, scores={"type": "array", "items": NUMBER}),
 }
 
@@ -76,6 +92,17 @@ TOOLS = {
         ),
         ("solve", "solve 5x - 2 = 18", [{"equation": "5x - 2 = 18"}]),
         ("divide", "Divide 9 by 4 and 30 by 8", [{"a": 9, "b": 4}, {"a": 30, "b": 8}]),
+        ("court", "is court 7 available on 2026-05-04?", [{"court": "7", "date": "2026-05-04"}]),
+        ("stock", "how many towels and mops are left?", [{"item": "towels"}, {"item": "mops"}]),
+        ("visits", "which visits does dr lopez have on 2026-05-04", [{"date": "2026-05-04", "doctor": "dr lopez"}]),
+        ("visits", "list the visits of mrs. berg on 2026-05-04", [{"date": "2026-05-04", "doctor": "mrs. berg"}]),
+        ("score", "give Ida Berg 64 points in biology", [{"pupil": "Ida Berg", "subject": "biology", "score": 64}]),
+        ("score", "record 64 points in art for Bo Ek", [{"pupil": "Bo Ek", "subject": "art", "score": 64}]),
+        (
+            "notify",
+            'tell all members of 4C: "We meet on Friday."',
+            [{"club_name": "4C", "message": "We meet on Friday."}],
+        ),
     ],
 )
 def test_words_around_a_text_tell_which_parameter_it_belongs_to(

@@ -46,6 +46,8 @@ TOOLS = {
     "eaten": tool("order_status", ["order_number"], order_number=WHOLE),
     "heat": tool("get_temperature", ["room"], room=TEXT),
     "cold": tool("set_thermostat", ["temperature"], temperature=NUMBER),
+    "record": tool("open_record", ["code"], code=TEXT),
+    "tests": tool("get_tests", ["code"], code={"type": "string", "description": "e.g. K-100"}),
     "disk": tool("get_disk_usage", ["path"], path=TEXT),
 }
 WEATHER_IN_OSLO = ("get_current_weather", {"location": "Oslo"})
@@ -185,6 +187,18 @@ def test_a_question_is_answered_from_an_earlier_result(text: str) -> None:
     assert "50" in answer.words
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("who is the coach?", "coach Bo Ek"), ("who is that", "name Ida"), ("when is her exam", "exam 9 June")],
+)
+def test_a_question_for_a_named_field_is_answered_with_that_field(text: str, words: str) -> None:
+    result = '{"name": "Ida", "coach": "Bo Ek", "date": "1 May", "exam": "9 June"}'
+    answer = asked("details of user 5", "user", {"user_id": 5}, result, text)
+    assert answer is not None
+    assert not answer.calls
+    assert answer.words == f"The result says: {words}."
+
+
 @pytest.mark.parametrize("text", ["ok, thanks!", "cool that worked", "lol the eggs are already done"])
 def test_a_comment_on_a_result_is_small_talk(text: str) -> None:
     answer = asked("timer 8 min", "timer stop", {"minutes": 8}, '{"timer_id": "t-3"}', text)
@@ -230,6 +244,7 @@ def test_a_new_value_has_the_role_that_its_preposition_had(first: str, text: str
         ("weather", {"location": "Paris"}, "mild", "can you check Oslo as well", WEATHER_IN_OSLO),
         ("weather", {"location": "Paris"}, "mild", "and Oslo's?", WEATHER_IN_OSLO),
         ("find details", {"email": "raj@x.org"}, "raj_lee_3061", "get user details", DETAILS),
+        ("record tests", {"code": "K-7"}, "Ida Berg", "and K-12?", ("open_record", {"code": "K-12"})),
     ],
 )
 def test_a_short_message_changes_one_value_of_the_last_call(

@@ -8,6 +8,7 @@ from tests.engines_builtin.test_assign import TEXT, WHOLE, tool
 from tests.engines_builtin.test_reader import prompt
 from unspool.engines.builtin.reader import read
 from unspool.engines.builtin.reader.remarks import tells
+from unspool.engines.builtin.reader.words import TALK
 
 TOOLS = {
     "list": tool("add_to_shopping_list", ["item"], item=TEXT),
@@ -86,6 +87,13 @@ def test_a_message_of_remarks_is_small_talk(text: str) -> None:
     answer = read(prompt([TOOLS["weather"], TOOLS["timer"]], [{"role": "user", "content": text}]))
     assert answer is not None
     assert not answer.calls
+
+
+@pytest.mark.parametrize("text", ["oof, what a week!", "such a mess"])
+def test_an_exclamation_is_small_talk(text: str) -> None:
+    answer = read(prompt([TOOLS["weather"], TOOLS["timer"]], [{"role": "user", "content": text}]))
+    assert answer is not None
+    assert answer.words == TALK["ok"]
 
 
 def test_words_that_mean_nothing_do_not_name_a_tool() -> None:

@@ -500,7 +500,7 @@ def without_own(f: Filling, p: Parameter, first: int, last: int) -> tuple[int, i
     if (
         m.large(first)
         and not m.words[first].text.isupper()
-        and (named(p, SETS["somebody"]) or (p.kinds[:1] and p.kinds[0] in _PEOPLE))
+        and (named(p, SETS["somebody"] | SETS["humans"]) or (p.kinds[:1] and p.kinds[0] in _PEOPLE))
     ):
         last = next((i for i in range(first, last) if not m.large(i) and m.words[i].low[0].isalpha()), last)
     return first, last

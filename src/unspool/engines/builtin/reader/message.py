@@ -13,7 +13,7 @@ _WORD: Final = re.compile(
       | [^\W\d_][\w.-]*(?::[\w*-]+)+(?![\w@/:])                          # keys
       | \d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?\b    # moments
       | \d+-[A-Z][A-Z\d]*\b(?:-\w+)* | \w[\w-]+/(?![\w/])             # codes, folders
-      | \d+[A-Z]\b | \d+[A-Za-z]+\d\w* | \d{1,4}/\d{1,2}(?:/\d{2,4})?(?![\w/])      # codes, dates
+      | \d+A\b | \d+[A-Za-z]+\d\w* | \d{1,4}/\d{1,2}(?:/\d{2,4})?(?![\w/])      # codes, dates
       | [$€£]?\d{1,3}(?:,\d{3})+(?:\.\d+)?\b | [$€£]?\d+(?:[.:-]\d+)*(?:th|st|nd|rd|[a-z%°]{1,3}\b)? # numbers, times
       | \*+\.\w+ | [\w-]+\*(?:\.\w+)?                                 # patterns of files
       | (?:~|\.{1,2})?(?:/[\w.*-]+)+/? | (?!-\d)[\w-]+(?:[/.][\w*-]+)+/? # paths

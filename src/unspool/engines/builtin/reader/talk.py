@@ -172,7 +172,8 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
     unknown = knowledge and not searches and (asked <= SETS["knowing"] or words[0] in SETS["wondering"])
     unknown |= not found and not searches and bool(_MEASURE.match(text)) and SETS["personal"].isdisjoint(words)
     others = bool(asked) and not any(_shares(t, words) or asked & {*t.concepts[0], *t.concepts[1]} for t in tools)
-    unknown |= others and not searches and bool(QUESTION.match(core[0]))
+    if others and not (searches or unknown or chat) and QUESTION.match(core[0]):
+        return NO_FIT, "No tool fits."
     if any(not any(t.concepts) for t in tools) and not (chat or unknown) and WRITE.isdisjoint(words[:4]):
         return None  # the purpose of a tool is unknown, and may be this
     if not WRITE.isdisjoint(words[:4]) or ((chat or vague) and not task) or unknown:

@@ -219,9 +219,10 @@ def announced(f: Filling) -> None:
     """Give the required text the words after a colon: *create a poll: ...*, *DM Ben: are you there?*"""
     m = f.message
     wanted = [p for p in f.left if p.kinds[:1] and p.kinds[0] in _LONG and not p.optional and p.type == "string"]
-    wanted = [p for p in wanted if p.kinds[0] == "body"] or wanted
     inside = {i for s in quotes(m) for i in range(s.first, s.last)}
     colon = next((i for i in m.at.get(":", ()) if i not in inside), None)
+    if colon and not any(m.has(colon - 1, own_parts(p)) for p in wanted):
+        wanted = [p for p in wanted if p.kinds[0] == "body"] or wanted
     if len(wanted) != 1 or not colon or colon + 2 > len(m) or m.taken[colon] or m.text[m.words[colon].end] != " ":
         return
     several = items(m, colon + 1, _end(m, colon + 1, frozenset()))
@@ -420,7 +421,7 @@ def _rest(f: Filling, p: Parameter) -> None:
         return
     if kind in ("place", "zone") and f.cased and not named(p, SETS["rooms"]) and not span.value[0].isupper():
         return
-    if named(p, SETS["somebody"]) and m.large(span.first):
+    if named(p, SETS["somebody"] | SETS["humans"]) and m.large(span.first):
         small = (i for i in range(span.first, span.last) if not m.large(i) and m.words[i].low[0].isalpha())
         span = m.span(span.first, next(small, span.last))  # Helen, not *Helen free*
     of = next((i for i in range(span.first + 1, span.last - 1) if m.has(i, ("of",))), None)
