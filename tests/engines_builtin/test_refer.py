@@ -32,6 +32,10 @@ TOOLS = {
     "details": tool("get_user_details", ["user_id"], user_id=TEXT),
     "find": tool("find_user_id_by_email", ["email"], email=TEXT),
     "move": tool("move_event", ["event_id", "start"], event_id=TEXT, start={"type": "string", "description": "HH:MM"}),
+    "mail": tool("read_email", ["email_id"], email_id=WHOLE),
+    "reply": tool("reply_to_email", ["email_id", "body"], email_id=WHOLE, body=TEXT),
+    "song": tool("play_song", ["title"], title=TEXT, artist=TEXT),
+    "playlist": tool("add_to_playlist", ["playlist", "song"], playlist=TEXT, song=TEXT),
     "todos": tool("list_todos", []),
     "todo": tool("add_todo", ["item"], item=TEXT, priority={"type": "string", "enum": ["low", "high"]}),
     "grep": tool("grep", ["pattern", "path"], pattern=TEXT, path=TEXT),
@@ -253,3 +257,17 @@ def test_a_short_message_changes_one_value_of_the_last_call(
     answer = asked("please", names, given, result, text)
     assert answer is not None
     assert answer.calls == [expected]
+
+
+def test_a_quoted_text_is_taken_before_a_text_of_the_result() -> None:
+    result = '{"id": 540, "subject": "Friday", "body": "Can you join us on Friday?"}'
+    answer = asked("read email 540", "mail reply", {"email_id": 540}, result, 'reply "Yes, I\'ll be there."')
+    assert answer is not None
+    assert answer.calls == [("reply_to_email", {"email_id": 540, "body": "Yes, I'll be there."})]
+
+
+def test_a_pronoun_means_the_parameter_that_the_message_does_not_name() -> None:
+    given = {"title": "Clocks", "artist": "Coldplay"}
+    answer = asked("play Clocks", "song playlist", given, '{"status": "playing"}', "add it to my Road Trip playlist")
+    assert answer is not None
+    assert answer.calls == [("add_to_playlist", {"playlist": "Road Trip", "song": "Clocks"})]

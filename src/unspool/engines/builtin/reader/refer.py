@@ -11,7 +11,7 @@ from .message import Message, Span, identifies
 from .prompt import NUMERIC, Parameter, Prompt, Tool, Turn, parameter
 from .results import MARKS, Entry, entries, results
 from .scores import ENOUGH, best, deed, does, scores
-from .spans import FORMS, dates
+from .spans import FORMS, dates, quotes
 from .words import (
     EXTREMES,
     NEAR,
@@ -82,7 +82,10 @@ def referred(prompt: Prompt, before: list[Turn], text: str) -> list[Call] | None
 def _unreferring(m: Message) -> str:
     """A message without pronouns: *cancel it*, *details of that user*, *book a table there*."""
     begin, parts = 0, []
+    quoted = {i for s in quotes(m) for i in range(s.first, s.last)}
     for i, w in enumerate(m.words):
+        if i in quoted:
+            continue
         whose = w.low in SETS["whose"] and i + 1 < len(m) and m.words[i + 1].low[0].isalpha()
         if whose or w.low in SETS["it"]:
             parts.append(m.text[begin : w.start])
@@ -175,7 +178,7 @@ def _called(
     able: list[tuple[float, Tool, list[dict[str, Any]]]] = []
     for tool in prompt.tools:
         known = {p.name: before[-1].arguments[p.name] for p in tool.parameters if p.name in before[-1].arguments}
-        given = [_fitting(tool, entry, known, alone=alone) for entry in chosen]
+        given = [_fitting(tool, entry, known, message, alone=alone) for entry in chosen]
         if not all(given) or tool.name == before[-1].text:
             continue
         if (filled := _filled(tool, given[0], rest)) is None or any(p.name not in known for p in filled.missing):
@@ -201,14 +204,17 @@ def _called(
 def _filled(tool: Tool, given: dict[str, Any], rest: str) -> Filled | None:
     """What a message says besides the values of an entry; ``None`` if it has the values of several calls.
 
-    In place of the entry's values it may say others of an unmistakable form, such as a time, but no name and no code.
+    In place of the entry's values it may say others of an unmistakable form, such as a time or a quoted text, but no
+    name and no code.
     """
+    message = Message(rest)
+    quoted = next(quotes(message), None) is not None
     due = tuple(
         p._replace(optional=p.optional or p.name in given)
         for p in tool.parameters
-        if p.name not in given or _is_formal(p)
+        if p.name not in given or _is_formal(p) or (quoted and p.kinds[:1] == ("body",))
     )
-    filled = fill(tool._replace(parameters=due), Message(rest))
+    filled = fill(tool._replace(parameters=due), message)
     return None if filled.several else filled
 
 
@@ -220,8 +226,9 @@ def _ordered(tool: Tool, values: dict[str, Any]) -> dict[str, Any]:
     return {p.name: values[p.name] for p in tool.parameters if p.name in values}
 
 
-def _fitting(tool: Tool, entry: Entry, known: dict[str, Any], *, alone: bool) -> dict[str, Any]:
-    """The required arguments that an entry gives: by the names of its fields, else its name as the first text.
+def _fitting(tool: Tool, entry: Entry, known: dict[str, Any], message: Message, *, alone: bool) -> dict[str, Any]:
+    """The required arguments that an entry gives: by the names of its fields, else its name as the first text that the
+    message does not name (*add it to my Road Trip playlist*).
 
     Args:
         alone: whether the entry is no member of a list, and so need not have a name.
@@ -231,7 +238,8 @@ def _fitting(tool: Tool, entry: Entry, known: dict[str, Any], *, alone: bool) ->
     if found:
         return found
     label = next((entry.fields[n] for n in ("", "name", "title") if n in entry.fields), None)
-    first = next((p for p in needed if p.type == "string" and (p.name not in known or "" in entry.fields)), None)
+    texts = [p for p in needed if p.type == "string" and (p.name not in known or "" in entry.fields)]
+    first = next((p for p in texts if not any(w in message.at for w in own_parts(p))), None) or next(iter(texts), None)
     if first is not None and alone and ("" in entry.fields or first.kinds[:1] in (("place",), ("zone",), ("body",))):
         return {}
     return {} if first is None or not isinstance(label, str) or named(first, ("id",)) else {first.name: label}
