@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from unspool import Dialect, Message, Policy, ToolCallEnd, ToolCallStart, get_dialect, parse
-from unspool.dialect.plan import compile_plan
+from unspool.dialect.compiling import compile_plan
 from unspool.policy import CHOICES
 
 from .support import CALLING, THINKING, VERBATIM, chunkings, is_marked, named, notices, number, run, same, tool, values

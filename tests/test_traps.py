@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from unspool import ContentDelta, Dialect, Parser, Policy, Stage, ToolCallDelta, get_dialect
-from unspool.dialect.plan import marked
+from unspool.dialect.compiling import marked
 
 from .support import (
     CALLING,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from unspool import Dialect, Parser, Policy, get_dialect
+from unspool.dialect.compiling import marked
 from unspool.dialect.patterns import worded
-from unspool.dialect.plan import marked
 from unspool.promises import closings
 
 from .support import (

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from .arguments import check
+from .dialect.compiling import compile_plan, listed, marked
 from .dialect.file import Dialect, Example, example_tools, read_dialect
 from .dialect.patterns import LITERAL, Pattern, plain_name, solid, worded
-from .dialect.plan import compile_plan, listed, marked
 from .dialect.registry import find_base
 from .dialect.template import BODIES, Template, id_steps, literal, unstarted
 from .errors import ConstraintError, DialectError

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, Final
 
+from .dialect.compiling import marked
 from .dialect.file import Dialect
-from .dialect.plan import marked
 from .dialect.template import Template, writable
 from .errors import DialectError
 from .events import Stage

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from .dialect.compiling import compile_plan
 from .dialect.file import Dialect
-from .dialect.plan import compile_plan, string_ends
+from .dialect.plan import string_ends
 from .dialect.registry import as_dialect
 from .dialect.syntax import is_keyword
 from .dialect.template import Template, id_steps, unstarted, writable, written

@@ -7,8 +7,8 @@ import pytest
 
 import unspool
 from unspool import Dialect, Parser, Stage
+from unspool.dialect.compiling import compile_plan
 from unspool.dialect.patterns import MORE, skip_space
-from unspool.dialect.plan import compile_plan
 
 MARKUP = [d for d in unspool.list_dialects() if d.argument]
 UNSEPARATED = [d for d in MARKUP if not compile_plan(d).arguments.comma]

@@ -4,8 +4,8 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from unspool.dialect.compiling import compile_plan
 from unspool.dialect.file import Dialect
-from unspool.dialect.plan import compile_plan
 from unspool.dialect.template import literal
 from unspool.grammar.matchers import Matcher, _LlguidanceMatcher
 from unspool.policy import Policy

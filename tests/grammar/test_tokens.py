@@ -9,7 +9,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from unspool import Parser, constrain, get_dialect
-from unspool.dialect.plan import compile_plan
+from unspool.dialect.compiling import compile_plan
 from unspool.grammar import Llguidance
 from unspool.policy import Policy
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support import DIALECTS, cases, literals, number, tools_of
 from unspool import Dialect, Message, Parser, Policy, Stage, Toolset, read_toolset
-from unspool.dialect.plan import compile_plan
+from unspool.dialect.compiling import compile_plan
 from unspool.parser.glance import glance
 
 INSERTED = [" ", "\n", "\n\n", "\t", "x", "Hi.", "`", "<", "{", ",", ";", "\r\n", "\u00a0", "null", "0"]

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from unspool import Dialect, Message, Policy
+from unspool.dialect.compiling import compile_plan
 from unspool.dialect.markers import text
-from unspool.dialect.plan import compile_plan
 from unspool.parser.quoting import MAX_SPAN, Quoting
 
 from ..support import CALLING, DIALECTS, THINKING, is_marked, literals, named, notices, number, run, same, tool, values

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from unspool import Dialect, Message, Policy, Stage, detect_stage, get_dialect
+from unspool.dialect.compiling import compile_plan
 from unspool.dialect.markers import text
-from unspool.dialect.plan import compile_plan
 
 from ..support import (
     CALLING,

@@ -95,7 +95,7 @@ def _transformers(opening: Opening) -> "Engine":
 
 
 def _upstream(opening: Opening) -> "Engine":
-    from ..dialect.plan import compile_plan
+    from ..dialect.compiling import compile_plan
     from ..engines.upstream import Upstream
 
     options = opening.options

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
+from ..dialect.compiling import plain_arguments
 from ..dialect.file import Dialect
 from ..dialect.follows import follows
 from ..dialect.patterns import ANY, LITERAL, SPACE, WORD, Pattern, closing
-from ..dialect.plan import Plan, plain_arguments, string_ends
+from ..dialect.plan import Plan, string_ends
 from ..dialect.syntax import is_keyword
 from ..dialect.template import Step, Template, TextCall, literal, without, writable
 from ..errors import ConstraintError

@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
+from ..dialect.compiling import compile_plan, loose, marked
 from ..dialect.file import Dialect
 from ..dialect.markers import CALL, REASONING, Opening, Scan
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined
-from ..dialect.plan import Plan, compile_plan, loose, marked
+from ..dialect.plan import Plan
 from ..dialect.template import (
     ObjectShape,
     Step,

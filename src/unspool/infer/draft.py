@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
+from ..dialect.compiling import marked
 from ..dialect.patterns import solid
-from ..dialect.plan import marked
 from . import tokens as t
 from .arguments import FIELDS, Keys, arguments, as_template
 from .cutting import Cut, Views, behind_user, closing_for, cut, first_tag, is_tag, paired, spelled

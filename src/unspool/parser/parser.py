@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..arguments import check, check_ids, check_prompt, described, wrong_type
+from ..dialect.compiling import compile_plan
 from ..dialect.file import Dialect
-from ..dialect.plan import Plan, compile_plan
+from ..dialect.plan import Plan
 from ..dialect.registry import as_dialect
 from ..events import Event, Stage, ToolCallDelta
 from ..message import Fold, Message

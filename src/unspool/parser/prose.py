@@ -1,8 +1,8 @@
 """Steps outside of calls: in reasoning, in content, and at the boundaries between parts."""
 
+from ..dialect.compiling import listed
 from ..dialect.markers import CALL, END, FRAME, FRAME_END, REASONING, REASONING_END, Marker, Opening, Region, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space, worded
-from ..dialect.plan import listed
 from .calls import Calls
 from .ledger import CAP, Why
 from .openings import Match

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from .. import Dialect
-from ..dialect.plan import compile_plan
+from ..dialect.compiling import compile_plan
 from ..parser.prompt import decode_ids
 from ..parser.tokens import is_distinct, is_marker
 from ..tokens import Detokenizer, added_tokens

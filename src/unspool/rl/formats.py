@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..arguments import wrong_type
+from ..dialect.compiling import compile_plan
 from ..dialect.file import Dialect
-from ..dialect.plan import compile_plan
 from ..errors import TemplateError
 from .bridge import Format
 from .encoding import Encoder, load_tokenizer

@@ -1,0 +1,490 @@
+"""Compiles a dialect into a plan: which of its markers count, where, and in which order."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from ..policy import DEFAULTS, Policy
+from ..regex import Regex
+from .file import Dialect
+from .markers import (
+    BLOCK_END,
+    CALL,
+    CALL_END,
+    END,
+    FRAME,
+    FRAME_END,
+    REASONING,
+    REASONING_END,
+    START,
+    Block,
+    Candidates,
+    Closing,
+    Form,
+    Marker,
+    Opening,
+    Outline,
+    Parameter,
+    Region,
+    Scan,
+    Stray,
+    ranked,
+    tags,
+    text,
+)
+from .patterns import Pattern, closing, joined, solid, worded
+from .plan import ArgumentPlan, CallPlan, Plan, ReasoningPlan
+from .syntax import Syntax
+from .template import ObjectShape, Piece, Template, unstarted
+
+_FENCE = Regex(r"```\w*")
+
+
+def _longest(texts: list[str]) -> str:
+    return max(texts, key=len, default="")
+
+
+def _margin(texts: list[str]) -> str:
+    """A margin that contains all of these."""
+    whole = ""
+    for each in sorted(texts, key=len, reverse=True):
+        whole += "" if each in whole else each
+    return whole
+
+
+def _literals(parts: tuple[Piece, ...]) -> str:
+    return "".join(p for p in parts if isinstance(p, str))
+
+
+def _unstarted(parts: tuple[Piece, ...], starts: tuple[str, ...]) -> tuple[Piece, ...]:
+    """A template's opening without the ``start`` that the prompt already contains."""
+    if parts and isinstance(parts[0], str) and (rest := unstarted(parts[0], starts)) != parts[0]:
+        return (rest.lstrip(), *parts[1:]) if rest.strip() else parts[1:]
+    return parts
+
+
+def _openings(t: Template, d: Dialect) -> list[tuple[Piece, ...]]:
+    """The openings of a template: without the ``start`` that the prompt contains; also in full, if that is only the
+    end of a ``start`` with which other parts begin too."""
+    rest = _unstarted(t.before, d.start)
+    shared = _literals(t.before).removesuffix(_literals(rest)).strip()
+    return [rest, t.before] if shared and shared not in map(str.strip, d.start) else [rest]
+
+
+def marked(parts: tuple[Piece, ...], anywhere: tuple[str, ...] = ()) -> bool:
+    """Whether an opening counts anywhere in text: a letter or digit distinguishes it (the language of a code fence
+    does not), or the file says so."""
+    text = _literals(parts)
+    if parts and isinstance(parts[0], str) and parts[0].startswith(tuple(a for a in anywhere if a.strip(_BRACKETS))):
+        return True
+    if parts and isinstance(parts[0], str) and parts[0].startswith("```"):
+        text = _FENCE.sub("", text, count=1)
+    return worded(text)
+
+
+def listed(text: str, anywhere: tuple[str, ...]) -> bool:
+    """Whether a text begins with an opening that counts anywhere because the file lists it."""
+    return any(solid(text).startswith(solid(a)) for a in anywhere)
+
+
+_BRACKETS: Final = "[{("
+
+
+def loose(block: Template, call: Template, anywhere: tuple[str, ...]) -> bool:
+    """Whether calls may begin anywhere in text, but only of declared tools: the file lists brackets, which text
+    contains too."""
+    text = block.opening + call.opening
+    return text.startswith(tuple(a for a in anywhere if not a.strip(_BRACKETS)))
+
+
+def _form(t: Template, before: tuple[Piece, ...], d: Dialect, barriers: tuple[str, ...]) -> Form:
+    syntax: Syntax | None
+    if t.object is not None:
+        quote = t.object.quote
+        syntax = Syntax.PYTHON if quote == "'" else Syntax.JSON
+        opening = Pattern((*before, " {"), barriers)
+    else:
+        opening = Pattern(before, barriers)
+        if d.argument:
+            syntax = None
+        elif d.codec.quote != '"':
+            syntax = Syntax.QUOTE
+        else:
+            syntax = Syntax.PYTHON if d.codec.name == "python" else Syntax.JSON
+    known = marked(before, d.anywhere) or (before != t.before and marked(t.before, d.anywhere))
+    return Form(opening, closing(t.after), t.object, syntax, bool(t.body), known)
+
+
+def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[tuple[Template, Form]]:
+    """The forms of calls whose only argument is bare text, each with its template."""
+    return [
+        (
+            t,
+            Form(
+                Pattern(_unstarted(t.before, d.start), barriers),
+                suffix := closing(t.after),
+                None,
+                Syntax.TEXT,
+                True,
+                marked(t.before, d.anywhere),
+                name=one.name,
+                key=one.key,
+                triggers=frozenset((suffix.first, *(b for b in barriers if b))),
+            ),
+        )
+        for one in d.trained.text
+        for t in one.templates
+    ]
+
+
+_FORCED = ObjectShape((("name", "name"), ("arguments", "arguments")), False, '"')
+
+
+def compile_plan(d: Dialect, policy: Policy | None = None, choice: str = "auto") -> Plan:
+    """Compile a dialect under a policy (``None``: its own). If ``choice`` demands a call, a bare object is one."""
+    asked = (policy, choice)
+    plan: Plan | None = d.compiled.get(asked)
+    if plan is None:
+        policy = (policy or Policy()).over(d.policy).over(DEFAULTS)
+        forced = choice if choice in ("required", "named") else ""
+        key = (policy, forced)
+        plan = d.compiled.get(key)
+        if plan is None:
+            plan = d.compiled[key] = _compile(d, policy, forced)
+        d.compiled[asked] = plan
+    return plan
+
+
+class _Parts(msgspec.Struct, frozen=True):
+    """A dialect's markers, grouped by what they open or close."""
+
+    policy: Policy
+    forms: list[Form]
+    inside: list[Form]
+    """The calls that may come after another call."""
+    blocks: list[Block]
+    calls: list[Opening]
+    """Calls with their block's opening."""
+    forced: list[Opening]
+    """Bare objects, if the request demands a call."""
+    reasoning: list[Opening]
+    frames: list[Opening]
+    ends: list[Closing]
+    starts: list[Opening]
+    frame_ends: list[Closing]
+    reasoning_ends: list[Closing]
+
+    @property
+    def headers(self) -> list[Opening]:
+        """The openings of frames in full: those that begin with a ``start`` are found by it."""
+        return [o for o in self.frames if o.template and o.pattern.weight == Pattern(o.template.before).weight]
+
+    @property
+    def thought_calls(self) -> list[Opening]:
+        """The calls that may be in reasoning."""
+        blocks = self.blocks
+        return [c for c in self.calls if c.marked and c.block and (c.block.marked or not blocks[0].marked)]
+
+    @property
+    def others(self) -> list[Marker]:
+        """Everything that may begin at a boundary, except calls."""
+        return ranked([*self.reasoning, *self.frames, *self.ends, *self.starts])
+
+
+def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
+    barriers = (*(e.strip() for e in d.end), *(s.strip() for s in d.start))
+    parts = _parts(d, policy, forced, barriers)
+    reading, plain = _outlines(d, parts, named=forced == "named")
+    calls = _calls(d, parts, reading)
+    ends: list[Marker] = [*parts.ends, *parts.starts]
+    return Plan(
+        dialect=d,
+        policy=policy,
+        framed=bool(parts.frames),
+        reading=reading,
+        plain=plain,
+        reasoning=ReasoningPlan(
+            ends=parts.reasoning_ends,
+            ends_in_text=Scan(parts.reasoning_ends),
+            resuming=ranked([*parts.reasoning_ends, *parts.thought_calls, *parts.others]),
+            lead=_longest([t.inner_lead for t in d.reasoning]),
+            trail=_longest([t.trail for t in d.reasoning]),
+        ),
+        calls=calls,
+        arguments=ArgumentPlan(
+            parameters=sorted(_parameters(d, parts, plain_arguments(d), barriers), key=lambda p: -p.opening.weight),
+            items=_parameters(d, parts, d.item, barriers),
+            comma=Pattern((d.separator.arguments.strip(),)) if d.separator.arguments.strip() else Pattern(()),
+            breaks=_breaks(d),
+            quoted=len(plain_arguments(d)) < len(d.argument),
+            closings=calls.closings,
+            others=[m.pattern for m in (*ends, *calls.following_inside)],
+        ),
+        ends=ends,
+        content_lead="" if parts.frames else _longest([t.inner_lead for t in d.content]),
+        frame_trail=_longest([t.trail for t in _framed(d)]),
+        literals=frozenset(_all_literals(d)),
+    )
+
+
+def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
+    forms, blocks = parts.forms, parts.blocks
+    inner = ranked(Opening(CALL, f.opening, form=f) for f in parts.inside)
+    suffixes = sorted((f.suffix for f in forms if f.suffix), key=lambda p: -p.weight)
+    block_suffixes = sorted((b for b in blocks if b.suffix), key=lambda b: -b.suffix.weight)
+    return CallPlan(
+        forms=sorted(forms, key=lambda f: -f.opening.weight),
+        blocks=blocks,
+        inner=inner,
+        inner_bare=[Opening(CALL, o.pattern, o.form is not None and o.form.marked, form=o.form) for o in inner],
+        following=_next_calls(reading.edge),
+        following_inside=_next_calls([*reading.edge, *inner]),
+        separator=Pattern((d.separator.calls.strip(),)) if d.separator.calls.strip(" \t\r\n,;") else Pattern(()),
+        block_text=_block_text(parts, inner),
+        block_trail=_longest([b.trail for b in blocks]),
+        suffixes=suffixes,
+        block_suffixes=block_suffixes,
+        closings=[*suffixes, *(b.suffix for b in block_suffixes)],
+        recover=_recover(parts),
+        string_ends=Scan(_string_ends(forms, blocks)),
+    )
+
+
+def _framed(d: Dialect) -> list[Template]:
+    """The templates of content that is in a frame."""
+    return [t for t in (*d.content, *d.preamble) if t.before or t.after]
+
+
+def _breaks(d: Dialect) -> bool:
+    return "\n" in "".join([*(t.text for t in d.argument), d.separator.arguments])
+
+
+def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -> _Parts:
+    def openings(kind: str, t: Template, *, any_case: bool = False) -> list[Opening]:
+        return [Opening(kind, Pattern(b, barriers, any_case=any_case), template=t) for b in _openings(t, d)]
+
+    forms = [(t, _form(t, before, d, barriers)) for t in d.call for before in _openings(t, d)]
+    forms += _text_forms(d, barriers)
+    blocks = _blocks(d, policy, barriers)
+    framed = _framed(d)
+    return _Parts(
+        policy=policy,
+        forms=[f for _, f in forms],
+        inside=list({t.text: f for t, f in forms}.values()),  # the last of each template, whose opening is in full
+        blocks=[b for _, b in blocks],
+        calls=[_call(d, block, form) for block in blocks for form in forms],
+        forced=_forced_calls() if forced and forms else [],
+        # Tags of reasoning are matched in any case: models write `<Think>` too.
+        reasoning=[o for t in d.reasoning for o in openings(REASONING, t, any_case=True)],
+        frames=[o for t in framed if t.before for o in openings(FRAME, t)],
+        ends=[Closing(END, Pattern((e.strip(),))) for e in d.end if e.strip()],
+        starts=[Opening(START, Pattern((s.strip(),))) for s in d.start if s.strip()],
+        frame_ends=[Closing(FRAME_END, closing(t.after)) for t in framed if t.after],
+        reasoning_ends=[Closing(REASONING_END, closing(t.after, any_case=True)) for t in d.reasoning],
+    )
+
+
+def _blocks(d: Dialect, policy: Policy, barriers: tuple[str, ...]) -> list[tuple[Template | None, Block]]:
+    """Each block with its template, if the file has one."""
+    blocks: list[tuple[Template | None, Block]] = [
+        (t, Block(Pattern(before, barriers), closing(t.after), t.lead, t.trail, marked(before, d.anywhere)))
+        for t in d.calls
+        for before in _openings(t, d)
+    ]
+    if d.call and policy.bare_calls and all(b.prefix for _, b in blocks):
+        blocks.append((None, Block(Pattern(()), Pattern(()), "", "", False)))
+    longest = _longest([b.lead for _, b in blocks] + [t.lead for t in d.reasoning])
+    for _, block in blocks:
+        block.margin = block.lead or longest
+    return blocks
+
+
+def _call(d: Dialect, block: tuple[Template | None, Block], form: tuple[Template, Form]) -> Opening:
+    (around, b), (call, f) = block, form
+    marked = b.marked or (f.marked and not b.prefix)
+    anywhere = around is not None and loose(around, call, d.anywhere)
+    spaced = " " in b.lead
+    return Opening(CALL, joined(b.prefix, f.opening), marked, block=b, form=f, spaced=spaced, anywhere=anywhere)
+
+
+def _forced_calls() -> list[Opening]:
+    """A bare object, or a list of them."""
+    bare = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, True)
+    found: list[Opening] = []
+    for prefix, suffix in (((), ()), (("[",), ("]",))):
+        inner = [Opening(CALL, bare.opening, False, form=bare)]
+        block = Block(Pattern(prefix), Pattern(suffix), "", "", False, inner=inner)
+        found.append(Opening(CALL, joined(block.prefix, bare.opening), False, block=block, form=bare))
+    return found
+
+
+def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outline]:
+    """The markers that count when calls are read, and those that count when calls are text."""
+    policy, blocks, calls = parts.policy, parts.blocks, parts.calls
+    ends, frame_ends, reasoning_ends = parts.ends, parts.frame_ends, parts.reasoning_ends
+    starts = parts.starts if parts.frames else []
+    strays, strays_plain = _strays(parts)
+    headers, thought_calls = parts.headers, parts.thought_calls
+    content: list[Marker] = [*parts.reasoning, *headers, *ends, *starts]
+    undecided = parts.reasoning if policy.reasoning_in_content != "text" else []
+    # When calls are text, their closings are text too, even those that would end a frame or the turn.
+    closers = {o.pattern.first for o in (*frame_ends, *ends)}
+    shared = [c for c in calls if c.form and c.block and {c.form.suffix.first, c.block.suffix.first} & closers]
+    thought: list[Marker] = [*reasoning_ends, *headers, *ends, *starts]
+    in_thoughts = policy.call_in_reasoning != "text"
+    frame_inner = _longest([t.inner_trail for t in _framed(d)])
+    content_inner = "" if parts.frames else _longest([t.inner_trail for t in d.content])
+    reasoning_inner = _longest([t.inner_trail for t in d.reasoning])
+    leads = [t.lead for t in _framed(d) if t.before]
+    margin = _margin([*(b.lead for b in blocks), *(t.lead for t in d.reasoning), *leads])
+    plain_margin = _margin([*(t.lead for t in d.reasoning), *leads])
+    reading = Outline(
+        calls=True,
+        edge=Candidates(_edge([*calls, *parts.others], parts.forced, named=named)),
+        text=Region(Scan([*calls, *content], strays), content_inner, margin),
+        frame=Region(Scan([*frame_ends, *calls, *content], strays), frame_inner, margin),
+        reasoning=Region(
+            Scan([*thought, *thought_calls] if in_thoughts else thought),
+            reasoning_inner,
+            margin if in_thoughts else _margin(leads),
+        ),
+        undecided=Scan([*reasoning_ends, *undecided, *(c for c in calls if c.marked), *ends]),
+        strays=Candidates(strays),
+    )
+    plain = Outline(
+        calls=False,
+        edge=Candidates(parts.others),
+        text=Region(Scan([*content, *shared], strays_plain), content_inner, plain_margin),
+        frame=Region(Scan([*frame_ends, *content, *shared], strays_plain), frame_inner, plain_margin),
+        reasoning=Region(Scan(thought), reasoning_inner, _margin(leads)),
+        undecided=Scan([*reasoning_ends, *undecided, *ends]),
+        strays=Candidates(strays_plain),
+    )
+    return reading, plain
+
+
+def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barriers: tuple[str, ...]) -> list[Parameter]:
+    outer = [*(f.suffix.first for f in parts.forms if f.suffix), *(b.suffix.first for b in parts.blocks if b.suffix)]
+    openings = [first for t in d.argument if (first := Pattern(t.before, barriers).first)]
+    found: list[Parameter] = []
+    for t in templates:
+        own = closing(t.after)
+        triggers = frozenset((own.first, *outer, *openings))
+        trail = t.inner_trail
+        gap = "\n" if _breaks(d) and "\n" not in trail else trail
+        found.append(
+            Parameter(
+                opening=Pattern(t.before, barriers),
+                closing=own,
+                lead=t.inner_lead,
+                trail=trail,
+                triggers=triggers,
+                firsts="".join(sorted({x[0] for x in triggers})),
+                gap=gap,
+                held=_margin([trail, gap]),
+            )
+        )
+    return found
+
+
+def _next_calls(markers: Iterable[Marker]) -> list[Opening]:
+    calls = (o for o in markers if isinstance(o, Opening) and o.kind == CALL and o.marked and o.pattern.first)
+    return [o for o in calls if o.form and (o.block or o.form.marked)]
+
+
+def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
+    return Scan(
+        [
+            *(Closing(BLOCK_END, b.suffix, block=b) for b in parts.blocks if b.suffix),
+            *parts.calls,
+            *(o for o in inner if o.form and o.form.marked),
+            *parts.ends,
+            *parts.starts,
+        ]
+    )
+
+
+def _recover(parts: _Parts) -> Scan:
+    forms, blocks = parts.forms, parts.blocks
+    inside = all(b.marked for b in blocks)  # a fence in a marked block also belongs to its call
+    # Brackets after an object close in turn, like its own.
+    closed = [f for f in forms if f.suffix and not (f.shape is not None and set(text(f.suffix)) <= set("]}) "))]
+    closings = [
+        *(Closing(CALL_END, f.suffix) for f in closed if f.marked or (inside and f.suffix.weight > 1)),
+        *(Closing(CALL_END, f.suffix) for f in forms if worded(f.suffix.first)),
+        *(Closing(CALL_END, f.suffix) for f in forms if f.suffix.first and f.suffix.last_name >= 0),
+        *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if worded(b.suffix.first)),
+        *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if b.suffix.weight > 1),
+    ]
+    marked = (c for c in parts.calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked))
+    return Scan([*closings, *parts.ends, *parts.starts, *marked])
+
+
+def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
+    """The markers that are dropped if they open or close nothing, and those of them that do not belong to calls."""
+    if parts.policy.stray_markers != "drop":
+        return [], []
+    known = {text(o.pattern) for o in (*parts.ends, *parts.starts)}
+
+    def closings(*patterns: Pattern) -> list[Stray]:
+        return [Stray(t, False, []) for p in patterns for t in tags(p) if text(t) not in known]
+
+    pairs = [
+        *((b.prefix, b.suffix) for b in parts.blocks),
+        *((f.opening.head(), f.suffix) for f in parts.forms),
+    ]
+    called = {text(t) for _, suffix in pairs for t in tags(suffix)}
+    thoughts = closings(*(o.pattern for o in parts.reasoning_ends))
+    others = [*thoughts, *closings(*(o.pattern for o in parts.frame_ends))]
+    # Where calls are text, so is what closes reasoning and may close one of them.
+    plain = _distinct([s for s in others if s not in thoughts or text(s.pattern) not in called])
+    openings: list[Stray] = []
+    for head, suffix in pairs:
+        first = tags(head)[:1]
+        if first and text(head).startswith(text(first[0])):
+            openings += [Stray(p, True, [suffix, *tags(suffix)]) for p in (head, *first)]
+    return _distinct([*openings, *others, *closings(*(suffix for _, suffix in pairs))]), plain
+
+
+def _distinct(strays: list[Stray]) -> list[Stray]:
+    """Each marker once, an opening with all its closings; the longest first."""
+    found: dict[tuple[str, bool], Stray] = {}
+    for s in strays:
+        known = found.setdefault((text(s.pattern), s.opens), Stray(s.pattern, s.opens, []))
+        closing_texts = {text(c) for c in known.closings}
+        known.closings += [c for c in s.closings if c and text(c) not in closing_texts]
+    return sorted(found.values(), key=lambda s: -s.pattern.weight)
+
+
+def plain_arguments(d: Dialect) -> list[Template]:
+    """The templates of arguments, without the one for strings that need quotes to be read as strings."""
+    return [t for t in d.argument if not quotes_value(t, d)]
+
+
+def quotes_value(t: Template, d: Dialect) -> bool:
+    """Whether a template is the first one for arguments with double quotes around the value."""
+    return '"{value}"' in t.text and t.text.replace('"{value}"', "{value}") == d.argument[0].text
+
+
+def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Closing]:
+    """The closings of calls, or of blocks if calls have none of their own; only those with a word in them."""
+    found = [Closing(CALL_END, f.suffix) for f in forms if f.suffix.worded]
+    if len(found) < len(forms):
+        found += [Closing(BLOCK_END, b.suffix, block=b) for b in blocks if b.suffix.worded]
+    return found
+
+
+def _edge(markers: list[Marker], forced: list[Opening], *, named: bool) -> list[Marker]:
+    best = ranked(markers)
+    if not named:
+        return [*best, *forced]
+    # A named choice reads a bare object in its own way.
+    return [*(m for m in best if m.marked), *forced, *(m for m in best if not m.marked)]
+
+
+def _all_literals(d: Dialect) -> list[str]:
+    own = (t for one in d.trained.text for t in one.templates)
+    templates = (*d.reasoning, *d.content, *d.preamble, *d.calls, *d.call, *d.argument, *d.item, *own)
+    found = [p.strip() for t in templates for p in (*t.before, *t.after) if isinstance(p, str)]
+    return [t for t in (*found, *d.end, *d.start, d.codec.quote) if t.strip() and t != '"']
