@@ -38,6 +38,8 @@ class Slice(msgspec.Struct, frozen=True):
 
 Piece = Block | Slice
 """A block that is read, or that its worker reads."""
+_Range = tuple[int, int, int, float, bool]
+"""The fields of a `Slice` from ``start`` on."""
 
 
 def count_of(piece: Piece) -> int:
@@ -127,24 +129,23 @@ def _parts(file: str, sizes: Sequence[int] | None, rows: int, number: int, first
         rows: the most rows of a slice.
         number, first: those of the first slice.
     """
-    recorded = sizes is None and _is_recorded(file)
-    for start, stop, count, part in _ranges(file, rows, recorded) if sizes is None else _groups(sizes, rows):
+    for start, stop, count, part, recorded in _ranges(file, rows) if sizes is None else _groups(sizes, rows):
         yield Slice(number, file, first, start, stop, count, part, recorded)
         number += 1
         first += count
 
 
-def _groups(sizes: Sequence[int], rows: int) -> Iterator[tuple[int, int, int, float]]:
+def _groups(sizes: Sequence[int], rows: int) -> Iterator[_Range]:
     """Ranges of row groups, with at most so many rows where there are several."""
     total, start, count, read = sum(sizes), 0, 0, 0
     for i, size in enumerate(sizes):
         if count and count + size > rows:
-            yield start, i, count, read / total
+            yield start, i, count, read / total, False
             start, count = i, 0
         count += size
         read += size
     if count:
-        yield start, len(sizes), count, 1.0
+        yield start, len(sizes), count, 1.0, False
 
 
 def _group_sizes(file: str) -> list[int]:
@@ -157,16 +158,12 @@ def _group_sizes(file: str) -> list[int]:
         raise InputError(f"{file}: is not a parquet file: {error}") from None
 
 
-def _is_recorded(file: str) -> bool:
-    with open(file, "rb") as stream:
-        return begins_recording(stream.peek(64))
-
-
-def _ranges(file: str, rows: int, recorded: bool) -> Iterator[tuple[int, int, int, float]]:
+def _ranges(file: str, rows: int) -> Iterator[_Range]:
     with open(file, "rb") as stream:
         size = os.fstat(stream.fileno()).st_size
+        recorded = begins_recording(stream.peek(64))
         for start, stop, count in _recordings(stream, rows) if recorded else _some(stream, rows):
-            yield start, stop, count, min(stop / size, 1.0)
+            yield start, stop, count, min(stop / size, 1.0), recorded
 
 
 def _some(stream: io.BufferedReader, rows: int) -> Iterator[tuple[int, int, int]]:

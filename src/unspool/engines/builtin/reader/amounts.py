@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -11,7 +12,7 @@ from .filling import Filling, named, own_parts, role
 from .formats import clock
 from .message import Message, Span
 from .prompt import NUMERIC, Parameter
-from .spans import SIDES, YEAR, addresses, codes, months, numbers, quotes, times, value_of, written
+from .spans import SIDES, YEAR, addresses, codes, months, numbers, once, quotes, times, value_of, written
 from .words import BOUNDS, CURRENCIES, MONEY, SCALES, SETS, STOP, UNITS, month_of, parts_of, stem
 
 _JOINED: Final = re.compile(r"[$€£]?[\d.,]+([a-z]+)")
@@ -45,8 +46,7 @@ def amounts(f: Filling) -> None:
     _month(f)
     inside = [s for s in quotes(f.message) if s.last - s.first > 3]  # a number and its marks are three words
     inside += [s for s in addresses(f.message) if _on_a_street(f.message, s)]
-    others = {i for s in inside for i in range(s.first, s.last)}
-    others |= _addressed(f.message)
+    others = {i for s in (*inside, *_addressed(f.message)) for i in range(s.first, s.last)}
     others |= {i for i, w in enumerate(f.message.words) if w.low in f.tool.described}  # a *3d* printer
     free = [s for s in numbers(f.message) if f.message.free(s) and s.first not in others]
     wanted = [p for p in f.left if p.type in NUMERIC]
@@ -144,10 +144,11 @@ def _times(larger: str | None, smaller: str | None) -> float:
     return a[1] / b[1] if a and b and a[0] == b[0] else 0
 
 
-def _addressed(m: Message) -> set[int]:
-    """The words of an address, whose numbers count nothing."""
-    found = address(m)
-    return set() if found is None else {*range(found.first, found.last)}
+@once
+def _addressed(m: Message) -> Iterator[Span]:
+    """An address with its parts, whose numbers count nothing."""
+    if (found := address(m)) is not None:
+        yield m.span(found.first, found.last)
 
 
 def _on_a_street(m: Message, s: Span) -> bool:
@@ -232,8 +233,6 @@ def _evidence(f: Filling, p: Parameter, s: Span) -> float:
         return 3
     if s.last < len(m) and stem(m.words[s.last].low) in _counted(p):
         return 3
-    if m.has(s.first - 1, ("for",)) and named(p, SETS["party"]) and (s.last == len(m) or m.has(s.last, SETS["marks"])):
-        return 3  # a table *for 2*
     if _bounds(m, p, s):
         return 2
     return 1.5 * (named(p, SETS["counted"]) and not named(p, SETS["sums"]) and _counts(f, s))
@@ -264,7 +263,7 @@ def is_money(m: Message, s: Span) -> bool:
 
 def numbers_evidence(f: Filling) -> list[float]:
     """The evidence for each number that may belong to a parameter."""
-    inside = _addressed(f.message)
+    inside = {i for s in _addressed(f.message) for i in range(s.first, s.last)}
     free = [s for s in numbers(f.message) if s.first not in inside]
     wanted = [p for p in f.left if p.type in NUMERIC]
     return [_evidence(f, p, s) for p, s in assign(wanted, free, lambda p, s: _fits(f, p, s))]

@@ -252,9 +252,8 @@ def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     for start, end in [*cuts, (len(text), len(text))]:
         part = text[begin:start]
         tool = best(tools, Message(part)) if part.strip() and not _idle(part) else None
-        if found and (
-            _ANOTHER.match(part) or REPEATING.match(part) or (repeats(part) and tool in (None, found[-1][0]))
-        ):
+        again = _ANOTHER.match(part) or REPEATING.match(part)
+        if found and (again or (_SAME.search(part) and tool in (None, found[-1][0]))):
             found.append((found[-1][0], begin, start))
             begin, ended, bare = end, False, False
             continue

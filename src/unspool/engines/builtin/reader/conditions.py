@@ -16,15 +16,17 @@ def conditions(f: Filling) -> None:
     """Give an object without declared keys the keys and values of a message."""
     m = f.message
     p = next((p for p in f.left if p.type == "object" and not p.inner and named(p, SETS["conditions"])), None)
+    if p is None:
+        return
     found: dict[str, Any] = {}
-    for i in range(1, len(m) - 1) if p is not None else ():
+    for i in range(1, len(m) - 1):
         sign = m.has(i, ("=", ":", "=="))
         led = m.has(i - 2, SETS["before a condition"]) or (found and m.has(i - 2, ("and", ",")))
         said = m.has(i, SETS["equals"]) and led
         if (sign or said) and not any(m.taken[i - 1 : i + 2]) and _PAIR.fullmatch(m.words[i - 1].text):
             found[m.words[i - 1].text], last = _value(m, i + 1)
             m.take(m.span(i - 1 - m.has(i - 2, SETS["before a condition"] | {"and", ","}), last))
-    if p is not None and found:
+    if found:
         f.give(p, found)
 
 

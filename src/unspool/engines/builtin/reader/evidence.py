@@ -338,6 +338,21 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         first, last = without_own(f, p, first, last)
         if last < before and last - first > 1 and total < _LABEL and _is(m, last - 1, names):
             total += _LABEL  # the *living room* thermostat
+    total = _by_words(f, p, c, m.span(first, last), total)
+    formless = p.kinds[:1] and p.kinds[0] in FORMED and total < _LABEL
+    if formless and c.lead == "verb" and named(p, SETS["called"]) and not _mailed(f, p) and m.large(first):
+        formless = False  # pay *Nadia*
+    if formless and p.kinds[:1] == ("path",) and c.lead in SETS["within"] and _places(m, c.first, last):
+        formless = False  # in *src*, in the *checkpoints* folder
+    if formless or (last - first > _MOST_WORDS and not whole) or _no_value(f, first, last, clear=total > _PREPOSITION):
+        return 0.0, m.span(first, last)
+    return total + _LISTED * (p.type == "array" and bool(c.several)), m.span(first, last)
+
+
+def _by_words(f: Filling, p: Parameter, c: Phrase, s: Span, total: float) -> float:
+    """The evidence for a pair, with that from the words of the value and those around its phrase."""
+    m = f.message
+    first, last = s.first, s.last
     if _is(m, last - 1, _described(p)):
         total += _DESCRIBED
     human = named(p, SETS["humans"]) or "full name" in p.description.lower()
@@ -363,14 +378,7 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         total += _ANY  # 200 grams *of rice*
     if m.has(c.last, ("of",)) and not m.taken[c.last]:
         total -= _ANY / 2  # the usage *of checkout*
-    formless = p.kinds[:1] and p.kinds[0] in FORMED and total < _LABEL
-    if formless and c.lead == "verb" and named(p, SETS["called"]) and not _mailed(f, p) and m.large(first):
-        formless = False  # pay *Nadia*
-    if formless and p.kinds[:1] == ("path",) and c.lead in SETS["within"] and _places(m, c.first, last):
-        formless = False  # in *src*, in the *checkpoints* folder
-    if formless or (last - first > _MOST_WORDS and not whole) or _no_value(f, first, last, clear=total > _PREPOSITION):
-        return 0.0, m.span(first, last)
-    return total + _LISTED * (p.type == "array" and bool(c.several)), m.span(first, last)
+    return total
 
 
 def _is_ware(f: Filling, first: int, last: int) -> bool:
@@ -443,8 +451,6 @@ def _begins(m: Message, p: Parameter, first: int) -> int:
         return 0  # *branch* fix/login is no from_branch
     if [w.low for w in m.words[first : first + len(own)]] == own and (m.large(first + len(own)) or len(own) > 1):
         return len(own)
-    if (side := {"from", "to"} & {*own}) and not m.has(first - 1, side):
-        return 0  # *branch* x is no from_branch
     return int(not m.large(first) and _is(m, first, _names(p)))
 
 

@@ -1,5 +1,6 @@
 """Names of persons: as first and last name, in lists of objects, and as the only name that is left."""
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from .evidence import FORMED, give, phrases, without_own
@@ -13,40 +14,39 @@ _NO_NAMES: Final = (*((kind,) for kind in sorted(FORMED)), ("zone",), ("language
 
 
 def persons(f: Filling) -> None:
-    """Give a first and a last name the parts of a capitalized name: *Priya Nair*."""
-    for p in [p for p in f.left if p.type == "array" and p.inner]:
-        if people := [q for q in p.inner if q.type == "string" and not q.choices and not q.optional]:
-            _people(f, p, people)
-    given = next((p for p in f.texts() if {"first", "given"} & {*own_parts(p)}), None)
-    family = next((p for p in f.texts() if {"last", "family", "surname"} & {*own_parts(p)}), None)
-    if given is None or family is None or not (named(given, ("name",)) or named(family, ("name", "surname"))):
-        return
-    for c in phrases(f):
-        first, last = without_own(f, given, c.first, c.last)
-        if last - first > 1 and all(f.message.large(i) for i in range(first, last)):
-            f.give_span(given, f.message.span(first, first + 1))
-            f.give_span(family, f.message.span(first + 1, last))
-            return
-
-
-def _people(f: Filling, p: Parameter, parts: list[Parameter]) -> None:
-    """Give a list of persons the names in a message, whole or as first and last name: *Anya Garcia and Omar Garcia*."""
+    """Give a first and a last name the parts of a capitalized name: *Priya Nair*; a list of persons, those of all."""
     m = f.message
-    first = next((q for q in parts if {"first", "given"} & {*own_parts(q)}), None)
-    last = next((q for q in parts if {"last", "family", "surname"} & {*own_parts(q)}), None)
-    if first is None or last is None or len(parts) > 2:
+    for p in [p for p in f.left if p.type == "array" and p.inner]:
+        parts = [q for q in p.inner if q.type == "string" and not q.choices and not q.optional]
+        pair = _pair(parts) if len(parts) < 3 else None
+        if pair is not None and (found := list(_full_names(f, pair[0]))):
+            for s in found:
+                m.take(s)
+            given, family = (q.name for q in pair)
+            f.give(p, [{given: m.said(s.first, s.first + 1), family: m.said(s.first + 1, s.last)} for s in found])
+    pair = _pair(f.texts())
+    if pair is None or not (named(pair[0], ("name",)) or named(pair[1], ("name", "surname"))):
         return
-    found: list[Span] = []
+    if (name := next(_full_names(f, pair[0]), None)) is not None:
+        f.give_span(pair[0], m.span(name.first, name.first + 1))
+        f.give_span(pair[1], m.span(name.first + 1, name.last))
+
+
+def _pair(parameters: Iterable[Parameter]) -> tuple[Parameter, Parameter] | None:
+    """The parameters for a person's first and last name."""
+    own = [(p, {*own_parts(p)}) for p in parameters]
+    given = next((p for p, words in own if words & {"first", "given"}), None)
+    family = next((p for p, words in own if words & {"last", "family", "surname"}), None)
+    return None if given is None or family is None else (given, family)
+
+
+def _full_names(f: Filling, p: Parameter) -> Iterator[Span]:
+    """The capitalized names of at least two words."""
+    m = f.message
     for c in phrases(f):
-        begin, end = without_own(f, first, c.first, c.last)
-        if end - begin > 1 and all(m.large(i) for i in range(begin, end)):
-            found.append(m.span(begin, end))
-    if not found:
-        return
-    for s in found:
-        m.take(s)
-    split = [(m.said(s.first, s.first + 1), m.said(s.first + 1, s.last)) for s in found]
-    f.give(p, [{first.name: given, last.name: family} for given, family in split])
+        first, last = without_own(f, p, c.first, c.last)
+        if last - first > 1 and all(m.large(i) for i in range(first, last)):
+            yield m.span(first, last)
 
 
 def names(f: Filling) -> None:

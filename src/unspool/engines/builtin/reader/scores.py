@@ -333,10 +333,8 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     found = scores(tools, message)
     most = max(found.values(), default=0.0)
     if most < ENOUGH:
-        for guess in (_simple(tools, message, found), _searching(tools, message), _bare(tools, message)):
-            if guess is not None:
-                return guess
-        return _looking(tools, message)
+        simple = _simple(tools, message, found) or _searching(tools, message)
+        return simple or _bare(tools, message) or _looking(tools, message)
     first = [t for t in tools if found.get(t.name, 0) == most]
     verb = first_word(message.text)
     near = [t for t in tools if found.get(t.name, 0) >= most - _NEAR]

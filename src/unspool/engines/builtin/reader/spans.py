@@ -65,7 +65,7 @@ _LARGEST: Final = 1e12
 _DIGIT: Final = re.compile(r"\d$")
 
 
-def _once(spans: Callable[[Message], Iterator[Span]]) -> Callable[[Message], Iterator[Span]]:
+def once(spans: Callable[[Message], Iterator[Span]]) -> Callable[[Message], Iterator[Span]]:
     """Cache the result for each message."""
 
     def kept(m: Message) -> Iterator[Span]:
@@ -166,7 +166,7 @@ def points(m: Message) -> Iterator[Span]:
     yield from (m.covering(found.start(), found.end(), found[0]) for found in _POINT.finditer(m.text))
 
 
-@_once
+@once
 def codes(m: Message) -> Iterator[Span]:
     """Numbers of orders, flights and the like: words with a digit, including the words and marks joined to them."""
     for i, w in enumerate(m.words):
@@ -187,7 +187,7 @@ def codes(m: Message) -> Iterator[Span]:
         yield s._replace(value=s.value.removesuffix("'s"))
 
 
-@_once
+@once
 def numbers(m: Message) -> Iterator[Span]:
     """Numbers, in digits and in words."""
     i = 0
@@ -258,7 +258,7 @@ def written(value: float) -> str:
     return str(int(value)) if value == int(value) else str(value)
 
 
-@_once
+@once
 def expressions(m: Message) -> Iterator[Span]:
     """Calculations, with words such as *plus* replaced by operators."""
     for found in _FUNCTION.finditer(m.text):
