@@ -242,7 +242,7 @@ $(THREADS)/.installed: pyproject.toml
 free-threaded: $(THREADS)/.installed ## test threads that read concurrently, and compare two with one; PYTHON=python3.14t
 	$(THREADS)/bin/python -m tests.batch.threads $(ARGS)
 
-bench-ray: $(RAY)/.installed ## measure Ray with two workers on this machine, compared with one local worker (two minutes)
+bench-ray: $(RAY)/.installed ## measure Ray with two workers on this machine, compared with one local worker (four minutes)
 	$(RAY)/bin/python -m benchmarks.cluster $(ARGS)
 
 # Two sandboxes: bubblewrap, and a CPython for WebAssembly, which is compiled once.

@@ -4,7 +4,8 @@ Both read the same rows of parquet and write a folder of parquet. As in a cluste
 processed a few rows, so that its own actors exist. The workers of a run do not exist yet, and their start counts.
 
 If other programs use the same cores, wall-clock time says little. So the kernel reports how long each worker waited for
-a core, and the ratio without this time is listed too.
+a core, and the ratio without this time is listed too. A rented machine's speed drifts by the minute: the local run comes
+before Ray's and again after it, and its mean counts.
 """
 
 import argparse
@@ -75,14 +76,15 @@ def main() -> int:
         few, all_rows = _write(Path(folder, "few.parquet"), _WARM), _write(Path(folder, "all.parquet"), count)
         with connected(2, None):
             _ray(few, f"{folder}/warm")
-            here = os.getpid()
-            local = _took(lambda: _local(all_rows, f"{folder}/local"), lambda pid, line: pid == here, alone=True)
+            before = _took_alone(lambda: _local(all_rows, f"{folder}/local"))
             ray = _took(lambda: _ray(all_rows, f"{folder}/ray"), lambda pid, line: line.startswith(_WORKER))
+            after = _took_alone(lambda: _local(all_rows, f"{folder}/again"))
         parts = [sorted(Path(folder, name).glob("*.parquet")) for name in ("local", "ray")]
         if [p.name for p in parts[0]] != [p.name for p in parts[1]]:
             print("Ray wrote other parts", file=sys.stderr)
             return 1
-    rows = list(_rows(count, local, ray))
+    print(f"local: {before.clock:.1f} s before, {after.clock:.1f} s after; Ray: {ray.clock:.1f} s")
+    rows = list(_rows(count, _mean(before, after), ray))
     print(table(rows), end="")
     return 1 if any(row.kept is False for row in rows) else 0
 
@@ -121,8 +123,19 @@ def _ray(source: str, out: str) -> None:
     Job([source], out, Reading(dialect=DIALECT), workers=2, ray=True).run_on_ray()
 
 
-def _took(run: Callable[[], Any], works: Callable[[int, bytes], bool], *, alone: bool = False) -> Took:
-    """The cost of a run. If the run is alone in this process, other processes do not count."""
+def _mean(one: Took, other: Took) -> Took:
+    return Took(*((a + b) / 2 for a, b in zip(one, other, strict=True)))
+
+
+def _took_alone(run: Callable[[], Any]) -> Took:
+    """The cost of a run in this process; other processes do not count."""
+    here = os.getpid()
+    took = _took(run, lambda pid, line: pid == here)
+    return took._replace(others=0.0)
+
+
+def _took(run: Callable[[], Any], works: Callable[[int, bytes], bool]) -> Took:
+    """The cost of a run, in this process and in all that it started."""
     before = _processes(works)
     last: dict[int, Process] = {}
     ended = threading.Event()
@@ -143,7 +156,7 @@ def _took(run: Callable[[], Any], works: Callable[[int, bytes], bool], *, alone:
     spent = {pid: one.spent - before.get(pid, none).spent for pid, one in last.items()}
     waited = [one.waited - before.get(pid, none).waited for pid, one in last.items() if one.worker]
     workers = sum(spent[pid] for pid, one in last.items() if one.worker)
-    return Took(clock, workers, 0.0 if alone else sum(spent.values()) - workers, sum(waited) / len(waited))
+    return Took(clock, workers, sum(spent.values()) - workers, sum(waited) / len(waited))
 
 
 def _processes(works: Callable[[int, bytes], bool]) -> dict[int, Process]:
