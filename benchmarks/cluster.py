@@ -4,8 +4,8 @@ Both read the same rows of parquet and write a folder of parquet. As in a cluste
 processed a few rows, so that its own actors exist. The workers of a run do not exist yet, and their start counts.
 
 If other programs use the same cores, wall-clock time says little. So the kernel reports how long each worker waited for
-a core, and the ratio without this time is listed too. A rented machine's speed drifts by the minute: the local run comes
-before Ray's and again after it, and its mean counts.
+a core, and the ratio without this time is listed too. A rented machine's speed drifts by the minute, so the local run
+comes before Ray's and again after it, and the mean of both counts.
 """
 
 import argparse
