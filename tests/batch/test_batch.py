@@ -344,9 +344,9 @@ def test_an_existing_output_is_not_overwritten(tmp_path: Path, capsys: pytest.Ca
     assert len(rows_in(out)) == 4
 
 
-@pytest.mark.parametrize("change", ["input", "settings", "dialect"])
+@pytest.mark.parametrize("change", ["input", "settings", "dialect", "version"])
 def test_a_run_with_other_inputs_or_settings_is_not_resumed(
-    change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, out, dialect = write_lines(tmp_path / "in.jsonl", 5), tmp_path / "out", tmp_path / "own.toml"
     shipped = Path(unspool.__file__).parent / "dialects" / "hermes.toml"
@@ -357,6 +357,8 @@ def test_a_run_with_other_inputs_or_settings_is_not_resumed(
         write_lines(source, 6)
     if change == "dialect":
         dialect.write_bytes(shipped.read_bytes() + b"# changed")
+    if change == "version":
+        monkeypatch.setattr("unspool.batch.run.__version__", "99")
     assert main([*words, "--resume", *(["--stage", "reasoning"] if change == "settings" else [])]) == 2
     assert "was started with other inputs or settings" in capsys.readouterr().err
     assert main(words) == 0

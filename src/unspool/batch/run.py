@@ -21,6 +21,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .. import __version__
 from .blocks import Block, InputError, blocks, find_inputs, parquet_schema
 from .detection import files_detected, first_detected
 from .reading import Reader, Reading, tokenizer_file
@@ -139,7 +140,8 @@ class Job:
         if resume and ours:
             if manifest.read_text(encoding="utf-8") != identity:
                 raise InputError(
-                    f"{self._output}: was started with other inputs or settings; without --resume it starts over"
+                    f"{self._output}: was started with other inputs or settings, or by another version of unspool; "
+                    "without --resume it starts over"
                 )
         elif resume and self._form and self._output.is_file():
             self.finished = True
@@ -161,7 +163,7 @@ class Job:
         reading["tokenizer"] = reading["tokenizer"] if isinstance(reading["tokenizer"], str) else None
         used = [tokenizer_file(reading["tokenizer"])] if reading["tokenizer"] else []
         used += [Path(f) for f in [reading["dialect"]] if isinstance(f, str) and f.endswith(".toml")]
-        return [files, reading, [(str(f), *_stat(f)) for f in used]]
+        return [__version__, files, reading, [(str(f), *_stat(f)) for f in used]]
 
     # -- the run ---------------------------------------------------------------------------------------------------
 
