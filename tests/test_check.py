@@ -183,6 +183,10 @@ def test_an_end_string_inside_an_example_gets_a_hint(write: Any) -> None:
     example = '[[examples]]\nraw = "One.<|end|>"\ncontent = "Two."\n'
     first, *_ = check_dialect(read_file(write(example + GOOD)))
     assert not any("hint" in line for line in first.why), "at the end it is where it belongs"
+    example = '[[examples]]\nraw = "One.<|end|>Two."\ncontent = "One.<|end|>Two."\n'
+    first, *_ = check_dialect(read_file(write(example + GOOD)))
+    assert "the grammar under tool_choice 'auto' does not allow" in str(first)
+    assert first.why[0].startswith("hint: the `end` string '<|end|>' occurs at 4: ")
 
 
 def test_a_file_with_calls_needs_an_example_with_one_but_loads_without(write: Any) -> None:

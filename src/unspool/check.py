@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -18,7 +18,7 @@ from .dialect.registry import find_base
 from .dialect.template import BODIES, Template, id_steps, literal, unstarted
 from .errors import ConstraintError, DialectError
 from .events import Event
-from .hints import explained, rules
+from .hints import end_hint, explained, rules
 from .message import Message, ToolCall
 from .parser import Parser
 from .renderer import render
@@ -90,13 +90,13 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
         for j, raw in enumerate(example.raw):
             case = Case(dialect, j, raw, example, tools)
             for promise in (*RAW_PROMISES, *(WRITTEN_PROMISES if j == 0 else ())):
-                found += _kept(f"examples[{i}].raw[{j}]", partial(promise, case))
+                found += _kept(f"examples[{i}].raw[{j}]", partial(promise, case), end_hint(dialect, raw))
     # The prompt decides the stage: a dialect that begins with reasoning must also work for outputs without it.
     for begun in dict.fromkeys((dialect, at_content(dialect))):
         for general in DIALECT_PROMISES:
             found += _kept("file", partial(general, begun))
     if found:
-        found[0] = msgspec.structs.replace(found[0], why=tuple(rules(dialect)))
+        found[0] = msgspec.structs.replace(found[0], why=(*found[0].why, *rules(dialect)))
     return found
 
 
@@ -105,11 +105,11 @@ def try_examples(dialect: Dialect) -> Iterator[Problem]:
     yield from _problems(dialect)
 
 
-def _kept(where: str, promise: Callable[[], None]) -> list[Problem]:
+def _kept(where: str, promise: Callable[[], None], hints: Iterable[str] = ()) -> list[Problem]:
     try:
         promise()
     except (AssertionError, DialectError, ConstraintError) as error:
-        return [Problem(where, str(error))]
+        return [Problem(where, str(error), tuple(hints))]
     return []
 
 

@@ -22,7 +22,7 @@ from .events import (
 )
 from .message import Message
 
-__all__ = ["explained", "rules"]
+__all__ = ["end_hint", "explained", "rules"]
 
 
 def explained(dialect: Dialect, raw: str, got: Message, events: Sequence[Event], example: Example) -> Iterator[str]:
@@ -36,7 +36,7 @@ def explained(dialect: Dialect, raw: str, got: Message, events: Sequence[Event],
         example: the message that it should mean.
     """
     yield from _escape_hint(got, example)
-    yield from _end_hint(dialect, raw)
+    yield from end_hint(dialect, raw)
     yield from _begun_hint(dialect, raw, got, example)
     yield from _edge_hints(dialect, got, example)
     yield from _value_hint(dialect, got, example)
@@ -141,7 +141,7 @@ def _escape_hint(got: Message, example: Example) -> Iterator[str]:
         yield f"hint: {why}: use double quotes, or real line breaks in triple single quotes"
 
 
-def _end_hint(dialect: Dialect, raw: str) -> Iterator[str]:
+def end_hint(dialect: Dialect, raw: str) -> Iterator[str]:
     """An `end` string inside a text, which ends the turn for the parser."""
     rest = raw.rstrip()
     while trailing := next((end for end in dialect.end if rest.endswith(end)), ""):

@@ -31,6 +31,7 @@ def load(text: str) -> Dialect:
         ('arguments = "yaml"', "arguments: 'yaml' is not one of json, python"),
         ('reasoning = "<t>{reasonin}</t>"', "reasoning: unknown field {reasonin}; allowed are {reasoning}"),
         ('reasoning = "<t>{any}{reasoning}</t>"', "{any} is not allowed in the first alternative"),
+        ('content = "<c>{name}<m>{content}</c>"', "{name} is not allowed in the first alternative"),
         ('reasoning = "{reasoning}</t>"', "has no opening"),
         ('reasoning = "<t>{reasoning}"', "has no closing"),
         ('reasoning = "<t>"', "needs the field {reasoning}"),
@@ -135,6 +136,11 @@ def test_every_name_belongs_to_one_file() -> None:
     names = [n.lower() for d in list_dialects() for n in d.names]
     assert len(names) == len(set(names))
     assert all(get_dialect(n).name.lower() == d.name.lower() for d in list_dialects() for n in d.names)
+
+
+def test_every_shipped_dialect_has_an_example_of_how_a_turn_ends() -> None:
+    ending = {d.name for d in list_dialects() if any(r.endswith(d.end) for e in d.examples for r in e.raw)}
+    assert {d.name for d in list_dialects()} - ending == {"json"}, "plain JSON belongs to no model"
 
 
 def test_reasoning_markers_of_another_dialect_can_be_borrowed() -> None:

@@ -219,6 +219,7 @@ def test_an_http_error_keeps_its_message_and_whose_fault_it_is(status: int, body
     assert (found, status_sent) == ("", got)
     assert message in error_text
     assert "sk-secret" not in error_text
+    assert "CUDA" not in error_text, "the client is not told what went wrong inside the server"
 
 
 def test_a_long_error_is_shortened() -> None:

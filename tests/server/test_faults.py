@@ -167,6 +167,21 @@ def test_an_engine_that_fails_before_the_first_byte_is_an_http_error(stream: boo
     assert answer.json()["error"]["message"] == "no such device"
 
 
+@pytest.mark.parametrize(
+    ("path", "ask"),
+    [
+        (CHAT, {"messages": HELLO}),
+        ("/v1/responses", {"input": "Hello"}),
+        ("/v1/messages", {"messages": HELLO, "max_tokens": 9}),
+    ],
+)
+def test_an_overloaded_engine_tells_the_client_when_to_retry(path: str, ask: dict[str, Any]) -> None:
+    overloaded = EngineError("the engine is overloaded", 429, retry_after=17)
+    with live(Scripted(["a"], fail_after=0, error=overloaded)) as server:
+        answer = server.post(path, **ask)
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "17")
+
+
 def test_an_engine_that_fails_later_is_the_protocols_error_and_other_streams_go_on() -> None:
     engine = Scripted(["a", "b", "c"], hang_after=3)
     with live(engine) as server:

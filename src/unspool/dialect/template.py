@@ -11,7 +11,7 @@ from ..regex import Regex
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "reasoning": ("reasoning", "any"),
-    "content": ("content", "any"),
+    "content": ("content", "name", "any"),
     "preamble": ("content", "any"),
     "calls": ("calls", "call", "any"),
     "call": ("name", "arguments", "index", "number", "id", "any"),
@@ -20,7 +20,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "id": ("name", "index", "number"),
 }
 """The fields that each kind of template may contain. ``{any}`` is allowed only in templates that are never
-written."""
+written, and so is ``{name}`` in content: a tool's name that is skipped."""
 
 BODIES: dict[str, tuple[str, ...]] = {
     "reasoning": ("reasoning",),
@@ -174,7 +174,7 @@ def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template
     """Parse a template.
 
     Raises:
-        DialectError: an unknown field, no body, two bodies, or ``{any}`` where it would have to be written.
+        DialectError: an unknown field, no body, two bodies, or one that is skipped where it would have to be written.
     """
     parts = pieces(text)
     allowed = FIELDS[kind]
@@ -183,8 +183,9 @@ def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template
         if name not in allowed:
             listed = ", ".join(f"{{{a}}}" for a in allowed)
             raise DialectError(f"{where}: unknown field {{{name}}}; allowed are {listed}")
-    if first and "any" in names:
-        raise DialectError(f"{where}: {{any}} is not allowed in the first alternative, because that one is written")
+    skipped = next((n for n in names if n == "any" or (n == "name" and kind == "content")), "")
+    if first and skipped:
+        raise DialectError(f"{where}: {{{skipped}}} is not allowed in the first alternative, because that one is written")
     bodies = [n for n in names if n in BODIES[kind]]
     if len(bodies) > 1:
         raise DialectError(f"{where}: {{{bodies[0]}}} may occur only once")
