@@ -185,7 +185,8 @@ def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template
             raise DialectError(f"{where}: unknown field {{{name}}}; allowed are {listed}")
     skipped = next((n for n in names if n == "any" or (n == "name" and kind == "content")), "")
     if first and skipped:
-        raise DialectError(f"{where}: {{{skipped}}} is not allowed in the first alternative, because that one is written")
+        why = "is not allowed in the first alternative, because that one is written"
+        raise DialectError(f"{where}: {{{skipped}}} {why}")
     bodies = [n for n in names if n in BODIES[kind]]
     if len(bodies) > 1:
         raise DialectError(f"{where}: {{{bodies[0]}}} may occur only once")
