@@ -40,7 +40,7 @@ from .support import (
     values,
 )
 from .test_tokens import DEEPSEEK, make_byte_fallback, make_byte_level, make_deepseek, make_metaspace, token_id
-from .writing import write_calls, write_content, write_reasoning
+from .writing import around_reasoning, write_calls, write_content, write_reasoning
 
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 F = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>"
@@ -147,6 +147,22 @@ def test_examples_as_ids_mean_the_same_as_text(case: Case) -> None:
     for pieces in ways(ids):
         message, _ = feed(case.dialect, pieces, tokenizer, **options)
         assert same(message) == same(by_text.message)
+
+
+@pytest.mark.parametrize(**named([d for d in CALLING if d in THINKING and not d.framed]))
+def test_thoughts_anywhere_stray_markers_and_cut_calls_as_ids_mean_the_same_as_text(dialect: Dialect) -> None:
+    opening, closing = (side.strip() for side in around_reasoning(dialect))
+    call = write_calls(dialect, [("f", {"a": "x"})])
+    thoughts = f"Hi. {opening}one{closing}two {opening}three {call} four{closing}five"
+    tokenizer = special(dialect.name)
+    for text in (thoughts, f"one{closing}{closing}two", *(f"Hi. {call[:cut]}" for cut in range(1, len(call), 5))):
+        whole = Parser(dialect, ids=number, tools=TOOLS, stage="content")
+        whole.feed(text)
+        whole.close()
+        for pieces in ways(encode(tokenizer, text)):
+            message, _ = feed(dialect, pieces, tokenizer, stage="content")
+            assert same(message) == same(whole.message), text
+            assert notices(message) == notices(whole.message), text
 
 
 @pytest.mark.parametrize("name", ["deepseekv31", "deepseekv3", "deepseek", "deepseek-r1"])
