@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -17,8 +18,9 @@ import openai
 import pytest
 
 from unspool.engines import EngineError
+from unspool.wire import Usage
 
-from .support import CHAT, HEAD, HELLO, PATIENCE, Live, Scripted, chunks, live, replay, until
+from .support import CHAT, HEAD, HELLO, PATIENCE, USAGE, Live, Scripted, chunks, live, replay, until
 
 BIG = ["x" * 20_000] * 1000
 
@@ -251,6 +253,16 @@ def test_notices_are_logged_with_the_id_of_the_response(caplog: pytest.LogCaptur
     assert answer.headers["x-request-id"] == id
     assert any(id in r.getMessage() and "unclosed_reasoning" in r.getMessage() for r in caplog.records)
     assert 'unspool_notices_total{dialect="deepseekv31",kind="unclosed_reasoning"} 1' in counts
+
+
+@pytest.mark.parametrize("usage", [USAGE, Usage(prompt_tokens=3, completion_tokens=2)])
+def test_tokens_of_reasoning_are_counted_only_where_the_engine_tells_them(usage: Usage) -> None:
+    with live(Scripted(["x"], usage=usage)) as server:
+        server.post(messages=HELLO)
+        counts = server.http.get("/metrics").text
+    assert re.search(rf'unspool_tokens_total\{{.*kind="completion"\}} {usage.completion_tokens}\n', counts)
+    found = re.findall(r'unspool_tokens_total\{.*kind="reasoning"\} (\d+)', counts)
+    assert found == ([] if usage.reasoning_tokens is None else [str(usage.reasoning_tokens)])
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------
