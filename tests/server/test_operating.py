@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import shlex
 import shutil
 import signal
 import ssl
@@ -129,6 +130,19 @@ def test_workers_let_answers_end_and_the_first_one_tells_why_none_can_start(
     with started("--workers", "2", "--dialect", "hermse") as server:
         assert server.process.wait(PATIENCE) == 2
         assert server.lines == ["unspool serve: --dialect: " + server.lines[0].split("--dialect: ")[1]]
+
+
+@pytest.mark.processes
+def test_the_log_begins_with_the_engine_and_a_command_that_asks_it(recording: list[str]) -> None:
+    with started(*recording, "--api-key", "k") as server:
+        until(lambda: any("try: curl " in line for line in server.lines))
+        first, second = (line for line in server.lines if "listening on" in line or "try: curl" in line)
+        assert first.endswith(f"; engine={recording[1]}\n")
+        words = shlex.split(second.partition("try: ")[2])
+        headers = dict(word.split(": ") for before, word in zip(words, words[1:], strict=False) if before == "-H")
+        asked = {**headers, "Authorization": headers["Authorization"].replace("KEY", "k")}
+        answer = httpx2.post(words[1], content=words[-1], headers=asked, timeout=PATIENCE)
+    assert answer.json()["choices"][0]["message"]["content"] == "hi there"
 
 
 def test_each_request_is_a_line_of_the_access_log(caplog: pytest.LogCaptureFixture) -> None:
