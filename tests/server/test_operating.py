@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import logging
 import os
@@ -139,7 +140,7 @@ def test_the_log_begins_with_the_engine_and_a_command_that_asks_it(recording: li
         first, second = (line for line in server.lines if "listening on" in line or "try: curl" in line)
         assert first.endswith(f"; engine={recording[1]}\n")
         words = shlex.split(second.partition("try: ")[2])
-        headers = dict(word.split(": ") for before, word in zip(words, words[1:], strict=False) if before == "-H")
+        headers = dict(word.split(": ") for before, word in itertools.pairwise(words) if before == "-H")
         asked = {**headers, "Authorization": headers["Authorization"].replace("KEY", "k")}
         answer = httpx2.post(words[1], content=words[-1], headers=asked, timeout=PATIENCE)
     assert answer.json()["choices"][0]["message"]["content"] == "hi there"
