@@ -1,4 +1,4 @@
-"""The memory of JSON changes only the time, whether it is warm, cold or too small, in one thread or in many."""
+"""The memory of literals changes only the time, whether it is warm, cold or too small, in one thread or in many."""
 
 import json
 import random
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from unspool import Message, Parser
+from unspool import Message, Parser, Policy, Stage
 from unspool.parser.readers import recall
 
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
@@ -20,15 +20,53 @@ BODIES = [
     '{"a\\u0062": 1, "ab": 2}',
     '{"a": [1,2 ,3 , 4], "b" : "c" , "d":{"e":{}}}',
 ]
+PYTHON = [
+    "a=[1, -2.5, 3e20, {'b': None, 'c': [True, {}, (), (1, 2)]}], d={'e': 'x', 'f': '\\n\u00e9'}, g=0",
+    "a=1, a=2, b={'a': 1, 'c': 2, 'c': {'d': [3]}}, e={'c': 1}",
+    "a={'k': 1e308}, b={'k': 1e309}",
+    "a=12345678901234567890, b=" + "9" * 320 + ".5",
+    "a={'key': Tru}, b=1",
+    """a={"it's": 1, 'say "hi"': '\\'', r'k\\': r'\\d', \'\'\'t\'\'\': 'b\\x41c'}""",
+    "a = [1,2 ,3 , 4] , b= 'c' , d={'e':{} , }",
+    f"a=[{'{'}'{'k' * 50}': 1{'}'}], {'b' * 50}={' ' * 5000}1, c={' ' * 5000}'d'",
+    "a=[{1, 2}, {'b', 'c'}, {'d': {'e'}}], f=[007, 1_000, .5, 5.], g={'h': 1,}",
+]
+QUOTED = [
+    '{a:[1,-2.5,3e20,{b:null,c:[true,{}]}],d:{e:<|"|>x<|"|>,<|"|>f g<|"|>:<|"|>"y"<|<|"|>},h:0}',
+    "{a:1,a:2,b:{a:1,c:2,c:3}}",
+    '{key : tru,b:<|"|><|"|>}',
+]
+REPAIRED = [
+    '{\'a\': [1, 2,], "b": {True, False}, c: None , "d": {"e": {}, "e": 1}, "f":\u00a0.5}',
+    '{"a": [{"b": {"c": 1} , "d": [1,\n 2]}, {"b": "x", "d": \'y\'}], "b": undefined}',
+]
+WRITTEN = [
+    *(("hermes", None, body) for body in BODIES),
+    *(("pythonic", None, body) for body in PYTHON),
+    *(("pythonic", "repair", body) for body in PYTHON),
+    *(("gemma4", None, body) for body in QUOTED),
+    *(("hermes", "repair", body) for body in [*BODIES, *REPAIRED]),
+]
+ENVELOPES = {
+    "hermes": '<tool_call>\n{{"name": "f", "arguments": {}}}\n</tool_call>',
+    "pythonic": "[f({})]",
+    "gemma4": "<|tool_call>call:f{}<tool_call|>",
+}
 
 
-def answer(body: str, size: int) -> tuple[Message, list[int]]:
-    """The message, and how much each piece emitted."""
-    text = f'<tool_call>\n{{"name": "f", "arguments": {body}}}\n</tool_call>'
-    parser = Parser("hermes", tools=TOOLS, ids=lambda index, name: f"{name}-{index}")
-    said = [sum(e.end - e.start for e in parser.feed(text[i : i + size])) for i in range(0, len(text), size)]
+def answer(body: str, size: int, dialect: str = "hermes", bad: Any = None) -> tuple[Message, list[Any]]:
+    """The message, and the events of each piece."""
+    text = ENVELOPES[dialect].format(body)
+    policy = None if bad is None else Policy(bad_arguments=bad)
+    parser = Parser(dialect, tools=TOOLS, stage=Stage.CONTENT, policy=policy, ids=lambda index, name: f"{name}-{index}")
+    events: list[Any] = [parser.feed(text[i : i + size]) for i in range(0, len(text), size)]
     parser.close()
-    return parser.message, said
+    return parser.message, events
+
+
+def described(message: Message) -> Any:
+    """What does not depend on the cuts between pieces."""
+    return [(c.name, c.arguments, c.status) for c in message.tool_calls], {(n.kind, n.detail) for n in message.notices}
 
 
 @pytest.fixture
@@ -42,36 +80,47 @@ def cold(monkeypatch: pytest.MonkeyPatch) -> Any:
     return empty
 
 
-@pytest.mark.parametrize("body", BODIES)
-def test_a_recalled_piece_gives_the_events_of_a_new_one(body: str, cold: Any) -> None:
-    whole = answer(body, 10_000)[0]
+@pytest.mark.parametrize(("dialect", "bad", "body"), WRITTEN)
+def test_a_recalled_piece_gives_the_events_of_a_new_one(dialect: str, bad: Any, body: str, cold: Any) -> None:
+    whole = answer(body, 20_000, dialect, bad)[0]
     for size in (1, 2, 3, 4, 5, 7, 16):
         cold()
-        first = answer(body, size)
-        for other in BODIES:
-            answer(other, size)
-        assert answer(body, size) == first
-        assert first[0].tool_calls == whole.tool_calls
-        assert [(n.kind, n.detail) for n in first[0].notices] == [(n.kind, n.detail) for n in whole.notices]
+        first = answer(body, size, dialect, bad)
+        for other in WRITTEN:
+            if other[:2] == (dialect, bad):
+                answer(other[2], size, dialect, bad)
+        assert answer(body, size, dialect, bad) == first
+        assert described(first[0]) == described(whole)
 
 
 def test_a_memory_that_always_forgets_gives_the_same_events(cold: Any) -> None:
     cold()
-    expected = [answer(body, size) for body in BODIES for size in (1, 3, 4)]
+    expected = [answer(body, size, dialect, bad) for dialect, bad, body in WRITTEN for size in (1, 3, 4)]
     cold(most=2)
-    assert [answer(body, size) for body in BODIES for size in (1, 3, 4)] == expected
+    assert [answer(body, size, dialect, bad) for dialect, bad, body in WRITTEN for size in (1, 3, 4)] == expected
 
 
-def test_the_memory_of_steps_is_bounded(cold: Any) -> None:
+def test_pieces_of_every_syntax_are_recalled(cold: Any) -> None:
+    for dialect, body in (("hermes", BODIES[0]), ("pythonic", PYTHON[0]), ("gemma4", QUOTED[0])):
+        cold()
+        answer(body, 4, dialect)
+        steps = recall.memory._steps
+        answer(body, 4, dialect)
+        assert recall.memory._steps == steps > 10
+
+
+def test_the_memory_of_steps_is_bounded(cold: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     cold(most=500)
+    monkeypatch.setattr(recall, "_MOST_SPOTS", 700)
     rng = random.Random(1)
     for _ in range(40):
         nested: Any = rng.random()
         for _ in range(rng.randint(1, 30)):
             nested = [nested] if rng.random() < 0.5 else {str(rng.random()): nested}
         answer(json.dumps({"a": nested}), 3)
+        answer(f"{rng.choice('abc') * rng.randint(1, 9)}{rng.randrange(999)}={nested!r}", 3, "pythonic")
         assert sum(map(len, recall.memory._spots.values())) <= 500
-        assert len(recall.memory._spots) <= 1_000
+        assert len(recall.memory._spots) <= 700
 
 
 def test_threads_share_the_memory_of_steps(cold: Any) -> None:

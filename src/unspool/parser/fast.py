@@ -11,16 +11,19 @@ from ..events import ContentDelta, Event, ReasoningDelta, ToolCallDelta
 from ..message import Fold, OpenSegment
 from .call import Sink
 from .machine import Machine
-from .readers.literal import DONE, STRING, LiteralReader
+from .readers.literal import DONE, LiteralReader
 from .readers.markup import MarkupReader
-from .readers.pieces import Kind, Pieces, guarded_strings, json_strings, markup_values, python_strings, quoted_strings
+from .readers.pieces import Kind, Pieces, guarded_strings, json_strings, markup_values
 from .readers.recall import Spot, Step, memory
+from .readers.strings import SHORT
 from .states import State
 from .white import held_suffix
 
 _IN_CALL: Final = (State.ARGUMENTS, State.OBJECT, State.MARKUP)
 _WAITING: Final = 256
 """How many characters may wait before the machine must look at them."""
+_DROPPED: Final = MAX_SPACE - SHORT
+"""After so many characters of white space that is dropped, the machine must soon look at it."""
 
 Take = Callable[["FastPaths", str, int], "list[Event] | None"]
 """Returns the events of a piece of text at an offset, or ``None`` if the machine must look at it."""
@@ -194,31 +197,22 @@ class FastPaths:
             self._then = FastPaths._guarded_structure
             return None if guard.find.search(buf, i) else self._in_guarded(literal)
         if literal.strict():
-            self._spot = spot = literal.spot()
+            spot: Spot | None = literal.spot()
             self._strings = json_strings()
-            self._then = FastPaths._json
-            return FastPaths._string if spot.quoted else FastPaths._json
-        return self._in_string(literal)
+            self._then = then = FastPaths._json
+        else:
+            spot = literal.settle(buf[i:], len(buf) - i)
+            self._then = then = FastPaths._translated
+        self._spot = spot
+        if spot is None or spot.strings is None:
+            return then
+        self._strings = spot.strings
+        return FastPaths._string
 
     def _in_guarded(self, literal: LiteralReader) -> Take:
         """Choose how to read JSON in whose strings a marker ends the call."""
         plain = literal.simple() and literal.verbatim()
         return FastPaths._string if plain else FastPaths._guarded_structure
-
-    def _in_string(self, literal: LiteralReader) -> Take:
-        """Choose how to read a literal that no marker ends."""
-        if not literal.simple():
-            return FastPaths._structure
-        scan = literal.quote_scan
-        self._then = None
-        if literal.verbatim():
-            self._strings = json_strings()
-            self._then = FastPaths._structure
-        elif scan is None:
-            self._strings = python_strings(literal.delimiter[0])
-        else:
-            self._strings = quoted_strings(scan, literal.delimiter)
-        return FastPaths._string
 
     def _in_text(self) -> Take | None:
         machine = self._machine
@@ -242,16 +236,14 @@ class FastPaths:
     def stop(self, at: int) -> None:
         """Hand over to the machine, with everything up to an offset emitted."""
         machine = self._machine
-        waits = self.take is FastPaths._waits
-        self.take = self.stretch = None
         machine.tape.take_back(self._buf, at)
-        if waits:
+        if self.take is FastPaths._waits:
+            self.take = None
             return
         said = ""
-        if self._spot is not None:
-            self._literal.stand(self._spot)
+        self._stand()
         self._keep()
-        self._spot = None
+        self.take = self.stretch = None
         if self._segment is not None and self._segment.kind == "content":
             said = "".join(self._pieces[self._begun :])
         if self._read:
@@ -275,6 +267,8 @@ class FastPaths:
     def _keep(self) -> None:
         """Record what was read."""
         pieces = self._pieces
+        if self.take is FastPaths._translated:
+            self._begun = len(pieces)  # recorded as it was read
         if len(pieces) == self._begun:
             return
         if self._segment is not None:
@@ -293,6 +287,8 @@ class FastPaths:
             return None
         if then is not FastPaths._json:
             self._keep()
+        if then is FastPaths._translated:
+            text, self._buf = self._buf + text, ""  # what waits is not part of the spot
         self.take = then
         self.stretch = None
         return then(self, text, at)
@@ -310,7 +306,7 @@ class FastPaths:
                 return AGAIN
         spot, fragment, self._buf, _ = step
         self._spot = spot
-        if spot.quoted:
+        if spot.strings is not None:
             self._go(FastPaths._string)
         if not fragment:
             return []
@@ -331,8 +327,70 @@ class FastPaths:
             self._read = end
             return None
         to = literal.spot()
-        memory.note(spot, text, end, to)
-        return to, literal.take(), text[end:], None
+        fragment, rest = literal.take(), text[end:]
+        memory.note(spot, text, fragment, rest, to)
+        return to, fragment, rest, None
+
+    def _translated(self, text: str, at: int) -> list[Event] | None:
+        """In a literal that is translated, outside of string values."""
+        spot = self._spot
+        step = None if spot is None else spot.get(text)
+        if step is None or (step[3] is not None and not self._literal.follow(step[3])):
+            return self._learn_translated(text, at)
+        if self._buf:
+            text = self._buf + text
+        self._spot, fragment, rest, _ = step
+        if not fragment:
+            self._buf = text
+            if len(text) > _DROPPED:
+                self._stand()
+            return []
+        self._buf = rest
+        if rest:
+            text = text[: -len(rest)]
+        self.at = end = at + len(text)
+        self._kept.append(text)
+        self._pieces.append(fragment)
+        self._go_by(self._spot)
+        return [ToolCallDelta(self._call, fragment, at, end)]
+
+    def _learn_translated(self, text: str, at: int) -> list[Event] | None:
+        """Read a piece that is not remembered."""
+        literal = self._literal
+        before = self._stand()
+        waiting = self._buf[self._read :] if before is None else before.place.waits
+        events = self._structure(text, at)
+        if events is None or events is AGAIN:
+            return events
+        if len(self._buf) > _DROPPED:
+            return events
+        unread = len(self._buf) - self._read
+        self._spot = spot = literal.settle(waiting + text, unread)
+        if spot is not None:
+            if before is not None and not literal.repaired:
+                fragment = self._pieces[-1] if events else ""
+                memory.note(before, text, fragment, spot.place.waits[-unread:] if unread else "", spot)
+            self._read = 0
+            if events:
+                self._go_by(spot)
+        return events
+
+    def _go_by(self, spot: Spot) -> None:
+        """Read the next piece as part of a string, if there is one at the spot."""
+        if spot.strings is not None:
+            self._strings = spot.strings
+            self._begun = len(self._pieces)
+            self._go(FastPaths._string)
+
+    def _stand(self) -> Spot | None:
+        """Leave the spot, from which the literal's reader goes on; return it, if there is one."""
+        spot, self._spot = self._spot, None
+        if spot is not None:
+            self._literal.stand(spot)
+            if self.take is FastPaths._translated:
+                self._literal.read(spot.place.waits, 0)
+                self._read = len(self._buf) - spot.place.unread
+        return spot
 
     def _structure(self, text: str, at: int) -> list[Event] | None:
         """In a literal: a piece outside of strings, or in and out of them."""
@@ -353,8 +411,6 @@ class FastPaths:
             self._kept.append(whole[:read])
             self._pieces.append(fragment)
             self._begun = len(self._pieces)
-            if literal.mode == STRING and self.take is FastPaths._structure:
-                self._go(self._in_string(literal))
             return [ToolCallDelta(self._call, fragment, at, end)]
         # Read, but not emitted: the machine emits it, with all that follows from it.
         self._buf = whole

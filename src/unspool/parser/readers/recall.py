@@ -1,20 +1,23 @@
-"""A cache of what pieces of JSON do in each state of a reader: tokens recur, and so do their effects.
+"""A cache of what pieces of literals do in each state of a reader: tokens recur, and so do their effects.
 
-The state of a reader of strict JSON is small: what it expects, and which brackets are open. That is a `Spot`. The
-spots, and the pieces of text that lead from one to another, are an automaton that grows as pieces come. A piece may
+The state of a reader is small: what it expects, which brackets are open, and the text that waits. That is a `Spot`.
+The spots, and the pieces of text that lead from one to another, are an automaton that grows as pieces come. A piece may
 have other effects: keys are recorded, since none may be repeated, and numbers may become too large. These are its
 `Deeds`, which `LiteralReader.follow` repeats. Only short pieces without a backslash are remembered, and only a
 limited number in all; then all are forgotten.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from ...regex import Prefix, Regex
+from .pieces import Kind
 from .strings import SHORT
 from .syntax import COLON, NUMBER, STRING
 
 _MOST_STEPS: Final = 20_000
-_MOST_SPOTS: Final = 1_000
+_MOST_SPOTS: Final = 4_000
+MOST_WAITING: Final = 32
+"""How many characters may wait at a spot."""
 
 _NUMBER = Prefix(r"[-+.0-9eE]*+")
 _OPEN_NUMBER = Regex(r"[-+.0-9eE]+\Z")
@@ -36,28 +39,46 @@ Deeds = tuple[str, bool, str, str, bool, int | None, int, tuple[frozenset[int], 
 """
 
 Step = tuple["Spot", str, str, Deeds | None]
-"""The effect of a piece of text: the spot that it leads to, the part of it that is read, the part that is not (the
-beginning of a word), and its other effects."""
+"""The effect of a piece of text: the spot that it leads to, the JSON that it becomes, the part of it that is not read
+(the beginning of a word), and its other effects."""
+
+
+class Place(NamedTuple):
+    """A state of a reader, and the text that waits there.
+
+    Attributes:
+        how: how the literal is written.
+        mode, comma, is_key, number, delimiter: the values of the reader's attributes.
+        brackets: the reader's stack.
+        waits: the text that waits: first what is read, but held, such as a key that may be repeated; then what is not
+            read, such as the beginning of a word. The other values are those before the held part.
+        unread: the length of the part that is not read.
+    """
+
+    how: object
+    mode: int
+    brackets: str
+    comma: bool
+    is_key: bool = False
+    number: int = 0
+    delimiter: str = ""
+    waits: str = ""
+    unread: int = 0
 
 
 class Spot(dict[str, Step]):
-    """A state of a reader of JSON, with the effects of the texts that came there so far.
+    """A state of a reader, with the effects of the texts that came there so far.
 
     Attributes:
-        mode, comma, is_key, number: the values of the reader's attributes.
-        brackets: the reader's stack.
-        quoted: whether the reader is inside a string value.
+        place: the state.
+        strings: the kind of the string value that the reader is inside of; ``None`` if it is elsewhere.
     """
 
-    __slots__ = ("brackets", "comma", "is_key", "mode", "number", "quoted")
+    __slots__ = ("place", "strings")
 
-    def __init__(self, mode: int, brackets: str, comma: bool, is_key: bool, number: int) -> None:
-        self.mode = mode
-        self.brackets = brackets
-        self.comma = comma
-        self.is_key = is_key
-        self.number = number
-        self.quoted = mode == STRING and not is_key
+    def __init__(self, place: Place, strings: Kind | None) -> None:
+        self.place = place
+        self.strings = strings
 
 
 class Memory:
@@ -66,30 +87,29 @@ class Memory:
     __slots__ = ("_spots", "_steps")
 
     def __init__(self) -> None:
-        self._spots: dict[tuple[int, str, bool, bool, int], Spot] = {}
+        self._spots: dict[Place, Spot] = {}
         self._steps = 0
 
-    def spot(self, mode: int, brackets: str, comma: bool, is_key: bool, number: int) -> Spot:
-        """The shared spot of a state."""
-        at = mode, brackets, comma, mode == STRING and is_key, number if mode == NUMBER else 0
-        found = self._spots.get(at)
+    def spot(self, place: Place, strings: Kind | None) -> Spot:
+        """The shared spot of a place."""
+        found = self._spots.get(place)
         if found is None:
             if len(self._spots) >= _MOST_SPOTS:
                 self._forget()
-            found = self._spots[at] = Spot(*at)
+            found = self._spots[place] = Spot(place, strings)
         return found
 
-    def note(self, at: Spot, text: str, end: int, to: Spot) -> None:
-        """Record that a text led from one spot to another, and was read up to ``end``."""
-        if len(text) > SHORT or "\\" in text:
+    def note(self, at: Spot, text: str, fragment: str, rest: str, to: Spot) -> None:
+        """Record that a text led from one spot to another, and became JSON, except for the rest of it."""
+        if len(text) > SHORT or "\\" in text or "\\" in fragment:
             return
-        deeds = _deeds(at, text[:end], to)
+        deeds = _deeds(at.place, fragment, to.place)
         if deeds is None:
             return
         if self._steps >= _MOST_STEPS:
             self._forget()
         self._steps += 1
-        at[text] = to, text[:end], text[end:], None if deeds == _NOTHING else deeds
+        at[text] = to, fragment, rest, None if deeds == _NOTHING else deeds
 
     def _forget(self) -> None:
         # Readers, also in other threads, may still be at these spots; once emptied, they contain nothing.
@@ -103,8 +123,8 @@ memory: Final = Memory()
 _NOTHING: Final[Deeds] = "", False, "", "", False, None, 0, (), None
 
 
-def _deeds(at: Spot, text: str, to: Spot) -> Deeds | None:
-    """The effects of a text that led from one spot to another; ``None`` if `Deeds` cannot express them."""
+def _deeds(at: Place, text: str, to: Place) -> Deeds | None:
+    """The effects of JSON that led from one spot to another; ``None`` if `Deeds` cannot express them."""
     digits = number = key_part = ""
     key_ends = False
     known: int | None = None

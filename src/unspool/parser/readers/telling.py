@@ -1,15 +1,15 @@
 """The state and the output of a reader of literals. Output is held until it is certain."""
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
 
 from ...dialect.syntax import Syntax
 from ...regex import Prefix
 from .numbers import Magnitude
-from .recall import Deeds, Spot, memory
+from .pieces import Kind, json_strings, python_strings, quoted_strings
+from .recall import MOST_WAITING, Deeds, Place, Spot, memory
 from .strings import marker_scan
-from .syntax import AFTER, DONE, ERROR, FIRST_KEY, MAX_HELD, MAX_KEY, MAX_KEYS, SIGN, STRING, VALUE, Root
+from .syntax import AFTER, DONE, ERROR, FIRST_KEY, KEY, MAX_HELD, MAX_KEY, MAX_KEYS, NUMBER, SIGN, STRING, VALUE, Root
 
 _SPACE = Prefix(r"[ \t\n\r]*+")
 PYTHON_SPACE = Prefix(r"\s*+")
@@ -62,22 +62,23 @@ class Doubt:
             be repeated.
         dropping: how many brackets were open when the value that is being dropped began (-1: no value is dropped).
         maybe_set: whether the open object may be a set.
+        size: how many characters were held when the last reading ended.
     """
 
-    __slots__ = ("_from", "_size", "dropping", "maybe_set", "since")
+    __slots__ = ("_from", "dropping", "maybe_set", "since", "size")
 
     def __init__(self) -> None:
         self.since = -1
         self.dropping = -1
         self.maybe_set = False
-        self._size = 0  # how many characters were held before the current reading began
+        self.size = 0
         self._from = 0
 
     def wait(self, since: int, i: int, *, maybe_set: bool = False) -> None:
         """Hold the output from ``since`` on, because it may still change. Its text begins at ``i``."""
         self.since = since
         self.maybe_set = maybe_set
-        self._size = 0
+        self.size = 0
         self._from = i
 
     def decide(self) -> None:
@@ -105,13 +106,13 @@ class Doubt:
 
     def read(self, i: int) -> bool:
         """Record reading up to ``i``, and return whether too much is held."""
-        self._size += i - self._from
+        self.size += i - self._from
         self._from = i
-        return self._size > MAX_HELD
+        return self.size > MAX_HELD
 
     def too_much(self, i: int) -> bool:
         """Whether too much is held when reading is at ``i``."""
-        return self._size + i - self._from > MAX_HELD
+        return self.size + i - self._from > MAX_HELD
 
 
 class Telling:
@@ -214,19 +215,60 @@ class Telling:
         """Whether the reader passes JSON on unchanged and repairs nothing, so that its steps can be remembered."""
         return self._how.keep and not self._how.repair
 
+    def strings(self) -> Kind | None:
+        """The kind of the string value that this is inside of; ``None`` if a piece of it cannot be read on its own."""
+        if not self.simple():
+            return None
+        if self.verbatim():
+            return json_strings()
+        scan = self._how.scan
+        return python_strings(self.delimiter[0]) if scan is None else quoted_strings(scan, self.delimiter)
+
     def spot(self) -> Spot:
-        """Return the state."""
-        return memory.spot(self.mode, "".join(self.stack), self._comma, self._is_key, self._number)
+        """Return the state, in which nothing waits."""
+        return self._spot(self.mode, "".join(self.stack), self._comma, "", 0)
+
+    def settle(self, text: str, unread: int) -> Spot | None:
+        """Go back to before what is held, and return the state there; ``None`` if it cannot be remembered.
+
+        Args:
+            text: the text that was read last. All that waits must be at its end.
+            unread: the length of the part that was not read.
+        """
+        doubt = self._doubt
+        held = doubt.size if doubt.since >= 0 else len(self._pending)
+        start = len(text) - held - unread
+        if start < 0 or held + unread > MOST_WAITING or doubt.dropping >= 0:
+            return None
+        if self.mode == STRING and (self._escape_free or (self._how.keep and self.delimiter != '"')):
+            return None
+        mode, brackets, comma = self.mode, "".join(self.stack), self._comma
+        if doubt.maybe_set:
+            mode, brackets, comma = VALUE, brackets[:-1], False
+            self._given.pop()
+        elif doubt.since >= 0:
+            mode, comma = KEY, self.out[0] == ", "
+        elif self._pending:
+            mode, comma = AFTER, False
+            self._pending = ""
+        if held:
+            doubt.decide()
+            self.out = []
+        return self._spot(mode, brackets, comma, text[start:], unread)
+
+    def _spot(self, mode: int, brackets: str, comma: bool, waits: str, unread: int) -> Spot:
+        is_key = mode == STRING and self._is_key
+        number = self._number if mode == NUMBER else 0
+        delimiter = self.delimiter if mode == STRING else ""
+        place = Place(self._how, mode, brackets, comma, is_key, number, delimiter, waits, unread)
+        return memory.spot(place, None if waits else self.strings())
 
     def stand(self, spot: Spot) -> None:
-        """Restore a state."""
-        self.mode = spot.mode
-        self.stack = list(spot.brackets)
-        self.delimiter = '"' if spot.mode == STRING else ""
-        self._comma = spot.comma
-        self._is_key = spot.is_key
+        """Restore a state, except for what waits, which must be read."""
+        _, self.mode, brackets, self._comma, self._is_key, self._number, self.delimiter, _, _ = spot.place
+        self.stack = list(brackets)
+        self._escape_free = False
         self._key_at = -1
-        self._number = spot.number
 
     def follow(self, deeds: Deeds) -> bool:
         """Repeat the effects of a piece of text, except for the change of state.
@@ -273,11 +315,6 @@ class Telling:
     def python(self) -> bool:
         """Whether the reader reads Python."""
         return self._how.python
-
-    @property
-    def quote_scan(self) -> re.Pattern[str] | None:
-        """The pattern for the quote that ends a string, or for its beginning at the end of a text (`Syntax.QUOTE`)."""
-        return self._how.scan
 
     def verbatim(self) -> bool:
         """Whether the reader is in a string that is passed on unchanged."""
