@@ -24,18 +24,15 @@ _OPEN_NUMBER = Regex(r"[-+.0-9eE]+\Z")
 
 
 # Plain tuples: a `NamedTuple` is unpacked through an iterator, which takes several times as long.
-Deeds = tuple[str, bool, str, str, bool, int | None, int, tuple[frozenset[int], ...], str | None]
+Deeds = tuple[str, bool, str, int | None, int, tuple[frozenset[int], ...]]
 """The effects of a piece of text, other than leading from one spot to another:
 
 1. the part of it that belongs to the open number;
 2. whether the number ends there;
 3. the beginning of a number that stays open;
-4. the part of it that belongs to the open key;
-5. whether the key ends there;
-6. the hash of a complete key in it, which belongs to the innermost object once the objects of 7 have ended;
-7. how many open objects end;
-8. for each object that begins and stays open, outermost first: the hashes of its keys;
-9. the beginning of a key that stays open.
+4. the hash of the key that ends in it, which belongs to the innermost object once the objects of 5 have ended;
+5. how many open objects end;
+6. for each object that begins and stays open, outermost first: the hashes of its keys.
 """
 
 Step = tuple["Spot", str, str, Deeds | None]
@@ -53,6 +50,7 @@ class Place(NamedTuple):
         waits: the text that waits: first what is read, but held, such as a key that may be repeated; then what is not
             read, such as the beginning of a word. The other values are those before the held part.
         unread: the length of the part that is not read.
+        key: the key so far, inside a key that is passed on as it is read; ``None`` if it is long or has escapes.
     """
 
     how: object
@@ -64,6 +62,7 @@ class Place(NamedTuple):
     delimiter: str = ""
     waits: str = ""
     unread: int = 0
+    key: str | None = ""
 
 
 class Spot(dict[str, Step]):
@@ -120,19 +119,19 @@ class Memory:
 
 
 memory: Final = Memory()
-_NOTHING: Final[Deeds] = "", False, "", "", False, None, 0, (), None
+_NOTHING: Final[Deeds] = "", False, "", None, 0, ()
 
 
 def _deeds(at: Place, text: str, to: Place) -> Deeds | None:
     """The effects of JSON that led from one spot to another; ``None`` if `Deeds` cannot express them."""
-    digits = number = key_part = ""
-    key_ends = False
+    if at.key is None or to.key is None:
+        return None
+    digits = number = ""
     known: int | None = None
     left = 0
     objects: list[set[int]] = []
-    key: str | None = None
     quoted = at.mode == STRING
-    pieces = text.split('"')
+    pieces = (at.key + text).split('"')
     last = len(pieces) - 1
     for i, piece in enumerate(pieces):
         if not quoted:
@@ -145,16 +144,10 @@ def _deeds(at: Place, text: str, to: Place) -> Deeds | None:
                     if known is not None:
                         return None
                     left += 1
-        elif i == 0:
-            if at.is_key:
-                key_part, key_ends = piece, last > 0
-        elif i == last:
-            if to.is_key:
-                key = piece
-        elif (pieces[i + 1].lstrip(" \t\n\r")[:1] or (":" if to.mode == COLON else "")) == ":":
+        elif i < last and (at.is_key if i == 0 else _is_key(pieces[i + 1], to)):
             if objects:
                 objects[-1].add(hash(piece))
-            elif known is not None or key_ends:
+            elif known is not None:
                 return None
             else:
                 known = hash(piece)
@@ -165,4 +158,9 @@ def _deeds(at: Place, text: str, to: Place) -> Deeds | None:
     if to.mode == NUMBER and (at.mode != NUMBER or number_ends):
         opened = _OPEN_NUMBER.search(text)
         number = "" if opened is None else opened.group()
-    return digits, number_ends, number, key_part, key_ends, known, left, tuple(map(frozenset, objects)), key
+    return digits, number_ends, number, known, left, tuple(map(frozenset, objects))
+
+
+def _is_key(after: str, to: Place) -> bool:
+    """Whether a string is a key, by the text after it, which may lead to the end."""
+    return (after.lstrip(" \t\n\r")[:1] or (":" if to.mode == COLON else "")) == ":"

@@ -9,7 +9,7 @@ from .numbers import Magnitude
 from .pieces import Kind, json_strings, python_strings, quoted_strings
 from .recall import MOST_WAITING, Deeds, Place, Spot, memory
 from .strings import marker_scan
-from .syntax import AFTER, DONE, ERROR, FIRST_KEY, KEY, MAX_HELD, MAX_KEY, MAX_KEYS, NUMBER, SIGN, STRING, VALUE, Root
+from .syntax import AFTER, DONE, ERROR, FIRST_KEY, KEY, MAX_HELD, MAX_KEYS, NUMBER, SIGN, STRING, VALUE, Root
 
 _SPACE = Prefix(r"[ \t\n\r]*+")
 PYTHON_SPACE = Prefix(r"\s*+")
@@ -260,12 +260,17 @@ class Telling:
         is_key = mode == STRING and self._is_key
         number = self._number if mode == NUMBER else 0
         delimiter = self.delimiter if mode == STRING else ""
-        place = Place(self._how, mode, brackets, comma, is_key, number, delimiter, waits, unread)
+        key = self._key_text if is_key else ""
+        if key is not None and (len(key) > MOST_WAITING or "\\" in key):
+            key = None
+        place = Place(self._how, mode, brackets, comma, is_key, number, delimiter, waits, unread, key)
         return memory.spot(place, None if waits else self.strings())
 
     def stand(self, spot: Spot) -> None:
         """Restore a state, except for what waits, which must be read."""
-        _, self.mode, brackets, self._comma, self._is_key, self._number, self.delimiter, _, _ = spot.place
+        _, self.mode, brackets, self._comma, self._is_key, self._number, self.delimiter, _, _, key = spot.place
+        if key is not None:
+            self._key_text = key
         self.stack = list(brackets)
         self._escape_free = False
         self._key_at = -1
@@ -276,7 +281,7 @@ class Telling:
         Return false and do nothing if the text must be read after all, because a key is or may be repeated, or a
         number may be too large.
         """
-        digits, number_ends, number, key_part, key_ends, known, left, objects, key = deeds
+        digits, number_ends, number, known, left, objects = deeds
         if number_ends:
             if not self._size.finite_with(digits):
                 return False
@@ -288,27 +293,12 @@ class Telling:
             if known in keys or len(keys) >= MAX_KEYS:
                 return False
             keys.add(known)
-        elif key_ends or key_part:
-            text = self._key_text
-            if text is None or len(text) + len(key_part) > MAX_KEY:
-                return False
-            text += key_part
-            if not key_ends:
-                self._key_text = text
-                return True
-            keys = self._given[-1]
-            code = hash(text)
-            if "\\" in text or code in keys or len(keys) >= MAX_KEYS:
-                return False
-            keys.add(code)
         if left:
             del self._given[-left:]
         if objects:
             self._given += map(set, objects)
         if number:
             self._size = Magnitude(number)
-        if key is not None:
-            self._key_text = key
         return True
 
     @property
