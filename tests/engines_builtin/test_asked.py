@@ -15,6 +15,10 @@ def one_of(*choices: str) -> dict[str, Any]:
     return {"type": "string", "enum": list(choices)}
 
 
+def described(declared: dict[str, Any], description: str) -> dict[str, Any]:
+    return {**declared, "function": {**declared["function"], "description": description}}
+
+
 TOOLS = {
     "timer": tool("set_timer", ["minutes"], minutes=NUMBER),
     "clock": tool("set_alarm", ["time"], time=TEXT, label=TEXT),
@@ -43,11 +47,28 @@ TOOLS = {
     "reminders": tool("list_reminders", []),
     "no reminder": tool("delete_reminder", ["reminder_id"], reminder_id=WHOLE),
     "files": tool("search_files", ["pattern"], pattern=TEXT),
+    "vat": tool("calculate_vat", ["net_amount", "vat_rate"], net_amount=NUMBER, vat_rate=NUMBER),
+    "sale": tool("apply_discount", ["price", "discount"], price=NUMBER, discount=NUMBER),
+    "grep": tool("grep", ["pattern", "path"], pattern=TEXT, path=TEXT),
+    "messages": tool("search_messages", ["query"], query=TEXT),
+    "papers": tool("search_papers", ["query"], query=TEXT, year_from=WHOLE, year_to=WHOLE),
+    "paper": tool("get_paper", ["arxiv_id"], arxiv_id=TEXT),
+    "citations": described(tool("get_citations", ["arxiv_id"], arxiv_id=TEXT), "List the papers that cite a paper"),
+    "mkdir": tool("mkdir", ["dir_name"], dir_name=TEXT),
+    "ls": tool("ls", [], path=TEXT),
+    "shop": tool("search_products", ["query"], query=TEXT, max_price=NUMBER, min_price=NUMBER),
+    "hotels": tool("search_hotels", ["city"], city=TEXT, max_price=NUMBER),
 }
 
 
 def asked(text: str, *names: str) -> Answer | None:
     return read(prompt([TOOLS[n] for n in names], [{"role": "user", "content": text}]))
+
+
+def given(text: str, *names: str) -> list[dict[str, Any]]:
+    """The arguments of the calls that a message asks for."""
+    answer = asked(text, *names)
+    return [] if answer is None else [values for _, values in answer.calls]
 
 
 @pytest.mark.parametrize(
@@ -187,3 +208,77 @@ def test_the_same_message_can_be_sent_to_another_person(text: str) -> None:
     answer = read(prompt([TOOLS["text"]], messages))
     assert answer is not None
     assert answer.calls == [("send_text", {"contact": "Mia", "message": "I'm late"})]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("vat", "whats the VAT on 840 at 19%", {"net_amount": 840, "vat_rate": 19}),
+        ("vat", "VAT for 1200 at 7 percent", {"net_amount": 1200, "vat_rate": 7}),
+        ("vat", "vat at 20% on 350", {"net_amount": 350, "vat_rate": 20}),
+        ("sale", "apply a discount at 25% to 120", {"price": 120, "discount": 25}),
+    ],
+)
+def test_a_percentage_after_at_is_no_sum(name: str, text: str, expected: dict[str, Any]) -> None:
+    assert given(text, name) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("grep", "Could you search train.log for the word Error?", {"pattern": "Error", "path": "train.log"}),
+        ("grep", "look for the text TODO in main.py", {"pattern": "TODO", "path": "main.py"}),
+        ("grep", "grep the word panic in kernel.log", {"pattern": "panic", "path": "kernel.log"}),
+        ("messages", "search my messages for the word invoice", {"query": "invoice"}),
+        ("messages", "search messages for the keyword rent", {"query": "rent"}),
+        ("messages", "search messages for the word of the day", {"query": "the word of the day"}),
+    ],
+)
+def test_a_sought_text_is_without_what_it_is_called(name: str, text: str, expected: dict[str, Any]) -> None:
+    assert given(text, name) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Find papers about prompting since 2022", {"query": "prompting", "year_from": 2022}),
+        ("search papers on diffusion models after 2020", {"query": "diffusion models", "year_from": 2020}),
+        ("find papers about RLHF published since 2023", {"query": "RLHF", "year_from": 2023}),
+        (
+            "search papers about robotics between 2015 and 2019",
+            {"query": "robotics", "year_from": 2015, "year_to": 2019},
+        ),
+    ],
+)
+def test_a_query_ends_before_the_words_that_lead_to_a_year(text: str, expected: dict[str, Any]) -> None:
+    assert given(text, "papers") == [expected]
+
+
+@pytest.mark.parametrize("text", ["which papers cite 1810.04805?", "who cites 1810.04805", "papers citing 1810.04805"])
+def test_a_verb_and_its_noun_with_a_short_root_are_one_word(text: str) -> None:
+    answer = asked(text, "paper", "citations")
+    assert answer is not None
+    assert answer.calls == [("get_citations", {"arxiv_id": "1810.04805"})]
+
+
+@pytest.mark.parametrize(
+    "text", ["Make a directory named logs", "create a folder called logs", "make a new folder logs", "mkdir logs"]
+)
+def test_a_joined_name_of_a_command_is_read_as_its_words(text: str) -> None:
+    answer = asked(text, "ls", "mkdir")
+    assert answer is not None
+    assert answer.calls == [("mkdir", {"dir_name": "logs"})]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("shop", "which laptops cost less than 900", {"query": "laptops", "max_price": 900}),
+        ("shop", "which monitors cost more than 300?", {"query": "monitors", "min_price": 300}),
+        ("shop", "what headphones do you have below 100", {"query": "headphones", "max_price": 100}),
+        ("shop", "any keyboards that cost less than 80?", {"query": "keyboards", "max_price": 80}),
+        ("hotels", "which hotels in Rome cost less than 150", {"city": "Rome", "max_price": 150}),
+    ],
+)
+def test_a_question_for_things_within_a_price_is_a_search(name: str, text: str, expected: dict[str, Any]) -> None:
+    assert given(text, name) == [expected]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.engines_builtin.test_asked import described
 from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, tool
 from tests.engines_builtin.test_reader import BOUND, prompt
 from unspool.engines.builtin.reader import Answer, read
@@ -52,6 +53,8 @@ TOOLS = {
     "cold": tool("set_thermostat", ["temperature"], temperature=NUMBER),
     "record": tool("open_record", ["code"], code=TEXT),
     "tests": tool("get_tests", ["code"], code={"type": "string", "description": "e.g. K-100"}),
+    "paper": tool("get_paper", ["arxiv_id"], arxiv_id=TEXT),
+    "citations": described(tool("get_citations", ["arxiv_id"], arxiv_id=TEXT), "List the papers that cite a paper"),
     "disk": tool("get_disk_usage", ["path"], path=TEXT),
 }
 WEATHER_IN_OSLO = ("get_current_weather", {"location": "Oslo"})
@@ -271,3 +274,25 @@ def test_a_pronoun_means_the_parameter_that_the_message_does_not_name() -> None:
     answer = asked("play Clocks", "song playlist", given, '{"status": "playing"}', "add it to my Road Trip playlist")
     assert answer is not None
     assert answer.calls == [("add_to_playlist", {"playlist": "Road Trip", "song": "Clocks"})]
+
+
+def test_what_has_a_title_and_a_list_is_one_thing() -> None:
+    result = '{"title": "Toolformer", "authors": ["Timo Schick", "Jane Dwivedi-Yu"]}'
+    answer = asked(
+        "who wrote 2302.04761", "paper citations", {"arxiv_id": "2302.04761"}, result, "which papers cite it?"
+    )
+    assert answer is not None
+    assert answer.calls == [("get_citations", {"arxiv_id": "2302.04761"})]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("which port does it use?", "port: 8080"), ("how many replicas does it have?", "replicas: 3")],
+)
+def test_a_question_about_a_line_of_a_result_is_answered_with_it(text: str, said: str) -> None:
+    answer = asked(
+        "logs of billing", "logs restart", {"container": "billing"}, "billing\nport: 8080\nreplicas: 3", text
+    )
+    assert answer is not None
+    assert not answer.calls
+    assert answer.words == f"The result says: {said}."

@@ -229,7 +229,8 @@ def _evidence(f: Filling, p: Parameter, s: Span) -> float:
         return 3
     if "year" in names and YEAR.fullmatch(s.value):
         return 4
-    if named(p, SETS["sums"]) and (is_money(m, s) or m.has(s.first - 1, ("at",)) or s.value[-3:-2] == "."):
+    at = m.has(s.first - 1, ("at",)) and not _percent(m, s)  # the VAT *at 19%*
+    if named(p, SETS["sums"]) and (at or is_money(m, s) or s.value[-3:-2] == "."):
         return 3
     if s.last < len(m) and stem(m.words[s.last].low) in _counted(p):
         return 3

@@ -7,7 +7,7 @@ from typing import Any, Final
 from .formats import written
 from .message import ACRONYM, Message, Span, identifies, items
 from .prompt import Parameter, Tool
-from .words import DEEDS, GENERIC, KINDS, NUMBERS, RELATIVE, SETS, STOP, THINGS, parts_of, stem
+from .words import BOUNDS, DEEDS, GENERIC, KINDS, NUMBERS, RELATIVE, SETS, STOP, THINGS, parts_of, stem
 
 _TEXTS: Final = ("", "string", "any")
 """The types of the members of a list of texts."""
@@ -17,8 +17,12 @@ _OPEN: Final = (("body",), ("query",), ("subject",), ("expression",))
 """Kinds of texts that begin with any word."""
 
 
+_SOUGHT: Final = (("query",), ("pattern",))
+"""Kinds of texts that are searched for."""
 _MERGED: Final = re.compile(r"\binto\b|\btarget\b")
 """What descriptions say of a base into which something is merged."""
+_BOUNDED: Final = frozenset(bound.split()[0] for bound in BOUNDS)
+"""Words that begin a bound: *less* than 900."""
 _FOLDERS: Final = (("path",), ("directory",))
 _CALLED_SO: Final = KINDS["directory"] | KINDS["path"]
 
@@ -236,6 +240,10 @@ def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
     span = _identified(f.tool, m, p, span)
     first, last = span.first, span.last
     some = m.has(first, ("any", "some", "enough")) and p.kinds[:1] != ("body",)
+    label = first + m.has(first, ("the",))
+    named_so = m.has(label - 1, ("the",)) and m.has(label, SETS["words for a text"])
+    if p.kinds[:1] in _SOUGHT and named_so and label + 1 < last and not m.has(label + 1, STOP):
+        first = label + 1  # the word *error*
     if named(p, KINDS["query"]) and m.large(first) and m.has(first - 1, ("the",)) and not m.taken[first - 1]:
         first -= 1  # *the Treaty of Westphalia*
     short = p.kinds[:1] not in _OPEN
@@ -258,7 +266,10 @@ def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
     if p.kinds[:1] in _OPEN and not named(p, ("name",)):
         behind = next((i for i in range(last, len(m)) if not m.has(i, SETS["determiners"])), last)
         ends = behind < len(m) and (m.taken[behind] or not m.words[behind].low[0].isalnum())
-        return m.span(first, m.trimmed(first + 1, last, SETS["leads on to what is taken"]) if ends else last)
+        leads = SETS["leads on to what is taken"]
+        if ends and first + 1 < last and m.has(first, ("which", "what")) and m.words[behind].low in _BOUNDED:
+            first, leads = first + 1, leads | SETS["before a bound"]  # *which* laptops *cost* less than 900
+        return m.span(first, m.trimmed(first + 1, last, leads) if ends else last)
     verb = m.words[first].low in SETS["imperatives"] or m.words[first].low.endswith("ing")
     behind = next((i for i in range(first + 1, last - 1) if m.has(i, SETS["before a place"])), first)
     if verb and not m.large(first) and behind > first and not any(m.large(i) for i in range(first, behind)):

@@ -198,6 +198,7 @@ def _called(
     if not sure and score < best_said:
         return None
     only = sure and len(able) == 1 and does(tool) in (verb, None, "read") and score >= best_said
+    only = only and not (QUESTION.match(rest.lower()) and does(tool) is None)  # *which port does it use?*
     return [(tool.name, one) for one in values] if score >= ENOUGH or score >= _DEED or only else None
 
 
@@ -394,9 +395,10 @@ def _asking(p: Parameter, m: Message) -> bool:
 
 
 def _said(listed: list[Entry], said: set[str]) -> str:
-    """The fields of the only entry that a question names, or all of them; or the texts of the entries."""
+    """The fields of the only entry that a question names, or the texts of the entries that it names; else all."""
     if len(listed) == 1 and "" not in listed[0].fields:
         fields = {" ".join(parts_of(name)) or name: value for name, value in listed[0].fields.items()}
         asked = {name: value for name, value in fields.items() if said & {stem(w) for w in name.split()}} or fields
         return f"The result says: {', '.join(f'{name} {value}' for name, value in asked.items())}."[:_ANSWER]
-    return f"The result says: {'; '.join(entry.text.strip(' .') for entry in listed)}."[:_ANSWER]
+    some = [entry for entry in listed if said & entry.stems] or listed
+    return f"The result says: {'; '.join(entry.text.strip(' .') for entry in some)}."[:_ANSWER]

@@ -77,10 +77,12 @@ def _entries(text: str) -> list[Entry]:
 
 
 def _is_thing(value: dict[str, Any], members: list[Any]) -> bool:
-    """Whether an object is one thing with a list as a field, such as an order with its items, and no mere list."""
+    """Whether an object is one thing with a list as a field, such as an order with its items or a book with its
+    authors, and no mere list."""
     others = [name for name, v in value.items() if v is not members]
     mere = len(members) > 1 and isinstance(members[0], dict)
-    return any("id" in parts_of(name) for name in others) or (len(others) > 1 and not mere)
+    marks = {"id"} if mere else {"id", "title"}
+    return any(not marks.isdisjoint(parts_of(name)) for name in others) or (len(others) > 1 and not mere)
 
 
 def _entry(value: Any) -> Entry:

@@ -218,7 +218,7 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         frozenset(w for w in coded if named_so[w] > 1),
         any(_NUMBERED.search(s.value) for s in codes(message)),
         any(numbers(message)),
-        any(is_money(message, s) for s in numbers(message)),
+        any(is_money(message, s) or not SETS["costs"].isdisjoint(message.at) for s in numbers(message)),
         any(points(message)),
         any(message.large(i + 1) for i in message.at.get("to", ())),
         any(i < message.at["from"][0] + _BETWEEN for i in message.at.get("to", ()) if "from" in message.at),

@@ -8,10 +8,14 @@ from typing import Any, Final
 
 _DATA: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("words.json").read_text(encoding="utf-8"))
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_JOINED: Final[dict[str, list[str]]] = {name: words.split() for name, words in _DATA["joined"].items()}
+"""Names of commands that join several words."""
 _DRAWN: Final = re.compile(r"([a-z])\1{2,}")
 """Letters that are drawn out: *heyyy*."""
 _ROOT: Final = 4
 """The least letters that words of one family share."""
+_OF_A_SHORT_ROOT: Final = ({"e", "ation"}, {"", "ation"})
+"""The endings of two words that share a letter less: *cite*, *citation*."""
 _ENDINGS: Final = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("s", ""))
 
 
@@ -39,7 +43,7 @@ def stem(word: str) -> str:
 
 def parts_of(name: str) -> list[str]:
     """The words of a name: ``getWeather_byCity`` has four."""
-    return [part.lower() for part in _PART.findall(name)]
+    return [word for part in _PART.findall(name) for word in _JOINED.get(part.lower(), (part.lower(),))]
 
 
 def initials(name: str) -> set[str]:
@@ -199,7 +203,9 @@ def kin(word: str) -> frozenset[str]:
 def derived(word: str, other: str) -> bool:
     """Whether one word is derived from the other: *translate*, *translation*; *deliver*, *delivery*."""
     shared = next((i for i, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), min(len(word), len(other)))
-    return shared >= _ROOT and word[shared:] in DERIVED and other[shared:] in DERIVED
+    endings = {word[shared:], other[shared:]}
+    short = shared == _ROOT - 1 and endings in _OF_A_SHORT_ROOT
+    return short or (shared >= _ROOT and endings <= DERIVED)
 
 
 def concepts_of(name: str, description: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
