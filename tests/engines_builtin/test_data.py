@@ -161,6 +161,154 @@ METRIC = tool("get_metric", ["service", "metric"], service=TEXT, metric={"enum":
 SCALE = tool("scale_service", ["service", "replicas"], service=TEXT, replicas=WHOLE)
 
 
+COMPARISON = {
+    "type": "object",
+    "properties": {
+        "column": TEXT,
+        "operator": {"enum": ["=", "!=", ">", "<", ">=", "<="]},
+        "value": NUMBER,
+    },
+    "required": ["column", "operator", "value"],
+}
+FRAME: list[dict[str, Any]] = [
+    tool("filter_rows", ["condition"], condition=COMPARISON),
+    tool("sort_rows", ["column"], column=TEXT, ascending={"type": "boolean"}),
+    tool("merge_tables", ["left", "right", "on"], left=TEXT, right=TEXT, on=TEXT, how={"enum": ["inner", "left"]}),
+    tool("load_csv", ["path"], path=TEXT, delimiter=TEXT),
+    tool("create_chart", ["kind", "x", "y"], kind={"enum": ["bar", "line"]}, x=TEXT, y=TEXT),
+]
+LEARNING = [
+    tool(
+        "start_training",
+        ["model", "dataset"],
+        model=about(TEXT, "base model name"),
+        dataset=TEXT,
+        epochs=WHOLE,
+        learning_rate=NUMBER,
+    ),
+    tool("evaluate_model", ["model", "benchmark"], model=TEXT, benchmark={"enum": ["mmlu", "gsm8k"]}),
+]
+
+
+def called(tools: list[dict[str, Any]], text: str) -> list[Any]:
+    """The calls that are read in a message."""
+    answer = read(prompt(tools, [{"role": "user", "content": text}]))
+    return [] if answer is None else answer.calls
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "operator", "value"),
+    [
+        ("keep only rows where amount > 500", "amount", ">", 500),
+        ("show rows where quantity <= 5", "quantity", "<=", 5),
+        ("filter where price>=100", "price", ">=", 100),
+        ("filter to rows where discount != 0", "discount", "!=", 0),
+        ("filter rows where age is more than 30", "age", ">", 30),
+        ("filter rows where stock is no more than 10 please", "stock", "<=", 10),
+        ("filter rows where score is at least 80", "score", ">=", 80),
+        ("filter rows where year is 2024", "year", "=", 2024),
+    ],
+)
+def test_a_comparison_is_read_from_its_sign_or_its_words(text: str, column: str, operator: str, value: float) -> None:
+    condition = {"column": column, "operator": operator, "value": value}
+    assert called(FRAME, text) == [("filter_rows", {"condition": condition})]
+
+
+@pytest.mark.parametrize(
+    ("text", "ascending"),
+    [
+        ("sort by price descending", False),
+        ("sort the rows by price in descending order", False),
+        ("sort by price, highest first", False),
+        ("sort by price from high to low", False),
+        ("sort by price asc", True),
+        ("sort by price in ascending order", True),
+    ],
+)
+def test_the_opposite_of_a_switch_turns_it_off(text: str, ascending: bool) -> None:
+    assert called(FRAME, text) == [("sort_rows", {"column": "price", "ascending": ascending})]
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter"),
+    [
+        ("load data.csv, the delimiter is ;", ";"),
+        ("load data.csv with ; as delimiter", ";"),
+        ("load data.csv, separated by semicolons", ";"),
+        ("load data.csv with delimiter |", "|"),
+        ("load data.csv, it's tab-separated", "\t"),
+        ("load data.csv, the separator is ,", ","),
+        ("load data.csv using ';' as the separator", ";"),
+    ],
+)
+def test_a_separator_is_a_mark_or_its_name(text: str, delimiter: str) -> None:
+    assert called(FRAME, text) == [("load_csv", {"path": "data.csv", "delimiter": delimiter})]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Make a line chart with month on the x axis and revenue on the y axis",
+        "create a line chart, put month on the x-axis and revenue on the y-axis",
+        "line chart with month as x and revenue as y",
+        "line chart, x axis month, y axis revenue",
+    ],
+)
+def test_an_axis_may_follow_its_value(text: str) -> None:
+    assert called(FRAME, text) == [("create_chart", {"kind": "line", "x": "month", "y": "revenue"})]
+
+
+def test_the_verb_may_follow_a_choice() -> None:
+    given = {"left": "orders", "right": "customers", "on": "customer_id", "how": "left"}
+    assert called(FRAME, "left join orders with customers on customer_id") == [("merge_tables", given)]
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        (
+            "train bert-base on imdb for 5 epochs",
+            [("start_training", {"model": "bert-base", "dataset": "imdb", "epochs": 5})],
+        ),
+        (
+            "train gpt2 on wikitext with lr 3e-5",
+            [("start_training", {"model": "gpt2", "dataset": "wikitext", "learning_rate": 3e-5})],
+        ),
+        ("start a training of resnet50 on cifar10", [("start_training", {"model": "resnet50", "dataset": "cifar10"})]),
+        ("evaluate qwen2.5-7b on gsm8k", [("evaluate_model", {"model": "qwen2.5-7b", "benchmark": "gsm8k"})]),
+        (
+            "evaluate phi-3-mini on mmlu and gsm8k",
+            [("evaluate_model", {"model": "phi-3-mini", "benchmark": b}) for b in ("mmlu", "gsm8k")],
+        ),
+    ],
+)
+def test_models_and_their_data_are_names(text: str, calls: list[Any]) -> None:
+    assert called(LEARNING, text) == calls
+
+
+PICKUP = tool(
+    "schedule_pickup",
+    ["address", "date", "window"],
+    address=about(TEXT, "street and city"),
+    date=TEXT,
+    window={"enum": ["morning", "afternoon"]},
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "date"),
+    [
+        ("Please schedule a pickup at Torstrasse 12, Berlin on 2025-03-14 in the morning", "Torstrasse 12, Berlin", ""),
+        ("schedule a pickup at Lindenallee 44 on 2025-03-14 in the morning", "Lindenallee 44", ""),
+        ("schedule a pickup at Via Roma 7, Milano on Friday morning", "Via Roma 7, Milano", "Friday"),
+        ("pickup at Hauptstrasse 5, Munich tomorrow morning", "Hauptstrasse 5, Munich", "tomorrow"),
+    ],
+)
+def test_the_number_of_a_house_may_follow_its_street(text: str, address: str, date: str) -> None:
+    given = {"address": address, "date": date or "2025-03-14", "window": "morning"}
+    assert called([PICKUP], text) == [("schedule_pickup", given)]
+
+
 def follow_up(first: str, arguments: str, result: str, text: str) -> Answer | None:
     """What is read after a call of the first of three tools."""
     call = {"id": "a", "type": "function", "function": {"name": "get_metric", "arguments": arguments}}
@@ -179,6 +327,29 @@ def test_the_same_for_another_value_is_the_same_tool() -> None:
     answer = follow_up("error rate of cart-service", given, "0.4", "same for inventory-service please")
     assert answer is not None
     assert answer.calls == [("get_metric", {"service": "inventory-service", "metric": "error_rate"})]
+
+
+@pytest.mark.parametrize(
+    ("text", "cities"),
+    [
+        ("How about London?", ["London"]),
+        ("what about San Francisco?", ["San Francisco"]),
+        ("and how about Rome and Milan?", ["Rome", "Milan"]),
+    ],
+)
+def test_how_about_another_value_is_no_question_for_a_search(text: str, cities: list[str]) -> None:
+    tools = [tool("get_temperature", ["city"], city=TEXT), tool("web_search", ["query"], query=TEXT)]
+    call = {"name": "get_temperature", "arguments": '{"city": "Oslo"}'}
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "What is the temperature in Oslo?"},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "a", "type": "function", "function": call}]},
+        {"role": "tool", "tool_call_id": "a", "content": "22"},
+        {"role": "assistant", "content": "It is 22 degrees in Oslo."},
+        {"role": "user", "content": text},
+    ]
+    answer = read(prompt(tools, messages))
+    assert answer is not None
+    assert answer.calls == [("get_temperature", {"city": city}) for city in cities]
 
 
 @pytest.mark.parametrize(("text", "name"), [("which one is the highest?", "Boston"), ("which is lowest?", "Chicago")])

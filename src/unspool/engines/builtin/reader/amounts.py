@@ -272,6 +272,8 @@ def numbers_evidence(f: Filling) -> list[float]:
 
 def _names_of(p: Parameter) -> set[str]:
     names = {stem(w) for w in own_parts(p) if len(w) > 2}
+    short = "".join(w[0] for w in own_parts(p))
+    names |= {short} - STOP - UNITS.keys() if len(short) > 1 else set()  # *lr*
     shares = any(n.startswith("percent") or n in SETS["shares"] for n in names)
     return names | ({"%", "percent"} if shares else {"d"} if "side" in names else set())
 

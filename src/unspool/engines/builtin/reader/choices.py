@@ -21,6 +21,7 @@ from .words import (
     MONEY,
     NUMBERS,
     OFF,
+    OPPOSITES,
     PERIODS,
     SETS,
     STOP,
@@ -101,11 +102,15 @@ def _choice(f: Filling, p: Parameter) -> Any:
         if len(w.text) > 1 and (code := MONEY.get(w.text[0])) and code in p.choices:
             return code  # $15
     sides = CUES[side] if side and any(q.choices == p.choices for q in f.tool.parameters if q is not p) else []
+    longest = sorted(ordered, key=lambda c: -max((len(a) for a in aliases(str(c)) if a in m.phrases), default=0))
     for weak, said in itertools.product((False, True), (_forms, _alike, _parted, _shortened)):
-        for choice in ordered:
+        for choice in longest if said is _alike else ordered:  # *no more than*, before *more than*
             found = _spans(m, _words(choice), said, verbs=weak and not p.optional)
             found = [
-                s for s in found if (not sides or _led(m, s) in sides) and (weak or not m.has(s.first - 1, _STATES))
+                s
+                for s in found
+                if (not sides or _led(m, s) in sides)
+                and (weak or not _words(choice)[:1].isalnum() or not m.has(s.first - 1, _STATES))
             ]
             if found and (said is not _shortened or sum(_words(c).startswith(found[0].value) for c in ordered) == 1):
                 m.take(found[0])
@@ -118,7 +123,7 @@ def _choice(f: Filling, p: Parameter) -> Any:
 
 
 def _words(choice: Any) -> str:
-    return " ".join(re.findall(r"\w+", str(choice).lower().replace("_", " ")))
+    return " ".join(re.findall(r"\w+", str(choice).lower().replace("_", " "))) or str(choice)
 
 
 def _led(m: Message, span: Span) -> str:
@@ -161,7 +166,7 @@ def _spans(
     """The spans of a choice in some of its forms; with ``verbs`` also the verb that asks."""
     found: list[Span] = []
     for phrase in dict.fromkeys(said(m, choice)):
-        if phrase and phrase != "a" and (phrase == choice or len(phrase) > 2):
+        if phrase and phrase != "a" and (phrase == choice or len(phrase) > 2 or not choice[0].isalnum()):
             spans = m.phrases.get(phrase, ())
             found += [s for s in spans if m.free(s) and (verbs or not (_asks(m, s) and phrase == choice))]
     if said is _alike and not found and (unit := _unit(m, choice)) is not None:
@@ -258,6 +263,10 @@ def _switch(m: Message, p: Parameter) -> bool | None:
         if w.low.startswith("un") and stem(w.low[2:]) in own:  # unlock, for `locked`
             m.taken[i] = True
             return False
+    for opposite in (OPPOSITES[w] for w in own_parts(p) if w in OPPOSITES):
+        if (said := _said(m, opposite)) is not None:
+            m.take(_ordering(m, said))
+            return False
     hits = [i for i, w in enumerate(m.words) if stem(w.low) in own or stem(w.low.removesuffix("ly")) in own]
     if not hits:
         phrases = (phrase for word in (*sorted(own), *own_parts(p)) for phrase in CHOICES.get(word, ()))
@@ -265,7 +274,7 @@ def _switch(m: Message, p: Parameter) -> bool | None:
     if not hits:
         return None
     for i in hits:
-        m.taken[i] = True
+        m.take(_ordering(m, m.span(i, i + 1)))
     first = hits[0]
     while first > 0 and m.has(first - 1, SETS["before a switch"]):
         first -= 1
@@ -275,6 +284,12 @@ def _switch(m: Message, p: Parameter) -> bool | None:
     for i in switched:
         m.taken[i] = True
     return OFF.isdisjoint(m.words[i].low for i in switched)
+
+
+def _ordering(m: Message, s: Span) -> Span:
+    """Words, with those that make them an order: *in* descending *order*."""
+    first = s.first - m.has(s.first - 1, ("in", "from"))
+    return m.span(first, s.last + 1) if m.has(s.last, ("order",)) else s
 
 
 def _included(f: Filling, p: Parameter) -> bool:

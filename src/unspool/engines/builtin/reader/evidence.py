@@ -265,6 +265,7 @@ def _asks(f: Filling, i: int) -> bool:
         return False  # Africa and *Take On Me*
     opens = i == 0 or not m.words[i - 1].low[0].isalnum() or m.has(i - 1, SETS["before a verb"])
     opens = opens or (m.taken[i - 1] and m.words[0].low in PREPOSITIONS)  # in app.ini *replace* a
+    opens = opens or (all(m.taken[:i]) and low in f.tool.asking | f.tool.described)  # left *join* orders
     if opens and i + 1 < len(m):
         known = low in STARTERS or low in SETS["verbs"] or low in SETS["imperatives"] or low in f.tool.asking
         return known or m.has(i + 1, SETS["behind a verb"])
@@ -320,7 +321,7 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         total += (
             _LABEL if _is(m, label, names) or len(own_parts(p)) == first - label else _LABEL / 2 + 1 / len(own_parts(p))
         )
-    total += _by_lead(p, c, large=m.large(c.first)) + _LABEL * _named_behind(m, names, c.last)
+    total += _by_lead(p, c, large=m.large(c.first)) + _LABEL * _named_behind(m, p, c.last)
     if c.quoted:
         return total + _QUOTED + _ANY * named(p, SETS["written"]), Span(c.first, c.last, c.quoted)
     if not _is_short(p):
@@ -397,10 +398,13 @@ def _places(m: Message, first: int, last: int) -> bool:
     return last - first == 1 or (last - first == 2 and m.has(last - 1, KINDS["directory"]))
 
 
-def _named_behind(m: Message, names: frozenset[str], i: int) -> bool:
-    """Whether *as* and a parameter's name follow a value: submit 42 *as the final answer*."""
-    near = range(i + 1, i + _NEAR) if m.has(i, ("as",)) and m.has(i + 1, SETS["determiners"]) else ()
-    return any(_is(m, k, names) for k in near)
+def _named_behind(m: Message, p: Parameter, i: int) -> bool:
+    """Whether *as* and a parameter's name follow a value: submit 42 *as the final answer*, month *on the x axis*."""
+    k = i + 1 + m.has(i + 1, SETS["determiners"])
+    if m.has(i, ("as", "on", "along")) and len(p.name) == 1 and m.has(k, (p.name, f"{p.name}-axis")):
+        return not m.taken[k]
+    near = range(i + 1, i + _NEAR) if m.has(i, ("as",)) and k > i + 1 else ()
+    return any(_is(m, n, _names(p)) for n in near)
 
 
 def _coded(word: str) -> bool:
@@ -451,6 +455,10 @@ def _begins(m: Message, p: Parameter, first: int) -> int:
         return 0  # *branch* fix/login is no from_branch
     if [w.low for w in m.words[first : first + len(own)]] == own and (m.large(first + len(own)) or len(own) > 1):
         return len(own)
+    if len(p.name) == 1 and (
+        m.has(first, (f"{p.name}-axis",)) or [w.low for w in m.words[first:][:2]] == [*own, "axis"]
+    ):
+        return 1 + m.has(first, own)
     return int(not m.large(first) and _is(m, first, _names(p)))
 
 
@@ -523,6 +531,7 @@ def _no_value(f: Filling, first: int, last: int, *, clear: bool) -> bool:
     """Whether words are no value, because they name a parameter or, if nothing else is clear, ask for the tool."""
     m = f.message
     own = {stem(w) for q in f.tool.parameters for w in own_parts(q)} | f.tool.name_words
+    own |= {w for q in f.tool.parameters if len(q.name) == 1 for w in (f"{q.name}-axis", "axis")}
     idle = SETS["function"] | SETS["anyone"] | (frozenset() if clear else f.tool.asking)
     low = [w.low for w in m.words[first:last]]
     if last - first == 1 and m.large(first) and _own(f, first):

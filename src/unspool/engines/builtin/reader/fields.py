@@ -2,12 +2,17 @@
 
 from typing import Final
 
-from .filling import Filling, own_parts
+from .filling import Filling, named, own_parts
 from .message import Message, items
 from .prompt import Parameter
 from .spans import quotes
+from .words import SEPARATORS
 
 _ENDS: Final = (".", "?", "!", ";", ",")
+_SEPARATOR: Final = frozenset(("delimiter", "separator", "sep", "delim"))
+_SEPARATED: Final = frozenset(("separated", "delimited", "delimiters", "separators"))
+_NEAR: Final = 4
+"""The greatest distance between a separator and its name."""
 
 
 def fields(f: Filling) -> None:
@@ -29,6 +34,26 @@ def fields(f: Filling) -> None:
             m.take(whole)
             f.give(p, whole.value)
         m.take(m.span(first, begin))
+
+
+def separators(f: Filling) -> None:
+    """Give a separator of fields the mark that a message names or shows beside it: *separated by semicolons*."""
+    m = f.message
+    p = next((p for p in f.left if p.type in ("string", "any") and named(p, _SEPARATOR)), None)
+    if p is None:
+        return
+    label = next((i for i, w in enumerate(m.words) if w.low.rpartition("-")[2] in _SEPARATOR | _SEPARATED), len(m))
+    near = range(max(0, label - _NEAR), min(len(m), label + _NEAR + 1) if label < len(m) else 0)
+    found = {i: SEPARATORS[name] for i in near if (name := m.words[i].low.partition("-")[0]) in SEPARATORS}
+    shown = {i: m.words[i].text for i in near if m.words[i].text in SEPARATORS.values() and not m.has(i, ",:")}
+    behind = {i: "," for i in near if i > label and m.has(i, ",")}
+    for i, mark in (found | shown | behind).items():
+        m.take(m.span(min(i, label), max(i, label) + 1))
+        if not p.choices or mark in p.choices:
+            f.give(p, mark)
+            return
+    if p.choices:  # a comma of the message is none of the table
+        f.miss(p)
 
 
 def _label(m: Message, p: Parameter) -> int | None:

@@ -9,7 +9,7 @@ from .choices import choose
 from .conditions import conditions
 from .evidence import marked, weighed
 from .examples import exemplified
-from .fields import fields
+from .fields import fields, separators
 from .filling import Filled, Filling, is_cased, named
 from .forms import formed
 from .message import Message
@@ -24,6 +24,7 @@ from .texts import announced, framed, labelled, listed, quoted, sorts, worded
 from .words import first_word, stem
 
 STEPS: Final = (
+    separators,
     fields,
     conditions,
     choose,

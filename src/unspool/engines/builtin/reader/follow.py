@@ -10,7 +10,7 @@ from .message import Message
 from .prompt import Prompt, Tool, Turn
 from .scores import best
 from .talk import talk
-from .words import AGAIN, FOLLOW, PREPOSITIONS, SETS, STOP, TAIL, plain, stem, without_lead
+from .words import AGAIN, FOLLOW, PREPOSITIONS, SETS, STOP, TAIL, opening, plain, stem, without_lead
 
 Call = tuple[str, dict[str, Any]]
 _SHORT: Final = 5
@@ -74,7 +74,9 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
     if len(low.split()) <= _ALIKE and (rest := _SAME.sub(" ", again)) != again:
         return _changed(prompt, last, [t for t in before if t.text == last.name], _DOES.sub("", rest))
     same = begun is not None and "same" in begun  # *same for* api-service is no other tool's service
-    own = None if same else best(prompt.tools, Message(text))
+    about = begun is not None and begun.endswith("about")  # *how about London?* is no question for a search
+    about = about and stem(opening(again)) not in SETS["imperatives"] | {""}
+    own = None if same else best(prompt.tools, Message(again if about else text))
     if own and own is not last and begun is not None and _another(last, before[-1], _behind(begun, text)):
         own = last
     if own is last and _repeats(last, Message(text)) and not _differs(last, before[-1], text):

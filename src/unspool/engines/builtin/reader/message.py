@@ -13,8 +13,10 @@ _WORD: Final = re.compile(
       | [^\W\d_][\w.-]*(?::[\w*-]+)+(?![\w@/:])                          # keys
       | \d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?\b    # moments
       | \d+-[A-Z][A-Z\d]*\b(?:-\w+)* | \w[\w-]+/(?![\w/])             # codes, folders
+      | \d+(?:\.\d+)?[eE]-\d{1,2}\b                                         # small numbers
       | \d+A\b | \d+[A-Za-z]+\d\w* | \d{1,4}/\d{1,2}(?:/\d{2,4})?(?![\w/])      # codes, dates
       | [$€£]?\d{1,3}(?:,\d{3})+(?:\.\d+)?\b | [$€£]?\d+(?:[.:-]\d+)*(?:th|st|nd|rd|[a-z%°]{1,3}\b)? # numbers, times
+      | [<>=!]=                                                             # comparisons
       | \*+\.\w+ | [\w-]+\*(?:\.\w+)?                                 # patterns of files
       | (?:~|\.{1,2})?(?:/[\w.*-]+)+/? | (?!-\d)[\w-]+(?:[/.][\w*-]+)+/? # paths
       | [^\W\d_][\w]*(?:['’.&-][\w]+)* | [^\s\w] | \w+""",
@@ -90,7 +92,7 @@ class Message:
         found: dict[str, list[Span]] = {}
         for i in range(len(self)):
             for j in range(i + 1, min(i + 3, len(self)) + 1):
-                said = " ".join(re.findall(r"\w+", self.said(i, j).lower()))
+                said = " ".join(re.findall(r"\w+", self.said(i, j).lower())) or self.said(i, j)
                 found.setdefault(said, []).append(Span(i, j, said))
         return found
 

@@ -203,7 +203,7 @@ def _first_text(named: tuple[str, ...], also: tuple[str, ...], parameters: list[
         return
     required = [p for p in texts if not p.optional] or texts[:1]
     required = [p for p in required if SETS["codes"].isdisjoint(parts_of(p.name))]
-    other = THINGS | SETS["machines"] if kind == "place" else SETS["somebody"] | SETS["records"]
+    other = THINGS | SETS["machines"] if kind == "place" else SETS["somebody"] | SETS["records"] | SETS["artifacts"]
     if kind == "expression":  # nor the country of a tax, nor one of several texts
         required = [p for p in required if len(texts) == 1 and p.kinds[:1] != ("place",)]
     required = [p for p in required if other.isdisjoint(parts_of(p.name)) or "name" in parts_of(p.name)]
@@ -270,4 +270,6 @@ def _kinds(name: str, described: str) -> tuple[str, ...]:
         found = [kind for kind in found if kind not in SETS["no codes"]]
     if not SETS["somebody"].isdisjoint(parts) and "name" not in parts:
         found = [kind for kind in found if kind not in ("subject", "query", "body")]
+    if parts[:1] and parts[0] in SETS["artifacts"]:  # a *base* model name is neither a currency nor a subject
+        found = [kind for kind in found if kind in ("path", "url")]
     return tuple(found)

@@ -48,8 +48,10 @@ _NTH: Final = re.compile(r"\d{1,2}(?:th|st|nd|rd)")
 _HOST: Final = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|[a-z][\w-]*(?:\.[\w-]+)*\.([a-z]{2,})|localhost")
 _POINT: Final = re.compile(r"-?\d{1,3}\.\d{1,12}, ?-?\d{1,3}\.\d{1,12}")
 _REPOSITORY: Final = re.compile(r"[A-Za-z][\w-]*/[A-Za-z][\w.-]*")
+_HOUSE: Final = re.compile(r"\d{1,4}[a-z]?")
 YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _NUMBER: Final = re.compile(r"(?:[$€£]|d(?=\d+s?$))?(\d[\d,]*(?:\.\d+)?)(?:th|st|nd|rd|k|%|[a-z°]{1,3})?")
+_SMALL: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})?e-\d{1,2}")
 _MEASURED: Final = re.compile(r"\d+(?:\.\d+)?°?([a-z]{1,4})")
 _PHONE: Final = re.compile(r"(?<![\w$€£.-])(?:\+\d|\(\d|\d)[\d() -]{5,18}\d(?![\w.])")
 _MONTH: Final = re.compile(r"\d{4}-\d\d")
@@ -128,17 +130,28 @@ def repositories(m: Message) -> Iterator[Span]:
 
 
 def addresses(m: Message) -> Iterator[Span]:
-    """Street addresses: ``10 Downing Street, London``."""
+    """Street addresses: ``10 Downing Street, London``; after a preposition also ``Torstrasse 12, Berlin``."""
     for i, w in enumerate(m.words):
-        if not w.low[0].isdigit():
+        last = i + 1 if w.low[0].isdigit() else _house(m, i)
+        if last == i:
             continue
-        last = i + 1
         while last < len(m) and m.large(last) and m.words[last].low[0].isalpha():
             last += 1
             if m.has(last, (",",)) and m.large(last + 1) and last - i > 2:
                 last += 1
-        if last - i > 2:
+        if last - i > 2 or (last - i > 1 and m.large(i)):
             yield m.span(i, last)
+
+
+def _house(m: Message, i: int) -> int:
+    """The end of a street's name and its number behind a preposition; ``i`` if there is none."""
+    last = i
+    while m.large(last) and m.words[last].low.isalpha() and m.words[last].low not in MONTHS | DAYS:
+        last += 1
+    numbered = last < len(m) and _HOUSE.fullmatch(m.words[last].low) and not m.large(i - 1)
+    if last == i or not numbered or not m.has(i - 1, SETS["before a street"]):
+        return i
+    return last + 1 + (m.has(last + 1, (",",)) and m.large(last + 2))
 
 
 def zones(m: Message) -> Iterator[Span]:
@@ -201,6 +214,9 @@ def numbers(m: Message) -> Iterator[Span]:
             found_ = Span(i - 1, i + 1, f"-{value}") if negative else _and_a_half(m, Span(i, i + 1, value))
             yield found_
             i = found_.last
+        elif _SMALL.fullmatch(w):
+            yield Span(i, i + 1, w)
+            i += 1
         elif sides := SIDES.fullmatch(w):
             yield Span(i, i + 1, sides[1])
             yield Span(i, i + 1, sides[2])
@@ -309,7 +325,7 @@ def dates(m: Message) -> Iterator[Span]:
             i += 1
             continue
         first, last = found
-        last += m.has(last, SETS["day parts"])
+        last += m.has(last, SETS["day parts"]) and not m.taken[last]
         yield m.span(first, last)
         i = last
 

@@ -162,6 +162,11 @@ _MONTHS: Final = [name[:3] for name in _DATA["months"][:12]]
 RELATIVE: Final = frozenset(_DATA["relative"])
 """Days relative to today."""
 OFF: Final = frozenset(_DATA["off"])
+SEPARATORS: Final[dict[str, str]] = {
+    word: mark for mark, words in _DATA["separators"].items() for word in words.split()
+}
+"""The marks between the fields of a table, by their names."""
+OPPOSITES: Final = {a: b for pair in _DATA["opposites"] for a, b in (pair.split(), pair.split()[::-1])}
 
 TALK: Final[dict[str, str]] = {
     form: d["answer"] for d in _DATA["talk"].values() for w in d["words"] for form in (w, w.replace("'", ""))
