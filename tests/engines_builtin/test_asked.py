@@ -282,3 +282,125 @@ def test_a_joined_name_of_a_command_is_read_as_its_words(text: str) -> None:
 )
 def test_a_question_for_things_within_a_price_is_a_search(name: str, text: str, expected: dict[str, Any]) -> None:
     assert given(text, name) == [expected]
+
+
+def about(description: str, schema: dict[str, Any] = TEXT) -> dict[str, Any]:
+    """A schema with a description."""
+    return schema | {"description": description}
+
+
+LEVELS = {"type": "integer", "enum": [0, 1]}
+STATE = about("two-letter abbreviation of the state")
+SENSORS = (
+    tool("read_sensor", ["sensor", "room"], sensor=one_of("temperature", "humidity"), room=TEXT),
+    tool("set_temperature", ["room", "temperature"], room=TEXT, temperature=about("degrees Celsius", NUMBER)),
+    tool("get_current_temperature", ["location"], location=TEXT),
+)
+PINS = (
+    tool("gpio_write", ["pin", "value"], pin=WHOLE, value=about("0 for low, 1 for high", LEVELS)),
+    tool("gpio_read", ["pin"], pin=WHOLE),
+)
+VALVES = (tool("set_valve", ["valve", "state"], valve=TEXT, state=about("0 = closed, 1 = open", LEVELS)),)
+PEOPLE = (
+    tool("get_contact", ["email"], email=TEXT),
+    tool("search_company", ["name"], name=about("company name")),
+    tool("search_docs", ["query"], query=TEXT),
+)
+RIDES = (tool("order_ride", ["loc", "wait"], loc=about("location of the start"), wait=about("in minutes", WHOLE)),)
+WEATHER = (tool("get_weather", ["city", "state"], city=TEXT, state=STATE),)
+
+
+@pytest.mark.parametrize(
+    ("tools", "text", "expected"),
+    [
+        (PINS, "set gpio 17 to high", [("gpio_write", {"pin": 17, "value": 1})]),
+        (PINS, "drive pin 4 low", [("gpio_write", {"pin": 4, "value": 0})]),
+        (PINS, "read pin 4", [("gpio_read", {"pin": 4})]),
+        (VALVES, "open valve V-12", [("set_valve", {"valve": "V-12", "state": 1})]),
+        (VALVES, "set valve V-7 to closed", [("set_valve", {"valve": "V-7", "state": 0})]),
+    ],
+)
+def test_a_word_means_the_number_that_a_description_gives_it(
+    tools: tuple[dict[str, Any], ...], text: str, expected: list[Any]
+) -> None:
+    answer = read(prompt(list(tools), [{"role": "user", "content": text}]))
+    assert answer is not None
+    assert answer.calls == expected
+
+
+@pytest.mark.parametrize(
+    ("tools", "text", "expected"),
+    [
+        (SENSORS, "put the bathroom to 23.5 degrees", [("set_temperature", {"room": "bathroom", "temperature": 23.5})]),
+        (SENSORS, "the hall should be 18 degrees", [("set_temperature", {"room": "hall", "temperature": 18})]),
+        (SENSORS[:2], "temperature in the attic", [("read_sensor", {"sensor": "temperature", "room": "attic"})]),
+        (
+            SENSORS[:2],
+            "tell me the temperature in the den",
+            [("read_sensor", {"sensor": "temperature", "room": "den"})],
+        ),
+        (PEOPLE, "search for tim@y.de", [("get_contact", {"email": "tim@y.de"})]),
+        (PEOPLE, "who is bob@x.io?", [("get_contact", {"email": "bob@x.io"})]),
+        (PEOPLE[1:], "search the docs for bob@x.io", [("search_docs", {"query": "bob@x.io"})]),
+    ],
+)
+def test_the_tool_that_takes_the_values_of_a_message_is_called(
+    tools: tuple[dict[str, Any], ...], text: str, expected: list[Any]
+) -> None:
+    answer = read(prompt(list(tools), [{"role": "user", "content": text}]))
+    assert answer is not None
+    assert answer.calls == expected
+
+
+@pytest.mark.parametrize(
+    ("tools", "text", "expected"),
+    [
+        (
+            SENSORS[:1],
+            "give me the humidity in the attic and in the garage",
+            [{"sensor": "humidity", "room": "attic"}, {"sensor": "humidity", "room": "garage"}],
+        ),
+        (
+            PEOPLE[1:2],
+            "find the companies Helvex, Normund and Brix",
+            [{"name": n} for n in ("Helvex", "Normund", "Brix")],
+        ),
+        (PEOPLE[1:2], "look up the company Helvex", [{"name": "Helvex"}]),
+    ],
+)
+def test_things_after_what_they_share_become_calls(
+    tools: tuple[dict[str, Any], ...], text: str, expected: list[Any]
+) -> None:
+    answer = read(prompt(list(tools), [{"role": "user", "content": text}]))
+    assert answer is not None
+    assert [given for _, given in answer.calls] == expected
+
+
+@pytest.mark.parametrize(
+    ("tools", "text", "expected"),
+    [
+        (WEATHER, "weather in dallas, texas", {"city": "dallas", "state": "TX"}),
+        (WEATHER, "What's the weather in Boston, Massachusetts, in the evening?", {"city": "Boston", "state": "MA"}),
+        (WEATHER, "weather in Dallas, TX", {"city": "Dallas", "state": "TX"}),
+        (RIDES, "a ride from 12 Elm Street, Oakland, 5 minutes", {"loc": "12 Elm Street, Oakland", "wait": 5}),
+        (
+            RIDES,
+            "order a ride at 221B Baker Street, London, I can wait 8 minutes",
+            {"loc": "221B Baker Street, London", "wait": 8},
+        ),
+    ],
+)
+def test_a_place_has_its_street_and_its_state(
+    tools: tuple[dict[str, Any], ...], text: str, expected: dict[str, Any]
+) -> None:
+    answer = read(prompt(list(tools), [{"role": "user", "content": text}]))
+    assert answer is not None
+    assert [given for _, given in answer.calls] == [expected]
+
+
+@pytest.mark.parametrize("text", ["order me a pepperoni pizza", "order a taxi", "please order some flowers"])
+def test_what_is_ordered_anew_has_no_status(text: str) -> None:
+    status = tool("get_order_status", ["order_id"], order_id=TEXT)
+    answer = read(prompt([status], [{"role": "user", "content": text}]))
+    assert answer is not None
+    assert not answer.calls

@@ -14,7 +14,7 @@ _POSTAL: Final = re.compile(
     r"\b(?:\d{3}[ -]\d{2,4}|\d{4,6}(?:-\d{3,4})?|[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d[A-Z] ?\d[A-Z]\d)\b"
 )
 _STATE: Final = re.compile(r"\b[A-Z]{2}\b")
-_NAME: Final = re.compile(r"[^\W\d_][\w'-]*(?:\.? [A-Z][\w'-]*)*")
+_NAME: Final = re.compile(r"[^\W\d_][\w'-]+(?:\.? [A-Z][\w'-]*)*")
 _NAMES: Final = (("city", "town"), ("state", "province"), ("country",))
 """The words for the places of an address, in the order in which it names them."""
 _WAY: Final = 4

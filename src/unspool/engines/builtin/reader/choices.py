@@ -52,6 +52,8 @@ def choose(f: Filling) -> None:
             f.give_several(p, both)
         elif p.choices:
             value = _choice(f, p)
+            if value is None and isinstance(p.choices[0], int) and (number := _explained(f, p)) in p.choices:
+                value = number
             if value is not None:
                 f.give(p, value)
             elif not p.optional and role(p) is None and (named(p, SETS["unit"]) or own_parts(p) == ["type"]):
@@ -83,7 +85,9 @@ def _explained(f: Filling, p: Parameter) -> float | None:
     for found in _MEANS.finditer(p.description.lower()):
         number = found[1] if found[1].isdigit() else str(NUMBERS.get(found[1], ""))
         for word in (found[2], found[2].removesuffix("d")):
-            if number and word not in STOP and stem(word) in said:
+            if number and word not in STOP and (at := said.get(stem(word))) is not None:
+                if p.choices:
+                    m.taken[at] = at > 0  # the verb that asks stays
                 return int(number)
     return None
 

@@ -187,8 +187,11 @@ def _alike(tool: Tool, text: str) -> list[Clause]:
         if part.strip(" .!?"):
             found.append((tool, part))
         begin = end
+    led = _led([part for _, part in found])
+    found = [(tool, part) for part in led] or found
     each = [fill(tool, Message(part)) for _, part in found]
-    parallel = _parallel(tool, each) or _led_alike([part for _, part in found], each)
+    keys = each[0].values.keys()
+    parallel = _parallel(tool, each) or (led and all(keys and not f.missing and f.values.keys() == keys for f in each))
     if not all(_whole(tool, part) for _, part in found) and not parallel:
         return []
     return [] if _one_list(tool, each) else found
@@ -205,11 +208,15 @@ def _parallel(tool: Tool, each: list[Filled]) -> bool:
     return same and bool(different)
 
 
-def _led_alike(parts: list[str], each: list[Filled]) -> bool:
-    """Whether all parts give the same arguments, after the same preposition: *in staging and in production*."""
+def _led(parts: list[str]) -> list[str]:
+    """The parts if all but the first begin with a preposition of the first, each with the words before it: *the
+    humidity in the attic* and *in the garage*."""
     begun = set(map(opening, parts[1:]))
-    same = all(f.values and not f.missing and f.values.keys() == each[0].values.keys() for f in each)
-    return same and len(begun) == 1 and begun <= PREPOSITIONS.keys() & {*plain(parts[0]).split()}
+    lead = f" {next(iter(begun), '')} "
+    at = parts[0].lower().rfind(lead)
+    if len(begun) != 1 or not begun <= PREPOSITIONS.keys() or at < 0:
+        return []
+    return [parts[0], *(f"{parts[0][:at]} {part.lstrip()}" for part in parts[1:])]
 
 
 def _one_list(tool: Tool, each: list[Filled]) -> bool:

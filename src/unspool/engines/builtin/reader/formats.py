@@ -48,7 +48,7 @@ def written(p: Parameter, said: str) -> str:
     if form is not None and (marks := [m for m in _MARKS if form.fullmatch(m + said)]):
         return marks[0] + said
     for kind, asked, codes in CODES:
-        if kind in p.kinds[:2] and asked.search(about):
+        if (not kind or kind in p.kinds[:2]) and asked.search(about):
             return codes.get(low, said)
     return said
 

@@ -3,10 +3,11 @@
 import re
 from typing import Final, NamedTuple
 
+from .addresses import address
 from .filling import Filling, named, role
 from .message import Message, Span
 from .prompt import Parameter
-from .words import BEFORE_PLACE, DAYS, MEANT, MONTHS, RELATIVE, SETS, STARTERS, STOP, UNITS, WRITE
+from .words import BEFORE_PLACE, DAYS, MEANT, MONTHS, PREPOSITIONS, RELATIVE, SETS, STARTERS, STOP, UNITS, WRITE
 
 _SURE: Final = 5
 _LIKELY: Final = 4
@@ -27,6 +28,10 @@ class _Found(NamedTuple):
 def place(f: Filling, p: Parameter) -> bool:
     """Give a parameter its place or places. Returns whether there is one."""
     m = f.message
+    house = address(m) if not named(p, SETS["towns"]) else None
+    if house is not None and m.free(span := m.span(house.first, house.last)):
+        f.give_span(p, span)
+        return True
     skipped = f.tool.asking
     cased = f.cased and not named(p, SETS["rooms"])
     best = _behind(m, skipped)
@@ -45,10 +50,14 @@ def place(f: Filling, p: Parameter) -> bool:
         return False
     region = next((q for q in f.texts() if q is not p and named(q, SETS["regions"])), None)
     city, _, rest = best.spans[0].value.partition(", ")
+    both = len(best.spans) == 2 and m.has(best.spans[0].last, (",",))  # *dallas, texas*
     if region is not None and rest and len(best.spans) == 1:
         m.take(best.spans[0])
         f.give(p, city)
         f.give(region, rest)
+    elif region is not None and not region.optional and both:
+        f.give_span(p, best.spans[0])
+        f.give_span(region, best.spans[1])
     else:
         f.give_all(p, best.spans)
     return True
@@ -211,12 +220,12 @@ def _name(m: Message, first: int, skipped: frozenset[str]) -> int:
 
 def _with_region(m: Message, first: int, end: int, *, alone: bool) -> int:
     """The end of a name, including a state or country after a comma: *Austin, TX*, *Lyon, France*."""
-    if not m.has(end, (",",)) or end + 1 >= len(m):
+    if not m.has(end, (",",)) or end + 1 >= len(m) or m.taken[end + 1]:
         return end
     region = m.words[end + 1]
     if len(region.text) == 2 and (region.text.isupper() or region.low in SETS["states"]):
         return end + 2
-    listed = m.has(end + 2, SETS["joins"] | SETS["also joins"])
+    listed = m.has(end + 2, SETS["joins"] | SETS["also joins"]) and not m.has(end + 3, PREPOSITIONS)
     last = alone and not listed and m.large(first) and m.large(end + 1)
     return end + 2 if last and not joined(m, end) else end
 

@@ -171,10 +171,10 @@ def _shortens(word: str, name: str) -> bool:
 
 def deed(m: Message) -> str | None:
     """The action of a message's verb: *open an issue* creates one, *open the file* reads it."""
-    words = plain(without_lead(m.text)).split()[:2]
-    if words == ["tell", "me"]:
+    words = plain(without_lead(m.text)).split()[:3]
+    if words[:2] == ["tell", "me"] or words in (["give", "me", w] for w in SETS["sets out"]):
         return "read"
-    if words == ["set", "up"]:
+    if words[:2] == ["set", "up"]:
         return "create"
     if words[:1] == ["open"]:
         return "create" if words[1:] and words[1] in ("a", "an", "new") else None
@@ -335,6 +335,8 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     if most < ENOUGH:
         simple = _simple(tools, message, found) or _searching(tools, message)
         return simple or _bare(tools, message) or _looking(tools, message)
+    if (reached := _reached(tools, message, found)) is not None:
+        return reached
     first = [t for t in tools if found.get(t.name, 0) == most]
     verb = first_word(message.text)
     near = [t for t in tools if found.get(t.name, 0) >= most - _NEAR]
@@ -343,7 +345,7 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
         whole = next((t for t in able if not fill(t, Message(message.text)).missing), None)
         return whole or near[0]  # *pay 60 dollars to ConEd* is no transfer between accounts
     if len(near) == 1:
-        asks = QUESTION.match(verb) and does(near[0]) != "read"
+        asks = (QUESTION.match(verb) or verb not in DEEDS) and does(near[0]) != "read"
         reads = asks and fill(near[0], Message(message.text)).missing
         return (_reading(tools, message, found) if reads else None) or near[0]  # *how many* are left reserves none
     full: list[tuple[float, Tool]] = []
@@ -352,7 +354,9 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
         f = fill(tool, m := Message(message.text))
         lacking = _LACKING * len(f.missing)
         asked = _VALUE * (parts_of(tool.name)[:1] == [verb])
-        full.append((found[tool.name] + asked + _VALUE * len(f.values) - _UNREAD * unread(tool, m) - lacking, tool))
+        counts = [s for s in numbers(m) if m.free(s) and m.words[s.first].low not in tool.described]
+        left = unread(tool, m) + len(counts)  # a number means more than other words
+        full.append((found[tool.name] + asked + _VALUE * len(f.values) - _UNREAD * left - lacking, tool))
         complete = complete or not f.missing
     if not complete:
         return _reading(tools, message, found) or (first[0] if len(first) == 1 else None)
@@ -360,12 +364,26 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
 
 
 def _reading(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) -> Tool | None:
-    """The tool that reads and needs no further argument, for a question like *any new emails?*"""
-    if deed(message) != "read":
+    """The tool that reads and needs no further argument, for a question like *any new emails?*, or for a mere name of
+    what it reads: *temperature in the attic*."""
+    asks = deed(message) == "read"
+    orders = first_word(message.text) in SETS["imperatives"] | SETS["verbs"] | DEEDS.keys()
+    if orders and not asks:
         return None
     spoken = [t for t in tools if found.get(t.name, 0) >= ENOUGH and does(t) == "read"]
-    able = [t for t in spoken if not fill(t, Message(message.text)).missing]
+    able = [t for t in spoken if not fill(t, m := Message(message.text)).missing and (asks or not unread(t, m))]
     return max(able, key=lambda t: found[t.name]) if able else None
+
+
+def _reached(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) -> Tool | None:
+    """The only tool that reads by an email address, for a message of one and the words that ask: *look up* a@b.org."""
+    spoken = [t for t in tools if found.get(t.name, 0) >= ENOUGH]
+    if len(list(emails(message))) != 1 or any("mail" in t.concepts[0] for t in spoken):
+        return None
+    able = [t for t in spoken if does(t) == "read" and _needing((t,), "email")]
+    if len(able) != 1 or fill(able[0], m := Message(message.text)).missing:
+        return None
+    return able[0] if said_out(able[0], m) else None
 
 
 def does(tool: Tool) -> str | None:

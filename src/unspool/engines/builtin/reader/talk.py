@@ -27,6 +27,7 @@ from .words import (
     parts_of,
     plain,
     stem,
+    without_lead,
 )
 
 SELF: Final = "I am unspool's small built-in model"
@@ -54,6 +55,8 @@ _APART: Final = re.compile(r"\W*(?!(?i:ok|yes|yeah|no\b|so\b|well))\w+[,.!]+\s+[
 _CODE: Final = re.compile(r"[#@/_]|\b(?=\w*\d)(?=\w*[A-Z])[\w-]{4,}|\d{4}")
 _MEASURE: Final = re.compile(r"(?i)\W*how (?:many|much|old|tall|big|far|long|high|deep|fast|heavy|hot)\b")
 """A question for a quantity, which no tool answers that shares no word with it."""
+_ORDERED: Final = re.compile(r"(?i)(?:order|book|schedule|reserve|request|post) (?:(?:me|us) )?(?:an?|some) ")
+"""What is ordered and not yet known, although a tool is named after it: *order me a pizza*."""
 _SHOWN: Final = 5
 """The most tools that an answer names."""
 
@@ -191,10 +194,9 @@ def unable(tool: Tool, text: str) -> bool:
     """Whether a tool only reads what a message wants changed: *delete user 17*, *buy 10 shares*."""
     verb = first_word(text)
     known = tool.name_words | tool.described | {w for p in tool.parameters for c in p.choices for w in parts_of(str(c))}
-    changes = (
-        verb in SETS["changes"] and " me " not in f"{text[:20]} " and stem(verb) not in known and verb not in known
-    )
-    return changes and does(tool) == "read"
+    unknown = " me " not in f"{text[:20]} " and stem(verb) not in known and verb not in known
+    changes = verb in SETS["changes"] and (unknown or _ORDERED.match(without_lead(text)))
+    return bool(changes) and does(tool) == "read"
 
 
 def _is_task(words: list[str]) -> bool:

@@ -153,7 +153,8 @@ CODES: Final[tuple[tuple[str, re.Pattern[str], dict[str, str]], ...]] = tuple(
     )
     for table in _DATA["codes"]
 )
-"""The codes of places, companies and the like by their names: the kind, what a description says that wants them."""
+"""The codes of places, companies and the like by their names: the kind, if one is needed, and what a description
+says that wants them."""
 COLORS: Final = frozenset(_DATA["colors"])
 CUISINES: Final = frozenset(_DATA["cuisines"])
 DAYS: Final = frozenset(_DATA["days"])
