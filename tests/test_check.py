@@ -313,6 +313,21 @@ def test_a_closing_with_which_another_part_begins_is_refused(write: Any) -> None
     assert any(p.where == "reasoning" and "closes with '<tools>', and" in p.what for p in found)
 
 
+def test_a_start_that_ends_as_calls_begin_does_not_hide_calls_in_reasoning(write: Any) -> None:
+    keys = """name = "mine"
+start = "<|a|>@@@"
+content = "@@@reply\\n{content}"
+reasoning = "@@@think\\n{reasoning}<.t.>"
+call = "@@@{name}\\n{arguments}"
+anywhere = ["@@@"]
+[[examples]]
+raw = "think\\nplan<.t.>@@@f\\n{}"
+reasoning = "plan"
+tool_calls = [{ name = "f" }]
+"""
+    assert check_dialect(read_file(write("", keys))) == []
+
+
 def test_reasoning_may_close_as_calls_do_but_not_as_their_arguments(write: Any) -> None:
     keys = """name = "mine"
 reasoning = "<|thought|>{reasoning}<|end|>"

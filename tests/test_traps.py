@@ -192,7 +192,7 @@ LOOKALIKES = [
 def test_plain_content_that_looks_like_syntax_is_kept(dialect: Dialect) -> None:
     calls: Calls = [("g", {"a": "y"})]
     called = bool(dialect.call) and not dialect.policy.text_before_tools and dialect not in BARE
-    own = [e for e in literals(dialect) if marked((e,))]
+    own = [e for e in literals(dialect) if marked((e,), dialect.anywhere)]
     forms = set(call_forms(dialect, "f", "a='x'"))
     for text in LOOKALIKES:
         if any(e in text or (marked((text,)) and e.startswith(text)) for e in own) or text in forms:
@@ -393,7 +393,10 @@ def test_the_keys_of_a_call_may_come_in_any_order_beside_others(dialect: Dialect
     assert shape is not None
     keys = {role: key for key, role in shape.keys}
     good = write_call(dialect, 0, "f", {"a": "x"})
-    head, tail = good[: good.index("{")], good[good.rindex("}") + 1 :]
+    # The object may be a member of another.
+    at = good.rindex("{", 0, good.index(f"{shape.quote}{keys['name']}{shape.quote}"))
+    to = next(i for i in range(at + 1, len(good) + 1) if good.count("{", at, i) == good.count("}", at, i))
+    head, tail = good[:at], good[to:]
     for arguments in (keys["arguments"], "arguments", "parameters", "args", "input"):
         for text in (
             f'{{"{arguments}": {{"a": "x"}}, "{keys["name"]}": "f"}}',

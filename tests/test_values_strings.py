@@ -202,6 +202,16 @@ def test_python_literals_are_repaired(dialect: Dialect, written: str, value: Any
     assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("now", "ok")]
 
 
+@pytest.mark.parametrize("call", ["{name}({arguments})", "{name} call({arguments})"])
+def test_a_bracket_inside_broken_python_does_not_end_the_call(call: str) -> None:
+    dialect = dialect_of(f'calls = "<run>{{calls}}"\ncall = "{call}"\narguments = "python"\nseparator.calls = "; "')
+    raw = write_calls(dialect, [("f", "x={('a', 1), None}, y=2"), ("now", "")])
+    message = every_way(dialect, raw, policy=Policy(bad_arguments="raw"))
+    assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("now", "ok")]
+    assert message.tool_calls[0].arguments == "{\"x\": {('a', 1), None}, y=2"
+    assert message.content == ""
+
+
 @pytest.mark.parametrize(**named(VERBATIM))
 def test_python_literals_in_place_of_json_are_repaired(dialect: Dialect) -> None:
     for written, value in REPAIRS:

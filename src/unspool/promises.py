@@ -357,8 +357,11 @@ def calls_in_reasoning_are_read(dialect: Dialect) -> None:
     if dialect.framed and dialect.start and dialect.reasoning[0].text.startswith(dialect.start):
         return  # calls are frames, too, and end it
     turn = TURNS[0] + TURNS[1]
-    calls = _written(dialect, turn).strip()
-    raw = render({"role": "assistant", "reasoning_content": "plan@@more"}, dialect).replace("@@", calls)
+    thought = {"role": "assistant", "reasoning_content": "plan"}
+    # Calls alone would lack an opening with which `start` ends.
+    both = render({**thought, "tool_calls": _made(turn)}, dialect, tools=TOOLS)
+    calls = both.removeprefix(render(thought, dialect).rstrip()).strip()
+    raw = render({**thought, "reasoning_content": "plan@@more"}, dialect).replace("@@", calls)
     message, _ = run(dialect, [raw], tools=TOOLS, policy=Policy(call_in_reasoning="resume"))
     got = [(c.name, json.loads(c.arguments) if c.status == "ok" else c.status) for c in message.tool_calls]
     kept = got == [*turn] and message.reasoning == "planmore" and not message.content

@@ -55,8 +55,10 @@ def test_only_the_beginning_of_a_marker_waits_between_arguments(dialect: Dialect
     plan = compile_plan(dialect)
     awaited = plan.arguments.awaited(None, plan.arguments.parameters)
     assert awaited is not None
-    assert awaited.between is not None
     patterns = [*(p.opening for p in plan.arguments.parameters), *plan.calls.closings]
+    if any(p.whole() is None for p in patterns):
+        pytest.skip("a closing repeats the name: the machine reads what is between arguments")
+    assert awaited.between is not None
     text = written(dialect)
     begins = text.index("3") + 1
     waits = 0

@@ -11,6 +11,8 @@ from unspool.dialect.patterns import MORE, NO, Literals, Pattern, closing, finde
 from unspool.dialect.registry import find_base
 from unspool.dialect.template import Field, pieces
 
+from ..support import dialect_of
+
 
 def tools(*names: str) -> list[dict[str, Any]]:
     return [{"type": "function", "function": {"name": n, "parameters": {"type": "object"}}} for n in names]
@@ -105,6 +107,28 @@ def test_a_name_ends_at_white_space_before_a_word() -> None:
     pattern = Pattern(("Action: ", Field("name"), "\nAction Input: "))
     assert pattern.match("Action: get-Action\nAction Input: {", 0, fields) == len("Action: get-Action\nAction Input:")
     assert fields == {"name": "get-Action"}
+
+
+@pytest.mark.parametrize("literal", [".call(", ":{", "-run!", "/>"])
+def test_a_literal_after_a_name_may_begin_with_characters_of_names_and_go_on_with_others(literal: str) -> None:
+    pattern = Pattern((Field("name"), literal))
+    for name in ("f", "get_weather", f"a{literal[0]}b", f"a{literal[:-1]}"):
+        fields: dict[str, str] = {}
+        text = f"{name}{literal}"
+        assert pattern.match(f"{text} x", 0, fields) == len(text)
+        assert fields == {"name": name}
+        assert all(pattern.match(text[:cut], 0, {}) == MORE for cut in range(len(text)))
+    assert pattern.match(f"f{literal[:-1]} x", 0, {}) == NO
+    assert pattern.match("f x", 0, {}) == NO
+
+
+def test_a_method_that_calls_a_tool_is_read_by_its_name() -> None:
+    dialect = dialect_of('calls = "<run>{calls}"\ncall = "{name}.call({arguments})"\narguments = "python"')
+    text = "Sure.<run>get_weather.call(city='Paris')"
+    for given in (None, tools("get_weather")):
+        read = both_ways(text, dialect, tools=given)
+        assert [(c.name, c.arguments) for c in read.tool_calls] == [("get_weather", '{"city": "Paris"}')]
+        assert read.content == "Sure."
 
 
 def test_a_repeated_name_must_be_equal() -> None:

@@ -408,8 +408,10 @@ def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
 def _recover(parts: _Parts) -> Scan:
     forms, blocks = parts.forms, parts.blocks
     inside = all(b.marked for b in blocks)  # a fence in a marked block also belongs to its call
-    # Brackets after an object close in turn, like its own.
-    closed = [f for f in forms if f.suffix and not (f.shape is not None and set(text(f.suffix)) <= set("]}) "))]
+    # Brackets after an object, or after Python arguments, close in turn, like their own.
+    brackets = [f for f in forms if set(text(f.suffix)) <= set("]}) ")]
+    nested = [f for f in brackets if f.shape is not None or f.syntax is Syntax.PYTHON]
+    closed = [f for f in forms if f.suffix and f not in nested]
     closings = [
         *(Closing(CALL_END, f.suffix) for f in closed if f.marked or (inside and f.suffix.weight > 1)),
         *(Closing(CALL_END, f.suffix) for f in forms if worded(f.suffix.first)),

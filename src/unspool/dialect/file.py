@@ -459,7 +459,9 @@ class _Loader:
             written = " ".join(opening.split())
             if written and seen.setdefault(written, key) != key:
                 why = f"{t.text!r} begins like `{seen[written]}`, with {opening.strip()!r}"
-                raise self.fail(key, f"{why}: they could not be told apart")
+                own = f"<{key}>{opening}" if opening.rstrip()[-1].isalnum() else f"{opening.rstrip()}<{key}>"
+                proposal = t.text.replace(opening, own, 1)
+                raise self.fail(key, f"{why}: write into one what the other lacks, as in {proposal!r}")
 
     def examples(self) -> tuple[Example, ...]:
         tables = self.data.get("examples", [])

@@ -121,11 +121,11 @@ class Pattern:
             elif atom.kind == NAME and atom.quote:
                 atom.stops = (atom.quote,)
             elif atom.kind == NAME:
-                # A literal that begins with a name character (`:{index}`) is searched for inside the run, unless
-                # white space is written before it.
+                # A literal that begins with name characters (`:{index}`, `.call(`) is searched for inside the run by
+                # them, unless white space is written before it.
                 follower = next((a for a in self.atoms[i + 1 :] if a.kind != SPACE or a.text), None)
-                inside = follower is not None and follower.kind == LITERAL and _NAME.match(follower.text)
-                atom.stops = (follower.text,) if follower is not None and inside else ()
+                begun = _NAME.match(follower.text) if follower is not None and follower.kind == LITERAL else None
+                atom.stops = () if begun is None else (begun.group(),)
         self._measure()
 
     def _measure(self) -> None:
