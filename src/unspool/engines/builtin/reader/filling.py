@@ -221,6 +221,8 @@ def _is_value(m: Message, p: Parameter, span: Span) -> bool:
         return span.value.isupper() or any(c.isdigit() or c in "-_#./:" for c in span.value)
     if span.last - span.first == 1 and p.kinds[:1] in (("query",), ("body",)) and m.has(span.first, RELATIVE):
         return False  # what's new *today*
+    if p.kinds[:1] == ("phone",) and p.name.lower() == "phone" and not any(map(str.isdigit, span.value)):
+        return False  # call me *back*
     if p.kinds[:1] not in _OPEN and m.has(span.first, SETS["all things"]):
         return False  # is *everything* up
     role_only = m.has(span.first - 1, SETS["determiners"]) or m.has(span.first, SETS["determiners"])

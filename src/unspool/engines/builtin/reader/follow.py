@@ -7,6 +7,7 @@ from .fill import fill
 from .filling import Filled, role
 from .fits import clear
 from .message import Message
+from .places import bare
 from .prompt import Prompt, Tool, Turn
 from .scores import best
 from .talk import talk
@@ -76,7 +77,8 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
     same = begun is not None and "same" in begun  # *same for* api-service is no other tool's service
     about = begun is not None and begun.endswith("about")  # *how about London?* is no question for a search
     about = about and stem(opening(again)) not in SETS["imperatives"] | {""}
-    own = None if same else best(prompt.tools, Message(again if about else text))
+    names_only = begun is not None and bool(bare(Message(again)))
+    own = None if same or names_only else best(prompt.tools, Message(again if about else text))
     if own and own is not last and begun is not None and _another(last, before[-1], _behind(begun, text)):
         own = last
     if own is last and _repeats(last, Message(text)) and not _differs(last, before[-1], text):

@@ -164,7 +164,9 @@ def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
         parameters[:] = [p._replace(kinds=p.kinds[1:]) if p.kinds[:1] == ("query",) else p for p in parameters]
     if not {"currency", "price", "stock", "crypto"} & {*concepts[0], *concepts[1]}:  # the base of a branch
         parameters[:] = [
-            p._replace(kinds=tuple(k for k in p.kinds if k != "currency")) if p.name in ("base", "quote") else p
+            p._replace(kinds=tuple(k for k in p.kinds if k != "currency"))
+            if "currency" not in f"{p.name} {p.description}".lower()
+            else p
             for p in parameters
         ]
     words = {*parts, name.lower()} | {a + b for a, b in itertools.pairwise(parts) if not {a, b} <= STOP}

@@ -14,7 +14,7 @@ from .fill import fill
 from .filling import Filling, named, role
 from .message import ACRONYM, Message, Span, identifies
 from .places import bare
-from .prompt import NUMERIC, Tool
+from .prompt import NUMERIC, Parameter, Tool
 from .spans import (
     codes,
     currencies,
@@ -46,6 +46,7 @@ from .words import (
     SQL,
     STARTERS,
     STOP,
+    TOWNS,
     UNITS,
     WANTED,
     WRITE,
@@ -457,11 +458,11 @@ def _looking(tools: tuple[Tool, ...], message: Message) -> Tool | None:
 
 
 def _bare(tools: tuple[Tool, ...], message: Message) -> Tool | None:
-    """The only tool that requires just one place or symbol, for a message of nothing else: *Paris and Berlin?*"""
+    """The only tool that needs just one place or symbol, for a message of nothing else: *Paris and Berlin?*"""
     if len(list(symbols(message))) == sum(w.low not in SETS["joins"] | SETS["polite"] for w in message.words):
         return _needing(tools, "symbol")
     spans = bare(message)
-    sure = len(spans) > 1 or any(" " in s.value for s in spans)
+    sure = len(spans) > 1 or any(" " in s.value or s.value.lower() in TOWNS for s in spans)
     words = [w for s in spans for w in s.value.split()]
     latin = all(ord(c) < 0x300 for c in message.text)
     small = len(tools) == 1 and len(words) == len(spans) and latin  # *paris and berlin*
@@ -469,6 +470,12 @@ def _bare(tools: tuple[Tool, ...], message: Message) -> Tool | None:
 
 
 def _needing(tools: tuple[Tool, ...], kind: str) -> Tool | None:
-    """The only tool that requires just one text, of this kind."""
-    fits = [t for t in tools if [p.kinds[:1] for p in t.parameters if not p.optional and not p.choices] == [(kind,)]]
+    """The only tool that needs just one text, of this kind."""
+    fits = [t for t in tools if [p.kinds[:1] for p in _needed(t)] == [(kind,)]]
     return fits[0] if len(fits) == 1 else None
+
+
+def _needed(tool: Tool) -> list[Parameter]:
+    """The parameters that a tool requires except its choices; its texts if it requires nothing."""
+    required = [p for p in tool.parameters if not p.optional and not p.choices]
+    return required or [p for p in tool.parameters if p.type == "string" and not p.choices]

@@ -155,6 +155,10 @@ CODES: Final[tuple[tuple[str, re.Pattern[str], dict[str, str]], ...]] = tuple(
 )
 """The codes of places, companies and the like by their names: the kind, if one is needed, and what a description
 says that wants them."""
+TOWNS: Final = frozenset(
+    name for kind, asked, codes in CODES for name in codes if kind == "zone" or "airport" in asked.pattern
+)
+"""Towns whose name alone asks for something."""
 COLORS: Final = frozenset(_DATA["colors"])
 CUISINES: Final = frozenset(_DATA["cuisines"])
 DAYS: Final = frozenset(_DATA["days"])

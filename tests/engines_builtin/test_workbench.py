@@ -1,0 +1,157 @@
+"""Requests of people who work with tables, models and a shell, and messages of nothing but a town."""
+
+from typing import Any
+
+import pytest
+
+from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, tool
+from tests.engines_builtin.test_data import about
+from tests.engines_builtin.test_reader import prompt
+from unspool.engines.builtin.reader import read
+
+
+def described(text: str, name: str, required: list[str], /, **properties: Any) -> dict[str, Any]:
+    declared = tool(name, required, **properties)
+    declared["function"]["description"] = text
+    return declared
+
+
+SIGN = {"enum": ["=", "!=", "<", "<=", ">", ">="]}
+CONDITION = {"type": "object", "properties": {"column": TEXT, "operator": SIGN, "value": NUMBER}}
+CONDITION["required"] = ["column", "operator", "value"]
+BENCHMARK = {"enum": ["mmlu", "gsm8k", "hellaswag"]}
+TABLES = [
+    tool("filter_rows", ["condition"], condition=CONDITION),
+    tool("sort_rows", ["column"], column=TEXT, ascending={"type": "boolean"}),
+]
+MODELS = [
+    described(
+        "Evaluate a model on a benchmark",
+        "evaluate_model",
+        ["model", "benchmark"],
+        model=about(TEXT, "model name"),
+        benchmark=BENCHMARK,
+    ),
+    described(
+        "Start a training job",
+        "start_training",
+        ["model", "dataset"],
+        model=about(TEXT, "base model name"),
+        dataset=about(TEXT, "dataset name"),
+        epochs=WHOLE,
+        learning_rate=NUMBER,
+        batch_size=WHOLE,
+    ),
+]
+SHELL = [
+    tool("mkdir", ["dir_name"], dir_name=TEXT),
+    described("List the files of a directory", "ls", ["path"], path=about(TEXT, "directory")),
+    described("Print a file", "cat", ["file_name"], file_name=about(TEXT, "name of the file")),
+    tool("rm", ["file_name"], file_name=TEXT),
+    described("Search a file", "grep", ["pattern", "path"], pattern=TEXT, path=about(TEXT, "the file")),
+]
+PAPERS = [
+    tool("search_papers", ["query"], query=TEXT, year_from=about(WHOLE, "earliest year")),
+    described("Get the abstract of a paper", "get_paper", ["arxiv_id"], arxiv_id=TEXT),
+    described("List the papers that cite a paper", "get_citations", ["arxiv_id"], arxiv_id=TEXT),
+]
+WEATHER = tool("get_weather", [], city=TEXT, days=WHOLE)
+
+
+def calls(text: str, *tools: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    answer = read(prompt(list(tools), [{"role": "user", "content": text}]))
+    return answer.calls if answer else []
+
+
+@pytest.mark.parametrize(
+    ("text", "sign", "value"),
+    [
+        ("keep only rows where amount > 500", ">", 500),
+        ("filter rows where amount >= 10", ">=", 10),
+        ("filter rows where amount <= 20", "<=", 20),
+        ("only rows with amount less than 3 please", "<", 3),
+        ("filter rows with amount greater than 30", ">", 30),
+    ],
+)
+def test_a_sign_of_comparison_is_a_choice(text: str, sign: str, value: int) -> None:
+    condition = {"column": "amount", "operator": sign, "value": value}
+    assert calls(text, *TABLES) == [("filter_rows", {"condition": condition})]
+
+
+@pytest.mark.parametrize("order", ["descending", "in descending order", "desc", "highest first"])
+def test_an_opposite_turns_a_switch_off(order: str) -> None:
+    assert calls(f"sort rows by price {order}", *TABLES) == [("sort_rows", {"column": "price", "ascending": False})]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("evaluate qwen2.5-7b on gsm8k", ("evaluate_model", {"model": "qwen2.5-7b", "benchmark": "gsm8k"})),
+        ("eval llama3.1-8b on mmlu", ("evaluate_model", {"model": "llama3.1-8b", "benchmark": "mmlu"})),
+        (
+            "train bert-base on imdb with lr 0.001",
+            ("start_training", {"model": "bert-base", "dataset": "imdb", "learning_rate": 0.001}),
+        ),
+        (
+            "train resnet50 on cifar10 with bs 64 for 5 epochs",
+            ("start_training", {"model": "resnet50", "dataset": "cifar10", "batch_size": 64, "epochs": 5}),
+        ),
+    ],
+)
+def test_the_name_of_a_model_is_no_calculation(text: str, expected: tuple[str, dict[str, Any]]) -> None:
+    assert calls(text, *MODELS) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Make a directory named results", ("mkdir", {"dir_name": "results"})),
+        ("create a folder called backup", ("mkdir", {"dir_name": "backup"})),
+        ("list the files in src", ("ls", {"path": "src"})),
+        ("print notes.txt", ("cat", {"file_name": "notes.txt"})),
+        ("delete old.log", ("rm", {"file_name": "old.log"})),
+        ("search train.log for the word Error", ("grep", {"pattern": "Error", "path": "train.log"})),
+        ("search app.log for the term timeout", ("grep", {"pattern": "timeout", "path": "app.log"})),
+    ],
+)
+def test_commands_of_a_shell_are_known_by_what_they_do(text: str, expected: tuple[str, dict[str, Any]]) -> None:
+    assert calls(text, *SHELL) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("which papers cite 1810.04805?", ("get_citations", {"arxiv_id": "1810.04805"})),
+        (
+            "find papers about graph neural networks since 2021",
+            ("search_papers", {"query": "graph neural networks", "year_from": 2021}),
+        ),
+    ],
+)
+def test_papers_are_asked_for_by_topic_year_and_citation(text: str, expected: tuple[str, dict[str, Any]]) -> None:
+    assert calls(text, *PAPERS) == [expected]
+
+
+@pytest.mark.parametrize("text", ["Paris", "paris", "paris?", "Oslo"])
+def test_a_town_alone_asks_the_only_tool_for_places(text: str) -> None:
+    assert calls(text, WEATHER) == [("get_weather", {"city": text.rstrip("?")})]
+
+
+@pytest.mark.parametrize("text", ["paris and berlin", "Paris and Berlin please"])
+def test_two_towns_ask_it_twice(text: str) -> None:
+    first, _, last = text.removesuffix(" please").partition(" and ")
+    assert calls(text, WEATHER) == [("get_weather", {"city": first}), ("get_weather", {"city": last})]
+
+
+def test_a_town_in_a_follow_up_asks_no_other_tool() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "New York"}'}}
+    messages = [
+        {"role": "user", "content": "What is the weather in New York?"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": "22°C"},
+        {"role": "assistant", "content": "It is 22°C."},
+        {"role": "user", "content": "How about London?"},
+    ]
+    answer = read(prompt([WEATHER, tool("web_search", ["query"], query=TEXT)], messages))
+    assert answer is not None
+    assert answer.calls == [("get_weather", {"city": "London"})]
