@@ -145,7 +145,7 @@ def test_two_towns_ask_it_twice(text: str) -> None:
 
 def test_a_town_in_a_follow_up_asks_no_other_tool() -> None:
     call = {"id": "a", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "New York"}'}}
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "user", "content": "What is the weather in New York?"},
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "a", "content": "22°C"},
