@@ -65,6 +65,48 @@ def test_rendered_messages_are_generated(dialect: Dialect) -> None:
     assert written > 8
 
 
+@pytest.mark.parametrize("lead", ["", "\n\n"])
+def test_the_white_space_after_reasoning_comes_before_content_of_any_frame(lead: str) -> None:
+    dialect = dialect_of(f"""reasoning = "Thought: {{reasoning}}\\nEnd of thought.\\n"
+content = {json.dumps(lead + "Final Answer: {content}")}
+calls = "{{calls}}\\n"
+call = "Action: {{name}}\\nAction Input: {{arguments}}"
+""")
+    constraint = constrain(dialect, as_tools(PLAIN), "auto")
+    assert constraint is not None
+    grammar = Grammars(constraint)
+    thought = "Thought: plan\nEnd of thought."
+    call = "Action: now\nAction Input: {}\n"
+    for text in ("Final Answer: Hi.", f"Final Answer: Hi.\n{call}", call):
+        assert not grammar.refuses(text)
+        for margin in ("", "\n", *([] if text == call else [lead])):
+            assert not grammar.refuses(f"{thought}{margin}{text}"), (margin, text)
+
+
+@pytest.mark.parametrize("id", ["c_{index}", "{name}_{number}", "call_????"])
+@pytest.mark.parametrize("margin", ["", "\n"])
+def test_text_does_not_hide_a_bare_call_whose_id_comes_before_its_name(id: str, margin: str) -> None:
+    dialect = dialect_of(f"""reasoning = {json.dumps(f"<think>{{reasoning}}</think>{margin}")}
+calls = "[{{calls}}]"
+call = '{{"id": "{{id}}", "fn": "{{name}}", "kw": {{arguments}}}}'
+separator.calls = ", "
+id = "{id}"
+""")
+    tools = as_tools(PLAIN)
+    for choice in ("auto", "required"):
+        constraint = constrain(dialect, tools, choice)
+        assert constraint is not None
+        grammar = Grammars(constraint)
+        calls = [{"function": {"name": n, "arguments": a}} for n, a in (("get_weather", {"city": "x"}), ("now", {}))]
+        for reasoning in ("", "plan"):
+            turn = {"role": "assistant", "reasoning_content": reasoning, "tool_calls": calls}
+            raw = render(turn, dialect, tools=tools)
+            assert not grammar.refuses(raw), raw
+        assert bool(grammar.refuses('[{"id": 3, "title": "x"}]')) == (choice == "required")
+        assert constraint.gbnf
+        assert constraint.structural_tag
+
+
 def test_text_with_possible_calls_anywhere_stays_within_the_engines_limit_of_work() -> None:
     keys = """reasoning = "#tool#{reasoning}/#"\ncalls = "[{calls}]"
 call = "{'name': '{name}', 'parameters': {arguments}}"\nanywhere = ["["]"""

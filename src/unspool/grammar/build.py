@@ -34,7 +34,7 @@ from ..parser.openings import ARGUMENT_KEYS
 from ..values import JSON
 from .arguments import Arguments, Tool, others, spelled
 from .flat import cases
-from .nodes import EMPTY, WHITE, Chars, Const, Grammar, Json, Node, Repeat, Text, choice, seq
+from .nodes import EMPTY, WHITE, Chars, Const, Grammar, Json, Node, Repeat, Text, Word, choice, seq
 from .values import JSON_SPELLING, Rules, Values
 
 __all__ = ["Demand", "Tool", "build"]
@@ -260,12 +260,13 @@ class _Builder:
     def frame(self, template: Template, *, first: bool) -> Node:
         opening, closed = template.opening, template.closing
         head = self.started(opening) if first else opening
-        scan = (self.plan.reading if self.d.call else self.plan.plain).frame.scan
+        margin = self.margin(template) if opening and not first else EMPTY  # otherwise the text may begin with it
         if not closed.strip():
-            return seq(Const(head), self.text(""))
+            return seq(margin, Const(head), self.text(""))
+        scan = (self.plan.reading if self.d.call else self.plan.plain).frame.scan
         without = self.markers(scan)
         unlike = tuple(dict.fromkeys(self.unlike_calls(without)))
-        return seq(EMPTY if first else self.margin(template), self.free(head, closed, without, unlike))
+        return seq(margin, self.free(head, closed, without, unlike))
 
     def answer(self, *, first: bool) -> Node:
         """Content that matches the schema of the answer."""
@@ -295,7 +296,7 @@ class _Builder:
 
     def calls(self, *, first: bool) -> Node:
         """Calls, with nothing before them."""
-        return seq(self.margin(), self.section(first=first))
+        return self.section(first=first, margin=self.margin())
 
     def announced(self, *, first: bool) -> list[Node]:
         """Calls after a frame of content."""
@@ -304,10 +305,11 @@ class _Builder:
             return []
         if not preamble.after and self.trigger:
             head = self.started(preamble.opening) if first else preamble.opening
-            return [seq(Const(head), self.preceded())]
+            margin = self.margin(preamble) if preamble.opening and not first else EMPTY
+            return [seq(margin, Const(head), self.preceded())]
         if preamble.before or preamble.after:
             frame = self.frame(preamble, first=first)
-            return [seq(frame, self.margin(), self.section(first=False))]
+            return [seq(frame, self.section(first=False, margin=self.margin()))]
         return [self.preceded()] if self.lined or self.trigger else []
 
     def mixed(self) -> Node:
@@ -362,6 +364,13 @@ class _Builder:
         first = joined(Pattern(block.before), Pattern(call.before)).first
         return opening[: opening.index(first) + len(first)]
 
+    @cached_property
+    def whole(self) -> bool:
+        """Whether the beginning of a call, up to its arguments, is one word: text may begin alike and, since engines
+        read words greedily, go on where the id or the index begins."""
+        numbered = any(step.name not in ("", "name") for step in self.d.call[0].head)
+        return numbered and self.block is not None and not self.distinct(self.block)
+
     def begun(self, tool: Tool) -> tuple[str, tuple[Step, ...]]:
         """The beginning of a tool's call, including the margin of its block, up to its id, its index or its
         arguments; and the remaining steps up to the arguments."""
@@ -378,6 +387,7 @@ class _Builder:
         cut: int = 0,
         begun: Tool | None = None,
         block: Template | None = None,
+        margin: Node = EMPTY,
     ) -> Node:
         """A block of calls.
 
@@ -387,6 +397,7 @@ class _Builder:
             cut: how many characters of its beginning were already written.
             begun: the tool whose call has begun; see the method of this name.
             block: its template; default: the first.
+            margin: the white space before it.
         """
         d, demand = self.d, self.demand
         template = block or self.block
@@ -403,7 +414,7 @@ class _Builder:
         if begun:
             one = seq(self.header(self.begun(begun)[1], begun), self.arguments_and_end(begun))
         else:
-            one = self.each(begin)
+            one = self.each(begin, margin) if self.whole else seq(margin, self.each(begin))
         separator = d.separator.calls
         if template.body == "call":
             separator = closed + template.trail + separator + opening
@@ -414,16 +425,20 @@ class _Builder:
         ends = choice((Const(closed + template.trail), Const(closed))) if template.trail else Const(closed)
         return seq(one, many, ends)
 
-    def each(self, begin: Callable[[Sequence[Step]], Sequence[Step]]) -> Node:
-        """A call of any of the tools; ``begin`` builds what comes before the steps of its head."""
+    def each(self, begin: Callable[[Sequence[Step]], Sequence[Step]], margin: Node = EMPTY) -> Node:
+        """A call of any of the tools; ``begin`` builds what comes before the steps of its head, after ``margin``."""
         found: list[Node] = []
+
+        def head(steps: Sequence[Step], tool: Tool) -> Node:
+            header = seq(margin, self.header(begin(steps), tool))
+            return Word(header) if self.whole else header
+
         for tool in self.demand.tools:
             own = tool.text
             if own is not None:
-                found.append(seq(self.header(begin(own.templates[0].head), tool), self.text_and_end(own)))
+                found.append(seq(head(own.templates[0].head, tool), self.text_and_end(own)))
             if own is None or own.key not in tool.parameters.get("required", ()):
-                head = self.d.call_of(tool.name).head
-                found.append(seq(self.header(begin(head), tool), self.arguments_and_end(tool)))
+                found.append(seq(head(self.d.call_of(tool.name).head, tool), self.arguments_and_end(tool)))
         return choice(found)
 
     def text_and_end(self, own: TextCall) -> Node:
