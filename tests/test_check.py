@@ -492,6 +492,35 @@ def test_a_call_that_does_not_fit_its_block_is_refused(write: Any, keys: str, wh
     assert any(p.where == where and message in p.what for p in problems), problems
 
 
+def test_calls_that_each_open_a_json_list_are_refused_with_a_proposal_that_reads_lists(write: Any) -> None:
+    one = '{"name": "{name}", "arguments": {arguments}}'
+    keys = f"""name = "mine"\ncalls = '{{calls}}'\ncall = '[{one}]'\n"""
+    raw = '[{"name": "f", "arguments": {"a": 1}}]'
+    example = f"[[examples]]\nraw = '{raw}'\ntool_calls = [{{ name = 'f', arguments.a = 1 }}]\n"
+    (problem,) = check_dialect(read_file(write(example, keys)))
+    assert str(problem).startswith(f"call: '[{one}]' opens as a JSON list of calls does, and such a list would end")
+    assert problem.what.endswith("write the markers into `calls`, as in '[{call}]'")
+    keys = keys.replace("{calls}", "[{call}]").replace(f"'[{one}]'", f"'{one}'")
+    dialect = read_file(write(example, keys))
+    assert check_dialect(dialect) == []
+    listed = raw.replace("]", ', {"name": "f", "arguments": {"a": 2}}]')
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    for text in (listed, raw + raw.replace("1", "2")):
+        message = unspool.parse(text, dialect, tools=tools)
+        assert ([c.arguments for c in message.tool_calls], message.content) == (['{"a": 1}', '{"a": 2}'], "")
+
+
+@pytest.mark.parametrize("margin", ["", "  ", "\\n"])
+def test_a_call_that_begins_with_its_name_need_not_be_found_after_content(write: Any, margin: str) -> None:
+    keys = f"""name = "mine"\ncalls = "{margin}{{calls}}"\ncall = "{{name}}({{arguments}})"\narguments = "python"\n"""
+    example = """[[examples]]\nraw = "f(a=1)"\ntool_calls = [{ name = "f", arguments.a = 1 }]\n"""
+    dialect = read_file(write(example, keys + 'separator.calls = "\\n"\n'))
+    assert check_dialect(dialect) == []
+    call = {"function": {"name": "f", "arguments": {"a": 1}}}
+    with pytest.raises(DialectError, match="would not read back"):
+        unspool.render({"role": "assistant", "content": "Well.", "tool_calls": [call]}, dialect)
+
+
 def test_a_closing_that_an_opening_reads_as_a_key_is_refused(write: Any) -> None:
     head = """name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = "[{key}] {value} %s"\n"""
     example = """[[examples]]\nraw = '<f n="g">[a] x %s</f>'\n""" + 'tool_calls = [{ name = "g", arguments.a = "x" }]\n'

@@ -101,6 +101,14 @@ def test_a_closing_that_nothing_legal_follows_is_the_strings_text(dialect: Diale
             assert {c.status for c in message.tool_calls} == {"ok"}
 
 
+def test_a_quote_is_not_the_beginning_of_a_next_call_that_the_end_cuts() -> None:
+    dialect = dialect_of("""calls = "<c>{call}</c>"\ncall = '"{name}"|{arguments}'""")
+    raw = """<c>"f"|{"a": "</c> "}</c>"""
+    message = every_way(dialect, raw, policy=END)
+    assert [(c.arguments, c.status) for c in message.tool_calls] == [('{"a": "</c> "}', "ok")]
+    assert message.content == ""
+
+
 def test_an_open_string_ends_at_the_outputs_end_only_where_the_model_stopped() -> None:
     raw = '<tool_call>\n{"name": "f", "arguments": {"a": "北</tool_call>'
     for dialect, text in (("hermes", raw), ("hermes", raw + "<|im_end|>"), ("hermes", raw + "\n")):

@@ -1,5 +1,6 @@
 """Checks a dialect file against its own examples, and against the promises of every dialect."""
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -81,6 +82,7 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     found += [*_unlike_their_block(dialect), *_ended_inside(dialect), *_opened_by_the_start(dialect)]
     found += [*_closed_inside_calls(dialect), *_begun_alike(dialect), *_closed_like_names(dialect)]
     found += [*_opened_by_names(dialect), *_opened_by_json(dialect), *_opened_like_json(dialect)]
+    found += _bracketed_alone(dialect)
     if dialect.call and not any(example.tool_calls for example in dialect.examples):
         found.append(Problem("examples", "none contains a call, though the file has `call`: add one with `tool_calls`"))
     if found:
@@ -343,6 +345,17 @@ def _opened_like_json(dialect: Dialect) -> Iterator[Problem]:
             if opening and any(bare.startswith(opening) for bare in ('[{"', '{"')):
                 what = f"{t.text!r} opens with {opening!r}, as JSON does, which a call may be if a request demands one"
                 yield Problem(key, f"{what}: write an opening with which JSON does not begin")
+
+
+def _bracketed_alone(dialect: Dialect) -> Iterator[Problem]:
+    """Calls that each open with the bracket of a JSON list: a list of several would end after its first call."""
+    bare = [b for b in dialect.calls if not solid(unstarted(b.opening, dialect.start))]
+    for block, t in itertools.product(bare[:1], dialect.call):
+        before, after = ("".join(p for p in side if isinstance(p, str)) for side in (t.before, t.after))
+        if t.object is not None and solid(before) == "[":
+            moved = re.sub(r"\{calls?\}", lambda _, own=f"{before}{{call}}{after}": own, block.text)
+            what = f"{t.text!r} opens as a JSON list of calls does, and such a list would end after its first call"
+            yield Problem("call", f"{what}: write the markers into `calls`, as in {moved!r}")
 
 
 _JSON = """{"a": {"a": [{"a": "a"}, ["a", null]], "a": "a"}}"""

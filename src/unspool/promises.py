@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from .dialect.compiling import marked
 from .dialect.file import Dialect
-from .dialect.template import Template, writable
+from .dialect.template import Template, literal, writable
 from .errors import DialectError
 from .events import Stage
 from .grammar import ToolStrictLevel, constrain
@@ -291,7 +291,10 @@ def texts_of_any_words_are_written_and_read(dialect: Dialect) -> None:
 
 
 def stands_out(dialect: Dialect) -> bool:
-    """Whether calls after content are distinct from it, by a marker with a letter or digit, or by their place."""
+    """Whether calls after content are distinct from it, by a marker with a letter or digit, or by their place.
+
+    A call that begins with its name is not found after content, wherever it stands.
+    """
     pairs = itertools.product(writable(dialect.calls), writable(dialect.call))
     return any(
         marked(b.before, dialect.anywhere) or marked(c.before, dialect.anywhere) or _lined(b, c) for b, c in pairs
@@ -299,7 +302,7 @@ def stands_out(dialect: Dialect) -> bool:
 
 
 def _lined(block: Template, call: Template) -> bool:
-    return bool(block.lead) and not block.opening and bool(call.before or call.object)
+    return bool(block.lead) and not block.opening and bool(literal(call.head).strip())
 
 
 def _is_written_and_read(

@@ -319,10 +319,10 @@ class Openings(msgspec.Struct, eq=False):
         """``i`` if another call begins there, in the arguments of one (``inside``) or after one; `NO`; `MORE`."""
         found = NO
         for form in () if inside else self.look.plan.calls.forms:
-            r = self.look.stands(form.opening, i)
-            if r >= 0 and form.marked:
+            r = self.look.stands(form.opening, i) if form.marked else NO
+            if r >= 0:
                 return i
-            found = min(found, r) if r == MORE else found
+            found = min(found, r)
         opens = self.opens_next(i, inside=inside)
         return i if opens == 1 else min(found, MORE if opens == MORE else NO)
 
