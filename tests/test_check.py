@@ -494,13 +494,13 @@ def test_a_call_that_does_not_fit_its_block_is_refused(write: Any, keys: str, wh
 
 def test_calls_that_each_open_a_json_list_are_refused_with_a_proposal_that_reads_lists(write: Any) -> None:
     one = '{"name": "{name}", "arguments": {arguments}}'
-    keys = f"""name = "mine"\ncalls = '{{calls}}'\ncall = '[{one}]'\n"""
-    raw = '[{"name": "f", "arguments": {"a": 1}}]'
+    keys = f"""name = "mine"\ncalls = '{{calls}}'\ncall = '[{one} ]'\n"""
+    raw = '[{"name": "f", "arguments": {"a": 1}} ]'
     example = f"[[examples]]\nraw = '{raw}'\ntool_calls = [{{ name = 'f', arguments.a = 1 }}]\n"
     (problem,) = check_dialect(read_file(write(example, keys)))
-    assert str(problem).startswith(f"call: '[{one}]' opens as a JSON list of calls does, and such a list would end")
-    assert problem.what.endswith("write the markers into `calls`, as in '[{call}]'")
-    keys = keys.replace("{calls}", "[{call}]").replace(f"'[{one}]'", f"'{one}'")
+    assert str(problem).startswith(f"call: '[{one} ]' opens as a JSON list of calls does, and such a list would end")
+    assert problem.what.endswith("write the markers into `calls`, as in '[{call} ]'")
+    keys = keys.replace("{calls}", "[{call} ]").replace(f"'[{one} ]'", f"'{one}'")
     dialect = read_file(write(example, keys))
     assert check_dialect(dialect) == []
     listed = raw.replace("]", ', {"name": "f", "arguments": {"a": 2}}]')

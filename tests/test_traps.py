@@ -8,6 +8,7 @@ import pytest
 
 from unspool import ContentDelta, Dialect, Parser, Policy, Stage, ToolCallDelta, get_dialect
 from unspool.dialect.compiling import marked
+from unspool.promises import stands_out
 
 from .support import (
     CALLING,
@@ -109,7 +110,7 @@ def test_text_before_between_and_after_calls_is_kept(dialect: Dialect) -> None:
         assert_calls(dialect, f"Before.{one}Between.{two}After.", calls, "Before.Between.After.")
 
 
-@pytest.mark.parametrize(**named([d for d in KEEPING if d in PLAIN and d.calls[0].lead]))
+@pytest.mark.parametrize(**named([d for d in KEEPING if d in PLAIN and d.calls[0].lead and stands_out(d)]))
 def test_white_space_that_the_template_writes_before_calls_is_no_content(dialect: Dialect) -> None:
     raw = write_calls(dialect, [("f", {"a": "x"})])
     lead = dialect.calls[0].lead
@@ -193,10 +194,11 @@ def test_plain_content_that_looks_like_syntax_is_kept(dialect: Dialect) -> None:
     calls: Calls = [("g", {"a": "y"})]
     called = bool(dialect.call) and not dialect.policy.text_before_tools and dialect not in BARE
     own = [e for e in literals(dialect) if marked((e,), dialect.anywhere)]
-    forms = set(call_forms(dialect, "f", "a='x'"))
+    forms = list(call_forms(dialect, "f", "a='x'"))
     for text in LOOKALIKES:
-        if any(e in text or (marked((text,)) and e.startswith(text)) for e in own) or text in forms:
-            continue  # in this dialect, it is a marker, the telling part of one, or a call
+        called_f = "a='x'" in text and any(form.startswith(text) for form in forms)
+        if any(e in text or (marked((text,)) and e.startswith(text)) for e in own) or called_f:
+            continue  # in this dialect, it is a marker, the telling part of one, or a call, perhaps without its closing
         assert_text(dialect, text, stage="content")
         if called and not any(text.endswith(e[: len(text)]) for e in literals(dialect) if text):
             for chunks in ways(f"{dialect.content[0].inner_lead}{text}. {write_calls(dialect, calls)}"):

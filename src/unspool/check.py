@@ -351,9 +351,9 @@ def _bracketed_alone(dialect: Dialect) -> Iterator[Problem]:
     """Calls that each open with the bracket of a JSON list: a list of several would end after its first call."""
     bare = [b for b in dialect.calls if not solid(unstarted(b.opening, dialect.start))]
     for block, t in itertools.product(bare[:1], dialect.call):
-        before, after = ("".join(p for p in side if isinstance(p, str)) for side in (t.before, t.after))
+        before, after = t.text.partition("{")[0], t.text.rpartition("}")[2]
         if t.object is not None and solid(before) == "[":
-            moved = re.sub(r"\{calls?\}", lambda _, own=f"{before}{{call}}{after}": own, block.text)
+            moved = f"{before}{{call}}{after}".join(re.split(r"\{calls?\}", block.text))
             what = f"{t.text!r} opens as a JSON list of calls does, and such a list would end after its first call"
             yield Problem("call", f"{what}: write the markers into `calls`, as in {moved!r}")
 
