@@ -87,6 +87,15 @@ def test_under_end_a_closing_before_something_legal_ends_an_open_string(dialect:
     assert len(message.tool_calls[0].arguments) > len('{"a": "北!')
 
 
+def test_under_end_a_closing_behind_an_object_around_the_calls_own_ends_an_open_string() -> None:
+    call = r"""<run>{\"id\": \"{id}\", \"function\": {\"name\": \"{name}\", \"arguments\": {arguments}}}</run>"""
+    dialect = dialect_of(f'call = "{call}"')
+    for value in ("x</run> y", "x}}</run> y", "x</run>"):
+        kept = every_way(dialect, write_calls(dialect, [("f", {"a": value})]), policy=END)
+        assert values(kept) == [("f", {"a": value})]
+    test_under_end_a_closing_before_something_legal_ends_an_open_string(dialect)
+
+
 @pytest.mark.parametrize(**named(ENDING))
 def test_a_closing_that_nothing_legal_follows_is_the_strings_text(dialect: Dialect) -> None:
     after = dialect.call[0].after or dialect.calls[0].after

@@ -52,10 +52,14 @@ OBJECTS = (
     '{"name": "{name}", "arguments": {arguments}}', '{"{name}": {arguments}}',
     '{"tool": "{name}", "input": {arguments}}', '{"id": "{id}", "name": "{name}", "arguments": {arguments}}',
     "{'name': '{name}', 'parameters': {arguments}}", '{"name": "{name}", "arguments": {arguments}, "index": {index}}',
+    '{"id": "{id}", "type": "function", "function": {"name": "{name}", "arguments": {arguments}}}',
+    '{"function": {"name": "{name}", "arguments": {arguments}}}', '{"id": "{id}", "fn": "{name}", "kw": {arguments}}',
 )  # fmt: skip
 NAMES = (
     "{name}", "{name}", "{name}", '"{name}"', "name={name}", "{name}:{index}", "{name} [{id}]", "{name}#{number}",
+    "{name}.call", "{name} call", "tools.{name}.run", "{name}~>",
 )  # fmt: skip
+PYTHON = ("{name}({arguments})", "{name}({arguments})", "{name}.call({arguments})", "{name} call({arguments})")
 BEHIND = ("", " ", "\n", ">", "(", ":", "|", ": ", "<args>", "\n```json\n", "[ARGS]", "=")
 ARGUMENTS = (
     "<{key}>{value}</{key}>", '<p name="{key}">{value}</p>', "<k>{key}</k><v>{value}</v>", "~{key}={value};~",
@@ -123,6 +127,9 @@ def _keys(rng: random.Random) -> dict[str, Any]:
         keys["end"] = rng.choice((["<|eot|>"], ["</s>"], ["@end"], ["<|eot|>", "<|call|>"], [";;"]))
     framed = maybe(2)
     begun = keys.get("start", "") if framed and maybe(7) else ""
+    if begun and maybe(3):  # the prompt ends with what every part begins with
+        begun = rng.choice(("@@@", "<|part|>", "to="))
+        keys["start"] += begun
     if maybe(8):
         keys["reasoning"] = begun + around("{reasoning}").lstrip() if begun else around("{reasoning}")
     if framed:
@@ -159,7 +166,7 @@ def _calling(rng: random.Random, keys: dict[str, Any], around: Any, begun: str, 
     if style == "python":
         keys["arguments"] = "python"
         if maybe(8):
-            keys["call"] = around("\0", empty=maybe(5)).replace("\0", "{name}({arguments})")
+            keys["call"] = around("\0", empty=maybe(5)).replace("\0", rng.choice(PYTHON))
     if maybe(9):  # otherwise outer white space is at `call`, where authors may put it by mistake
         keys["call"] = keys["call"].strip()
     if style == "quote":
@@ -174,8 +181,10 @@ def _calling(rng: random.Random, keys: dict[str, Any], around: Any, begun: str, 
         if maybe(1):
             keys["item"] = "<item>{value}</item>"
     opening = next((o for o in (t.partition("{")[0].strip() for t in (keys["calls"], keys["call"])) if o), "")
-    if opening and maybe(2):
+    if opening and maybe(6 if opening.startswith("```") else 2):
         keys["anywhere"] = [opening[: rng.choice((1, 3, 99))].strip()]
+    if opening and not begun and maybe(1):
+        keys["start"] = keys.get("start", "") + opening[: rng.choice((3, 99))]
     if maybe(5):
         keys["id"] = rng.choice(IDS)
 

@@ -107,6 +107,17 @@ id = "{id}"
         assert constraint.structural_tag
 
 
+@pytest.mark.parametrize("block", ["{calls}", "\\n\\n{calls}\\n"])
+def test_text_and_calls_that_begin_with_a_name_and_a_word_are_generated(block: str) -> None:
+    dialect = dialect_of(f'calls = "{block}"\ncall = "{{name}} call: {{arguments}}"')
+    tools = as_tools(PLAIN)
+    constraint = constrain(dialect, tools, "auto")
+    assert constraint is not None
+    grammar = Grammars(constraint)
+    for text in ("Hello.", "now", "now call: {}"):
+        assert not grammar.refuses(text), text
+
+
 def test_text_with_possible_calls_anywhere_stays_within_the_engines_limit_of_work() -> None:
     keys = """reasoning = "#tool#{reasoning}/#"\ncalls = "[{calls}]"
 call = "{'name': '{name}', 'parameters': {arguments}}"\nanywhere = ["["]"""

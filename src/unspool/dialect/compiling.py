@@ -413,14 +413,19 @@ def _recover(parts: _Parts) -> Scan:
     nested = [f for f in brackets if f.shape is not None or f.syntax is Syntax.PYTHON]
     closed = [f for f in forms if f.suffix and f not in nested]
     closings = [
-        *(Closing(CALL_END, f.suffix) for f in closed if f.marked or (inside and f.suffix.weight > 1)),
-        *(Closing(CALL_END, f.suffix) for f in forms if worded(f.suffix.first)),
+        *(Closing(CALL_END, _outer(f)) for f in closed if f.marked or (inside and f.suffix.weight > 1)),
+        *(Closing(CALL_END, _outer(f)) for f in forms if worded(_outer(f).first)),
         *(Closing(CALL_END, f.suffix) for f in forms if f.suffix.first and f.suffix.last_name >= 0),
         *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if worded(b.suffix.first)),
         *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if b.suffix.weight > 1),
     ]
     marked = (c for c in parts.calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked))
     return Scan([*closings, *parts.ends, *parts.starts, *marked])
+
+
+def _outer(form: Form) -> Pattern:
+    """What closes a call whose objects are left open: an object around the call's own is, too."""
+    return form.suffix if form.shape is None else form.suffix.unbracketed()
 
 
 def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
@@ -471,7 +476,7 @@ def quotes_value(t: Template, d: Dialect) -> bool:
 
 def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Closing]:
     """The closings of calls, or of blocks if calls have none of their own; only those with a word in them."""
-    found = [Closing(CALL_END, f.suffix) for f in forms if f.suffix.worded]
+    found = [Closing(CALL_END, _outer(f)) for f in forms if f.suffix.worded]
     if len(found) < len(forms):
         found += [Closing(BLOCK_END, b.suffix, block=b) for b in blocks if b.suffix.worded]
     return found

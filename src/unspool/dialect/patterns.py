@@ -263,6 +263,17 @@ class Pattern:
         head._measure()
         return head
 
+    def unbracketed(self) -> "Pattern":
+        """What comes after brackets with which it begins; itself if it begins with none."""
+        closed = (a.kind == SPACE or (a.kind == LITERAL and not a.text.strip("]})")) for a in self.atoms)
+        at = next((i for i, bracket in enumerate(closed) if not bracket), 0)
+        if not at or not self.first:
+            return self
+        rest = Pattern(())
+        rest.atoms = self.atoms[at:]
+        rest._measure()
+        return rest
+
     def progress(self, text: str, i: int, *, whole: bool = False) -> int:
         """Where those of the pattern's first literals end that match from ``i`` on.
 

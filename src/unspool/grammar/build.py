@@ -343,8 +343,9 @@ class _Builder:
         return seq(self.text(self.trigger), self.section(first=False, cut=len(self.trigger), block=self.behind))
 
     def distinct(self, block: Template) -> bool:
-        """Whether a letter or digit distinguishes a block of calls from text."""
-        return any(marked(t.before, self.d.anywhere) for t in (block, self.d.call[0]))
+        """Whether a letter or digit distinguishes a block of calls from text. What begins with a name is not found."""
+        found = any(marked(t.before, self.d.anywhere) for t in (block, self.d.call[0]))
+        return found and bool(joined(Pattern(block.before), Pattern(self.d.call[0].before)).first)
 
     @property
     def lined(self) -> bool:
