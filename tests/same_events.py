@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections import Counter
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -315,7 +316,7 @@ def start(source: str, arguments: list[str]) -> "subprocess.Popen[bytes]":
 
 
 def compare(ref: str, share: float, seed: int) -> int:
-    """Count the runs that differ, and print the first."""
+    """Count the runs that differ, by dialect too, and print the first."""
     count = int(RUNS * share)
     with tempfile.TemporaryDirectory() as folder:
         sources = [source_of(ref, folder), str(ROOT / "src")]
@@ -337,6 +338,8 @@ def compare(ref: str, share: float, seed: int) -> int:
         print(f"{count:,} runs, seed {seed}: {len(differ):,} differ from {ref}")
         if differ:
             found = loaded(path)
+            dialects = Counter(case(found, seed, i).dialect for i in differ)
+            print(", ".join(f"{name} {number}" for name, number in dialects.most_common()))
             # Of the first differences, the shortest is the easiest to read.
             index = min(differ[:400], key=lambda i: (len(case(found, seed, i).text), i))
             run = case(found, seed, index)
