@@ -307,6 +307,31 @@ def test_spelled_thinking_tags_are_text_where_policy_says_so() -> None:
         assert (message.reasoning, message.content) == ("say ", " soanswer")
 
 
+@pytest.mark.parametrize(
+    ("text", "reasoning", "content"),
+    [
+        ("<THOUGHT>plan</THOUGHT>answer", "plan", "answer"),
+        ("<thOUGHT>plan</Thought>answer", "plan", "answer"),
+        ("<THOUGHT>plan", "plan", ""),
+        ("<thOUGH", "", "<thOUGH"),
+        ("a <b> <t", "", "a <b> <t"),
+    ],
+)
+def test_a_tag_in_another_case_than_its_token_counts(text: str, reasoning: str, content: str) -> None:
+    tokenizer = special("think")
+    for pieces in ways(encode(tokenizer, text)):
+        message, _ = feed("think", pieces, tokenizer, policy=Policy(text_markers="ignore"))
+        assert (message.reasoning, message.content) == (reasoning, content)
+
+
+@pytest.mark.parametrize("text", ["<thought>", "<thought>plan</thought>answer", "Hi. <think>plan", "<think", "<"])
+def test_a_tag_that_spells_its_token_is_text(text: str) -> None:
+    tokenizer = special("think")
+    for pieces in ways(plain(tokenizer, text)):
+        message, _ = feed("think", pieces, tokenizer, policy=Policy(text_markers="ignore"))
+        assert (message.reasoning, message.content) == ("", text)
+
+
 def test_the_policy_for_spelled_markers_does_nothing_to_text() -> None:
     parser = Parser("deepseekv31", policy=Policy(text_markers="ignore"), tools=TOOLS)
     parser.feed(f'{F}{{"a": "x"}}{END}')

@@ -133,7 +133,10 @@ class Lookout(msgspec.Struct, eq=False):
     def stands(self, pattern: Pattern, i: int, fields: dict[str, str] | None = None) -> int:
         """The end of a pattern at ``i``; a token that is only spelled may not count. Fills ``fields``."""
         r = pattern.match(self._tape.buf, i, {} if fields is None else fields)
-        return NO if r != NO and self._ignores and self.spelled(pattern.first, i, max(r, i)) else r
+        if r == NO or not self._ignores or not self.spelled(pattern.first, i, max(r, i)):
+            return r
+        # A tag may go on in another case than the token, and then counts.
+        return MORE if r == MORE and pattern.any_case and not self._tape.final else NO
 
     def progress(self, pattern: Pattern, i: int) -> int:
         """How much of a pattern's beginning matches at ``i``, by the rules of `stands`."""
