@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from unspool import Dialect, Message, Policy, Stage, detect_stage, get_dialect
+from unspool import Dialect, Message, Notice, Parser, Policy, Stage, detect_stage, get_dialect
 from unspool.dialect.compiling import compile_plan
 from unspool.dialect.markers import text
 
@@ -311,3 +311,13 @@ def test_the_second_of_two_equal_ids_becomes_the_next_free_one() -> None:
     message = both(get_dialect("kimi_k2"), raw)
     assert [c.id for c in message.tool_calls] == ["functions.f:0", "functions.f:2", "functions.f:3"]
     assert notices(message) == ["duplicate_id"]
+
+
+@pytest.mark.parametrize("unclosed", ["reasoning", "content"])
+@pytest.mark.parametrize("begun", ['{"name": "now", "argu', '{"name": "now", "arguments"', ""])
+def test_reasoning_that_a_prompt_opened_before_a_cut_call_begins_and_ends(unclosed: Any, begun: str) -> None:
+    prompt = f"{get_dialect('trinity').start[0]}<think>\nplan<tool_call>\n{begun}"
+    parser = Parser("trinity", prompt=prompt, policy=Policy(unclosed_reasoning=unclosed))
+    events = [*parser.feed("</think>"), *parser.feed("answer"), *parser.close()]
+    kinds = [type(e).__name__ for e in events if not isinstance(e, Notice)]
+    assert kinds == ["ReasoningStart", "ReasoningEnd", "ContentDelta", "Finish"]

@@ -339,7 +339,7 @@ class Ledger(msgspec.Struct, eq=False):
 
     def reopen_reasoning(self) -> None:
         """Start the reasoning that the prompt opened."""
-        outer = self.holds[0].events if self.holds and self.holds[0].why is Why.HEADER else self.events
+        outer = next((hold.events for hold in self.holds if hold.why is Why.HEADER), self.events)
         outer.append(ReasoningStart(0, 0))
 
 
