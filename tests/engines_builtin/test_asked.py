@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, tool
+from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, about, calls, described, tool
 from tests.engines_builtin.test_reader import prompt
 from unspool.engines.builtin.reader import Answer, read
 from unspool.engines.builtin.reader.corrections import corrected
@@ -13,10 +13,6 @@ from unspool.engines.builtin.reader.corrections import corrected
 
 def one_of(*choices: str) -> dict[str, Any]:
     return {"type": "string", "enum": list(choices)}
-
-
-def described(declared: dict[str, Any], description: str) -> dict[str, Any]:
-    return {**declared, "function": {**declared["function"], "description": description}}
 
 
 TOOLS = {
@@ -284,11 +280,6 @@ def test_a_question_for_things_within_a_price_is_a_search(name: str, text: str, 
     assert given(text, name) == [expected]
 
 
-def about(description: str, schema: dict[str, Any] = TEXT) -> dict[str, Any]:
-    """A schema with a description."""
-    return schema | {"description": description}
-
-
 LEVELS = {"type": "integer", "enum": [0, 1]}
 STATE = about("two-letter abbreviation of the state")
 SENSORS = (
@@ -323,9 +314,7 @@ WEATHER = (tool("get_weather", ["city", "state"], city=TEXT, state=STATE),)
 def test_a_word_means_the_number_that_a_description_gives_it(
     tools: tuple[dict[str, Any], ...], text: str, expected: list[Any]
 ) -> None:
-    answer = read(prompt(list(tools), [{"role": "user", "content": text}]))
-    assert answer is not None
-    assert answer.calls == expected
+    assert calls(text, *tools) == expected
 
 
 @pytest.mark.parametrize(
@@ -347,9 +336,7 @@ def test_a_word_means_the_number_that_a_description_gives_it(
 def test_the_tool_that_takes_the_values_of_a_message_is_called(
     tools: tuple[dict[str, Any], ...], text: str, expected: list[Any]
 ) -> None:
-    answer = read(prompt(list(tools), [{"role": "user", "content": text}]))
-    assert answer is not None
-    assert answer.calls == expected
+    assert calls(text, *tools) == expected
 
 
 @pytest.mark.parametrize(
@@ -371,9 +358,7 @@ def test_the_tool_that_takes_the_values_of_a_message_is_called(
 def test_things_after_what_they_share_become_calls(
     tools: tuple[dict[str, Any], ...], text: str, expected: list[Any]
 ) -> None:
-    answer = read(prompt(list(tools), [{"role": "user", "content": text}]))
-    assert answer is not None
-    assert [given for _, given in answer.calls] == expected
+    assert [given for _, given in calls(text, *tools)] == expected
 
 
 @pytest.mark.parametrize(
@@ -393,9 +378,7 @@ def test_things_after_what_they_share_become_calls(
 def test_a_place_has_its_street_and_its_state(
     tools: tuple[dict[str, Any], ...], text: str, expected: dict[str, Any]
 ) -> None:
-    answer = read(prompt(list(tools), [{"role": "user", "content": text}]))
-    assert answer is not None
-    assert [given for _, given in answer.calls] == [expected]
+    assert [given for _, given in calls(text, *tools)] == [expected]
 
 
 @pytest.mark.parametrize("text", ["order me a pepperoni pizza", "order a taxi", "please order some flowers"])

@@ -16,7 +16,25 @@ def tool(name: str, required: list[str], /, **properties: Any) -> dict[str, Any]
     return {"type": "function", "function": {"name": name, "parameters": schema}}
 
 
+def described(declared: dict[str, Any], description: str) -> dict[str, Any]:
+    return {**declared, "function": {**declared["function"], "description": description}}
+
+
 TEXT, NUMBER, WHOLE = {"type": "string"}, {"type": "number"}, {"type": "integer"}
+
+
+def about(description: str, schema: dict[str, Any] = TEXT) -> dict[str, Any]:
+    """A schema with a description."""
+    return schema | {"description": description}
+
+
+def calls(text: str, *tools: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The calls of the answer to a message, which must be clear."""
+    answer = read(prompt(list(tools), [{"role": "user", "content": text}]))
+    assert answer is not None
+    return answer.calls
+
+
 PLACE = {"type": "object", "properties": {"lat": NUMBER, "lon": NUMBER}, "required": ["lat", "lon"]}
 HOUSE = {
     "type": "object",

@@ -4,16 +4,12 @@ from typing import Any
 
 import pytest
 
-from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, tool
+from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, about, tool
 from tests.engines_builtin.test_reader import prompt
 from unspool.engines.builtin.reader import Answer, read
 
 NUMBERS = {"type": "array", "items": NUMBER}
 LIST = {"type": "array", "items": TEXT}
-
-
-def about(schema: dict[str, Any], description: str) -> dict[str, Any]:
-    return schema | {"description": description}
 
 
 ADDRESS = {"type": "object", "properties": {"street": TEXT, "city": TEXT, "postcode": TEXT}}
@@ -26,26 +22,26 @@ TOOLS: dict[str, dict[str, Any]] = {
     "binomial": tool(
         "binomial_probability",
         ["n", "k", "p"],
-        n=about(WHOLE, "The number of trials"),
-        k=about(WHOLE, "The number of successes"),
+        n=about("The number of trials", WHOLE),
+        k=about("The number of successes", WHOLE),
         p=NUMBER,
     ),
-    "head": tool("head", [], n=about(WHOLE, "number of rows")),
+    "head": tool("head", [], n=about("number of rows", WHOLE)),
     "report": tool("sales_report", ["month", "year"], month=WHOLE, year=WHOLE),
     "prices": tool("get_stock_history", ["symbol", "period"], symbol=TEXT, period={"enum": ["1mo", "6mo", "1y"]}),
     "load": tool("get_load", ["host", "window"], host=TEXT, window={"enum": ["1h", "24h", "7d"]}),
     "find": tool("find_documents", ["collection", "filter"], collection=TEXT, filter={"type": "object"}, limit=WHOLE),
     "group": tool("group_by", ["by", "value", "agg"], by=TEXT, value=TEXT, agg={"enum": ["mean", "sum", "max"]}),
-    "train": tool("train_model", ["dataset", "target"], dataset=about(TEXT, "file"), target=TEXT, params=MODEL),
+    "train": tool("train_model", ["dataset", "target"], dataset=about("file"), target=TEXT, params=MODEL),
     "impute": tool("fill_missing", ["column", "strategy"], column=TEXT, strategy={"enum": ["mean", "median"]}),
     "address": tool("change_address", ["order", "address"], order=TEXT, address=ADDRESS),
     "invite": tool("invite_user", ["email", "teams"], email=TEXT, teams=LIST),
-    "split": tool("train_test_split", ["test_size"], test_size=about(NUMBER, "fraction for the test set, 0 to 1")),
+    "split": tool("train_test_split", ["test_size"], test_size=about("fraction for the test set, 0 to 1", NUMBER)),
     "metric": tool("get_metric", ["service", "minutes"], service=TEXT, minutes=WHOLE),
     "flights": tool("search_flights", ["origin", "destination"], origin=TEXT, destination=TEXT, passengers=WHOLE),
     "visa": tool("visa_requirements", ["nationality", "destination"], nationality=TEXT, destination=TEXT),
     "scatter": tool("plot_scatter", ["x", "y"], x=TEXT, y=TEXT),
-    "branch": tool("create_branch", ["name"], name=about(TEXT, "branch name"), from_branch=TEXT),
+    "branch": tool("create_branch", ["name"], name=about("branch name"), from_branch=TEXT),
     "grep": tool("grep_search", ["query"], query=TEXT),
 }
 
@@ -181,7 +177,7 @@ LEARNING = [
     tool(
         "start_training",
         ["model", "dataset"],
-        model=about(TEXT, "base model name"),
+        model=about("base model name"),
         dataset=TEXT,
         epochs=WHOLE,
         learning_rate=NUMBER,
@@ -289,7 +285,7 @@ def test_models_and_their_data_are_names(text: str, calls: list[Any]) -> None:
 PICKUP = tool(
     "schedule_pickup",
     ["address", "date", "window"],
-    address=about(TEXT, "street and city"),
+    address=about("street and city"),
     date=TEXT,
     window={"enum": ["morning", "afternoon"]},
 )

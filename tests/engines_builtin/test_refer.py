@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines_builtin.test_asked import described
-from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, tool
+from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, described, tool
 from tests.engines_builtin.test_reader import BOUND, prompt
 from unspool.engines.builtin.reader import Answer, read
 

@@ -4,16 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, tool
+from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, about, tool
 from tests.engines_builtin.test_reader import prompt
 from unspool.engines.builtin.reader import read
 
 SWITCH = {"type": "boolean"}
-
-
-def about(description: str) -> dict[str, Any]:
-    """The schema of a text with a description."""
-    return TEXT | {"description": description}
 
 
 DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]

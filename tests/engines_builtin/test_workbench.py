@@ -4,17 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, tool
-from tests.engines_builtin.test_data import about
+from tests.engines_builtin.test_assign import NUMBER, TEXT, WHOLE, about, calls, described, tool
 from tests.engines_builtin.test_reader import prompt
 from unspool.engines.builtin.reader import read
-
-
-def described(text: str, name: str, required: list[str], /, **properties: Any) -> dict[str, Any]:
-    declared = tool(name, required, **properties)
-    declared["function"]["description"] = text
-    return declared
-
 
 SIGN = {"enum": ["=", "!=", "<", "<=", ">", ">="]}
 CONDITION = {"type": "object", "properties": {"column": TEXT, "operator": SIGN, "value": NUMBER}}
@@ -26,41 +18,40 @@ TABLES = [
 ]
 MODELS = [
     described(
+        tool(
+            "evaluate_model",
+            ["model", "benchmark"],
+            model=about("model name"),
+            benchmark=BENCHMARK,
+        ),
         "Evaluate a model on a benchmark",
-        "evaluate_model",
-        ["model", "benchmark"],
-        model=about(TEXT, "model name"),
-        benchmark=BENCHMARK,
     ),
     described(
+        tool(
+            "start_training",
+            ["model", "dataset"],
+            model=about("base model name"),
+            dataset=about("dataset name"),
+            epochs=WHOLE,
+            learning_rate=NUMBER,
+            batch_size=WHOLE,
+        ),
         "Start a training job",
-        "start_training",
-        ["model", "dataset"],
-        model=about(TEXT, "base model name"),
-        dataset=about(TEXT, "dataset name"),
-        epochs=WHOLE,
-        learning_rate=NUMBER,
-        batch_size=WHOLE,
     ),
 ]
 SHELL = [
     tool("mkdir", ["dir_name"], dir_name=TEXT),
-    described("List the files of a directory", "ls", ["path"], path=about(TEXT, "directory")),
-    described("Print a file", "cat", ["file_name"], file_name=about(TEXT, "name of the file")),
+    described(tool("ls", ["path"], path=about("directory")), "List the files of a directory"),
+    described(tool("cat", ["file_name"], file_name=about("name of the file")), "Print a file"),
     tool("rm", ["file_name"], file_name=TEXT),
-    described("Search a file", "grep", ["pattern", "path"], pattern=TEXT, path=about(TEXT, "the file")),
+    described(tool("grep", ["pattern", "path"], pattern=TEXT, path=about("the file")), "Search a file"),
 ]
 PAPERS = [
-    tool("search_papers", ["query"], query=TEXT, year_from=about(WHOLE, "earliest year")),
-    described("Get the abstract of a paper", "get_paper", ["arxiv_id"], arxiv_id=TEXT),
-    described("List the papers that cite a paper", "get_citations", ["arxiv_id"], arxiv_id=TEXT),
+    tool("search_papers", ["query"], query=TEXT, year_from=about("earliest year", WHOLE)),
+    described(tool("get_paper", ["arxiv_id"], arxiv_id=TEXT), "Get the abstract of a paper"),
+    described(tool("get_citations", ["arxiv_id"], arxiv_id=TEXT), "List the papers that cite a paper"),
 ]
 WEATHER = tool("get_weather", [], city=TEXT, days=WHOLE)
-
-
-def calls(text: str, *tools: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    answer = read(prompt(list(tools), [{"role": "user", "content": text}]))
-    return answer.calls if answer else []
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from .patterns import FEW_SPACES, LITERAL, SPACE, Atom, Pattern, finder, firsts, spaced, worded
+from .literals import finder, firsts
+from .patterns import FEW_SPACES, LITERAL, SPACE, Atom, Pattern, spaced, worded
 from .syntax import Syntax
 from .template import ObjectShape, Template
 

@@ -5,9 +5,10 @@ one pass without backtracking. White space, names and other fields are bounded, 
 of text.
 """
 
+import itertools
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Set
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from ..regex import Regex
 from .template import Field, Piece, unescape
@@ -253,26 +254,16 @@ class Pattern:
 
     def head(self) -> "Pattern":
         """The text before the first field."""
-        head = Pattern(())
-        for atom in self.atoms:
-            if atom.kind not in (LITERAL, SPACE):
-                break
-            head.atoms.append(atom)
-        while head.atoms and head.atoms[-1].kind == SPACE:
-            head.atoms.pop()
-        head._measure()
-        return head
+        atoms = list(itertools.takewhile(lambda atom: atom.kind in (LITERAL, SPACE), self.atoms))
+        while atoms and atoms[-1].kind == SPACE:
+            atoms.pop()
+        return _of(atoms)
 
     def unbracketed(self) -> "Pattern":
         """What comes after brackets with which it begins; itself if it begins with none."""
         closed = (a.kind == SPACE or (a.kind == LITERAL and not a.text.strip("]})")) for a in self.atoms)
         at = next((i for i, bracket in enumerate(closed) if not bracket), 0)
-        if not at or not self.first:
-            return self
-        rest = Pattern(())
-        rest.atoms = self.atoms[at:]
-        rest._measure()
-        return rest
+        return _of(self.atoms[at:]) if at and self.first else self
 
     def progress(self, text: str, i: int, *, whole: bool = False) -> int:
         """Where those of the pattern's first literals end that match from ``i`` on.
@@ -480,122 +471,25 @@ def closing(parts: Iterable[Piece], *, any_case: bool = False) -> Pattern:
 
 def joined(*patterns: Pattern) -> Pattern:
     """Join patterns, with soft white space between them."""
-    whole = Pattern(())
+    atoms: list[Atom] = []
     for pattern in patterns:
-        if whole.atoms and pattern.atoms:
-            whole.atoms.append(Atom(SPACE))
-        whole.atoms.extend(pattern.atoms)
-    whole._measure()
-    return whole
+        if atoms and pattern.atoms:
+            atoms.append(Atom(SPACE))
+        atoms.extend(pattern.atoms)
+    return _of(atoms)
 
 
 def spaced(atoms: Iterable[Atom]) -> Pattern:
     """Atoms with soft white space between them."""
-    whole = Pattern(())
+    soft: list[Atom] = []
     for atom in atoms:
-        _soft(whole.atoms)
-        whole.atoms.append(atom)
-    whole._measure()
-    return whole
+        _soft(soft)
+        soft.append(atom)
+    return _of(soft)
 
 
-class Literals(Set[str]):
-    """Literals to search for, and which of them are matched in any case (those are in lower case here)."""
-
-    __slots__ = ("any_case", "texts")
-
-    def __init__(self, texts: Iterable[str], any_case: Iterable[str] = ()) -> None:
-        self.any_case = frozenset(any_case)
-        self.texts = frozenset(texts) | self.any_case
-
-    def __contains__(self, text: object) -> bool:
-        return text in self.texts or (isinstance(text, str) and text.isascii() and text.lower() in self.any_case)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.texts)
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-
-def firsts(patterns: Iterable[Pattern]) -> Set[str]:
-    """The literals that patterns begin with."""
-    patterns = list(patterns)
-    any_case = [p.first for p in patterns if p.any_case]
-    texts = frozenset(p.first for p in patterns)
-    return Literals(texts, any_case) if any_case else texts
-
-
-def finder(literals: Set[str]) -> re.Pattern[str]:
-    """Finds the first of the literals, or the beginning of one at the end of the text.
-
-    It is a trie, so the search reads every character once.
-    """
-    if not literals:
-        return re.compile(r"(?!)")
-    return re.compile(_trie(_tree(sorted(literals), literals.any_case if isinstance(literals, Literals) else ())))
-
-
-_Tree = dict[str, Any]
-"""Maps a character (or class of characters) to the tree of what follows; the empty text marks the end of a
-literal."""
-
-_RUN: Final = 4
-"""How many characters of a literal are matched together: each group takes time to compile, long ones time to fail."""
-
-
-# Both are written without recursion, because literals come from users' files.
-
-
-def _tree(literals: list[str], any_case: Container[str]) -> _Tree:
-    root: _Tree = {}
-    open_: list[tuple[_Tree, int, list[str]]] = [(root, 0, literals)]
-    for node, depth, alive in open_:
-        if any(len(literal) == depth for literal in alive):
-            node[""] = {}  # do not wait for longer ones
-            continue
-        following: dict[str, list[str]] = {}
-        for literal in alive:
-            c = literal[depth]
-            for spelling in {c, c.upper()} if literal in any_case else (c,):
-                following.setdefault(spelling, []).append(literal)
-        spelled: dict[tuple[str, ...], list[str]] = {}
-        for c, those in following.items():
-            spelled.setdefault(tuple(those), []).append(c)
-        for rest, characters in spelled.items():
-            several = "".join(map(re.escape, sorted(characters)))
-            child = node[several if len(characters) == 1 else f"[{several}]"] = {}
-            open_.append((child, depth + 1, list(rest)))
-    return root
-
-
-def _trie(root: _Tree) -> str:
-    order: list[tuple[_Tree, list[tuple[list[str], _Tree]]]] = []
-    heads = [root]
-    for node in heads:
-        runs = [_run(c, child) for c, child in node.items() if c]
-        order.append((node, runs))
-        heads.extend(end for _, end in runs)
-    done: dict[int, str] = {}
-    for node, runs in reversed(order):
-        if "" in node:
-            done[id(node)] = ""
-            continue
-        branches = ["".join(run) + done[id(end)] for run, end in runs]
-        # At the end of the text, any beginning will do.
-        parts = ["".join(run[:k]) for run, _ in runs for k in range(len(run) - 1, 0, -1)]
-        if parts:
-            branches.append(f"(?:{'|'.join(parts)})\\Z")
-        if node is not root:
-            branches.append(r"\Z")
-        done[id(node)] = branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
-    return done[id(root)]
-
-
-def _run(c: str, node: _Tree) -> tuple[list[str], _Tree]:
-    """The text that follows without a branch, and the tree after it."""
-    run = [c]
-    while len(run) < _RUN and len(node) == 1 and "" not in node:
-        ((more, node),) = node.items()
-        run.append(more)
-    return run, node
+def _of(atoms: list[Atom]) -> Pattern:
+    pattern = Pattern(())
+    pattern.atoms = atoms
+    pattern._measure()
+    return pattern

@@ -258,15 +258,21 @@ class _Builder:
         return choice((content, self.calls(first=first), *self.announced(first=first)))
 
     def frame(self, template: Template, *, first: bool) -> Node:
-        opening, closed = template.opening, template.closing
-        head = self.started(opening) if first else opening
-        margin = self.margin(template) if opening and not first else EMPTY  # otherwise the text may begin with it
+        margin, head = self.headed(template, first=first)
+        closed = template.closing
         if not closed.strip():
             return seq(margin, Const(head), self.text(""))
         scan = (self.plan.reading if self.d.call else self.plan.plain).frame.scan
         without = self.markers(scan)
         unlike = tuple(dict.fromkeys(self.unlike_calls(without)))
         return seq(margin, self.free(head, closed, without, unlike))
+
+    def headed(self, template: Template, *, first: bool) -> tuple[Node, str]:
+        """The white space before a frame, and its opening."""
+        opening = template.opening
+        if first:
+            return EMPTY, self.started(opening)
+        return self.margin(template) if opening else EMPTY, opening  # without an opening, text may begin with it
 
     def answer(self, *, first: bool) -> Node:
         """Content that matches the schema of the answer."""
@@ -304,8 +310,7 @@ class _Builder:
         if self.content_first:
             return []
         if not preamble.after and self.trigger:
-            head = self.started(preamble.opening) if first else preamble.opening
-            margin = self.margin(preamble) if preamble.opening and not first else EMPTY
+            margin, head = self.headed(preamble, first=first)
             return [seq(margin, Const(head), self.preceded())]
         if preamble.before or preamble.after:
             frame = self.frame(preamble, first=first)

@@ -164,9 +164,7 @@ def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
         parameters[:] = [p._replace(kinds=p.kinds[1:]) if p.kinds[:1] == ("query",) else p for p in parameters]
     if not {"currency", "price", "stock", "crypto"} & {*concepts[0], *concepts[1]}:  # the base of a branch
         parameters[:] = [
-            p._replace(kinds=tuple(k for k in p.kinds if k != "currency"))
-            if "currency" not in f"{p.name} {p.description}".lower()
-            else p
+            p if "currency" in f"{p.name} {p.description}".lower() else p._replace(kinds=_but(p.kinds, "currency"))
             for p in parameters
         ]
     words = {*parts, name.lower()} | {a + b for a, b in itertools.pairwise(parts) if not {a, b} <= STOP}
@@ -181,10 +179,14 @@ def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
     return Tool(name, described, tuple(parameters), concepts, names, frozenset(about), frozenset(nouns), asking)
 
 
+def _but(kinds: tuple[str, ...], kind: str) -> tuple[str, ...]:
+    return tuple(k for k in kinds if k != kind)
+
+
 def _without_calculation(p: Parameter) -> Parameter:
     """The parameter without the kind of calculations, although its description mentions an *expression*."""
     named = "expression" in _kinds(p.name, "") or "math" in p.description.lower()
-    return p if named else p._replace(kinds=tuple(k for k in p.kinds if k != "expression"))
+    return p if named else p._replace(kinds=_but(p.kinds, "expression"))
 
 
 def _sides(concepts: tuple[str, ...], parameters: list[Parameter]) -> None:
@@ -216,7 +218,7 @@ def _first_text(named: tuple[str, ...], also: tuple[str, ...], parameters: list[
         return
     open_ = kind == "place" and plain.kinds[:1] in (("query",), ("subject",), ("body",))
     if open_ or not plain.kinds or (kind == "expression" and len(texts) == 1):
-        kinds = (kind, *(k for k in plain.kinds if k != kind))
+        kinds = (kind, *_but(plain.kinds, kind))
         parameters[parameters.index(plain)] = plain._replace(kinds=kinds)
 
 

@@ -173,7 +173,7 @@ def _shortens(word: str, name: str) -> bool:
 def deed(m: Message) -> str | None:
     """The action of a message's verb: *open an issue* creates one, *open the file* reads it."""
     words = plain(without_lead(m.text)).split()[:3]
-    if words[:2] == ["tell", "me"] or words in (["give", "me", w] for w in SETS["sets out"]):
+    if words[:2] == ["tell", "me"] or (words[:2] == ["give", "me"] and not SETS["sets out"].isdisjoint(words[2:])):
         return "read"
     if words[:2] == ["set", "up"]:
         return "create"

@@ -114,7 +114,7 @@ def _group(f: Filling, kind: str, span: Span) -> None:
     if whole is not None and p.type != "array":
         f.give_span(p, whole)
         return
-    begun, first = first, unlabelled(f, first, end)
+    begun, first = first, _unlabelled(f, first, end)
     while p.type == "array" and first + 1 < end and m.words[first].low in SETS["function"] | f.tool.asking | STARTERS:
         first += 1  # *what can I cook with* rice
     value = _unquoted(m.said(first, end))
@@ -125,14 +125,14 @@ def _group(f: Filling, kind: str, span: Span) -> None:
     several = items(m, first, end)
     if not value:
         return
-    named_so = first > begun and plural(m, first - 1) and all(m.large(s.first) for s in several)
+    named_so = first > begun and _plural(m, first - 1) and all(m.large(s.first) for s in several)
     if p.type == "array" or ((kind == "items" or named_so) and len(several) > 1 and _short(several)):
         f.give_all(p, several)
     else:
         f.give_span(p, Span(first, end, value))
 
 
-def unlabelled(f: Filling, first: int, last: int) -> int:
+def _unlabelled(f: Filling, first: int, last: int) -> int:
     """The beginning of a name without what it is called before it: *customer John Wick*, *the companies* Helvex and
     Brix; not *Radio Nova*."""
     m = f.message
@@ -144,7 +144,7 @@ def unlabelled(f: Filling, first: int, last: int) -> int:
     return first
 
 
-def plural(m: Message, i: int) -> bool:
+def _plural(m: Message, i: int) -> bool:
     """Whether a word is a plural, as *companies* is, and lists several things."""
     return stem(m.words[i].low) != m.words[i].low and m.words[i].low.endswith("s")
 
