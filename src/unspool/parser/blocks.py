@@ -26,13 +26,12 @@ class Blocks(Steps):
             elif r == MORE and not tape.final:
                 return False
         within = self._calls.within if self._calls.within is not None and self._calls.within.suffix else None
-        if j == len(buf):
+        if j == len(buf) and j - i <= MAX_SPACE:
             if tape.final:
                 tape.move(j)
                 ledger.markup(tape.here)
-                return False
-            if j - i <= MAX_SPACE:
-                return False
+            return False
+        if j - i > MAX_SPACE:
             ledger.notice("hold_overflow", "white space")
             if within is not None and not ledger.paused:
                 ledger.markup(tape.base + i)

@@ -281,7 +281,11 @@ class Calls(Steps):
             self._end_call(call.status, tape.here)
             return True
         j = skip_space(tape.buf, i)
-        if j == len(tape.buf) and not tape.final and j - i <= MAX_SPACE:
+        if j - i > MAX_SPACE:
+            self._ledger.notice("missing_close", call.name)
+            self._end_call(call.status, tape.here)
+            return True
+        if j == len(tape.buf) and not tape.final:
             return False
         more = False
         for pattern in (suffix, *(s for s in self._plan.calls.suffixes if s is not suffix)):

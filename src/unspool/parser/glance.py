@@ -74,8 +74,10 @@ class _Glance:
         n = len(text)
         while True:
             i = skip_space(text, self._at)
+            if i - self._at > MAX_SPACE:
+                raise _NotPlain
             if i == n:
-                if i - self._at > MAX_SPACE or not self._segments:
+                if not self._segments:
                     raise _NotPlain
                 return
             o, end, fields = self._standing(self._plan.reading.edge.at(text, i), i)
@@ -221,8 +223,10 @@ class _Glance:
                     raise _NotPlain
                 if r >= 0:
                     j = skip_separators(text, r)
+            if j - i > MAX_SPACE:
+                raise _NotPlain
             if j == len(text):
-                if within.suffix or j - i > MAX_SPACE:
+                if within.suffix:
                     raise _NotPlain
                 self._leave(j, "")
                 return

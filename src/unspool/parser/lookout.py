@@ -188,10 +188,10 @@ class Lookout(msgspec.Struct, eq=False):
         tape = self._tape
         buf = tape.buf
         j = skip_space(buf, end)
+        if j - end > MAX_SPACE:
+            return NO
         if j == len(buf):
-            if tape.final:
-                return end
-            return MORE if j - end <= MAX_SPACE else NO
+            return end if tape.final else MORE
         found = NO
         for marker in self.outline.edge.at(buf, j):
             pattern = marker.pattern
@@ -277,8 +277,10 @@ class Lookout(msgspec.Struct, eq=False):
         """The end of a stray opening, which itself ends at ``i``, with the closing or end that leaves it empty."""
         tape = self._tape
         j = skip_space(tape.buf, i)
+        if j - i > MAX_SPACE:
+            return NO
         if j == len(tape.buf):
-            return j if tape.final else MORE if j - i <= MAX_SPACE else NO
+            return j if tape.final else MORE
         ends = [self.stands(c, j) for c in stray.closings]
         again = self.stands(stray.pattern, j)
         if not tape.final and MORE in (*ends, again):

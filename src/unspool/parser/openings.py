@@ -20,8 +20,9 @@ from .tape import Tape
 NULL: Final = "null"
 ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input"))
 
-_JSON_KEY = Regex(r'\s*+"((?:[^"\\\n]|\\.){0,256}+)"\s*+:')
-_JSON_KEY_MAYBE = Regex(r'\s*+(?:"(?:[^"\\\n]|\\.){0,256}+(?:\\|"\s*+)?)?\Z')
+_SPACE: Final = rf"\s{{0,{MAX_SPACE}}}+"
+_JSON_KEY = Regex(rf'\s*+"((?:[^"\\\n]|\\.){{0,256}}+)"{_SPACE}:')
+_JSON_KEY_MAYBE = Regex(rf'\s*+(?:"(?:[^"\\\n]|\\.){{0,256}}+(?:\\|"{_SPACE})?)?\Z')
 _SHORT = Regex(r""""(?:[^"\\\n]|\\.){0,256}+"|'(?:[^'\\\n]|\\.){0,256}+'|[0-9]{1,18}+""")
 _SHORT_MAYBE = Regex(r"""(?:["'][^\n]{0,258}+|[0-9]{1,18}+)?\Z""")
 

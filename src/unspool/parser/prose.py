@@ -27,17 +27,17 @@ class Prose(Steps):
         if i == n:
             return False
         j = skip_space(buf, i)
-        if j == n:
+        if j - i > MAX_SPACE:
+            ledger.notice("hold_overflow", "white space")
+            j = i + MAX_SPACE
+        elif j == n:
             if tape.final:
                 tape.move(n)
                 if self._parts.seen or ledger.thinking:
                     ledger.markup(tape.here)
                 else:
                     ledger.text(tape.here)
-                return False
-            if j - i <= MAX_SPACE:
-                return False
-            ledger.notice("hold_overflow", "white space")
+            return False
         else:
             foreign = ledger.foreign_at(tape.base + j)
             if foreign >= 0:
@@ -104,7 +104,9 @@ class Prose(Steps):
         if i == len(tape.buf):
             return False
         j = skip_space(tape.buf, i)
-        if j < len(tape.buf):
+        if j - i <= MAX_SPACE:
+            if j == len(tape.buf) and not tape.final:
+                return False
             r = self._look.soonest([o.pattern for o in self._plan.plain.edge if o.kind == REASONING], j)
             if r == MORE:
                 return False
@@ -112,8 +114,6 @@ class Prose(Steps):
                 tape.move(r)
                 self._ledger.markup(tape.here)
                 return True
-        elif j - i <= MAX_SPACE and not tape.final:
-            return False
         if not self._parts.take_lead():
             return False
         self._at.go(State.REASONING)
@@ -124,14 +124,13 @@ class Prose(Steps):
         tape, ledger = self._tape, self._ledger
         i = tape.i
         j = skip_space(tape.buf, i)
-        if j == len(tape.buf):
+        if j - i > MAX_SPACE:
+            ledger.notice("hold_overflow", "white space")
+        elif j == len(tape.buf):
             if tape.final:
                 tape.move(j)
                 ledger.markup(tape.here)
-                return False
-            if j - i <= MAX_SPACE:
-                return False
-            ledger.notice("hold_overflow", "white space")
+            return False
         else:
             for o in self._plan.reasoning.resuming:
                 if isinstance(o, Opening) and o.kind == CALL:
@@ -394,7 +393,7 @@ class Prose(Steps):
             if block.marked and block.prefix and worded(form.opening.first):
                 end = block.prefix.match(buf, p, {})
                 j = skip_space(buf, end) if end >= 0 else -1
-                if j >= 0 and buf.startswith(form.opening.first, j) and not self._calls.refused(p):
+                if 0 <= j <= end + MAX_SPACE and buf.startswith(form.opening.first, j) and not self._calls.refused(p):
                     tape.move(j + len(form.opening.first))
                     self._ledger.text(tape.here)
                     self._calls.enter(block)
@@ -410,9 +409,10 @@ class Prose(Steps):
         n = len(buf)
         if self._scanned == 0:
             j = skip_space(buf, i)
-            if j == n and j - i <= MAX_SPACE and not tape.final:
+            near = j - i <= MAX_SPACE
+            if near and j == n and not tape.final:
                 return False
-            thoughts = [o.pattern for o in self._plan.plain.edge if o.kind == REASONING] if j < n else []
+            thoughts = [o.pattern for o in self._plan.plain.edge if o.kind == REASONING] if near and j < n else []
             r = look.soonest(thoughts, j)
             if r == MORE:
                 return False

@@ -8,7 +8,7 @@ from collections.abc import Container
 from typing import NamedTuple
 
 from ..dialect.markers import Block, Form
-from ..dialect.patterns import skip_space
+from ..dialect.patterns import MAX_SPACE, NO, skip_space
 from ..dialect.plan import Plan
 from ..dialect.syntax import Syntax
 from ..regex import Regex
@@ -59,7 +59,7 @@ def whole_call(
         read = _object(form, form.marked or block.marked, names, text, i)
     elif form.syntax is Syntax.JSON:
         begin = skip_space(text, i)
-        inside = whole_object(text, begin)
+        inside = whole_object(text, begin) if begin - i <= MAX_SPACE else 0
         read = (fields["name"], text[begin:inside], i, inside, inside) if inside else None
     else:
         read = _markup(plan, tools.schema(fields["name"]), form, text, i, fields) if form.syntax is None else None
@@ -71,7 +71,8 @@ def whole_call(
     if form.syntax is not None and _WRAPPED.match(arguments) and tools.schema(name) is not None:
         return None
     if form.suffix:
-        end = form.suffix.match(text, skip_space(text, end), dict(fields))
+        closing = skip_space(text, end)
+        end = form.suffix.match(text, closing, dict(fields)) if closing - end <= MAX_SPACE else NO
     return Whole(name, arguments, header, inside, end) if end >= 0 else None
 
 
@@ -113,8 +114,8 @@ def _markup(plan: Plan, schema: Schema | None, form: Form, text: str, i: int, fi
         arguments[key] = json
         i = m.end()
         m = plain.match(text, i)
-    i = skip_space(text, i)
-    if not arguments or form.suffix.match(text, i, {}) < 0:
+    closed, i = i, skip_space(text, i)
+    if not arguments or i - closed > MAX_SPACE or form.suffix.match(text, i, {}) < 0:
         return None
     pieces: list[str] = []  # joined once, since a value may be long
     for key, value in arguments.items():

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ...dialect.patterns import MORE, skip_space
+from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...dialect.syntax import Syntax
 from ..call import Call, Desk
 from ..openings import NULL, Openings
@@ -222,7 +222,8 @@ class ArgumentsReader:
             return self._lose(literal.error)
         if self._openings.repairing:
             j = skip_space(tape.buf, tape.i)
-            closing = MORE if j == len(tape.buf) else self._openings.look.closing(j)
+            near = j - tape.i <= MAX_SPACE
+            closing = NO if not near else MORE if j == len(tape.buf) else self._openings.look.closing(j)
             if closing == MORE and not tape.final:
                 return False
             if closing >= 0 and self._shut():

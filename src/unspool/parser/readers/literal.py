@@ -213,8 +213,10 @@ class LiteralReader(Strings):
         if self.stack[-1] == "(":
             name = KEYWORD.match(text, i)
             end = self._how.space.match(text, name.end()).end()
+            if end - i > MAX_KEY:
+                return self._fail(text, i, "an unterminated name")
             if end == n:
-                return -1 if n - i <= MAX_KEY else self._fail(text, i, "an unterminated name")
+                return -1
             if text[end] != "=":
                 return self._fail(text, i, "a positional argument (allowed are keyword arguments)")
             return self._bare_key(name.group(), end)
@@ -223,8 +225,10 @@ class LiteralReader(Strings):
                 if self._how.quote.startswith(text[i:n]):
                     return -1
                 bare = _BARE_KEY.match(text, i)
+                if bare.end() - i > MAX_KEY:
+                    return self._fail(text, i, "an unterminated key")
                 if bare.end() == n:
-                    return -1 if n - i <= MAX_KEY else self._fail(text, i, "an unterminated key")
+                    return -1
                 if bare.end() == i or text[bare.end()] != ":":
                     return self._fail(text, i, "an object without a key")
                 return self._bare_key(bare.group().rstrip(), bare.end())
@@ -234,8 +238,10 @@ class LiteralReader(Strings):
         if self._how.repair and (c.isalpha() or c == "_"):
             m = _WORD.match(text, i)
             if m is not None:
+                if m.end() - i > MAX_KEY:
+                    return self._fail(text, i, "an unterminated key")
                 if m.end() == n:
-                    return -1 if n - i <= MAX_KEY else self._fail(text, i, "an unterminated key")
+                    return -1
                 self._fix("bare key")
                 self._flush(text, i)
                 self._doubt.decide()
@@ -253,8 +259,10 @@ class LiteralReader(Strings):
             return 0
         m = KEYWORD.match(text, i)
         end = self._how.space.match(text, m.end()).end()
+        if end - i > MAX_KEY:
+            return 0
         if end == n:
-            return -1 if n - i <= MAX_KEY else 0
+            return -1
         exponent = _EXPONENT.match(text, i) if self.mode == NUMBER else None
         if exponent is not None and exponent.end() < m.end():
             return 0  # the name begins after the exponent
@@ -333,9 +341,9 @@ class LiteralReader(Strings):
         m = _WORD.match(text, i)
         if m is None:
             return self._fail(text, i, f"{text[i]!r} where a value is expected")
-        if m.end() - i > MAX_WORD and self.stack[-1:] != ["("]:
+        if m.end() - i > (MAX_KEY if self.stack[-1:] == ["("] else MAX_WORD):
             return self._fail(text, i, "an unknown word where a value is expected")
-        if m.end() == n and n - i <= MAX_KEY:
+        if m.end() == n:
             # A word ends where another character begins.
             self.mode = WORD
             return -1

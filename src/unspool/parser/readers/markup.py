@@ -344,8 +344,10 @@ class MarkupReader:
         tape = self._tape
         buf = tape.buf
         j = skip_space(buf, tape.i)
+        if j - tape.i > MAX_SPACE:
+            return NO
         if j == len(buf):
-            return NO if tape.final or j - tape.i > MAX_SPACE else 0
+            return NO if tape.final else 0
         look = self._openings.look
         own = look.stands(value.parameter.closing, j, dict(value.fields))
         if own == MORE and not tape.final:
@@ -455,6 +457,8 @@ class MarkupReader:
             r = look.stands(block.suffix, p)
             if r >= 0:
                 j = skip_space(tape.buf, r)
+                if j - r > MAX_SPACE:
+                    continue
                 r = (p if tape.ended else MORE) if j == len(tape.buf) else openings.behind(BLOCK_END, j)
                 if r >= 0 or certain:
                     return p
@@ -486,14 +490,14 @@ class MarkupReader:
         look = self._openings.look
         plan = look.plan
         j = skip_space(tape.buf, i)
-        if j - i > MAX_SPACE:
-            return NO
-        if plan.arguments.comma:
+        if plan.arguments.comma and j - i <= MAX_SPACE:
             r = look.stands(plan.arguments.comma, j)
             if r >= 0:
                 j = skip_space(tape.buf, r)
             elif r == MORE and j < len(tape.buf):
                 return i if tape.ended and tape.final else MORE
+        if j - i > MAX_SPACE:
+            return NO
         if j == len(tape.buf):
             return i if tape.ended else MORE
         level = self.containers.levels[-1]
