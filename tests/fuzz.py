@@ -73,7 +73,15 @@ def mutate(text: str, rng: random.Random, dialect: Dialect) -> str:
             text = text[:at] + literal[:cut] + text[at:]
         else:
             text = text[:at] + rng.choice(RAWS[dialect.name]) + text[at:]
-    return text
+    return long_run(text, rng) if rng.random() < 0.03 else text
+
+
+def long_run(text: str, rng: random.Random) -> str:
+    """A text with a run put in that is about as long as a limit of the machine."""
+    unit = rng.choice((*NOISE, "a", "1", "_", "a "))
+    size = rng.choice((64, 256, 1024, 4096)) + rng.randint(-2, 2)
+    at = rng.randint(0, len(text))
+    return text[:at] + (unit * size)[:size] + text[at:]
 
 
 def options(dialect: Dialect, rng: random.Random) -> dict[str, Any]:

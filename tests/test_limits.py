@@ -4,12 +4,27 @@ import json
 import random
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
 from unspool import ContentDelta, Dialect, Parser, Policy
+from unspool.policy import CHOICES
 
-from .support import CALLING, DIALECTS, THINKING, dialect_of, named, notices, tool
+from .support import (
+    CALLING,
+    DIALECTS,
+    THINKING,
+    cases,
+    dialect_of,
+    named,
+    notices,
+    number,
+    run,
+    same,
+    tool,
+    tools_of,
+)
 from .writing import around_reasoning, write_calls, write_reasoning
 
 CAP = 65_536
@@ -114,6 +129,72 @@ def test_no_endless_text_is_held_back_beyond_the_cap(dialect: Dialect) -> None:
         parser = Parser(dialect, stage=rng.choice((None, None, "content", "undecided")))
         assert pending(parser, chunks) <= CAP + 8000, (head, tail)
         parser.close()
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_no_white_space_is_held_beyond_the_cap_wherever_an_output_stops(dialect: Dialect) -> None:
+    rng = random.Random(dialect.name)
+    for case in rng.choices(cases([dialect]), k=12):
+        head = case.raw[: rng.randint(0, len(case.raw))]
+        parser = Parser(dialect, stage=case.example.stage, tools=tools_of(dialect), policy=random_policy(rng))
+        assert pending(parser, [head, *[" " * 4000] * 22]) <= CAP + 8000, head
+        parser.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "unit"),
+    [
+        ("xlam", '[{"name"', " "),
+        ("xlam", '<tool_call>{"type": "', "a"),
+        ("mistral", '[TOOL_CALLS] [{"name": "now", "arguments": {}, "id": "a', "a"),
+        ("kimi_k2", "<|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{}", "\n"),
+        ("deepseek", "<｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```json\n{}", " "),
+        ("pythonic", "[now(", " "),
+        ("gemma4", "<|tool_call>call:now{", " "),
+        ("llama3", "{'name': 'now', 'parameters': {", "\n"),
+    ],
+)
+def test_what_is_dropped_or_decides_nothing_goes_out_after_a_while(name: str, head: str, unit: str) -> None:
+    for policy in (Policy(), Policy(bad_arguments="text"), Policy(bad_arguments="repair")):
+        parser = Parser(name, tools=[tool("now")], policy=policy)
+        assert pending(parser, [head, *[unit * 4000] * 22]) <= CAP + 8000, policy
+        parser.close()
+
+
+@pytest.mark.parametrize("chunk", [1000, 200_000])
+def test_repair_drops_white_space_after_a_comma_beyond_the_cap(chunk: int) -> None:
+    text = '<tool_call>{"name": "now", "arguments": {"a": 1,' + " " * 200_000 + '"b": 2, }}</tool_call>'
+    parser = Parser("hermes", tools=[tool("now")], policy=Policy(bad_arguments="repair"))
+    for i in range(0, len(text), chunk):
+        parser.feed(text[i : i + chunk])
+    parser.close()
+    (call,) = parser.message.tool_calls
+    assert json.loads(call.arguments) == {"a": 1, "b": 2}
+    assert CAP <= len(call.arguments) < CAP + 100
+
+
+RUNS = (" ", "\n", "\t\n", "a", "1", '"', "_", ",", "\\", "a ", "/", "=")
+"""Texts that are repeated up to a limit."""
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_long_runs_mean_the_same_however_they_are_cut(dialect: Dialect) -> None:
+    rng = random.Random(dialect.name)
+    for case in rng.choices(cases([dialect]), k=40):
+        unit, size = rng.choice(RUNS), rng.choice((64, 256, 1024, 4096)) + rng.randint(-1, 2)
+        at = rng.randint(0, len(case.raw))
+        text = case.raw[:at] + (unit * size)[:size] + case.raw[at:]
+        how: dict[str, Any] = {"stage": case.example.stage, "tools": tools_of(dialect), "policy": random_policy(rng)}
+        whole, _ = run(dialect, [text], ids=number, **how)
+        chunk = rng.choice((13, 97, 1000))
+        cut, _ = run(dialect, [text[i : i + chunk] for i in range(0, len(text), chunk)], ids=number, **how)
+        assert same(cut) == same(whole), (case.raw[:at], unit, size, how["policy"])
+
+
+def random_policy(rng: random.Random) -> Policy:
+    """A policy with up to three settings that are not the library's."""
+    fields = rng.sample(sorted(CHOICES), rng.randint(0, 3))
+    return Policy(**{field: rng.choice(CHOICES[field]) for field in fields})
 
 
 @pytest.mark.parametrize(**named(CALLING))

@@ -19,7 +19,7 @@ class Blocks(Steps):
         buf = tape.buf
         i = tape.i
         j = skip_separators(buf, i)
-        if plan.calls.separator:
+        if plan.calls.separator and j - i <= MAX_SPACE:
             r = look.stands(plan.calls.separator, j)
             if r >= 0:
                 j = skip_separators(buf, r)
@@ -148,7 +148,7 @@ class Blocks(Steps):
         while True:
             m = scan.find.search(buf, pos)
             p = len(buf) if m is None or (tape.final and m.group() not in scan.triggers) else m.start()
-            if p > i and not ledger.prose and not buf[i:p].isspace():
+            if p > i and not (ledger.prose or ledger.thinking) and not buf[i:p].isspace():
                 ledger.notice("text_in_block")
             tape.move(p)
             ledger.text(tape.here)

@@ -461,15 +461,17 @@ class Calls(Steps):
         if isinstance(reader, TextReader):
             return True
         inner = self.arguments
-        return inner is not None and not inner.shut
+        return inner is not None and not (inner.shut or inner.skip)
 
     def release_space(self) -> None:
         """Release framing inside a call, which must not wait without limit."""
         call = self.call
-        if call is None or not call.started or call.sink is not Sink.CALL:
-            return
         here = self._tape.here
-        if here - self._ledger.at > MAX_SPACE and not self._reading_value() and not self._ledger.held_for(Why.HEADER):
+        if call is None or here - self._ledger.at <= MAX_SPACE or self._ledger.held_for(Why.HEADER):
+            return
+        if call.sink is not Sink.CALL:
+            call.pass_by(here)
+        elif call.started and not self._reading_value():
             self._ledger.markup(here)
 
     def ends_with_thought(self) -> bool:

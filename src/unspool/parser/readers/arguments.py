@@ -169,8 +169,11 @@ class ArgumentsReader:
             self._unwrapping = unwrapping(self._desk.schema(call.name)) if call.started else None
         watch = self._unwrapping
         if watch is not None:
+            dropped = not fragment
             fragment = watch.push(fragment)
             if not watch.over:
+                if dropped:
+                    call.put("", end)
                 return
             self._unwrapping = None
             if watch.overflown:

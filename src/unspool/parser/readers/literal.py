@@ -30,6 +30,7 @@ from .syntax import (
     INT,
     KEY,
     MAX_DEPTH,
+    MAX_HELD,
     MAX_KEY,
     MAX_WORD,
     NUMBER,
@@ -89,7 +90,7 @@ class LiteralReader(Strings):
                         if how.repair and not _JSON_SPACE.fullmatch(text, i, k):
                             self._mend_space(text, i, k)
                         elif self._pending:
-                            self._pending += text[i:k]
+                            self._append_space(text[i:k])
                             self._mark = k
                         elif not how.keep:
                             self._mark = k
@@ -122,11 +123,16 @@ class LiteralReader(Strings):
         mended = "".join(c if c in " \t\n\r" else " " for c in text[i:k])
         self._mended("white space")
         if self._pending:
-            self._pending += mended
+            self._append_space(mended)
         else:
             self._flush(text, i)
             self.out.append(mended)
         self._mark = k
+
+    def _append_space(self, space: str) -> None:
+        """Hold white space after a comma. What exceeds the limit is dropped: the JSON means the same without it."""
+        if len(self._pending) < MAX_HELD:
+            self._pending = (self._pending + space)[:MAX_HELD]
 
     def close_all(self) -> str:
         """The JSON text that would close the open containers, which repairs a value that its call's closing cuts off.
