@@ -31,6 +31,7 @@ from .support import (
     Case,
     cases,
     check,
+    dialect_of,
     literals,
     named,
     notices,
@@ -60,15 +61,19 @@ def deepseek() -> Tokenizer:
 @cache
 def special(name: str) -> Tokenizer:
     """A tokenizer of bytes in which every longer literal of a dialect without white space is a special token."""
+    found = [t for t in literals(get_dialect(name)) if len(t) > 3 and not any(c.isspace() for c in t)]
+    # Byte-level decoders take some characters, such as «, for bytes, so no single token can spell them.
+    return bytes_and(FOREIGN, *(t for t in found if not t.isalnum() and decoders.ByteLevel().decode([t]) == t))
+
+
+def bytes_and(*tokens: str) -> Tokenizer:
+    """A tokenizer of bytes and special tokens."""
     tokenizer = Tokenizer(
         models.BPE(vocab={t: i for i, t in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, merges=[])
     )
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    found = [t for t in literals(get_dialect(name)) if len(t) > 3 and not any(c.isspace() for c in t)]
-    # Byte-level decoders take some characters, such as «, for bytes, so no single token can spell them.
-    found = [FOREIGN, *(t for t in found if not t.isalnum() and decoders.ByteLevel().decode([t]) == t)]
-    tokenizer.add_special_tokens([AddedToken(t, special=True) for t in found])
+    tokenizer.add_special_tokens([AddedToken(t, special=True) for t in tokens])
     return tokenizer
 
 
@@ -357,6 +362,17 @@ def test_a_special_token_that_no_template_names_is_markup_in_text_and_data_in_ar
         for pieces in ways(encode(tokenizer, call)):
             message, _ = feed(dialect, pieces, tokenizer)
             assert values(message) == [("f", {"a": f"x{FOREIGN}y"})]
+
+
+@pytest.mark.parametrize(
+    ("token", "content"), [("<|of|>", "ab"), ("<|a_f|>", "ab"), ("<|f:|>", "a<|f:|>b"), ("<|f|>", "a<|f|>b")]
+)
+def test_a_template_names_only_special_tokens_that_contain_a_whole_word_of_it(token: str, content: str) -> None:
+    dialect = dialect_of('calls = "<run>{calls}</run>"\ncall = "f{name}: {arguments};;"')
+    tokenizer = bytes_and(token)
+    for pieces in ways(encode(tokenizer, f"a{token}b")):
+        message, _ = feed(dialect, pieces, tokenizer)
+        assert message.content == content
 
 
 # -- characters --------------------------------------------------------------------------------------------------------

@@ -240,6 +240,16 @@ def test_python_literals_in_place_of_json_are_repaired(dialect: Dialect) -> None
         assert [c.status for c in message.tool_calls] == ["repaired", "ok"]
 
 
+def test_a_quote_before_a_word_that_calls_begin_with_closes_its_string_only_if_a_call_follows() -> None:
+    dialect = dialect_of('calls = "{calls}"\ncall = "f{name}.call>{arguments};/"\nseparator.calls = "\\n"')
+    raw = write_calls(dialect, [("f", "{'x': 'sed -n '360p' f.py', 'y': 'f' }"), ("now", {})])
+    message = every_way(dialect, raw, policy=MEND)
+    assert values(message) == [("f", {"x": "sed -n '360p' f.py", "y": "f"}), ("now", {})]
+    raw = "ff.call>{'x': 'sed -n '360p'\nfnow.call>{};/"
+    message = every_way(dialect, raw, policy=MEND)
+    assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("now", "ok")]
+
+
 @pytest.mark.parametrize(**named(PYTHON))
 def test_correct_literals_are_read_the_same_under_repair(dialect: Dialect) -> None:
     from .test_values_read import LITERALS

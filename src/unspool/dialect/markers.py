@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 
 from .literals import finder, firsts
-from .patterns import FEW_SPACES, LITERAL, SPACE, Atom, Pattern, spaced, worded
+from .patterns import FEW_SPACES, LITERAL, MORE, NO, SPACE, Atom, Pattern, spaced, worded
 from .syntax import Syntax
 from .template import ObjectShape, Template
 
@@ -205,9 +205,12 @@ class Scan:
         self._given = (list(markers), strays)
 
     def at(self, text: str, i: int) -> int:
-        """Whether a trigger is in a text at ``i``: 1, 0, or -1 if the text ends in it."""
+        """Whether a marker is in a text at ``i``: 1, 0, or -1 if the text ends in it."""
         m = self.find.match(text, i)
-        return 0 if m is None else 1 if m.group() in self.triggers else -1
+        if m is None or m.group() not in self.triggers:
+            return 0 if m is None else -1
+        ends = [marker.pattern.match(text, i, {}) for marker in self.markers.at(text, i)]
+        return 1 if max(ends, default=NO) >= 0 else -1 if MORE in ends else 0
 
     def __getattr__(self, name: str) -> Any:
         # Made on first use: most of a dialect's sets are never used.

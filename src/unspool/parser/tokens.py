@@ -1,5 +1,6 @@
 """Decodes token ids, and gives events their token spans."""
 
+import re
 from bisect import bisect_left
 from itertools import accumulate, groupby
 from typing import Any, Final
@@ -80,7 +81,7 @@ class TokenFeed:
         """Whether an added token is special, but neither named by a template nor made of what one names."""
         if literal not in self._special:
             return False
-        return not any(literal in t or (t in literal and worded(t)) for t in plan.literals)
+        return not any(literal in t or (t in literal and worded(t) and _apart(t, literal)) for t in plan.literals)
 
     def with_spans(self, events: list[Event]) -> list[Event]:
         """Add token spans to events: a token belongs to the event that contains its first character."""
@@ -106,6 +107,13 @@ def is_marker(literal: str, plan: Plan) -> bool:
 def is_distinct(literal: str) -> bool:
     """Whether text that contains an added token certainly spells it, unlike a word or white space."""
     return len(literal) >= _SHORTEST and not literal.isalnum() and not literal.isspace()
+
+
+def _apart(part: str, literal: str) -> bool:
+    """Whether a part of an added token is no piece of a longer word in it, as ``f`` is of ``<|of|>``."""
+    begin = r"\b" if part[0].isalnum() else ""
+    end = r"\b" if part[-1].isalnum() else ""
+    return re.search(f"{begin}{re.escape(part)}{end}", literal) is not None
 
 
 def closes(literal: str, plan: Plan) -> bool:
