@@ -357,6 +357,42 @@ def test_a_start_that_has_the_whole_opening_of_a_part_is_refused(write: Any) -> 
     assert check_dialect(read_file(write(example, keys.replace("<|bot|><think>", "<|bot|>")))) == []
 
 
+CALLED = """name = "mine"
+start = "<|bot|><t>"
+calls = "<t>{call}</t>"
+call = '{"name": "{name}", "arguments": {arguments}}'
+[[examples]]
+raw = '<t>{"name": "f", "arguments": {}}</t>'
+tool_calls = [{ name = "f" }]
+"""
+
+
+@pytest.mark.parametrize("whole", [CALLED, CALLED.replace("<t>{call}</t>", "{call}").replace("'{", "'<t>{")])
+def test_a_start_that_has_the_whole_opening_of_calls_is_refused(write: Any, whole: str) -> None:
+    first = check_dialect(read_file(write("", whole)))[0]
+    assert (first.where, "every turn would begin inside a call: leave it out" in first.what) == ("start", True)
+
+
+def test_a_prompt_may_open_a_call_that_the_start_does_not(write: Any) -> None:
+    mended = CALLED.replace("<|bot|><t>", "<|bot|>")
+    assert check_dialect(read_file(write("", mended))) == []
+    prompted = mended.replace("'<t>", "'").replace("raw =", "stage = 'tool_call'\nraw =")
+    assert check_dialect(read_file(write("", prompted))) == []
+
+
+def test_a_start_may_have_what_all_parts_begin_with(write: Any) -> None:
+    keys = """name = "mine"
+start = "<|bot|><part>"
+content = "<part>text:{content}</part>"
+calls = "<part>{call}"
+call = "call:{name}:{arguments}</part>"
+[[examples]]
+raw = "call:f:{}</part>"
+tool_calls = [{ name = "f" }]
+"""
+    assert check_dialect(read_file(write("", keys))) == []
+
+
 @pytest.mark.parametrize(
     ("keys", "where", "what"),
     [
@@ -532,6 +568,11 @@ def test_a_closing_that_an_opening_reads_as_a_key_is_refused(write: Any) -> None
     assert check_dialect(read_file(write(example % "[;", head % "[;"))) == []
 
 
+BARE = """name = "mine"\ncall = '{"name": "{name}", "arguments": {arguments}}'\nseparator.calls = "\\n"\n"""
+F = '{"name": "f", "arguments": {"a": 1}}'
+OK = """content = "ok"\ntool_calls = [{ name = "f", arguments.a = 1 }]"""
+
+
 @pytest.mark.parametrize(
     ("head", "example", "hint"),
     [
@@ -606,11 +647,31 @@ def test_a_closing_that_an_opening_reads_as_a_key_is_refused(write: Any) -> None
             """raw = '<f>{"tool": "f", "input": {"a": 1}}</f>'\ntool_calls = [{ name = "f", arguments = { a = 1 } }]""",
             """write call = '<f>{"tool": "{name}", "input": {arguments}}</f>'""",
         ),
+        (BARE, f"""raw = 'ok {F}'\n{OK}""", "at a new line, or after a space: write calls = ' {calls}'"),
+        (BARE, f"""raw = 'ok{F}'\n{OK}""", "write anywhere = ['{'] if content does not contain it"),
+        (
+            """name = "mine"\ncall = "{name}({arguments})"\n""",
+            f"""raw = 'ok f({{"a": 1}})'\n{OK}""",
+            "write a marker before it, as in call = '<call>{name}({arguments})'",
+        ),
     ],
 )
 def test_a_single_difference_comes_with_a_proposal(write: Any, head: str, example: str, hint: str) -> None:
     problems = check_dialect(read_file(write(f"\n[[examples]]\n{example}\n", head)))
     assert any(hint in line for p in problems for line in p.why), [p.why for p in problems]
+
+
+@pytest.mark.parametrize(("key", "raw"), [("calls = ' {calls}'", f"ok {F}"), ("anywhere = ['{']", f"ok{F}")])
+def test_calls_that_are_bare_objects_may_follow_content_on_its_line(write: Any, key: str, raw: str) -> None:
+    example = f"[[examples]]\nraw = '{raw}'\n{OK}\n"
+    assert check_dialect(read_file(write(example, f"{BARE}{key}\n"))) == []
+
+
+def test_texts_between_quotes_are_not_escaped(write: Any) -> None:
+    head = """name = "mine"\ncall = '<c {name}>{arguments}</c>'\nargument = '<a {key}="{value}"/>'\n"""
+    example = """[[examples]]\nraw = '<c f><a x="say "hi" & go"/></c>'\n"""
+    example += """tool_calls = [{ name = "f", arguments.x = 'say "hi" & go' }]\n"""
+    assert check_dialect(read_file(write(example, head))) == []
 
 
 def test_an_unknown_key_comes_with_the_nearest_one(write: Any) -> None:

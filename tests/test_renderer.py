@@ -508,6 +508,13 @@ def test_any_json_value_is_written_where_arguments_are_json(dialect: Dialect) ->
         assert_reads_back(turn, render(turn, dialect), dialect, tools=[{"function": {"name": "f"}}])
 
 
+@pytest.mark.parametrize("value", ['{"a": "x & y"}', '["x"]', "12", '"q"', "&quot;"])
+def test_a_string_between_quotes_is_not_escaped(value: str) -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"properties": {"a": {}}}}}]
+    turn = message("", "", ("f", {"a": value}))
+    assert_reads_back(turn, render(turn, "muse", tools=tools), unspool.get_dialect("muse"), tools=tools)
+
+
 def test_many_calls_are_written_in_linear_time() -> None:
     def seconds(n: int) -> float:
         turn = message("", "", *(("f", {"path": "a" * 20, "text": "</param>" * 3}) for _ in range(n)))

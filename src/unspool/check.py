@@ -77,9 +77,9 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES
     from .trials import Case, at_content
 
-    found = [*_problems(dialect), *_foreign_ids(dialect)]
+    found = [*_opened_by_the_start(dialect), *_problems(dialect), *_foreign_ids(dialect)]
     found += [*_closed_by_openings(dialect), *_closed_alike(dialect), *_closed_as_opened(dialect)]
-    found += [*_unlike_their_block(dialect), *_ended_inside(dialect), *_opened_by_the_start(dialect)]
+    found += [*_unlike_their_block(dialect), *_ended_inside(dialect)]
     found += [*_closed_inside_calls(dialect), *_begun_alike(dialect), *_closed_like_names(dialect)]
     found += [*_opened_by_names(dialect), *_opened_by_json(dialect), *_opened_like_json(dialect)]
     found += _bracketed_alone(dialect)
@@ -230,14 +230,22 @@ def _closed_inside_calls(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _opened_by_the_start(dialect: Dialect) -> Iterator[Problem]:
-    """Reasoning whose whole opening is at the end of a ``start``: nothing would show where it begins."""
-    for t in dialect.reasoning[:1]:
-        for start in dialect.start if t.opening.strip() else ():
-            if not unstarted(t.opening, (start,)).strip():
-                what = f"{start!r} ends with {t.opening.strip()!r}, the opening of {t.text!r} of `reasoning`"
-                yield Problem(
-                    "start", f'{what}: leave it out of `start`; if prompts have it, write stage = "reasoning"'
-                )
+    """Reasoning, or calls, whose whole opening is at the end of a ``start``: nothing would show where they begin.
+
+    Parts may share what they all begin with: content then begins with it too.
+    """
+    found = [("reasoning", t, t.opening, 'stage = "reasoning"') for t in dialect.reasoning[:1]]
+    if not any(unstarted(t.opening, dialect.start) != t.opening for t in dialect.content[:1]):
+        found += [("calls", t, t.opening, 'stage = "tool_call" in the example') for t in dialect.calls[:1]]
+        bare = dialect.call[:1] if not dialect.calls[:1] or not dialect.calls[0].opening else ()
+        found += [("call", t, str(first), "") for t in bare for first in t.before[:1] if isinstance(first, str)]
+    for key, t, opening, stage in found:
+        for start in dialect.start if opening.strip() else ():
+            if not unstarted(opening, (start,)).strip():
+                what = f"{start!r} ends with {opening.strip()!r}, the opening of {t.text!r} of `{key}`"
+                why = "" if key == "reasoning" else ", so that every turn would begin inside a call"
+                instead = f"; if prompts have it, write {stage}" if stage else ""
+                yield Problem("start", f"{what}{why}: leave it out of `start`{instead}")
 
 
 def _closed_like_names(dialect: Dialect) -> Iterator[Problem]:

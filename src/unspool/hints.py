@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from .dialect.compiling import marked
 from .dialect.file import Dialect, Example
 from .dialect.patterns import Pattern, worded
 from .dialect.template import literal
@@ -42,6 +43,7 @@ def explained(dialect: Dialect, raw: str, got: Message, events: Sequence[Event],
     yield from _value_hint(dialect, got, example)
     yield from _style_hint(dialect, got)
     yield from _object_hint(dialect, raw, got, example)
+    yield from _unmarked_hint(dialect, raw, got, example)
     yield from _type_hint(dialect)
     yield from _trace(events, example)
     yield from rules(dialect)
@@ -244,6 +246,30 @@ def _object_hint(dialect: Dialect, raw: str, got: Message, example: Example) -> 
                 proposal += f", calls = {opening + ' [{calls}]'!r} and separator.calls = ', '"
             yield f"hint: after {opening!r} comes an object with the call's name: write {proposal}"
             return
+
+
+def _unmarked_hint(dialect: Dialect, raw: str, got: Message, example: Example) -> Iterator[str]:
+    """Calls behind content that no letter or digit marks: their place must."""
+    if not (example.content and example.tool_calls and example.content in raw) or got.tool_calls or not dialect.call:
+        return
+    block, call = dialect.calls[0], dialect.call[0]
+    if marked(block.before or call.before, dialect.anywhere):
+        return
+    behind = raw.partition(example.content)[2]
+    space = behind[: len(behind) - len(behind.lstrip())]
+    opening = block.opening.strip() or literal(call.head).strip()
+    if call.object is not None and not block.opening.strip():
+        opening = opening.partition("{")[0] or "{"
+    why = "no letter or digit marks the calls"
+    if not opening:
+        why = "after content, a call that begins with its name looks like text, wherever it stands"
+        yield f"hint: {why}: write a marker before it, as in call = {'<call>' + call.text!r}"
+    elif space:
+        why = f"{why}, so that after content they count only where `calls` says: at a new line, or after a space"
+        yield f"hint: {why}: write calls = {space + block.text.lstrip()!r}"
+    else:
+        why = f"{why}, so that right after content they look like text"
+        yield f"hint: {why}: write anywhere = [{opening!r}] if content does not contain it, or a marker with a word"
 
 
 def _type_hint(dialect: Dialect) -> Iterator[str]:

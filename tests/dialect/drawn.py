@@ -65,7 +65,7 @@ ARGUMENTS = (
     "<{key}>{value}</{key}>", '<p name="{key}">{value}</p>', "<k>{key}</k><v>{value}</v>", "~{key}={value};~",
     "  - {key} := {value} ;!\n", '<p name="{key}" string="{string}">{value}</p>', "<p={key}>\n{value}\n</p>\n",
     '<p name="{key}" type="{type}">{value}</p>', "@{key} = {value} @", "[{key}] {value} %\n", "@{key}: {value}\n",
-    "<|p|>{key}<|v|>{value}<|/p|>",
+    "<|p|>{key}<|v|>{value}<|/p|>", '<arg {key}="{value}"/>',
 )  # fmt: skip
 BLANK = '[[examples]]\nraw = "Hello."\ncontent = "Hello."\n'
 

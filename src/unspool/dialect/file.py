@@ -428,7 +428,7 @@ class _Loader:
 
     def check_possible(self, d: Dialect) -> None:
         """Refuse templates that nothing could read back; shipped files are known to have none."""
-        for key in _TEMPLATES:
+        for key in ("argument", *_TEMPLATES):  # what is wrong with a call may be its arguments
             for t in getattr(d, key):
                 why = impossible(key, t, python=d.codec.name == "python", arguments=d.argument)
                 if why:

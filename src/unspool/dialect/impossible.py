@@ -19,8 +19,14 @@ def impossible(key: str, t: Template, *, python: bool, arguments: Sequence[Templ
     if body == "reasoning" and not t.before:
         why = f"has no opening: write a marker before {{reasoning}}, as in {opening_for(t.closing) + t.text!r}"
         return f'{why}; where the model never writes it, since the prompt does, set stage = "reasoning" as well'
+    if key == "argument" and _ATTRIBUTE.fullmatch(t.text.strip()):
+        why = "is an attribute of a tag: nothing marks where it begins, and JSON and texts may contain what ends it"
+        return f"{why}. Write each argument as a tag of its own, as in {_AS_TAGS}"
     if body in ("reasoning", "value") and not t.after:
         return _unclosed(t, body)
+    if body == "value" and t.closing.strip() in ('"', "'", "[", "]", "{", "}"):
+        why = f"closes with {t.closing.strip()!r}, which JSON and texts contain too"
+        return f"{why}: write a closing that they do not contain, as in {t.text.rstrip() + '/>' + t.trail!r}"
     if t.object is not None:
         roles = [role for _, role in t.object.keys]
         if "arguments" in roles and roles.index("arguments") < roles.index("name"):
@@ -51,6 +57,10 @@ def late_id(t: Template) -> str:
 
 
 _NAMED = Regex(r"[\w.\-:/]")
+
+
+_ATTRIBUTE = Regex(r"""\{key\}\s*=\s*(["']?)\{value\}\1""")
+_AS_TAGS = """call = '<call name="{name}">{arguments}</call>' with argument = '<arg {key}="{value}"/>'"""
 
 
 def _unclosed(t: Template, body: str) -> str:

@@ -33,6 +33,8 @@ BODIES: dict[str, tuple[str, ...]] = {
 }
 """The field that a part is about: what comes before it opens the part, what comes after it closes it."""
 
+_WHOLE: Final = frozenset(body for bodies in BODIES.values() for body in bodies)
+
 _FIELD = Regex(r"\{([a-z_]+)\}")
 
 
@@ -285,7 +287,7 @@ def _object_call(text: str, where: str) -> Template | None:
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
-    """A literal (``name`` is empty), or a field; ``quoted`` if it is in double quotes."""
+    """A literal (``name`` is empty), or a field; ``quoted`` if it is escaped, because it is in double quotes."""
 
     name: str
     text: str = ""
@@ -315,14 +317,14 @@ def unescape(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _steps(text: str, markup: bool) -> tuple[Step, ...]:
-    """The literals and fields of a text; without ``markup``, a quote around a field escapes nothing."""
+    """The literals and fields of a text. Bodies are never escaped; without ``markup``, no field is."""
     parts = pieces(text)
     found = []
     for i, part in enumerate(parts):
         if isinstance(part, Field):
             before, after = parts[i - 1] if i else "", parts[i + 1] if i + 1 < len(parts) else ""
             between = isinstance(before, str) and before.endswith('"') and isinstance(after, str) and after[:1] == '"'
-            found.append(Step(part.name, quoted=markup and between))
+            found.append(Step(part.name, quoted=markup and between and part.name not in _WHOLE))
         else:
             found.append(Step("", part))
     return tuple(found)

@@ -354,11 +354,11 @@ class _Builder:
 
     @property
     def lined(self) -> bool:
-        """Whether unmarked calls begin only at the beginning of a line."""
+        """Whether unmarked calls may come after text: where a line begins, or after a space."""
         block, d = self.block, self.d
-        if block is None or self.distinct(block):
-            return False
-        return "\n" in block.lead or loose(block, d.call[0], d.anywhere)
+        if block is None or self.distinct(block) or not (block.opening or literal(d.call[0].head).strip()):
+            return False  # what begins with a name is not found after text
+        return not {"\n", " "}.isdisjoint(block.lead) or loose(block, d.call[0], d.anywhere)
 
     @cached_property
     def trigger(self) -> str:
