@@ -373,6 +373,26 @@ def test_a_start_that_has_the_whole_opening_of_calls_is_refused(write: Any, whol
     assert (first.where, "every turn would begin inside a call: leave it out" in first.what) == ("start", True)
 
 
+def test_reasoning_whose_whole_opening_the_start_has_is_not_opened_by_nothing(write: Any) -> None:
+    keys = (
+        'name = "mine"\nstart = "<t>"\nreasoning = ["<a>{reasoning}</a>", "<t>{reasoning}</b>"]\nstage = "reasoning"\n'
+    )
+    dialect = read_file(write('[[examples]]\nraw = "x"\nreasoning = "x"\n', keys))
+    for pieces in (["plan</b>ok"], list("plan</b>ok"), ["<t>", "<t>plan</b>ok"]):
+        parser = unspool.Parser(dialect)
+        for piece in pieces:
+            parser.feed(piece)
+        parser.close()
+        assert (parser.message.reasoning, parser.message.content) == ("plan", "ok")
+
+
+def test_an_opening_of_reasoning_that_takes_no_text_is_not_repeated(write: Any) -> None:
+    keys = 'name = "mine"\nend = ["<|eot|>"]\nreasoning = ["<a>{reasoning}</a>", "{any}{reasoning}</b>"]\n'
+    dialect = read_file(write('[[examples]]\nraw = "<a>x</a>"\nreasoning = "x"\n', keys))
+    message = unspool.parse("<a> <|eot|>plan</a>", dialect)
+    assert (message.reasoning + message.content).strip()
+
+
 def test_a_prompt_may_open_a_call_that_the_start_does_not(write: Any) -> None:
     mended = CALLED.replace("<|bot|><t>", "<|bot|>")
     assert check_dialect(read_file(write("", mended))) == []

@@ -68,6 +68,8 @@ def _openings(t: Template, d: Dialect) -> list[tuple[Piece, ...]]:
     """The openings of a template: without the ``start`` that the prompt contains; also in full, if that is only the
     end of a ``start`` with which other parts begin too."""
     rest = _unstarted(t.before, d.start)
+    if not rest and t.body == "reasoning":
+        return [t.before]  # nothing opens no reasoning; where the prompt does, the stage says so
     shared = _literals(t.before).removesuffix(_literals(rest)).strip()
     return [rest, t.before] if shared and shared not in map(str.strip, d.start) else [rest]
 

@@ -110,7 +110,7 @@ class Prose(Steps):
             r = self._look.soonest([o.pattern for o in self._plan.plain.edge if o.kind == REASONING], j)
             if r == MORE:
                 return False
-            if r >= 0:
+            if r > i:  # an opening that takes no text is not repeated
                 tape.move(r)
                 self._ledger.markup(tape.here)
                 return True
