@@ -11,7 +11,8 @@ from .words import CURRENCIES, SETS
 _NUMBER: Final = re.compile(r"\d+[a-z]?")
 _PART: Final = re.compile(r",\s*([^,.?!;]+)")
 _POSTAL: Final = re.compile(
-    r"\b(?:\d{3}[ -]\d{2,4}|\d{4,6}(?:-\d{3,4})?|[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d[A-Z] ?\d[A-Z]\d)\b"
+    r"\b(?:\d{3}[ -]\d{2,4}|\d{4} ?[A-Z]{2}|\d{4,6}(?:-\d{3,4})?"
+    r"|[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d[A-Z] ?\d[A-Z]\d)\b"
 )
 _STATE: Final = re.compile(r"\b[A-Z]{2}\b")
 _NAME: Final = re.compile(r"[^\W\d_][\w'-]+(?:\.? [A-Z][\w'-]*)*")

@@ -59,6 +59,10 @@ _SAME: Final = re.compile(
 )
 _TELLING: Final = re.compile(r"(?i)\s*(?:tell|let|inform|ask|remind) (?:her|him|them|everyone)\b")
 """The beginning of a message's text, after its recipient."""
+_NEEDING: Final = re.compile(
+    r"(?i)\W*(?:because |as |and )?(?:i|we)(?:'d| would)? (?:just |only |really )*(?:need|want|like)\b"
+)
+"""The beginning of a statement about what somebody needs."""
 _REPORTING: Final = re.compile(
     r"(?i)\s*(?:i|we|he|she|they|it)\s+(?!need|want|would|have)(?:\w+ed|was|were|did|had|got|is|am|are)\b"
 )
@@ -82,9 +86,13 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     whole = whole or (fitting(tools, text) if not parts else None)
     if not parts:
         return [] if whole is None else [(whole, text)]
+    if len(parts) == 2 and _wants(*parts[1]) and not fill(parts[0][0], Message(parts[0][1])).missing:
+        return parts[:1]
     asking = [t for t, part in parts if _recorded(t, part) or not (_tells_only(part) or _exclaims(t, part))]
     if len(parts) > 1 and len(asking) == 1:
         return [(asking[0], text)]  # *the gate is still open, could you shut it?*
+    if whole is not None and len(parts) == 2 and whole is not parts[1][0] and _lists(whole, parts[0], text):
+        return [(whole, text)]  # *send back SH-22 and SH-31 from order 7*
     if len(parts) == 2 and (refined := _refined(parts[0], parts[1], text)):
         return [refined]
     if len({tool.name for tool, _ in parts}) > 1:
@@ -119,6 +127,19 @@ def _tells_only(part: str) -> bool:
     greeted = _GREETING.sub("", part)
     first, comma, rest = greeted.partition(", ")
     return tells(greeted) or (bool(comma) and len(first.split()) <= _FEW and tells(rest) and not _orders(first))
+
+
+def _lists(tool: Tool, first: Clause, text: str) -> bool:
+    """Whether a message has all values of a tool, and its first part, which asks for nothing alone, the first member of
+    a list."""
+    filled = fill(tool, Message(text))
+    several = any(isinstance(v, list) and len(v) > 1 and str(v[0]) in first[1] for v in filled.values.values())
+    return several and not filled.missing and bool(fill(first[0], Message(first[1])).missing)
+
+
+def _wants(tool: Tool, part: str) -> bool:
+    """Whether a part only says what an answer is needed for: *I need her phone number*."""
+    return _NEEDING.match(part) is not None and bool(fill(tool, Message(part)).missing)
 
 
 def _recorded(tool: Tool, part: str) -> bool:

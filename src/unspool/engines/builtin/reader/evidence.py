@@ -58,6 +58,7 @@ FORMED: Final = frozenset(
     ("month", "version", "date", "time", "email", "url", "unit", "currency", "expression", "phone", "path", "zone")
 )
 """Kinds with a fixed form, which no other words can have."""
+_WITH: Final = ("with", "against")
 _ENDS: Final = frozenset((".", "?", "!", ";"))
 _PEOPLE: Final = frozenset(("people", "author", "place", "zone", "email"))
 
@@ -121,12 +122,22 @@ def give(f: Filling, p: Parameter, c: Phrase, s: Span) -> None:
         m.take(Span(c.first, c.last, c.quoted))
         f.give(p, [c.quoted] if p.type == "array" else c.quoted)
     elif c.several:
-        f.give_all(p, items(m, s.first, s.last))
+        f.give_all(p, _members(f, s))
     else:
         f.give_span(p, s)
     m.take(m.span(first, s.first))
     if c.last > s.last and _is(m, s.last, _names(p)):
         m.taken[s.last] = True
+
+
+def _members(f: Filling, s: Span) -> list[Span]:
+    """The members of a list, of which *with* may join two: *compare* a *with* b."""
+    m = f.message
+    at = next((i for i in range(s.first + 1, s.last - 1) if m.has(i, _WITH)), None)
+    if at is None:
+        return items(m, s.first, s.last)
+    end = at - (at - s.first > 1 and _joint(f, at - 1))
+    return [*items(m, s.first, end), *items(m, at + 1, s.last)]
 
 
 def _leading(m: Message, p: Parameter, first: int) -> int:
@@ -183,10 +194,13 @@ def _listed(f: Filling, found: list[Phrase], wanted: list[Parameter]) -> list[Ph
     each = not lists and sum(named(p, SETS["one at a time"] | SETS["machines"]) or _plural(m, p) for p in needed) == 1
     if not lists and ((len(needed) != 1 and not each) or f.filled.several):
         return found
+    pairs = lists and len(needed) == 1 and not SETS["pairs"].isdisjoint(f.tool.name_words | f.tool.described)
     joined: list[Phrase] = []
     for c in found:
         before = joined[-1] if joined else None
         between = {w.low for w in m.words[before.last : c.first]} if before else set()
+        if pairs and m.has(c.first - 1, _WITH):  # does aspirin *interact with* zinc
+            between = {","}
         free = before is not None and not any(m.taken[before.last : c.first])
         large = before is not None and f.cased and m.large(before.first) and m.large(c.first)
         each_its = before is not None and all(m.has(s.first - 1, SETS["determiners"]) for s in (before, c))
@@ -259,6 +273,8 @@ def _asks(f: Filling, i: int) -> bool:
     """Whether a word is a verb: the one that asks, or one that leads to a phrase: *starring*, *filed against*."""
     m = f.message
     low = m.words[i].low
+    if m.has(i + 1, _WITH) and _joint(f, i) and any(m.has(k, SETS["inverting"]) for k in range(i)):
+        return True  # does aspirin *interact* with zinc
     if _does(m, i) and not (m.large(i - 1) and any(low in own_parts(p) for p in f.tool.parameters)):
         return True  # but not the *Leipzig store*
     if i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1)) and m.words[i - 1].low[0].isalnum():
@@ -332,7 +348,10 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         last = f.message.trimmed(first + 1, last, SETS["leads on"])
         if m.has(last - 1, own_parts(p)) and p.type == "array":
             total, last = total + _LABEL, last - 1  # the platform and data *teams*
-        while last - first > 1 and _own(f, last - 1) and not keeps(p, m.words[last - 1].low):
+        asked = any(m.has(k, SETS["inverting"]) for k in range(first))
+        while last - first > 1 and not keeps(p, m.words[last - 1].low):
+            if not (_own(f, last - 1) or (asked and _joint(f, last - 1))):
+                break
             last -= 1
     elif not c.quoted:
         before = last
@@ -380,6 +399,13 @@ def _by_words(f: Filling, p: Parameter, c: Phrase, s: Span, total: float) -> flo
     if m.has(c.last, ("of",)) and not m.taken[c.last]:
         total -= _ANY / 2  # the usage *of checkout*
     return total
+
+
+def _joint(f: Filling, i: int) -> bool:
+    """Whether a word says what the members of a list do together: do aspirin and zinc *interact*."""
+    m = f.message
+    about = f.tool.described | f.tool.nouns
+    return not m.large(i) and (stem(m.words[i].low) in about or any(derived(m.words[i].low, w) for w in about))
 
 
 def _is_ware(f: Filling, first: int, last: int) -> bool:

@@ -6,7 +6,7 @@ from typing import Final
 from .addresses import addressed
 from .amounts import amounts
 from .choices import choose
-from .conditions import conditions
+from .conditions import comparisons, conditions
 from .evidence import marked, weighed
 from .examples import exemplified
 from .fields import fields, separators
@@ -27,6 +27,7 @@ STEPS: Final = (
     separators,
     fields,
     conditions,
+    comparisons,
     choose,
     addressed,
     rows,

@@ -32,8 +32,9 @@ _KEPT: Final = re.compile(r"(?i)(?<=\S),?\s+(?:(?:and|with|for|on|at|in)\s+)*(?:
 _SIGH: Final = re.compile(
     r"(?i)^\W*(?:(?:h+m+|oh|ah|um|uh|er|well|actually|sorry|ok|okay|alright|yes|yeah|sure)\b[\s,.!]*)+"
 )
-_CRY: Final = re.compile(r"(?i)^\W*(?:\w+(?: \w+){0,2}!+\s+(?=\w+\s+\w)|(?:h+m+,? )?too \w+[,.!]+\s+)")
-"""A few words before a sentence: *too cold! set it to 20*."""
+_CRY: Final = re.compile(r"(?i)^\W*\w+(?: \w+){0,2}!+\s+(?=\w+\s+\w)")
+_TOO: Final = re.compile(r"(?i)^\W*(?:h+m+,? |(?:it|that)(?:'s| is) |(?:still|way|a bit) )*too \w+[,.!]+\s+")
+"""A few words before a sentence: *wow! set it to 20*, *too cold, set it to 20*."""
 _TURNED: Final = re.compile(
     r"(?i)\b(?:(?:the )?(?:way|trip|journey|ride|flight|train|drive|one)? ?back(?: again)?"
     r"|(?:the )?return(?: (?:trip|journey|flight|train|way|ride))?|(?:the )?other (?:way|direction)(?: a?round)?"
@@ -63,7 +64,7 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
     tools = {t.name: t for t in prompt.tools}
     if not before or any(t.text not in tools for t in before):
         return None
-    text = _SIGH.sub("", _CRY.sub("", text)) or text
+    text = _SIGH.sub("", _CRY.sub("", _TOO.sub("", text))) or text
     low = " ".join(re.findall(r"[\w'+*/.-]+", text.lower())).strip(" .")
     if low in AGAIN or TAIL.sub("", low) in AGAIN:
         return [(t.text, t.arguments) for t in before]
@@ -121,6 +122,7 @@ def turned(prompt: Prompt, text: str) -> list[Call] | None:
 
 def opened(text: str) -> str:
     """A message without the remarks before its request: *nice, play it*, *oh ok. and in Rome?*"""
+    text = _TOO.sub("", text) or text
     while (found := _REMARK.match(text)) and plain(text[found.end() :]):
         words = plain(found[1]).split()
         if not talk(found[1], words) and not {*words} <= SETS["reactions"]:

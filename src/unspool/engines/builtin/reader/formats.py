@@ -117,5 +117,6 @@ def _run(run: str, example: str) -> str:
         return r"\d++"
     if run.isalpha():
         letters = "A-Z" if run.isupper() else "a-z"
-        return f"[{letters}]{{{len(run)}}}" if run == example else f"[{letters}]++"
+        fixed = run == example or len(run) == 1  # *SH-22* is no *A-10023*
+        return f"[{letters}]{{{len(run)}}}" if fixed else f"[{letters}]++"
     return re.escape(run) if run != "*" else r"[\w*]++"

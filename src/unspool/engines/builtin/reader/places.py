@@ -4,14 +4,19 @@ import re
 from typing import Final, NamedTuple
 
 from .addresses import address
-from .filling import Filling, named, role
+from .filling import Filling, keeps, named, own_parts, role
 from .message import Message, Span
 from .prompt import Parameter
-from .words import BEFORE_PLACE, DAYS, MEANT, MONTHS, PREPOSITIONS, RELATIVE, SETS, STARTERS, STOP, UNITS, WRITE
+from .words import BEFORE_PLACE, DAYS, MEANT, MONTHS, PREPOSITIONS, RELATIVE, SETS, STARTERS, STOP, UNITS, WRITE, stem
 
 _SURE: Final = 5
 _LIKELY: Final = 4
 _BETWEEN_CODES: Final = re.compile(r"([A-Z]{3})-([A-Z]{3})")
+
+_FROM_CODE: Final = re.compile(
+    r"\bfrom ([A-Za-z-]{0,4}\d[\w-]{2,9}) (?:to|-|–|→) ([A-Za-z-]{0,4}\d[\w-]{2,9})(?![\w:.])"
+)
+"""Two postal codes and the like."""
 
 
 class _Found(NamedTuple):
@@ -48,6 +53,7 @@ def place(f: Filling, p: Parameter) -> bool:
             return False
     if best is None or (p.optional and not _meant(f, p) and best.weight < _LIKELY and not best.large):
         return False
+    best = best._replace(spans=[_unnamed(f, p, s) for s in best.spans])
     region = next((q for q in f.texts() if q is not p and named(q, SETS["regions"])), None)
     city, _, rest = best.spans[0].value.partition(", ")
     both = len(best.spans) == 2 and m.has(best.spans[0].last, (",",))  # *dallas, texas*
@@ -61,6 +67,15 @@ def place(f: Filling, p: Parameter) -> bool:
     else:
         f.give_all(p, best.spans)
     return True
+
+
+def _unnamed(f: Filling, p: Parameter, s: Span) -> Span:
+    """A name without what it is the name of, and what follows: *the Hamburg store open*, but *the Hall lamp*."""
+    m = f.message
+    kinds = {*own_parts(p)} | f.tool.nouns | f.tool.described
+    ends = (i for i in range(s.first + 1, s.last) if not m.large(i) and {m.words[i].low, stem(m.words[i].low)} & kinds)
+    end = next((i for i in ends if not keeps(p, m.words[i].low)), s.last) if m.large(s.first) else s.last
+    return m.span(s.first, end) if end < s.last else s
 
 
 def _meant(f: Filling, p: Parameter) -> bool:
@@ -89,14 +104,21 @@ def sides(f: Filling) -> None:
     texts = [p for p in f.texts() if not p.optional and p.type == "string" and p.kinds[:1] in ((), ("place",))]
     start = next((p for p in texts if role(p) == "from"), None)
     end = next((p for p in texts if role(p) == "to"), None)
-    if start is None or end is None or not {"from", "between"}.isdisjoint(m.at):
+    if start is None or end is None:
+        return
+    if found := _FROM_CODE.search(m.text):
+        f.give(start, found[1])
+        f.give(end, found[2])
+        m.take(m.covering(found.start(), found.end(), ""))
+        return
+    if not {"from", "between"}.isdisjoint(m.at):
         return  # those words lead to the sides
     idle = f.tool.asking | STARTERS | SETS["imperatives"] | DAYS | MONTHS
     for i, w in enumerate(m.words):
-        if (codes := _BETWEEN_CODES.fullmatch(w.text)) and not m.taken[i]:
+        if (both := _BETWEEN_CODES.fullmatch(w.text)) and not m.taken[i]:
             m.taken[i] = True
-            f.give(start, codes[1])
-            f.give(end, codes[2])
+            f.give(start, both[1])
+            f.give(end, both[2])
             return
         if not m.has(i, SETS["leads to an end"]):
             continue

@@ -18,6 +18,8 @@ _INNER: Final = re.compile(r'[{,] ?"([^"\n]*)":( optional)? ?([^,}\n]*)')
 _MOST: Final = 8
 """The most parameters of an object that are read."""
 _CONDITION: Final = re.compile(r"\b(?:conditions?|clause|filter|sql)\b")
+_CODED: Final = re.compile(r"\b[A-Z]+[-_]?\d")
+"""An example of a code: *warehouse code, e.g. AMS1*."""
 _ARRAY: Final = "array of "
 _LONGEST: Final = 300
 """The most characters of a description that are read."""
@@ -195,7 +197,8 @@ def _sides(concepts: tuple[str, ...], parameters: list[Parameter]) -> None:
     for i, p in enumerate(parameters):
         side = {*parts_of(p.name)} & (SETS["from"] | SETS["to"])
         moment = p.kinds[:1] in (("date",), ("time",))
-        if kind is not None and side and _is_text(p) and kind not in p.kinds[:1] and not moment:
+        placed = kind == "currency" and not SETS["postal"].isdisjoint(re.findall(r"[a-z]+", p.description.lower()))
+        if kind is not None and side and _is_text(p) and kind not in p.kinds[:1] and not (moment or placed):
             parameters[i] = p._replace(kinds=(kind, *p.kinds))
 
 
@@ -206,8 +209,10 @@ def _first_text(named: tuple[str, ...], also: tuple[str, ...], parameters: list[
     if kind is None or any(kind in p.kinds[:1] for p in texts):
         return
     required = [p for p in texts if not p.optional] or texts[:1]
-    required = [p for p in required if SETS["codes"].isdisjoint(parts_of(p.name))]
+    required = [p for p in required if SETS["codes"].isdisjoint(parts_of(p.name)) and not _CODED.search(p.description)]
     other = THINGS | SETS["machines"] if kind == "place" else SETS["somebody"] | SETS["records"] | SETS["artifacts"]
+    if kind == "symbol":
+        required = [p for p in required if (SETS["from"] | SETS["to"]).isdisjoint(parts_of(p.name))]
     if kind == "expression":  # nor the country of a tax, nor one of several texts
         required = [p for p in required if len(texts) == 1 and p.kinds[:1] != ("place",)]
     required = [p for p in required if other.isdisjoint(parts_of(p.name)) or "name" in parts_of(p.name)]

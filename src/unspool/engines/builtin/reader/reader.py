@@ -13,12 +13,12 @@ from .follow import Call, answered, earlier, follow_up, opened, turned
 from .formats import town
 from .message import Message
 from .prompt import NUMERIC, Parameter, Prompt, Tool, Turn
-from .refer import known_answer, meant, picked, referred, subject
+from .refer import changed, known_answer, meant, picked, referred, subject
 from .reworded import reckoned, reworded
 from .scores import said_out
 from .spans import numbers
 from .spelling import mended
-from .talk import BEYOND, NO_FIT, itself, listed, reaction, refused, remark, talk, unable
+from .talk import BEYOND, NO_FIT, itself, listed, lives, reaction, refused, remark, talk, unable
 from .words import BACK, QUESTION, SETS, STOP, parts_of, plain
 from .work import results_text, work
 
@@ -65,12 +65,14 @@ def read(prompt: Prompt) -> Answer | None:
         return Answer([], said)
     if about := itself(prompt, text, words):
         return Answer([], *about)
+    if lives(text, words):
+        return Answer([], BEYOND, "No tool is for this.")
     if before and (said := reaction(prompt.tools, text, words)):
         return Answer([], said)
     text = opened(text)
     if (summed := reckoned(prompt, text)) != text:
         text = summed
-    elif (calls := turned(prompt, text) or picked(prompt, before, text)) is not None:
+    elif calls := turned(prompt, text) or picked(prompt, before, text) or changed(prompt, before, text):
         return Answer(calls)
     elif said := known_answer(prompt, before, text):
         return Answer([], said, "The tool has answered this.")

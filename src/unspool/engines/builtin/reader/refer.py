@@ -11,7 +11,7 @@ from .message import Message, Span, identifies
 from .prompt import NUMERIC, Parameter, Prompt, Tool, Turn, parameter
 from .results import MARKS, Entry, entries, results
 from .scores import ENOUGH, best, deed, does, scores
-from .spans import FORMS, dates, quotes
+from .spans import FORMS, dates, numbers, quotes
 from .words import (
     EXTREMES,
     NEAR,
@@ -67,6 +67,17 @@ def picked(prompt: Prompt, before: list[Turn], text: str) -> list[Call] | None:
     return None
 
 
+def changed(prompt: Prompt, before: list[Turn], text: str) -> list[Call] | None:
+    """The call that changes what the last call read: *set it to 20*."""
+    actions = {t.name: does(t) for t in prompt.tools}
+    words = plain(without_lead(text)).split()
+    orders = words[:1] and words[0] in SETS["imperatives"] and not SETS["it"].isdisjoint(words[1:2])
+    if not before or actions.get(before[-1].text) != "read" or not orders:
+        return None
+    calls = referred(prompt, before, text)
+    return calls if calls and all(actions[name] != "read" for name, _ in calls) else None
+
+
 def referred(prompt: Prompt, before: list[Turn], text: str) -> list[Call] | None:
     """The call for the only thing that was called for or given back, if a pronoun means it: *cancel it*."""
     listed = entries(prompt, before)
@@ -74,9 +85,20 @@ def referred(prompt: Prompt, before: list[Turn], text: str) -> list[Call] | None
     rest = _unreferring(Message(text))
     if not before or len(listed) > 1 or rest == text or len(text.split()) > _MOST_WORDS:
         return None
+    if _says_code(prompt.tools, rest):
+        return None
     [entry] = listed or [Entry("", {}, frozenset())]
     given = {k: v for k, v in before[-1].arguments.items() if isinstance(v, (str, int, float))}
     return _called(prompt, before, [entry._replace(fields=given | entry.fields)], rest, sure=True, alone=True)
+
+
+def _says_code(tools: tuple[Tool, ...], rest: str) -> bool:
+    """Whether a message names what it is about by a code: *open ticket OPS-12, I want to read it*."""
+    tool = best(tools, Message(rest))
+    if tool is None or (given := fill(tool, Message(rest))).missing:
+        return False
+    coded = (p for p in tool.parameters if not p.optional and named(p, SETS["codes"]))
+    return any(identifies(str(given.values.get(p.name, "")).lower()) for p in coded)
 
 
 def _unreferring(m: Message) -> str:
@@ -210,12 +232,14 @@ def _filled(tool: Tool, given: dict[str, Any], rest: str) -> Filled | None:
     """
     message = Message(rest)
     quoted = next(quotes(message), None) is not None
+    counts = any(numbers(message))
     due = tuple(
-        p._replace(optional=p.optional or p.name in given)
+        p._replace(optional=p.optional or (p.name in given and not (counts and p.type in NUMERIC)))
         for p in tool.parameters
         if p.name not in given or _is_formal(p) or (quoted and p.kinds[:1] == ("body",))
     )
     filled = fill(tool._replace(parameters=due), message)
+    filled.missing = [p for p in filled.missing if p.name not in given]
     return None if filled.several else filled
 
 
@@ -344,6 +368,9 @@ def known_answer(prompt: Prompt, before: list[Turn], text: str) -> str:
     listed = entries(prompt)
     if answer := _compared(message, listed):
         return answer
+    words = [w for w in plain(core).split() if w not in SETS["function"]]
+    if any(_names_only(words, name) for name in (listed[0].fields if len(listed) == 1 else ())):
+        return _said(listed, {stem(w) for w in words})
     if not known and not SETS["refers"] & message.at.keys():
         return ""
     other = best(prompt.tools, message)
@@ -387,6 +414,12 @@ def _asked_fields(m: Message, listed: list[Entry]) -> list[str]:
         return []
     spoken = [name for name in listed[0].fields if {*parts_of(name)} & (m.at.keys() - STOP)]  # *who is his teacher?*
     return spoken or [name for name in listed[0].fields if wanted & {*parts_of(name)}]
+
+
+def _names_only(said: list[str], name: str) -> bool:
+    """Whether words only name a field: *and the phone number?* for ``phone``."""
+    own = {stem(w) for w in parts_of(name)}
+    return not own.isdisjoint(map(stem, said)) and {stem(w) for w in said} <= own | {"number", "address"}
 
 
 def _asking(p: Parameter, m: Message) -> bool:

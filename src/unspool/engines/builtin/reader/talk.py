@@ -50,6 +50,14 @@ _ASKS: Final = re.compile(
     r"|(?:how|what) about|bored)\b"
 )
 """Words with which a statement asks for something."""
+_TAG: Final = re.compile(
+    r"(?i)(?:,? (?:isn['’]?t|wasn['’]?t) (?:it|that)(?: \w+)?|, (?:right|huh|innit|don['’]?t you think))\W*\?\W*$"
+)
+"""A question at the end of a statement: *nice weather, isn't it?*"""
+_MORE: Final = re.compile(r"[.?!]\s+\w")
+_PRAISE: Final = re.compile(
+    r"(?:you're|you are|that's|that is|that was) (?:an?|the|my|such|so|very|really|too) (?:\w+ ){0,2}\w+"
+)
 _APART: Final = re.compile(r"\W*(?!(?i:ok|yes|yeah|no\b|so\b|well))\w+[,.!]+\s+[^A-Z]\S*(?: \S+)?$")
 """A reaction before a word or two: *ugh, typical Norway*."""
 _CODE: Final = re.compile(r"[#@/_]|\b(?=\w*\d)(?=\w*[A-Z])[\w-]{4,}|\d{4}")
@@ -73,6 +81,8 @@ def talk(text: str, words: list[str]) -> str:
         end = min(len(words), i + _LONGEST)
         j = next((j for j in range(end, i, -1) if " ".join(words[i:j]) in TALK), None)
         if j is None:
+            if answer and _PRAISE.fullmatch(" ".join(words[i:])):
+                return answer
             if INTRODUCTION.fullmatch(" ".join(words[i:])) and (answer or words[i] == "my"):
                 return answer or TALK["hi"]
             if words[i] not in SETS["talk between"]:
@@ -90,6 +100,10 @@ def remark(tools: tuple[Tool, ...], text: str) -> str:
 
     What happened is asked for only by a tool that records it.
     """
+    told = _TAG.sub("", text)
+    few = len(told.split()) < _LONGEST and first_word(told) in SETS["reactions"]
+    if told != text and (few or _SIGHED.match(told.lower())):
+        return TALK["ok"]  # *nice weather, isn't it?*
     low = text.lower().replace("’", "'")
     if "?" in text or '"' in text or _ASKS.search(low) or _CODE.search(text):
         return ""
@@ -108,6 +122,14 @@ def remark(tools: tuple[Tool, ...], text: str) -> str:
         return ""  # *I'm sick from Monday to Friday*
     records = asked is not None and parts_of(asked.name)[:1] and parts_of(asked.name)[0] in SETS["records what was"]
     return "" if records else TALK["ok"]
+
+
+def lives(text: str, words: list[str]) -> bool:
+    """Whether a question is about the model's own life: *do you like music yourself?*, *have you ever been there?*"""
+    pair = words[1:2] == ["you"] and words[0] in ("do", "did", "have", "are")
+    life = words[2:3] and words[2] in SETS["the life of somebody"]
+    alone = not _CODE.search(text) and '"' not in text and not _MORE.search(text)
+    return bool(pair and (life or "yourself" in words) and alone)
 
 
 def reaction(tools: tuple[Tool, ...], text: str, words: list[str]) -> str:
