@@ -246,8 +246,7 @@ def test_in_a_block_of_calls_its_opening_is_not_written(dialect: Dialect) -> Non
             call["id"] = dialect.id.replace("?", letter)
     whole, rest = render(turn, dialect), render(turn, dialect, stage="tool_call")
     assert whole.endswith(rest)
-    opening = dialect.calls[0].text.split("{call")[0].strip()
-    opening = unstarted(opening, dialect.start).strip()  # the prompt has a start, or its end
+    opening = unstarted(dialect.calls[0].opening, dialect.start).strip()  # the prompt has a start, or its end
     assert whole[: len(whole) - len(rest)].strip() == opening
 
 

@@ -153,6 +153,17 @@ def test_members_after_broken_arguments_are_none_of_them(bad: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(("opening", "closing"), [("<a>", "</a>"), ("[a]", "[/a]")])
+def test_the_marker_behind_nested_objects_closes_a_call_that_lacks_their_braces(opening: str, closing: str) -> None:
+    call = f'{opening}{{"function": {{"name": "{{name}}", "arguments": {{arguments}}}}}}{closing}'
+    dialect = dialect_of(f"calls = '<run>{{calls}}</run>'\ncall = '{call}'")
+    raw, value = left_open(dialect)
+    message = every_way(dialect, raw, policy=END.over(MEND))
+    assert (values(message), message.content) == ([("f", {"a": value}), ("g", {"a": "y"})], "")
+    assert [c.status for c in message.tool_calls] == ["repaired", "ok"]
+    assert "missing_close" not in notices(message)
+
+
 def test_a_separator_may_follow_the_closing_that_ends_an_open_string() -> None:
     raw, value = left_open(BEHIND)
     message = every_way(BEHIND, raw, policy=END.over(MEND))

@@ -44,7 +44,7 @@ _KINDS = {
 }
 
 # White space is soft where a template has some, and before and after a tag.
-_SOFT = Regex(r"\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]])")
+_SOFT = Regex(r"\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]])|(?<=\})(?=\[/?\w)")
 
 
 _ANY_SPACE = re.compile(r"\s*+")

@@ -288,7 +288,10 @@ class Calls(Steps):
         if j == len(tape.buf) and not tape.final:
             return False
         more = False
-        for pattern in (suffix, *(s for s in self._plan.calls.suffixes if s is not suffix)):
+        closings = [suffix, *(s for s in self._plan.calls.suffixes if s is not suffix)]
+        if call.status != "ok" and call.form.shape is not None:
+            closings.append(suffix.unbracketed())  # a broken call may lack the brackets around its object
+        for pattern in closings:
             r = look.stands(pattern, j, dict(call.fields))
             if r >= 0:
                 tape.move(r)
