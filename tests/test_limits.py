@@ -178,17 +178,50 @@ RUNS = (" ", "\n", "\t\n", "a", "1", '"', "_", ",", "\\", "a ", "/", "=")
 
 
 @pytest.mark.parametrize(**named(DIALECTS))
-def test_long_runs_mean_the_same_however_they_are_cut(dialect: Dialect) -> None:
+@pytest.mark.parametrize(("around", "count"), [((64, 256, 1024, 4096), 20), ((CAP,), 2)], ids=["short", "cap"])
+def test_long_runs_mean_the_same_however_they_are_cut(dialect: Dialect, around: Sequence[int], count: int) -> None:
     rng = random.Random(dialect.name)
-    for case in rng.choices(cases([dialect]), k=40):
-        unit, size = rng.choice(RUNS), rng.choice((64, 256, 1024, 4096)) + rng.randint(-1, 2)
+    for case in rng.choices(cases([dialect]), k=count):
+        unit, size = rng.choice(RUNS), rng.choice(around) + rng.randint(-1, 2)
         at = rng.randint(0, len(case.raw))
         text = case.raw[:at] + (unit * size)[:size] + case.raw[at:]
         how: dict[str, Any] = {"stage": case.example.stage, "tools": tools_of(dialect), "policy": random_policy(rng)}
         whole, _ = run(dialect, [text], ids=number, **how)
-        chunk = rng.choice((13, 97, 1000))
+        chunk = rng.choice((13, 97, 1000) if size < CAP // 2 else (1000, 7919, 60_000))
         cut, _ = run(dialect, [text[i : i + chunk] for i in range(0, len(text), chunk)], ids=number, **how)
         assert same(cut) == same(whole), (case.raw[:at], unit, size, how["policy"])
+
+
+FUNCTION = "<tool_call>\n<function=f>\n<parameter=a>\n", "\n</parameter>\n</function>\n</tool_call>"
+NAMELESS = '<tool_call>{"x": "', '", "name": "now", "arguments": {}}</tool_call>'
+NOW = '<tool_call>{"name": "now", "arguments": {}}</tool_call>'
+
+
+@pytest.mark.parametrize(
+    ("name", "around", "value", "schema"),
+    [
+        ("qwen3-coder", FUNCTION, "1" * 70_000, {"type": "integer"}),
+        ("qwen3-coder", FUNCTION, "null" + " " * 70_000, {"type": ["string", "null"]}),
+        ("qwen3-coder", FUNCTION, "[" + "1," * 32_766 + "1]" + "z" * 99, {}),
+        ("qwen3-coder", FUNCTION, "[" + "1," * 32_700 + "x" * 400, {}),
+        ("hermes", NAMELESS, "x" * 66_000 + NOW, {}),
+        ("hermes", NAMELESS, "x" * 65_400 + NOW * 5, {}),
+        ("hermes", (NOW[:-14] + '"a": "', "}}</tool_call>"), "x" * 70_000 + '"', {}),
+        ("hermes", ('<tool_call>{"name":', '"now", "arguments": {}}</tool_call>'), " " * 70_000, {}),
+    ],
+)
+def test_what_lies_beyond_the_cap_decides_nothing_however_it_is_cut(
+    name: str, around: tuple[str, str], value: str, schema: dict[str, Any]
+) -> None:
+    text = f"Sure. {around[0]}{value}{around[1]}"
+    tools = [tool("now", a="string"), tool("f", a=schema)]
+    for policy in (Policy(), Policy(bad_arguments="drop"), Policy(bad_arguments="text", text_before_tools="content")):
+        whole, _ = run(name, [text], ids=number, tools=tools, policy=policy)
+        for chunk in (100, 7919, CAP):
+            cut, _ = run(
+                name, [text[i : i + chunk] for i in range(0, len(text), chunk)], ids=number, tools=tools, policy=policy
+            )
+            assert (same(cut), notices(cut)) == (same(whole), notices(whole)), (chunk, policy)
 
 
 def random_policy(rng: random.Random) -> Policy:

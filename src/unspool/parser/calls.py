@@ -156,6 +156,8 @@ class Calls(Steps):
         going = reader.read()
         while going and reader.mode is Mode.READING and not (ledger.holds and ledger.too_much()):
             going = reader.read()
+        if ledger.held_for(Why.HEADER) and ledger.too_much():
+            return True  # its name comes too late, however the text is cut
         if reader.mode is Mode.NAMED:
             if self.announce_object(self.call):
                 reader.go_on()
@@ -310,9 +312,11 @@ class Calls(Steps):
         """The call ends at an offset."""
         call = self.call
         assert call is not None
+        ledger = self._ledger
+        if not ledger.held_for(Why.HEADER):
+            self._overflow()  # its end comes too late to decide, however the text is cut
         self._let_out(call)
         self._drop_call()
-        ledger = self._ledger
         if call.sink is not Sink.CALL:
             call.pass_by(end)
             self.given_back = self.given_back or (call.sink is Sink.TEXT and self._opens_block)
@@ -369,6 +373,9 @@ class Calls(Steps):
         if hold.thinking or hold.paused:
             self.back_to_thought(hold)
             return
+        here = hold.start + CAP + 1
+        if here < self._tape.here:  # what lies beyond the cap is read again, however the text is cut
+            self._tape.rewind(here, keep=True)
         here = self._tape.here
         self._drop_call()
         state = hold.place.state

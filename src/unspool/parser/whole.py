@@ -14,6 +14,7 @@ from ..dialect.syntax import Syntax
 from ..regex import Regex
 from ..schema import Marked, Schema, decode_marked
 from ..toolset import Toolset
+from .ledger import CAP
 from .openings import ARGUMENT_KEYS
 from .readers.plain import whole_object
 from .readers.strings import json_string
@@ -73,6 +74,8 @@ def whole_call(
     if form.suffix:
         closing = skip_space(text, end)
         end = form.suffix.match(text, closing, dict(fields)) if closing - end <= MAX_SPACE else NO
+    if policy.bad_arguments in ("drop", "text") and end - i > CAP // 2:  # as a held call, it may be beyond the cap
+        return None
     return Whole(name, arguments, header, inside, end) if end >= 0 else None
 
 
@@ -132,4 +135,4 @@ def _plain_value(schema: Schema | None, text: str, markup: Marked) -> str | None
         plain = types is not None and "string" in types and "null" not in types and markup is not Marked.OTHER
         return json_string(text) if plain else None
     json, fits = decode_marked(text, kinds, markup)
-    return json if fits else None
+    return json if fits and len(text) <= CAP else None

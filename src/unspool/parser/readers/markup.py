@@ -14,6 +14,7 @@ from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...events import Status
 from ...schema import Kinds, Schema, decode_marked
 from ..call import Call
+from ..ledger import CAP
 from ..openings import Openings
 from ..tape import Tape
 from ..white import common_prefix, common_suffix, held_suffix
@@ -150,7 +151,7 @@ class MarkupReader:
         end -= common_suffix(buf, start, end, parameter.trail)
         text = buf[start:end]
         decoded, fits = decode_marked(text, kinds, marked_by(m))
-        if not fits or '"' in text:  # the usual steps have something to report
+        if not fits or '"' in text or len(text) > CAP:  # the usual steps have something to report
             return False
         end += tape.base
         self.containers.enter(key, None, end)

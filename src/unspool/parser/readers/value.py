@@ -131,19 +131,16 @@ class Value:
         if kind is Kind.STRING:
             self._say(escaped(text), end)
             return
+        room = self._limit - self._size
         self._held.append(text)
         self._size += len(text)
-        if self._size > self._limit:
-            notice = "hold_overflow" if self._limit == CAP else "value_type"
-            self._call.notice(notice, self.fields.get("key", ""))
-            self._as_string(end)
-        elif kind is Kind.NULLABLE:
+        if kind is Kind.NULLABLE:
             if self._size > 64 or not NULL.startswith("".join(self._held).strip()):
                 self._as_string(end)
         elif kind is Kind.GUESS:
             literal = self._literal
             assert literal is not None
-            rest = self._rest + text
+            rest = self._rest + text[:room]  # nothing beyond the limit decides, however the text is cut
             used = literal.read(rest, 0)
             literal.take()
             self._rest = rest[used:]
@@ -154,6 +151,10 @@ class Value:
             head = "".join(self._held[:2])[1:2]
             if head and head not in " \t\n\r{[-0123456789tfn":
                 self._as_string(end)
+        if self._size > self._limit and self.kind is not Kind.STRING:
+            notice = "hold_overflow" if self._limit == CAP else "value_type"
+            self._call.notice(notice, self.fields.get("key", ""))
+            self._as_string(end)
 
     def _as_string(self, end: int) -> None:
         """Emit what was held as a string."""
