@@ -73,6 +73,31 @@ TOOLS = {
     "truck": described(tool("get_truck_temperature", ["truck_id"], truck_id=TEXT), "Cargo temperature of a truck"),
     "arrival": described(tool("estimate_arrival", ["truck_id"], truck_id=TEXT), "Estimated time of arrival"),
     "incidents": tool("list_incidents", []),
+    "statute": tool("get_statute", ["code", "section"], code=TEXT, section=TEXT),
+    "publish": tool("publish_article", ["slug"], slug=TEXT, publish_at=about("ISO 8601")),
+    "tag": tool("tag_article", ["slug", "tags"], slug=TEXT, tags=LIST),
+    "vet": tool("book_vet", ["pet", "date"], pet=TEXT, date=TEXT, reason=TEXT),
+    "enroll": tool(
+        "enroll_student",
+        ["student", "courses"],
+        student={
+            "type": "object",
+            "properties": {"first_name": TEXT, "last_name": TEXT, "grade": WHOLE},
+            "required": ["first_name", "last_name", "grade"],
+        },
+        courses=LIST,
+    ),
+    "grade": tool("grade_essay", ["essay_id", "score"], essay_id=WHOLE, score=WHOLE),
+    "train": tool(
+        "suggest_exercises", ["muscle_groups"], muscle_groups=LIST, equipment={"enum": ["none", "dumbbells", "barbell"]}
+    ),
+    "balance": tool("get_account_balance", ["account"], account={"enum": ["checking", "credit"]}),
+    "payments": tool("list_transactions", ["account"], account={"enum": ["checking", "credit"]}, limit=WHOLE),
+    "guests": tool("get_guest_list", ["event"], event=TEXT),
+    "export": tool("export_table", ["table", "format"], table=TEXT, format={"enum": ["csv", "json"]}),
+    "parking": tool("find_parking", ["location"], location=TEXT),
+    "match": tool("start_match", ["mode"], mode={"enum": ["solo", "squad"]}),
+    "book": tool("log_book", ["title"], title=TEXT),
     "ticket": described(tool("get_ticket", ["ticket_id"], ticket_id=about("e.g. OPS-12")), "Read a ticket"),
 }
 
@@ -149,6 +174,47 @@ def test_codes_belong_to_the_parameters_whose_examples_and_words_fit(
 def test_a_list_or_a_name_ends_before_what_is_asked_about_it(names: str, text: str, expected: dict[str, Any]) -> None:
     [(_, given)] = answer(names, text).calls
     assert given == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "text", "expected"),
+    [
+        ("statute", "what does section 12 of the BGB say", {"code": "BGB", "section": "12"}),
+        ("publish", "publish city-guide", {"slug": "city-guide"}),
+        ("tag", "tag spring-recipes with food and easter", {"slug": "spring-recipes", "tags": ["food", "easter"]}),
+        ("vet", "book the vet for Rex on Friday", {"pet": "Rex", "date": "Friday"}),
+        (
+            "enroll grade",
+            "enroll Mia Wong, grade 5, in art and chess",
+            {"student": {"first_name": "Mia", "last_name": "Wong", "grade": 5}, "courses": ["art", "chess"]},
+        ),
+        (
+            "train",
+            "what can I train for shoulders without equipment?",
+            {"muscle_groups": ["shoulders"], "equipment": "none"},
+        ),
+        ("guests", "who's coming to the Summer Gala?", {"event": "Summer Gala"}),
+        ("balance payments", "last 5 transactions on my credit account", {"account": "credit", "limit": 5}),
+    ],
+)
+def test_a_word_near_a_value_names_its_parameter_unless_it_is_the_verb(
+    names: str, text: str, expected: dict[str, Any]
+) -> None:
+    [(_, given)] = answer(names, text).calls
+    assert given == expected
+
+
+def test_a_choice_is_shared_by_calls_of_a_tool() -> None:
+    found = answer("export", "export the orders and users tables as json")
+    assert found.calls == [("export_table", {"table": t, "format": "json"}) for t in ("orders", "users")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["haha that match was wild", "parking in this city is a nightmare", "what's your favourite book?"],
+)
+def test_statements_and_questions_with_a_word_of_a_tool_are_small_talk(text: str) -> None:
+    assert not answer("match parking book", text).calls
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,8 @@ TOOLS = {
         "our flight was delayed",
         "so I just got back",
         "can't sleep",
+        "haha that match was wild",
+        "parking in this city is a nightmare",
     ],
 )
 def test_a_remark_is_recognized(text: str) -> None:

@@ -339,7 +339,8 @@ def _codes(f: Filling) -> None:
         code = named(p, SETS["code names"]) or _digital(p)
         if p.type in ("string", "any") and (postal or (not p.kinds[:1] and code)):
             side = role(p)
-            found = [s for s in codes(m) if m.free(s)]
+            others = [w for q in f.texts() if q is not p for w in own_parts(q)]
+            found = [s for s in codes(m) if m.free(s) and not m.has(s.first - 1, others)]  # *section* 12 of the code
             found = [s for s in found if m.has(s.first - 1, (side,))] if side and postal else found
             if found:
                 f.give_all(p, found if not p.optional and _apart(m, found) else found[:1])

@@ -58,6 +58,7 @@ def choose(f: Filling) -> None:
                 f.give(p, value)
             elif not p.optional and role(p) is None and (named(p, SETS["unit"]) or own_parts(p) == ["type"]):
                 f.give(p, p.choices[0])
+                f.filled.assumed.add(p.name)
             else:
                 f.miss(p)
         elif p.type in NUMERIC and (number := _explained(f, p)) is not None:
@@ -105,6 +106,11 @@ def _choice(f: Filling, p: Parameter) -> Any:
     for w in m.words:
         if len(w.text) > 1 and (code := MONEY.get(w.text[0])) and code in p.choices:
             return code  # $15
+    nothing = next((c for c in p.choices if str(c).lower() == "none"), None)
+    for i in range(1, len(m)) if nothing is not None else ():
+        if m.has(i, own_parts(p)) and m.has(i - 1, ("no", "without")):
+            m.take(m.span(i - 1, i + 1))
+            return nothing  # *without equipment*
     sides = CUES[side] if side and any(q.choices == p.choices for q in f.tool.parameters if q is not p) else []
     longest = sorted(ordered, key=lambda c: -max((len(a) for a in aliases(str(c)) if a in m.phrases), default=0))
     for weak, said in itertools.product((False, True), (_forms, _alike, _parted, _shortened)):

@@ -7,7 +7,7 @@ from typing import Final
 
 from .amounts import unit_of
 from .fill import fill
-from .filling import Filled, is_cased, own_parts
+from .filling import Filled, flat, is_cased, own_parts
 from .fits import LONGEST, clear, fitting
 from .message import Message, Span, identifies
 from .prompt import NUMERIC, Tool
@@ -381,11 +381,14 @@ def _labels(tool: Tool, part: str) -> bool:
     or is a choice and the name: *high priority*."""
     m = Message(part)
     said = [w.low for w in m.words if w.low not in SETS["polite"]]
-    own = [(parts, {str(c).lower() for c in p.choices}) for p in tool.parameters if (parts := own_parts(p))]
+    own = [(p, parts, {str(c).lower() for c in p.choices}) for p in flat(tool).parameters if (parts := own_parts(p))]
     return any(
         (said[: len(parts)] == parts and m.has(len(parts), SETS["before a labelled value"] | choices))
+        or (
+            said[: len(parts)] == parts and p.type in NUMERIC and any(map(str.isdigit, "".join(said[len(parts) :][:1])))
+        )
         or (said[:1] and said[0] in choices and said[1:] == parts)
-        for parts, choices in own
+        for p, parts, choices in own
     )
 
 

@@ -494,7 +494,7 @@ def _by_lead(p: Parameter, c: Phrase, *, large: bool) -> float:
     if c.lead and side == c.lead:
         return _SIDE
     if c.lead and not PREPOSITIONS.get(c.lead, frozenset()).isdisjoint(_all_names(p)):
-        return _PREPOSITION
+        return 0.0 if large and p.optional and named(p, ("reason",)) else _PREPOSITION  # book a visit for *Rex*
     if c.lead in SETS["calls"] and p.kinds[:1] == ("subject",):
         return _LABEL
     if c.lead == "with" and p.kinds[:1] == ("people",):
@@ -517,6 +517,8 @@ def _called(m: Message, p: Parameter, first: int) -> int | None:
     i = first - len(own)
     if i >= 0 and [w.low for w in m.words[i:first]] == own and not any(m.taken[i:first]):
         return i  # *directed by* Edgar Wright
+    if len(own) > 1 and own[-1] in PREPOSITIONS:
+        return None  # *publish* is no publish_at
     i = first - 1
     while i > 0 and first - i < _NEAR and m.has(i, SETS["between a label"]) and not m.taken[i]:
         i -= 1
@@ -526,6 +528,8 @@ def _called(m: Message, p: Parameter, first: int) -> int | None:
     if (side := {"from", "to"} & {*own}) and not m.has(i - 1, side):
         return None  # *a branch called* x is no from_branch
     asks = low in SETS["imperatives"] and i == first - 1  # *assign* PAY-318 names no assignee, but *assign it to* does
+    if asks and p.type == "array" and any(k > first for w in ("with", "as") for k in m.at.get(w, ())):
+        return None  # *tag* a-page with news
     said = stem(low) in _names(p) or low in own or (not asks and any(derived(low, w) for w in own))
     return i if said else None
 

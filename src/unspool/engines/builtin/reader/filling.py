@@ -7,7 +7,7 @@ from typing import Any, Final
 from .formats import written
 from .message import ACRONYM, Message, Span, identifies, items
 from .prompt import Parameter, Tool
-from .words import BOUNDS, DEEDS, GENERIC, KINDS, NUMBERS, RELATIVE, SETS, STOP, THINGS, parts_of, stem
+from .words import BOUNDS, DEEDS, GENERIC, KINDS, NUMBERS, PREPOSITIONS, RELATIVE, SETS, STOP, THINGS, parts_of, stem
 
 _TEXTS: Final = ("", "string", "any")
 """The types of the members of a list of texts."""
@@ -35,6 +35,7 @@ class Filled:
         several: a parameter with a different value in each of several calls, and these values.
         missing: required parameters without a value.
         said: the values from the message as they were said.
+        assumed: required choices that the message does not say.
     """
 
     def __init__(self, tool: Tool) -> None:
@@ -43,6 +44,7 @@ class Filled:
         self.several: tuple[str, list[Any]] | None = None
         self.missing: list[Parameter] = []
         self.said: dict[str, Any] = {}
+        self.assumed: set[str] = set()
 
     def calls(self) -> list[dict[str, Any]]:
         """The arguments of each call, in the order of the parameters."""
@@ -265,6 +267,9 @@ def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
     named_so = m.words[last - 1].low in own_parts(p) and not m.large(last - 1) and p.kinds[:1] != ("body",)
     if last - first > 1 and named_so:
         last -= not keeps(p, m.words[last - 1].low)  # the customers *table*
+    name = first + 2 + m.has(first + 2, SETS["determiners"])
+    if m.has(0, SETS["asking for somebody"]) and m.has(first + 1, PREPOSITIONS) and name < last and m.large(name):
+        first = name if m.words[first].low.endswith("ing") else first  # who's *coming to* the Gala
     if p.kinds[:1] in _OPEN and not named(p, ("name",)):
         behind = next((i for i in range(last, len(m)) if not m.has(i, SETS["determiners"])), last)
         ends = behind < len(m) and (m.taken[behind] or not m.words[behind].low[0].isalnum())

@@ -1,5 +1,6 @@
 """Reads what a conversation asks for: calls, if its words name tool and arguments; words, if it asks for no call."""
 
+import itertools
 import re
 from collections.abc import Callable
 from functools import partial
@@ -133,6 +134,9 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
         if repeats(part):
             f.missing = [p for p in f.missing if p.name not in above.values]
             f.values = above.values | f.values
+    for (one, f), (other, g) in itertools.permutations(filled, 2):
+        if one is other:  # *export users and orders as json*
+            f.values |= {k: g.values[k] for k in f.assumed - g.assumed if k in g.values}
     before = earlier(prompt)
     shared = _shared(filled) if len(filled) > 1 else {}
     back = bool(BACK & message.at.keys())

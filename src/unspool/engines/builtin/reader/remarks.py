@@ -16,11 +16,14 @@ _BEFORE_VERB: Final = re.compile(
 )
 """What stands before the verb of a statement."""
 _LIFE: Final = re.compile(
-    r"\W*(?:i've|we've|i have (?:been|just)|it's been|it has been|i was|we were|i am so|i'm so|i'm just|i'm really"
+    r"\W*(?:(?:oh|ugh|wow|well|yeah|haha|lol|man|damn)\s+)*"
+    r"(?:i've|we've|i have (?:been|just)|it's been|it has been|i was|we were|i am so|i'm so|i'm just|i'm really"
     r"|i (?:really |just |still )?(?:love|hate|like|enjoy|had|did|got|feel|think|guess|hope)\b(?! to\b)"
     r"|(?:my|our) [\w-]+(?: [\w-]+)? (?:is|are|was|were|has|have|had|finally has|just|still|always|never)\b"
-    r"|(?:this|that|it|he|she|they) (?:was|were|had|did|has been)\b"
+    r"|(?:this|that|it|he|she|they) (?:was|were|had|did|has been)\b|(?:this|that|these|those) [\w-]+ (?:was|were)\b"
     r"|(?:i )?can't (?:sleep|wait|believe|stop)\b|(?:it |that |this )?(?:looks|sounds|seems|feels)\b"
+    r"|(?:the|this|these|those|\w{3,}ing)(?: [\w'-]+){0,4} "
+    r"(?:is|are|was|were) (?:such )?(?:an?|so|really|too|the best|the worst)\b"
     r"|(?:this is|that is|it is|it's|that's) (?:my|the first)\b)"
 )
 """The beginning of a statement about somebody's life."""

@@ -196,6 +196,8 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
     named_so = Counter(w for t in tools for w in {stem(w) for p in t.parameters for w in parts_of(p.name)})
     coded = frozenset(stem(a.low) for a, b in itertools.pairwise(message.words) if identifies(b.low))
     coded |= {stem(message.words[s.first - 1].low) for s in codes(message) if s.first}
+    said = ((c, n) for t in tools for p in t.parameters for c in p.choices for n in parts_of(p.name))
+    coded |= {stem(n) for c, n in said if named_so[stem(n)] > 1 and f" {str(c).lower()} {n} " in message.low}
     forms = [(kinds, weight) for spans, least, kinds, weight in _FORMS if len(list(spans(message))) >= least]
     if not any(numbers(message)):
         forms = [f for f in forms if f[0] != ("unit",)]

@@ -128,8 +128,9 @@ def lives(text: str, words: list[str]) -> bool:
     """Whether a question is about the model's own life: *do you like music yourself?*, *have you ever been there?*"""
     pair = words[1:2] == ["you"] and words[0] in ("do", "did", "have", "are")
     life = words[2:3] and words[2] in SETS["the life of somebody"]
+    asked = not {"favourite", "favorite", "opinion", "hobby", "hobbies"}.isdisjoint(words) and "your" in words[:3]
     alone = not _CODE.search(text) and '"' not in text and not _MORE.search(text)
-    return bool(pair and (life or "yourself" in words) and alone)
+    return bool(((pair and (life or "yourself" in words)) or asked) and alone)
 
 
 def reaction(tools: tuple[Tool, ...], text: str, words: list[str]) -> str:
