@@ -44,6 +44,14 @@ def test_the_longest_start_is_removed_from_an_opening(opening: str, rest: str) -
     assert unstarted(opening, ("<|bot|>", "<|bot|>\n")) == rest
 
 
+@pytest.mark.parametrize(
+    ("start", "opening", "rest"),
+    [("<bot>", ">>{name}", ">>{name}"), ("<bot>\n>>>", ">>>all\n", "all\n"), ("<bot> say", "say ", " ")],
+)
+def test_signs_at_the_end_of_a_start_count_only_if_they_stand_apart(start: str, opening: str, rest: str) -> None:
+    assert unstarted(opening, (start,)) == rest
+
+
 @pytest.mark.parametrize("dialect", list_dialects(), ids=lambda d: d.name)
 def test_the_sides_and_the_body_make_up_the_template(dialect: Dialect) -> None:
     for key in ("reasoning", "content", "preamble", "calls", "call", "argument", "item"):
