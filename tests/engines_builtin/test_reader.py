@@ -15,7 +15,7 @@ from unspool.engines.builtin.reader import Answer, Prompt, Reading, arguments, r
 from unspool.engines.builtin.reader.prompt import Turn
 from unspool.engines.builtin.reader.reader import MOST_CHARACTERS, MOST_PARAMETERS, MOST_TOOLS
 
-BOUND = 0.15  # seconds of the processor for a message, whatever it says; a slow machine needs 0.06
+BOUND = 0.2  # seconds of the processor for a message, whatever it says; a slow machine needs 0.1
 
 TOOLS: dict[str, tuple[str, str]] = {
     "get_weather": ("Get the weather", "location: string, City and state; units?: celsius|fahrenheit"),
@@ -437,7 +437,7 @@ def test_hostile_messages_are_read_in_bounded_time(part: str) -> None:
     for said in (text, fit):
         asked_ = base._replace(turns=(Turn("user", said, {}),))
         taken = []
-        for _ in range(3):
+        for _ in range(6):
             begun = time.process_time()
             read(asked_)
             arguments(asked_, "send_email")
