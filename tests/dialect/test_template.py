@@ -46,9 +46,14 @@ def test_the_longest_start_is_removed_from_an_opening(opening: str, rest: str) -
 
 @pytest.mark.parametrize(
     ("start", "opening", "rest"),
-    [("<bot>", ">>{name}", ">>{name}"), ("<bot>\n>>>", ">>>all\n", "all\n"), ("<bot> say", "say ", " ")],
+    [
+        ("<bot>", ">>{name}", ">>{name}"),
+        ("<bot>\n>>>", ">>>all\n", "all\n"),
+        ("<bot>@@@", "@@@think", "think"),
+        ("<bot> say", "say ", " "),
+    ],
 )
-def test_signs_at_the_end_of_a_start_count_only_if_they_stand_apart(start: str, opening: str, rest: str) -> None:
+def test_equal_signs_at_the_end_of_a_start_are_not_divided(start: str, opening: str, rest: str) -> None:
     assert unstarted(opening, (start,)) == rest
 
 

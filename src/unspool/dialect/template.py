@@ -363,17 +363,13 @@ def without(steps: Sequence[Step], count: int) -> tuple[Step, ...]:
 def unstarted(opening: str, starts: Iterable[str]) -> str:
     """An opening without the ``start``, or its end, that the prompt already contains.
 
-    Signs alone count only if they stand apart there: the end of ``<bot>`` does not begin ``>>{name}``.
+    Equal signs are not divided: the end of ``<bot>`` does not begin ``>>{name}``.
     """
     ordered = sorted(starts, key=len, reverse=True)
-    ends = (
-        start[i:]
-        for start in ordered
-        for i in range(1, len(start))
-        if start[i - 1].isspace() or any(map(str.isalnum, start[i:]))
-    )
+    ends = (start[i:] for start in ordered for i in range(1, len(start)))
     held = next((text for text in (*ordered, *ends) if text.strip() and opening.startswith(text)), "")
-    return opening[len(held) :]
+    divided = len(set(held)) == 1 and not held.isalnum() and opening.startswith(held[0], len(held))
+    return opening if divided else opening[len(held) :]
 
 
 def writable(templates: Sequence[Template]) -> list[Template]:
