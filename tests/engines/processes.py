@@ -39,7 +39,7 @@ def process(command: list[str], url: str, log: Path, **environment: str) -> Iter
             deadline = time.monotonic() + PATIENCE
             while True:
                 with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
-                    urllib.request.urlopen(url, timeout=5)
+                    urllib.request.urlopen(url, timeout=5).close()
                     break
                 assert server.poll() is None, log.read_text(errors="replace")[-3000:]
                 assert time.monotonic() < deadline, log.read_text(errors="replace")[-3000:]
