@@ -36,6 +36,11 @@ TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), 
 SENTENCE = "It was a warm day, and 3 cats sat there. "
 
 
+def pieces(text: str, size: int) -> list[str]:
+    """A text in pieces of a size."""
+    return [text[i : i + size] for i in range(0, len(text), size)]
+
+
 def pending(parser: Parser, chunks: Sequence[str]) -> int:
     """Feed chunks, and return the most characters that waited after any of them."""
     fed = emitted = most = 0
@@ -125,7 +130,7 @@ def test_no_endless_text_is_held_back_beyond_the_cap(dialect: Dialect) -> None:
     everything = endless(dialect)
     for head, tail in rng.sample(everything, min(6, len(everything))):
         text = head + tail * (size // len(tail))
-        chunks = [text[i : i + 4000] for i in range(0, len(text), 4000)]
+        chunks = pieces(text, 4000)
         parser = Parser(dialect, stage=rng.choice((None, None, "content", "undecided")))
         assert pending(parser, chunks) <= CAP + 8000, (head, tail)
         parser.close()
@@ -165,8 +170,8 @@ def test_what_is_dropped_or_decides_nothing_goes_out_after_a_while(name: str, he
 def test_repair_drops_white_space_after_a_comma_beyond_the_cap(chunk: int) -> None:
     text = '<tool_call>{"name": "now", "arguments": {"a": 1,' + " " * 200_000 + '"b": 2, }}</tool_call>'
     parser = Parser("hermes", tools=[tool("now")], policy=Policy(bad_arguments="repair"))
-    for i in range(0, len(text), chunk):
-        parser.feed(text[i : i + chunk])
+    for piece in pieces(text, chunk):
+        parser.feed(piece)
     parser.close()
     (call,) = parser.message.tool_calls
     assert json.loads(call.arguments) == {"a": 1, "b": 2}
@@ -188,7 +193,7 @@ def test_long_runs_mean_the_same_however_they_are_cut(dialect: Dialect, around: 
         how: dict[str, Any] = {"stage": case.example.stage, "tools": tools_of(dialect), "policy": random_policy(rng)}
         whole, _ = run(dialect, [text], ids=number, **how)
         chunk = rng.choice((13, 97, 1000) if size < CAP // 2 else (1000, 7919, 60_000))
-        cut, _ = run(dialect, [text[i : i + chunk] for i in range(0, len(text), chunk)], ids=number, **how)
+        cut, _ = run(dialect, pieces(text, chunk), ids=number, **how)
         assert same(cut) == same(whole), (case.raw[:at], unit, size, how["policy"])
 
 
@@ -218,9 +223,7 @@ def test_what_lies_beyond_the_cap_decides_nothing_however_it_is_cut(
     for policy in (Policy(), Policy(bad_arguments="drop"), Policy(bad_arguments="text", text_before_tools="content")):
         whole, _ = run(name, [text], ids=number, tools=tools, policy=policy)
         for chunk in (100, 7919, CAP):
-            cut, _ = run(
-                name, [text[i : i + chunk] for i in range(0, len(text), chunk)], ids=number, tools=tools, policy=policy
-            )
+            cut, _ = run(name, pieces(text, chunk), ids=number, tools=tools, policy=policy)
             assert (same(cut), notices(cut)) == (same(whole), notices(whole)), (chunk, policy)
 
 
@@ -241,7 +244,7 @@ def test_what_a_policy_holds_is_let_go_at_the_cap(dialect: Dialect, policy: Poli
             pytest.skip("the dialect has no reasoning")
         text = write_reasoning(dialect, "word " * 30_000)
     parser = Parser(dialect, policy=policy, tools=TOOLS)
-    assert pending(parser, [text[i : i + 4000] for i in range(0, len(text), 4000)]) <= CAP + 8000
+    assert pending(parser, pieces(text, 4000)) <= CAP + 8000
     parser.close()
     assert "hold_overflow" in notices(parser.message)
     assert len(parser.message.reasoning + "".join(c.arguments for c in parser.message.tool_calls)) >= 149_990

@@ -23,7 +23,9 @@ MAX_ANY: Final = 256
 # Kinds of atoms.
 LITERAL, SPACE, NAME, DIGITS, WORD, UNTIL, ANY, SAME = range(8)
 
-_SPACES = re.compile(rf"\s{{0,{MAX_SPACE}}}+")
+SPACES: Final = rf"\s{{0,{MAX_SPACE}}}+"
+"""White space in regular expressions, as far as it counts."""
+_SPACES = re.compile(SPACES)
 FEW_SPACES: Final = r"\s{0,64}+"
 """White space in regular expressions for plain text; the machine reads longer runs."""
 _NAME = Regex(rf"[\w.\-:/]{{1,{MAX_FIELD}}}+")

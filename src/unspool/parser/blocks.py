@@ -26,11 +26,6 @@ class Blocks(Steps):
             elif r == MORE and not tape.final:
                 return False
         within = self._calls.within if self._calls.within is not None and self._calls.within.suffix else None
-        if j == len(buf) and j - i <= MAX_SPACE:
-            if tape.final:
-                tape.move(j)
-                ledger.markup(tape.here)
-            return False
         if j - i > MAX_SPACE:
             ledger.notice("hold_overflow", "white space")
             if within is not None and not ledger.paused:
@@ -39,6 +34,11 @@ class Blocks(Steps):
             else:
                 self._parts.leave_block()
             return True
+        if j == len(buf):
+            if tape.final:
+                tape.move(j)
+                ledger.markup(tape.here)
+            return False
         for block in (within, *plan.calls.block_suffixes) if within is not None else plan.calls.block_suffixes:
             r = look.stands(block.suffix, j)
             if r == MORE and not tape.final:

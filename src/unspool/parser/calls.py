@@ -373,10 +373,8 @@ class Calls(Steps):
         if hold.thinking or hold.paused:
             self.back_to_thought(hold)
             return
-        here = hold.start + CAP + 1
-        if here < self._tape.here:  # what lies beyond the cap is read again, however the text is cut
-            self._tape.rewind(here, keep=True)
-        here = self._tape.here
+        here = min(self._tape.here, hold.start + CAP + 1)
+        self._tape.rewind(here, keep=True)  # what lies beyond the cap is read again, however the text is cut
         self._drop_call()
         state = hold.place.state
         if state is State.BLOCK:

@@ -9,7 +9,7 @@ import msgspec
 
 from ..dialect.follows import ARGUMENT, ARGUMENT_END, FOLLOWERS
 from ..dialect.markers import BLOCK_END, CALL, CALL_END, END, Block, Form, Opening, Scan, text
-from ..dialect.patterns import MAX_SPACE, MORE, NO, names_call, skip_separators, skip_space
+from ..dialect.patterns import MAX_SPACE, MORE, NO, SPACES, names_call, skip_separators, skip_space
 from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape
 from ..regex import Regex
@@ -20,9 +20,8 @@ from .tape import Tape
 NULL: Final = "null"
 ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input"))
 
-_SPACE: Final = rf"\s{{0,{MAX_SPACE}}}+"
-_JSON_KEY = Regex(rf'\s*+"((?:[^"\\\n]|\\.){{0,256}}+)"{_SPACE}:')
-_JSON_KEY_MAYBE = Regex(rf'\s*+(?:"(?:[^"\\\n]|\\.){{0,256}}+(?:\\|"{_SPACE})?)?\Z')
+_JSON_KEY = Regex(rf'\s*+"((?:[^"\\\n]|\\.){{0,256}}+)"{SPACES}:')
+_JSON_KEY_MAYBE = Regex(rf'\s*+(?:"(?:[^"\\\n]|\\.){{0,256}}+(?:\\|"{SPACES})?)?\Z')
 _SHORT = Regex(r""""(?:[^"\\\n]|\\.){0,256}+"|'(?:[^'\\\n]|\\.){0,256}+'|[0-9]{1,18}+""")
 _SHORT_MAYBE = Regex(r"""(?:["'][^\n]{0,258}+|[0-9]{1,18}+)?\Z""")
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
+from ...dialect.patterns import MAX_SPACE, MORE, skip_space
 from ...dialect.syntax import Syntax
 from ..call import Call, Desk
 from ..openings import NULL, Openings
@@ -169,12 +169,12 @@ class ArgumentsReader:
             self._unwrapping = unwrapping(self._desk.schema(call.name)) if call.started else None
         watch = self._unwrapping
         if watch is not None:
-            dropped = not fragment
-            fragment = watch.push(fragment)
+            said = watch.push(fragment)
             if not watch.over:
-                if dropped:
+                if not fragment:
                     call.put("", end)
                 return
+            fragment = said
             self._unwrapping = None
             if watch.overflown:
                 call.notice("hold_overflow", call.name)
@@ -223,10 +223,9 @@ class ArgumentsReader:
             if text:
                 call.put(text, tape.here)
             return self._lose(literal.error)
-        if self._openings.repairing:
-            j = skip_space(tape.buf, tape.i)
-            near = j - tape.i <= MAX_SPACE
-            closing = NO if not near else MORE if j == len(tape.buf) else self._openings.look.closing(j)
+        j = skip_space(tape.buf, tape.i)
+        if self._openings.repairing and j - tape.i <= MAX_SPACE:
+            closing = MORE if j == len(tape.buf) else self._openings.look.closing(j)
             if closing == MORE and not tape.final:
                 return False
             if closing >= 0 and self._shut():

@@ -8,6 +8,7 @@ from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ...schema import Schema, declared_object
 from .literal import DONE, ERROR, STRING, VALUE, LiteralReader, Root
+from .syntax import MAX_HELD
 
 
 class UnwrapReader:
@@ -159,7 +160,6 @@ WRAPPERS: Final = ("arguments", "parameters", "input")
 """Names under which models sometimes give all arguments as one."""
 _LONGEST: Final = 256
 """The longest beginning of a wrapper, in characters, white space included."""
-_HELD: Final = 65_536
 
 
 class Unwrapping:
@@ -191,7 +191,7 @@ class Unwrapping:
             self._start = self._begins(text)
             if self._start == _NEVER:
                 return self.rest()
-        if self._start >= 0 and self._size > _HELD:
+        if self._start >= 0 and self._size > MAX_HELD:
             self.overflown = True
             return self.rest()
         return ""

@@ -381,15 +381,18 @@ def _labels(tool: Tool, part: str) -> bool:
     or is a choice and the name: *high priority*."""
     m = Message(part)
     said = [w.low for w in m.words if w.low not in SETS["polite"]]
-    own = [(p, parts, {str(c).lower() for c in p.choices}) for p in flat(tool).parameters if (parts := own_parts(p))]
-    return any(
-        (said[: len(parts)] == parts and m.has(len(parts), SETS["before a labelled value"] | choices))
-        or (
-            said[: len(parts)] == parts and p.type in NUMERIC and any(map(str.isdigit, "".join(said[len(parts) :][:1])))
-        )
-        or (said[:1] and said[0] in choices and said[1:] == parts)
-        for p, parts, choices in own
-    )
+    for p in flat(tool).parameters:
+        parts, choices = own_parts(p), {str(c).lower() for c in p.choices}
+        end = len(parts)
+        if not parts:
+            continue
+        if said[:end] == parts:
+            counts = p.type in NUMERIC and any(map(str.isdigit, "".join(said[end : end + 1])))
+            if counts or m.has(end, SETS["before a labelled value"] | choices):
+                return True
+        if said[:1] and said[0] in choices and said[1:] == parts:
+            return True
+    return False
 
 
 def _tells(tool: Tool, part: str) -> bool:
