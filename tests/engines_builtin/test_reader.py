@@ -354,6 +354,49 @@ def test_a_task_without_a_fitting_tool_is_reported() -> None:
     assert answer.thought == "No tool fits."
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "quel temps fait-il à Paris ?",
+        "¿Qué tiempo hace en Madrid?",
+        "巴黎的天气怎么样？",
+        "Che tempo fa a Roma?",
+        "Como está o tempo em Lisboa hoje?",
+        "Hoe is het weer in Amsterdam?",
+        "Какая погода в Москве?",
+    ],
+)
+def test_a_request_in_another_language_is_told_that_english_is_understood(text: str) -> None:
+    answer = asked(text, "get_weather")
+    assert answer is not None
+    assert answer.words == "I am unspool's small built-in model and understand only English."
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Translate 你好 into English", "Play Despacito by Luis Fonsi", "make me a sandwich 🎉", "say it with roses"],
+)
+def test_an_english_request_with_foreign_names_is_english(text: str) -> None:
+    answer = asked(text, "get_weather")
+    assert answer is not None
+    assert answer.words.endswith("none of the tools here fits.")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("你好！", "Hello!"), ("谢谢", "You are welcome."), ("你是谁？", "I am unspool")]
+)
+def test_small_talk_in_other_languages_is_answered(text: str, said: str) -> None:
+    answer = asked(text, "get_weather")
+    assert answer is not None
+    assert answer.words.startswith(said)
+
+
+def test_an_answer_that_lists_many_tools_says_how_many_more_there_are() -> None:
+    answer = asked("what can you do?", *list(TOOLS)[:10])
+    assert answer is not None
+    assert answer.words.endswith(", send_email and 3 more.")
+
+
 @pytest.mark.parametrize(("name", "text"), [("get_weather", "asdf"), ("translate", "translate it to Greek")])
 def test_a_message_with_missing_values_is_left_to_the_model(name: str, text: str) -> None:
     assert asked(text, name) is None

@@ -33,6 +33,7 @@ from .words import (
 SELF: Final = "I am unspool's small built-in model"
 BEYOND: Final = f"{SELF}, made to call tools: that is beyond me."
 NO_TOOLS: Final = f"{SELF}: I can only call tools and answer from their results, and there are no tools here."
+ENGLISH: Final = f"{SELF} and understand only English."
 NO_FIT: Final = f"{SELF}: I can only call tools and answer from their results, and none of the tools here fits."
 _NAME: Final = re.compile(r"\b[a-z]+ (?!I\b)[A-Z]")
 """A capitalized word inside a sentence: in *and to Nice?* it is a name."""
@@ -65,8 +66,10 @@ _MEASURE: Final = re.compile(r"(?i)\W*how (?:many|much|old|tall|big|far|long|hig
 """A question for a quantity, which no tool answers that shares no word with it."""
 _ORDERED: Final = re.compile(r"(?i)(?:order|book|schedule|reserve|request|post) (?:(?:me|us) )?(?:an?|some) ")
 """What is ordered and not yet known, although a tool is named after it: *order me a pizza*."""
-_SHOWN: Final = 5
-"""The most tools that an answer names."""
+_SHOWN: Final = 8
+"""The most items of an answer that lists tools."""
+_LATIN: Final = "\u02ff"
+"""The last letter of Latin script without its rare extensions."""
 
 
 def talk(text: str, words: list[str]) -> str:
@@ -153,7 +156,10 @@ def itself(prompt: Prompt, text: str, words: list[str]) -> tuple[str, str] | Non
     if len(words) <= 8 and any(_spoken(p, words) for p in ABLE) and not scores(prompt.tools, Message(text)):
         if not prompt.tools:
             return NO_TOOLS, "I have no tools."
-        return f"{SELF}. I can call these tools: {listed([t.name for t in prompt.tools[:_SHOWN]])}.", "I name my tools."
+        names = [t.name for t in prompt.tools]
+        if len(names) > _SHOWN:
+            names[_SHOWN - 1 :] = [f"{len(names) - _SHOWN + 1} more"]
+        return f"{SELF}. I can call these tools: {listed(names)}.", "I name my tools."
     return None
 
 
@@ -178,6 +184,8 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
     found = scores(tools, Message(text))
     if max(found.values(), default=0.0) >= ENOUGH:
         return None
+    if _foreign(words):
+        return ENGLISH, "This is not English."
     if not WRITE.isdisjoint(core[:5]):
         return BEYOND, "No tool is for this."
     if words[0] in SETS["reactions"] and _APART.match(text) and not QUESTION.match(core[0]) and not _is_task(core):
@@ -188,13 +196,13 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
         return NO_FIT, "No tool fits."
     asked = asked_for(Message(text))
     searches = any("search" in (*t.concepts[0], *t.concepts[1]) for t in tools)
-    foreign = (len(words) > 2 and STOP.isdisjoint(words)) or any(ord(c) > 0x2FF for c in text)
+    strange = len(words) > 2 and STOP.isdisjoint(words)
     somewhere = SOMEWHERE.search(text) is not None
     knowledge = bool(KNOWLEDGE.match(" ".join(words))) and not somewhere
     task = _is_task(core)
     personal = bool(QUESTION.match(core[0])) and not {"you", "your", "yourself"}.isdisjoint(core)
     chat = words[0] in SETS["chat"] or personal
-    vague = not asked and not searches and len(words) > 2 and not somewhere and not foreign
+    vague = not asked and not searches and len(words) > 2 and not somewhere and not strange
     unknown = knowledge and not searches and (asked <= SETS["knowing"] or words[0] in SETS["wondering"])
     unknown |= not found and not searches and bool(_MEASURE.match(text)) and SETS["personal"].isdisjoint(words)
     others = bool(asked) and not any(_shares(t, words) or asked & {*t.concepts[0], *t.concepts[1]} for t in tools)
@@ -204,7 +212,13 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
         return None  # the purpose of a tool is unknown, and may be this
     if not WRITE.isdisjoint(words[:4]) or ((chat or vague) and not task) or unknown:
         return BEYOND, "No tool is for this."
-    return (NO_FIT, "No tool fits.") if foreign or knowledge or asked or vague else None
+    return (NO_FIT, "No tool fits.") if strange or knowledge or asked or vague else None
+
+
+def _foreign(words: list[str]) -> bool:
+    """Whether more words belong to another language or script than to common English."""
+    english = sum(w in STOP for w in words)
+    return sum(w in SETS["not English"] or any(c.isalpha() and c > _LATIN for c in w) for w in words) > english
 
 
 def _shares(tool: Tool, words: list[str]) -> bool:
