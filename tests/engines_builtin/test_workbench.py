@@ -112,6 +112,35 @@ def test_commands_of_a_shell_are_known_by_what_they_do(text: str, expected: tupl
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("cat README.md", ("read_file", {"path": "README.md"})),
+        ("what's in config.yaml?", ("read_file", {"path": "config.yaml"})),
+        ("show me src/app.py", ("read_file", {"path": "src/app.py"})),
+        ("ls /tmp", ("list_files", {"path": "/tmp"})),
+        ("what's in the src folder?", ("list_files", {"path": "src"})),
+    ],
+)
+def test_a_file_is_read_and_a_folder_is_listed(text: str, expected: tuple[str, dict[str, Any]]) -> None:
+    listed, opened = tool("list_files", ["path"], path=TEXT), tool("read_file", ["path"], path=TEXT)
+    assert calls(text, listed, opened) == [expected]
+
+
+@pytest.mark.parametrize("text", ["rm build.log", "mv a.txt b.txt", "cp a.txt b.txt"])
+def test_a_command_that_changes_a_file_is_not_read_as_a_request_to_show_it(text: str) -> None:
+    assert calls(text, tool("list_files", ["path"], path=TEXT), tool("read_file", ["path"], path=TEXT)) == []
+
+
+@pytest.mark.parametrize(("start", "end"), [("from", "to"), ("origin", "destination"), ("start", "end")])
+@pytest.mark.parametrize(
+    "text", ["distance between Oslo and Bergen in km", "How many km between Oslo and Bergen?", "km from Oslo to Bergen"]
+)
+def test_two_towns_are_the_sides_of_a_journey(text: str, start: str, end: str) -> None:
+    distance = tool("get_distance", [start, end], **{start: TEXT, end: TEXT}, unit={"enum": ["km", "mi"]})
+    assert calls(text, distance) == [("get_distance", {start: "Oslo", end: "Bergen", "unit": "km"})]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
         ("which papers cite 1810.04805?", ("get_citations", {"arxiv_id": "1810.04805"})),
         (
             "find papers about graph neural networks since 2021",

@@ -111,6 +111,8 @@ def sides(f: Filling) -> None:
         f.give(end, found[2])
         m.take(m.covering(found.start(), found.end(), ""))
         return
+    if "between" in m.at:
+        pair(f, start, end)
     if not {"from", "between"}.isdisjoint(m.at):
         return  # those words lead to the sides
     idle = f.tool.asking | STARTERS | SETS["imperatives"] | DAYS | MONTHS

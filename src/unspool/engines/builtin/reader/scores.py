@@ -138,6 +138,7 @@ class _Asked(NamedTuple):
     low: str
     switched: bool
     sql: bool
+    file: bool
     address: bool
     wanted: frozenset[str]
     who: bool
@@ -214,6 +215,7 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         asking.low,
         bool(SETS["turning"] & message.at.keys() and SETS["switched"] & message.at.keys()),
         SQL.search(message.text) is not None,
+        any(s.value.lower().rpartition(".")[2] in SETS["extensions"] for s in paths(message)),
         address(message) is not None,
         frozenset(kind for word, kind in WANTED.items() if f" {word} " in message.low),
         message.has(0, ("who", "who's")) and message.large(2 - message.has(0, ("who's",))),
@@ -322,6 +324,7 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
     score += sum(weight for some, weight in asked.forms if kinds & {*some})
     score += 2.5 * (asked.channel and "channel" in kinds)
     score += 3 * (asked.address and takes_address(tool))
+    score -= 2 * (asked.file and "directory" in tool.concepts[0])  # a file has no files: *show me README.md*
     score += 4 * (asked.sql and "sql" in (*tool.concepts[0], *tool.concepts[1]))
     if asked.expression:
         concepts = {*tool.concepts[0], *tool.concepts[1]}
