@@ -493,6 +493,29 @@ def test_a_call_of_elements_whose_end_nothing_marks_is_refused(write: Any) -> No
     assert first.what.endswith("or let `call` open with one that has a letter or digit")
 
 
+def test_calls_in_markup_that_nothing_closes_are_refused_with_a_way_out(write: Any) -> None:
+    keys = """name = "mine"\ncalls = "<c>{calls}</c>"\ncall = "<f>{name}{arguments}"\n"""
+    keys += """argument = "<p={key}>{value}</p>"\n"""
+    example = """[[examples]]\nraw = '<c><f>f<p=a>x</p></c>'\ntool_calls = [{ name = "f", arguments.a = "x" }]\n"""
+    first, *_ = check_dialect(read_file(write(example, keys)))
+    assert first.what.endswith("; let `call` close with a marker, by which a call without arguments ends")
+    keys, example = keys.replace("{arguments}", "{arguments}</f>"), example.replace("</p></c>", "</p></f></c>")
+    assert check_dialect(read_file(write(example, keys))) == []
+
+
+def test_a_frame_that_white_space_alone_closes_is_refused_with_a_way_out(write: Any) -> None:
+    keys = """name = "mine"\ncontent = "## Reply\\n{content}\\n"\ncall = "## Call {name}({arguments}) end"\n"""
+    example = """[[examples]]\nraw = """ + '''"""\n## Reply\nok\n## Call f({"a": 1}) end"""\n''' + OK
+    first, *_ = check_dialect(read_file(write(example, keys)))
+    assert (first.where, first.what.partition(": ")[0]) == (
+        "content",
+        r"'## Reply\n{content}\n' closes with white space only, which content may contain too",
+    )
+    assert r"write content = '## Reply\n{content}' and calls = '\n{calls}'" in first.what
+    keys = keys.replace('{content}\\n"', '{content}"\ncalls = "\\n{calls}"')
+    assert check_dialect(read_file(write(example, keys))) == []
+
+
 def test_a_call_whose_closing_a_broken_one_would_take_is_refused(write: Any) -> None:
     keys = """name = "mine"\ncalls = "<c>{call}</c>"\ncall = "[{name}: {arguments}]"\n"""
     example = """[[examples]]\nraw = '<c>[f: {"a": 1}]</c>'\ntool_calls = [{ name = "f", arguments.a = 1 }]\n"""

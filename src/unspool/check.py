@@ -77,7 +77,8 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES
     from .trials import Case, at_content
 
-    found = [*_opened_by_the_start(dialect), *_problems(dialect), *_foreign_ids(dialect)]
+    found = [*_opened_by_the_start(dialect), *_unclosed_frames(dialect)]
+    found += [*_problems(dialect), *_foreign_ids(dialect)]
     found += [*_closed_by_openings(dialect), *_closed_alike(dialect), *_closed_as_opened(dialect)]
     found += [*_unlike_their_block(dialect), *_ended_inside(dialect)]
     found += [*_closed_inside_calls(dialect), *_begun_alike(dialect), *_closed_like_names(dialect)]
@@ -246,6 +247,17 @@ def _opened_by_the_start(dialect: Dialect) -> Iterator[Problem]:
                 why = "" if key == "reasoning" else ", so that every turn would begin inside a call"
                 instead = f"; if prompts have it, write {stage}" if stage else ""
                 yield Problem("start", f"{what}{why}: leave it out of `start`{instead}")
+
+
+def _unclosed_frames(dialect: Dialect) -> Iterator[Problem]:
+    """Frames that white space alone closes, in formats where calls may follow: the next part's opening ends them."""
+    for key in ("content", "preamble") if dialect.call else ():
+        for t in getattr(dialect, key):
+            if t.before and not t.after and t.inner_trail:
+                moved = t.inner_trail + (dialect.calls[0].text.lstrip() if dialect.calls else "{calls}")
+                what = f"{t.text!r} closes with white space only, which content may contain too"
+                why = f"write {key} = {t.text.removesuffix(t.inner_trail)!r} and calls = {moved!r}"
+                yield Problem(key, f"{what}: {why}, or a closing with a marker")
 
 
 def _closed_like_names(dialect: Dialect) -> Iterator[Problem]:
@@ -426,7 +438,8 @@ def _closed_as_opened(dialect: Dialect) -> Iterator[Problem]:
             for u in openings if closing and all(isinstance(p, str) for p in t.after) else ():
                 if u.before and Pattern(u.before).match(f"{closing}\n", 0, {}) in (len(closing), len(closing) + 1):
                     what = f"{t.text!r} closes with {closing!r}, which the opening of {u.text!r} reads as a {field}"
-                    yield Problem(key, f"{what}: write a closing that no opening matches")
+                    head = literal(u.head).strip()
+                    yield Problem(key, f"{what}: write a closing that does not begin with {head!r}")
 
 
 def _differences(got: Message, example: Example) -> Iterator[str]:

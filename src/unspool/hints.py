@@ -171,7 +171,8 @@ def _edge_hints(dialect: Dialect, got: Message, example: Example) -> Iterator[st
         if at < 0 or text == wanted:
             continue
         before, after = text[:at], text[at + len(wanted) :]
-        if part == "reasoning" or dialect.framed:
+        frame = dialect.framed and (not example.tool_calls or any(t.after for t in dialect.content))
+        if part == "reasoning" or frame:
             put(part, before, after)
             continue
         if before and example.reasoning and dialect.reasoning:

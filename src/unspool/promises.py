@@ -246,7 +246,9 @@ def calls_of_any_values_are_written_and_read(dialect: Dialect) -> None:
         try:
             raw = render({"role": "assistant", "tool_calls": calls}, dialect, tools=tools)
         except DialectError as error:
-            raise Broken(f"the calls {turn!r} cannot be written: {error}") from None
+            unclosed = dialect.argument and not dialect.call[0].after
+            why = "; let `call` close with a marker, by which a call without arguments ends" if unclosed else ""
+            raise Broken(f"the calls {turn!r} cannot be written: {error}{why}") from None
         for chunks in ([raw], list(raw), random_split(raw, rng, 5)):
             message, _ = run(dialect, chunks, tools=tools)
             got = [(c.name, json.loads(c.arguments) if c.status == "ok" else c.status) for c in message.tool_calls]
