@@ -11,6 +11,8 @@ import pytest
 
 import unspool
 from unspool import Constraint, ConstraintError, Dialect, DialectError
+from unspool.dialect.file import parse_dialect
+from unspool.dialect.registry import find_base
 from unspool.grammar.flat import lacking
 from unspool.grammar.gbnf import gbnf
 from unspool.grammar.nodes import Chars, Const, Grammar, Node, Repeat, Seq, Text, Word
@@ -102,6 +104,17 @@ def test_reasoning_before_calls_is_accepted(d: Dialect) -> None:
     except DialectError:
         pytest.skip("the dialect has no reasoning")
     assert reader.takes(raw)
+
+
+def test_reasoning_that_two_tags_close_is_accepted_and_ends_at_the_first() -> None:
+    keys = (
+        """name = "two"\nreasoning = "<pad><think>{reasoning}</think></pad>"\ncall = "<f>{name}: {arguments}</f>"\n"""
+    )
+    d = parse_dialect(keys + '[[examples]]\nraw = "x"\ncontent = "x"\n', "two.toml", find_base)
+    reader = Reader(gbnf(constraint(d, "reasoning").grammar))
+    assert reader.takes("A plan</think></pad><f>now: {}</f>")
+    assert not reader.takes("A plan</THINK> b</think></pad><f>now: {}</f>")
+    assert not reader.takes("A plan<f>now: {}</f>")
 
 
 @pytest.mark.parametrize("d", WITH_CALLS, ids=lambda d: d.name)

@@ -6,7 +6,7 @@ import pytest
 
 from unspool import Dialect, Message, Policy
 from unspool.dialect.compiling import compile_plan
-from unspool.dialect.markers import text
+from unspool.dialect.markers import tags, text
 from unspool.parser.quoting import MAX_SPAN, Quoting
 
 from ..support import CALLING, DIALECTS, THINKING, is_marked, literals, named, notices, number, run, same, tool, values
@@ -136,7 +136,8 @@ def test_without_tools_markers_of_calls_are_text(dialect: Dialect) -> None:
 
 
 def reasoning_marks(dialect: Dialect) -> set[str]:
-    return {text(o.pattern) for o in compile_plan(dialect, Policy()).reasoning.ends}
+    ends = [o.pattern for o in compile_plan(dialect, Policy()).reasoning.ends]
+    return {text(p) for end in ends for p in (end, *tags(end))}
 
 
 CUT = [d for d in DROPPING if not d.framed and is_marked(d) and not d.policy.text_before_tools]

@@ -164,6 +164,7 @@ class _Printer:
         # If the stop contains another marker, the text ends where that marker ends, and the rest of the stop must
         # follow.
         ends = [node.stop.find(w) + len(w) for w in without if w in node.stop]
+        ends += [node.stop.lower().find(f) + len(f) for f in node.folded if f in node.stop.lower()]
         stop, rest = (node.stop[: min(ends)], node.stop[min(ends) :]) if ends else (node.stop, "")
         key = (stop, without, node.folded, node.code and bool(stop))
         name, new = self.name("t", key)
