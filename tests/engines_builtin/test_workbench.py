@@ -129,6 +129,33 @@ def test_a_command_that_changes_a_file_is_not_read_as_a_request_to_show_it(text:
     assert calls(text, tool("list_files", ["path"], path=TEXT), tool("read_file", ["path"], path=TEXT)) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "train on imdb for 3 epochs with lr 0.01",
+        "train on imdb, epochs 3, lr 0.01",
+        "train imdb for 3 epochs, lr: 0.01",
+    ],
+)
+def test_a_number_behind_a_short_name_is_its_value(text: str) -> None:
+    train = tool("train_model", ["dataset", "epochs"], dataset=TEXT, epochs=WHOLE, lr=NUMBER)
+    assert calls(text, train) == [("train_model", {"dataset": "imdb", "epochs": 3, "lr": 0.01})]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("coordinates of 1600 Pennsylvania Ave", ("geocode", {"address": "1600 Pennsylvania Ave"})),
+        ("what's the latitude of 10 Downing Street?", ("geocode", {"address": "10 Downing Street"})),
+        ("look up John Smith", ("get_employee", {"name": "John Smith"})),
+        ("search Maria Garcia", ("get_employee", {"name": "Maria Garcia"})),
+    ],
+)
+def test_an_address_and_a_person_are_looked_up(text: str, expected: tuple[str, dict[str, Any]]) -> None:
+    geocode, employee = tool("geocode", ["address"], address=TEXT), tool("get_employee", ["name"], name=TEXT)
+    assert calls(text, geocode, employee) == [expected]
+
+
 @pytest.mark.parametrize(("start", "end"), [("from", "to"), ("origin", "destination"), ("start", "end")])
 @pytest.mark.parametrize(
     "text", ["distance between Oslo and Bergen in km", "How many km between Oslo and Bergen?", "km from Oslo to Bergen"]

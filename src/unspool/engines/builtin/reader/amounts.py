@@ -25,8 +25,6 @@ _COUNT: Final = re.compile(
     r"\b(?:number of|how many|count of|amount of) ([a-z]+(?: [a-z]+)?)|^([a-z]+) (?:from|between|out of|up to) \d"
 )
 """What a description says of the things that a number counts."""
-_LETTERS: Final = 2
-"""The letters of a name that is also found in other words."""
 _FRACTION: Final = re.compile(r"\bfraction\b|\b0(?:\.0)? (?:to|and) 1(?:\.0)?\b(?!\d)")
 """What a description says of a share that is no percentage."""
 _HALF: Final = re.compile(r"(?i)[ap]\.?m|morning|noon")
@@ -243,8 +241,8 @@ def _label(m: Message, p: Parameter, s: Span) -> int:
     """Where a parameter's whole name before a number begins, else the number itself: *p = 0.5*, *max_depth 6*."""
     own = own_parts(p)
     i = s.first - m.has(s.first - 1, SETS["before a set number"])
-    short = len(own) == 1 and len(own[0]) <= _LETTERS and not m.has(s.first - 1, ("=", ":", "is"))
-    for first in () if short or not own else (i - 1, i - len(own)):
+    common = len(own) == 1 and {*own} <= STOP | UNITS.keys() and not m.has(s.first - 1, ("=", ":", "is"))
+    for first in () if common or not own else (i - 1, i - len(own)):
         if first >= 0 and [part for w in m.words[first:i] for part in parts_of(w.low)] == own:
             return first
     return s.first

@@ -455,8 +455,10 @@ def _searching(tools: tuple[Tool, ...], message: Message) -> Tool | None:
 
 
 def _looking(tools: tuple[Tool, ...], message: Message) -> Tool | None:
-    """The only tool that finds something by one text, for a request to find a name: *look up Acme Corp*."""
-    able = [t for t in tools if parts_of(t.name)[:1] and parts_of(t.name)[0] in SETS["finding"]]
+    """The only tool that finds something, or tells about people, by one text, for a request to find a name: *look up
+    Acme Corp*."""
+    about = [t for t in tools if does(t) == "read" and not t.name_words.isdisjoint(SETS["humans"])]
+    able = about or [t for t in tools if parts_of(t.name)[:1] and parts_of(t.name)[0] in SETS["finding"]]
     able = [t for t in able if [p.type for p in t.parameters if not p.optional] == ["string"]]
     asks = first_word(message.text) in SETS["finding"] and message.large(len(message) - 1)
     return able[0] if asks and len(able) == 1 else None
