@@ -41,7 +41,7 @@ $(STAMP): pyproject.toml
 # Left out are tests that take long to import or to start, or that wait. New folders are included.
 quick: $(STAMP) ## run a sample of the tests, in less than a minute; ARGS="..." goes to pytest
 	$(BIN)/python -m pytest -n 2 --cases 1 --ignore-glob='tests/engines*' --ignore=tests/test_cli_model.py \
-		$(foreach folder,agui_node attacks batch examples infer plugins server templates tools,--ignore=tests/$(folder)) $(ARGS)
+		$(foreach folder,agui_node attacks batch clients examples infer plugins server templates tools,--ignore=tests/$(folder)) $(ARGS)
 
 test: $(STAMP) ## run all tests; ARGS="..." goes to pytest
 	$(BIN)/python -m pytest -n 2 $(ARGS)

@@ -1,4 +1,4 @@
-"""Settings for all tests: hypothesis, and `--cases`, which runs a sample of each test's cases."""
+"""Settings for all tests: hypothesis, and `--cases`, which runs a sample of each test's cases and examples."""
 
 import os
 import zlib
@@ -18,12 +18,18 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Test machines are sometimes slow, and what must be fast has its own test.
 settings.register_profile("unspool", deadline=None, print_blob=True)
+settings.register_profile("sample", settings.get_profile("unspool"), max_examples=20)
 settings.load_profile("unspool")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "a sample: at most N cases of each parametrized test, spread over all of them, and no test marked slow"
     parser.addoption("--cases", type=int, metavar="N", default=0, help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--cases") > 0:
+        settings.load_profile("sample")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

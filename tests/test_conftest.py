@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+from hypothesis import settings
+
 from .conftest import sample
 
 
@@ -10,6 +12,11 @@ def test_a_sample_has_no_case_twice_and_all_where_there_are_few() -> None:
         for seed in (0, 7, 2**31):
             found = sample(list(range(count)), 4, seed)
             assert len(found) == len(set(found)) == min(4, count)
+
+
+def test_a_sample_has_few_examples_of_each_property() -> None:
+    assert settings.get_profile("sample").max_examples < settings.get_profile("unspool").max_examples
+    assert settings.get_profile("sample").deadline is None
 
 
 def test_a_sample_is_spread_over_all_cases() -> None:

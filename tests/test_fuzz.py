@@ -43,6 +43,7 @@ def attempts(draw: st.DrawFn) -> fuzz.Attempt:
     return fuzz.Attempt(case.dialect, text, options)
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(attempts())
 def test_no_output_breaks_what_always_holds(case: fuzz.Attempt) -> None:
@@ -55,6 +56,7 @@ def test_arbitrary_text_breaks_nothing(dialect: Any, text: str, stage: Any) -> N
     assert fuzz.failure(fuzz.Attempt(dialect, text, {"stage": stage, "ids": number}), 1) == ""
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(attempts())
 def test_token_ids_in_any_pieces_tell_one_message(case: fuzz.Attempt) -> None:

@@ -10,26 +10,43 @@ import argparse
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from html import escape, unescape
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import unspool
 from unspool import Policy
+from unspool.parser import machine
 from unspool.parser.states import INSIDE, OUTSIDE, TABLE, Standing, State
 
 PICTURE = Path(__file__).parent.parent / "docs" / "states.svg"
 Change = tuple[State, State]
 
 _NOW = '<｜DSML｜function_calls>\n<｜DSML｜invoke name="now"/>\n</｜DSML｜function_calls>'
-_OPEN = '<｜DSML｜function_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="a">x'
+_SIGN = "]<]minimax[>["
+_WHOLE = f'{_SIGN}<tool_call>\n{_SIGN}<invoke name="now">{_SIGN}</invoke>\n{_SIGN}</tool_call>'
+_BROKEN = f'{_SIGN}<tool_call>\n{_SIGN}<invoke name="f">{_SIGN}<list>{_SIGN}<a>1{_SIGN}</a>\n{_SIGN}</tool_call>'
+_TOOLS = [{"type": "function", "function": {"name": "now"}}]
 RARE = [
-    f"hm\n\n{_NOW}{_NOW} more</think>x",
-    f'hm\n\n{_NOW}{_OPEN}\n</｜DSML｜function_calls><｜DSML｜invoke name="now"/>',
+    ("deepseekv32", "content", f"{_NOW}{_NOW}", Policy()),
+    ("deepseekv32", "reasoning", f"hm\n\n{_NOW}{_NOW} more</think>x", Policy()),
+    ("mistral-compact", "reasoning", "hm[TOOL_CALLS]f[ARGS]{}[TOOL_CALLS]f[ARGS]{}", Policy()),
+    ("minimax-m3", "reasoning", f"hm{_BROKEN}", Policy()),
+    ("minimax-m3", "reasoning", f"hm{_WHOLE}{_BROKEN}", Policy()),
+    ("hermes", "content", "Well<think>hm<|im_end|>", Policy(reasoning_in_content="closed")),
+    (
+        "apriel-1.5",
+        "reasoning",
+        '<tool_calls>[{"name": "now", "arguments": {"a": 1, "b"\n[BEGIN FINAL RESPONSE]\nx\n[END FINAL RESPONSE]',
+        Policy(bad_arguments="text"),
+    ),
 ]
-"""Reasoning with calls that have no arguments or break off, which are rare in the random corpus."""
+"""Outputs with transitions that are rare in the random corpus: a dialect, a stage, a text and a policy."""
 
 BY_STEPS: set[Change] = {(state, to) for state, row in TABLE.items() for to in row.leads_to}
 FROM_OUTSIDE: set[Change] = {(state, to) for o in OUTSIDE for state in o.states for to in o.leads_to}
@@ -37,23 +54,42 @@ FROM_OUTSIDE: set[Change] = {(state, to) for o in OUTSIDE for state in o.states 
 
 @contextmanager
 def recorded() -> Iterator[set[Change]]:
-    """Record every change of state, and fail on one that the table lacks."""
+    """Record the changes of state that steps make, and fail on any change that the table lacks."""
     seen: set[Change] = set()
-    go = Standing.go
+    known: set[tuple[bool, Change]] = set()
+    local = threading.local()
+    go, steps = Standing.go, machine.STEPS
 
     def recording(self: Standing, state: State) -> None:
         change = (self.state, state)
-        if change not in seen and self.state is not state:
-            listed = change in BY_STEPS or change in FROM_OUTSIDE
-            assert listed, f"{self.state.name} → {state.name} is not in the table"
-            seen.add(change)
+        stepping = getattr(local, "depth", 0) > 0
+        if (stepping, change) not in known and self.state is not state:
+            where = "in a step" if stepping else "from outside"
+            listed = BY_STEPS if stepping else FROM_OUTSIDE
+            assert change in listed, f"{self.state.name} → {state.name} {where} is not in the table"
+            known.add((stepping, change))
+            if stepping:
+                seen.add(change)
         go(self, state)
 
+    def counted(step: Callable[[Any], bool]) -> Callable[[Any], bool]:
+        @wraps(step)
+        def stepped(owner: Any) -> bool:
+            local.depth = getattr(local, "depth", 0) + 1
+            try:
+                return step(owner)
+            finally:
+                local.depth -= 1
+
+        return stepped
+
     Standing.go = recording  # type: ignore[method-assign]
+    machine.STEPS = tuple(map(counted, steps))  # type: ignore[misc]
     try:
         yield seen
     finally:
         Standing.go = go  # type: ignore[method-assign]
+        machine.STEPS = steps  # type: ignore[misc]
 
 
 def drawing() -> str:
@@ -134,9 +170,11 @@ def unreached(share: float) -> set[Change]:
 
     found = indexed(corpus())
     with recorded() as seen:
-        for text in RARE:
-            unspool.parse(text, "deepseekv32", stage="reasoning", policy=Policy(call_in_reasoning="resume"))
-        unspool.Parser("deepseekv32").feed(_NOW)
+        for dialect, stage, text, policy in RARE:
+            policy = policy.over(Policy(call_in_reasoning="resume"))
+            parser = unspool.Parser(dialect, tools=_TOOLS, stage=stage, policy=policy)
+            parser.feed(text)
+            parser.close()
         for index in range(int(RUNS * share)):
             events_of(found, case(found, 1, index))
     return BY_STEPS - seen

@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from unspool import Policy, constrain, promises
@@ -70,6 +71,7 @@ id = "{name}:{index}"
 )
 
 
+@pytest.mark.slow
 def test_files_with_hostile_overlaps_are_accepted_and_keep_every_promise() -> None:
     for keys in HOSTILE:
         text = written(keys)
@@ -83,6 +85,7 @@ def written(keys: str) -> str:
     return head + "".join(examples(parse_dialect(head + BLANK, "drawn.toml", find_base)))
 
 
+@pytest.mark.slow
 def test_a_drawn_file_is_refused_with_a_reason_or_keeps_every_promise() -> None:
     tally = Tally()
 

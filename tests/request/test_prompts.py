@@ -296,6 +296,7 @@ def test_the_server_refuses_a_dialect_that_does_not_fit_and_says_which_would(tmp
     assert not Prompts(read_tokenizer(folder(tmp_path, "{{ messages[0].content }}"))).check(get_dialect("hermes"))
 
 
+@pytest.mark.slow
 def test_serve_checks_the_template_and_finds_its_dialect_unless_told_not_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
