@@ -156,6 +156,36 @@ def test_an_address_and_a_person_are_looked_up(text: str, expected: tuple[str, d
     assert calls(text, geocode, employee) == [expected]
 
 
+ISSUES = [
+    tool("create_issue", ["repo", "title"], repo=TEXT, title=TEXT, body=TEXT),
+    tool("add_comment", ["repo", "number", "body"], repo=TEXT, number=WHOLE, body=TEXT),
+]
+PODS = [tool("get_logs", ["pod"], pod=TEXT, tail=WHOLE), tool("delete_pod", ["pod"], pod=TEXT)]
+HOME = [
+    tool("turn_on", ["device"], device=TEXT),
+    tool("set_temperature", ["room", "degrees"], room=TEXT, degrees=NUMBER),
+    tool("lock_door", ["door"], door=TEXT),
+    tool("get_sensor", ["sensor"], sensor=TEXT),
+]
+
+
+@pytest.mark.parametrize(
+    ("tools", "text", "expected"),
+    [
+        (ISSUES, "comment on issue 5 in acme/web: fixed in v2", ["add_comment"]),
+        (ISSUES, "file an issue in acme/web: the page is blank", ["create_issue"]),
+        (PODS, "kill pod worker-3", ["delete_pod"]),
+        (PODS, "last 100 lines of web-7f9c", ["get_logs"]),
+        (HOME, "is the garage sensor ok?", ["get_sensor"]),
+        (HOME, "lock the garage", ["lock_door"]),
+        (HOME, "turn on the fan and the heater", ["turn_on", "turn_on"]),
+        (HOME, "turn on the fan and lock the garage", ["turn_on", "lock_door"]),
+    ],
+)
+def test_the_verb_of_a_request_decides_between_tools(tools: Any, text: str, expected: list[str]) -> None:
+    assert [name for name, _ in calls(text, *tools)] == expected
+
+
 @pytest.mark.parametrize(("start", "end"), [("from", "to"), ("origin", "destination"), ("start", "end")])
 @pytest.mark.parametrize(
     "text", ["distance between Oslo and Bergen in km", "How many km between Oslo and Bergen?", "km from Oslo to Bergen"]

@@ -93,6 +93,14 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
         return [(asking[0], text)]  # *the gate is still open, could you shut it?*
     if whole is not None and len(parts) == 2 and whole is not parts[1][0] and _lists(whole, parts[0], text):
         return [(whole, text)]  # *send back SH-22 and SH-31 from order 7*
+    if (
+        whole is not None
+        and len(parts) == 2
+        and whole is parts[0][0]
+        and _goes_on(parts[1])
+        and fill(whole, message).several
+    ):
+        return [(whole, text)]  # *turn on the fan and the heater*, though a tool sets the heater
     if len(parts) == 2 and (refined := _refined(parts[0], parts[1], text)):
         return [refined]
     if len({tool.name for tool, _ in parts}) > 1:
@@ -135,6 +143,14 @@ def _lists(tool: Tool, first: Clause, text: str) -> bool:
     filled = fill(tool, Message(text))
     several = any(isinstance(v, list) and len(v) > 1 and str(v[0]) in first[1] for v in filled.values.values())
     return several and not filled.missing and bool(fill(first[0], Message(first[1])).missing)
+
+
+def _goes_on(second: Clause) -> bool:
+    """Whether a part asks for nothing itself, so that it is the second of two things."""
+    tool, part = second
+    begins = opening(part)
+    orders = begins in SETS["imperatives"] | tool.name_words or QUESTION.match(begins)
+    return not orders and bool(fill(tool, Message(part)).missing)
 
 
 def _wants(tool: Tool, part: str) -> bool:

@@ -266,7 +266,7 @@ def _words(tool: Tool, asked: _Asked) -> float:
         score += 2.2 * len(asked.stems & tool.name_words & SETS["nouns"])
     score += (_VERB + 0.8 * (asked.verb in STOP)) * (parts_of(tool.name)[:1] == [asked.verb] != [""])
     score += asked.verb in ("what", "which") and parts_of(tool.name)[:1] == ["list"]
-    score += _HINT * (asked.verb in SETS["verbs that name"] and asked.verb in parts_of(tool.name)[1:])
+    score += 2 * _HINT * (asked.verb in SETS["verbs that name"] and asked.verb in parts_of(tool.name)[1:])
     score += _DEED * ((done == asked.deed) - (done != asked.deed)) if done and asked.deed else 0
     unasked = SETS["acts"] & {*named} - asked.concepts
     score -= 2 * ("delete" in unasked) or _LITTLE * bool(unasked)
@@ -362,7 +362,8 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
         asked = _VALUE * (parts_of(tool.name)[:1] == [verb])
         counts = [s for s in numbers(m) if m.free(s) and m.words[s.first].low not in tool.described]
         left = unread(tool, m) + len(counts)  # a number means more than other words
-        full.append((found[tool.name] + asked + _VALUE * len(f.values) - _UNREAD * left - lacking, tool))
+        acts = bool(QUESTION.match(verb)) and does(tool) != "read"  # *is the gate sensor ok?* opens no gate
+        full.append((found[tool.name] + asked + _VALUE * len(f.values) - _UNREAD * (left + acts) - lacking, tool))
         complete = complete or not f.missing
     if not complete:
         return _reading(tools, message, found) or (first[0] if len(first) == 1 else None)
