@@ -250,7 +250,7 @@ def _object_hint(dialect: Dialect, raw: str, got: Message, example: Example) -> 
 
 
 def _unmarked_hint(dialect: Dialect, raw: str, got: Message, example: Example) -> Iterator[str]:
-    """Calls behind content that no letter or digit marks: their place must."""
+    """Calls after content whose opening has no letter or digit, so that only their place marks them."""
     if not (example.content and example.tool_calls and example.content in raw) or got.tool_calls or not dialect.call:
         return
     block, call = dialect.calls[0], dialect.call[0]

@@ -112,16 +112,6 @@ class Schema:
         kinds = self.kinds()
         return None if kinds is None or "string" not in kinds.types else kinds.strings
 
-    @property
-    def has_string(self) -> bool:
-        """Whether the schema is known to admit a string."""
-        return self.types is not None and "string" in self.types
-
-    @property
-    def has_null(self) -> bool:
-        """Whether the schema is known to admit null."""
-        return self.types is not None and "null" in self.types
-
     def property(self, name: str) -> "Schema | None":
         """The schema of an object's member; ``None`` if it is not declared."""
         found = self._members.get(name, self)

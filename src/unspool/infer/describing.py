@@ -181,13 +181,13 @@ def _object(dialect: Dialect, call: Template, before: str, after: str) -> dict[s
     head, tail = text[: text.index("{")].strip(), text[text.rindex("}") + 1 :].strip()
     if before.endswith("[") and after.startswith("]") and not head + tail:
         if not before[:-1]:
-            raise DialectError("calls: a list that nothing opens but a bracket cannot be told from content")
+            raise DialectError("calls: a list that nothing opens but a bracket cannot be distinguished from content")
         function = {"name": f"{{{keys['name']}}}", "arguments": f"{{{keys['arguments']}}}"}
         each = {"transform": {"type": "function", "function": function}, "transform_each": True}
         closing = rf"{_literal(after[1:])}\s*" if after[1:].strip() else _ending(dialect)
         return {"open": before[:-1].strip(), "close_pattern": closing, "content": "json", **each}
     if not head + before:
-        raise DialectError("call: an object that nothing opens cannot be told from content")
+        raise DialectError("call: an object that nothing opens cannot be distinguished from content")
     function = {"name": f"{{content.{keys['name']}}}", "arguments": f"{{content.{keys['arguments']}}}"}
     lead = _around(before, dialect.separator.calls) + _literal(head) if head else _literal(before)
     return {

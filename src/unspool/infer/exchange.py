@@ -64,7 +64,6 @@ class _Reader:
                 raise DialectError(f"fields.{name}: must be an object")
             self.fields[name] = field
         self.lossy: list[str] = []
-        self.keys_found: dict[str, Any] = {}
 
     def keys(self) -> tuple[dict[str, Any], list[str]]:
         """The keys of the dialect file, and what they do not keep."""

@@ -2,8 +2,8 @@
 
 * A step reads from the tape, reports what it read to the ledger, and may change the state. `TABLE` lists the states,
   the method that takes a step in each, and all states that a step may lead to; the tests fail on any other change.
-* Some changes come from outside of steps: the end of the output, an engine that sets the stage, a prompt, a hold that
-  grew too large. `OUTSIDE` lists them.
+* Some changes come from outside of steps: the end of the output, the closing of the reasoning around a call, an engine
+  that sets the stage, a prompt, a hold that grew too large. `OUTSIDE` lists them.
 * Only `Standing.go` changes the state.
 * A step first asks what is here (`Lookout`, `Openings`): the answer is yes, no, or that more text must decide.
 * A reader handles the inside of a call; `Calls` acts on the mode in which a step leaves the reader. In the state
@@ -183,7 +183,7 @@ OUTSIDE: Final = (
         frozenset((State.REASONING_START, State.UNDECIDED, State.BLOCK)),
     ),
     Outside("an engine says so", _OPEN, frozenset((State.EDGE, State.REASONING_START, State.BLOCK))),
-    Outside("the end cuts a call", _CUT, frozenset((State.BLOCK,))),
+    Outside("the end, or the closing of the reasoning around it, cuts a call", _CUT, frozenset((State.BLOCK,))),
     Outside(
         "a hold is given back: at the end, after a bad call in reasoning, or because it grew too large",
         frozenset(State) - {State.EDGE, State.UNDECIDED},

@@ -42,8 +42,6 @@ _BETWEEN: Final = 4
 """The most words between an article and *one*."""
 _DEED: Final = 1.5
 """For a tool that does what the message's verb says."""
-_EARLIER: Final = 2.0
-"""Against the tool that gave the entries: one is picked in order to do something else with it."""
 _WORDS: Final = re.compile(r"[^\W_]+|[\w-]+")
 _FORMED: Final = dict(FORMS)
 
@@ -420,11 +418,6 @@ def _names_only(said: list[str], name: str) -> bool:
     """Whether words only name a field: *and the phone number?* for ``phone``."""
     own = {stem(w) for w in parts_of(name)}
     return not own.isdisjoint(map(stem, said)) and {stem(w) for w in said} <= own | {"number", "address"}
-
-
-def _asking(p: Parameter, m: Message) -> bool:
-    """Whether a search would be for a question that only a result makes clear: *who did they beat?*"""
-    return p.kinds[:1] == ("query",) and not SETS["he or she"].isdisjoint(m.at)
 
 
 def _said(listed: list[Entry], said: set[str]) -> str:
