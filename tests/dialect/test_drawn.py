@@ -1,5 +1,6 @@
 """A file that `unspool check` accepts keeps every promise of the shipped dialects; `make drawn` draws many more."""
 
+import json
 import random
 
 import pytest
@@ -151,3 +152,39 @@ separator.calls = "<sep>"
     for chunks in chunkings(raw):
         message, _ = run(dialect, chunks, tools=[tool("f")], policy=Policy(unknown_tool="text"))
         assert (message.tool_calls, message.content) == ([], raw.replace("«bot»", "")), chunks
+
+
+TAGS = """
+calls = "<do>{calls}</do>"
+call = "<{name}>{arguments}</{name}>"
+argument = "<{key}>{value}</{key}>"
+"""
+
+
+def test_the_closing_of_another_call_in_a_value_is_text_where_closings_repeat_the_name() -> None:
+    dialect = parse_dialect(written(TAGS), "drawn.toml", find_base)
+    for text in ("x</g></do>y", "</u>", "x</g></do>"):
+        for chunks in chunkings(f"<do><f><a>{text}</a></f></do>"):
+            message, _ = run(dialect, chunks, tools=[tool("f", a="string"), tool("g")])
+            assert [(c.name, json.loads(c.arguments)) for c in message.tool_calls] == [("f", {"a": text})], chunks
+
+
+def test_an_end_tag_opens_no_call_and_no_argument_where_names_are_tags() -> None:
+    keys = TAGS + 'item = "<|li|>{value}<|/li|>"\n'
+    dialect = parse_dialect(written(keys), "drawn.toml", find_base)
+    h = tool("h")
+    h["function"]["parameters"]["properties"] = {"o": {"type": "object", "properties": {"k": {"type": "string"}}}}
+    for chunks in chunkings("<do><h><o><k>3</o></h></do>"):
+        message, _ = run(dialect, chunks, tools=[h])
+        assert [(c.name, c.status) for c in message.tool_calls] == [("h", "incomplete")], chunks
+
+
+@pytest.mark.parametrize("item", ["", 'item = "<|li|>{value}<|/li|>"\n'], ids=["flat", "nested"])
+def test_texts_may_contain_tags_that_are_no_markers_where_names_are_tags(item: str) -> None:
+    dialect = parse_dialect(written(TAGS + item), "drawn.toml", find_base)
+    constraint = constrain(dialect, [tool("f", a="string", b="string"), tool("g")], "required")
+    assert constraint is not None
+    assert promises.refusal(constraint.lark, "<do><f><a>1<2, <u>&amp;</u></a></f></do>") == ""
+    for marker in ("</a>", "</f>", "</do>", "<b>" if item else "</a>"):
+        refused = promises.refusal(constraint.lark, f"<do><f><a>x{marker}y</a></f></do>")
+        assert refused.startswith("does not allow"), marker

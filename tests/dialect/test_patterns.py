@@ -36,6 +36,16 @@ def both_ways(text: str, dialect: Any, **options: Any) -> Message:
     return whole
 
 
+# -- names of tags ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field", ["name", "key"])
+def test_the_name_of_a_tag_neither_begins_as_an_end_tag_does_nor_contains_another_tag(field: str) -> None:
+    pattern = Pattern(["<", Field(field), ">"])
+    assert [pattern.match(text, 0, {}) for text in ("<a>", "<a/b>", "</a>", "<<a>", "<a")] == [3, 5, NO, NO, MORE]
+    assert [pattern.match(text, 0, {}) for text in ("<", "</", "</a", "<<a", "< /a>")] == [MORE, NO, NO, NO, NO]
+
+
 # -- names between quotes ---------------------------------------------------------------------------------------------
 
 QUOTED = [d for d in list_dialects() if d.call and d.call[0].object is None and '="{name}"' in d.call[0].text]

@@ -82,15 +82,20 @@ class Atom:
         quote: the quote on either side of a field, if any.
         stops: the texts that end a field.
         any_case: whether the literal is a tag that is matched in any case.
+        tag: whether the field is a tag's name, as in ``<{name}>``: it does not begin with ``/``, as an end tag does,
+            nor contain ``<``.
     """
 
-    __slots__ = ("any_case", "kind", "quote", "stops", "text")
+    __slots__ = ("any_case", "kind", "quote", "stops", "tag", "text")
 
-    def __init__(self, kind: int, text: str = "", quote: str = "", any_case: bool = False) -> None:
+    def __init__(
+        self, kind: int, text: str = "", quote: str = "", *, any_case: bool = False, tag: bool = False
+    ) -> None:
         self.kind = kind
         self.text = text
         self.quote = quote
         self.any_case = any_case
+        self.tag = tag
         self.stops: tuple[str, ...] = ()
 
 
@@ -154,6 +159,12 @@ class Pattern:
 
     def __bool__(self) -> bool:
         return bool(self.atoms)
+
+    @property
+    def begins_with_name(self) -> bool:
+        """Whether nothing but a literal comes before its first name, as in ``</{name}>``."""
+        fields = [a.kind for a in self.atoms[1:] if a.kind != SPACE]
+        return bool(self.first) and fields[:1] == [NAME]
 
     @property
     def worded(self) -> bool:
@@ -293,6 +304,8 @@ class Pattern:
 
     def _field(self, text: str, i: int, n: int, at: int, atom: Atom, fields: dict[str, str]) -> int:
         kind = atom.kind
+        if atom.tag and text.startswith("/", i):
+            return NO
         if kind == NAME:
             return self._name(text, i, n, atom, fields)
         if kind == DIGITS or kind == WORD:
@@ -342,12 +355,13 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
             return MORE if n - i <= limit else NO
         return end if end - i <= limit else NO
     if end < 0:
-        return MORE if n - i <= limit and "\n" not in _without_beginning(text[i:n], atom.stops) else NO
+        rest = _without_beginning(text[i:n], atom.stops)
+        return MORE if n - i <= limit and not ("\n" in rest or (atom.tag and "<" in rest)) else NO
     value = text[i:end]
     if end - i > limit:
         return NO
     value = value.strip()
-    if "\n" in value:
+    if "\n" in value or (atom.tag and "<" in value):
         return NO
     fields[atom.text] = unescape(value) if atom.quote else value
     return end
@@ -377,7 +391,8 @@ def _field_in_doubt(atom: Atom) -> str:
     first, *others = atom.stops
     if any(stop in first[1:] for stop in others):
         return ""  # one stop may be inside the beginning of another
-    return rf"[^\n{re.escape(''.join(stop[0] for stop in atom.stops))}]{{0,64}}+"
+    outside = "<" * atom.tag + "".join(stop[0] for stop in atom.stops)
+    return rf"[^\n{re.escape(outside)}]{{0,64}}+"
 
 
 def _without_beginning(text: str, stops: tuple[str, ...]) -> str:
@@ -425,7 +440,7 @@ def _atoms(parts: Iterable[Piece]) -> list[Atom]:
                 atoms.append(Atom(SAME, part.name))
             else:
                 quote = _quote(before, parts[i + 1 : i + 2])
-                atoms.append(Atom(_KINDS[part.name], part.name, quote))
+                atoms.append(Atom(_KINDS[part.name], part.name, quote, tag=before.endswith("<")))
             seen.add(part.name)
             _soft(atoms)
             before = ""

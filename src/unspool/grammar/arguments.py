@@ -47,11 +47,7 @@ class Arguments:
         self.d = d
         self.rules = rules
         self.plan = plan
-        outer = [
-            *(f.suffix.first for f in plan.calls.forms if f.suffix),
-            *(b.suffix.first for b in plan.calls.blocks if b.suffix),
-        ]
-        self.outer = tuple(dict.fromkeys(outer))
+        self.outer = [s for s in (*(f.suffix for f in plan.calls.forms), *(b.suffix for b in plan.calls.blocks)) if s]
         self.guard = _guard(d, plan) if d.argument else ()
         self.openings = tuple(dict.fromkeys(p.opening.first for p in plan.arguments.parameters))
         self.items = tuple(dict.fromkeys(p.opening.first for p in plan.arguments.items))
@@ -66,15 +62,19 @@ class Arguments:
         parameters = _unwrapped(tool.parameters)
         if d.argument and d.call[0].object is None:
             if d.item:
-                values = Values(JSON_SPELLING, self.rules, parameters)
+                inside = _names(parameters)
+                kept_out = (*self.ends_of(d.argument[0], inside, tool.name), *self.opened(inside), *self.items)
+                values = Values(JSON_SPELLING, self.rules, parameters, kept_out)
                 return choice(
                     seq(self.nested_members(values, b, at), Const(end)) for b in _objects(values, parameters, at)
                 )
             # If arguments begin on new lines, none begins within JSON.
             names = named(parameters)
-            without = (*self.ends_of(d.argument[0], names), *(() if self.plan.arguments.breaks else self.opened(names)))
+            ends = self.ends_of(d.argument[0], names, tool.name)
+            without = (*ends, *(() if self.plan.arguments.breaks else self.opened(names)))
             values = Values(JSON_SPELLING, self.rules, parameters, without)
-            return choice(_Markup(self, values, b, at, end).all() for b in _objects(values, parameters, at))
+            branches = _objects(values, parameters, at)
+            return choice(_Markup(self, tool.name, values, b, at, end).all() for b in branches)
         return seq(self.value(parameters, at), Const(end))
 
     def free(self, tool: Tool, grammar: Freeform, end: str) -> Node:
@@ -86,9 +86,8 @@ class Arguments:
             head, stop, rest = self.around(template, Const(key), "string")
             tail = literal(template.tail)
             margin = tail[: len(tail) - len(tail.lstrip())]
-            return seq(
-                head, Free(grammar.source, "", self.ends_of(template, [key])), Const(margin + stop), rest, Const(end)
-            )
+            ends = self.ends_of(template, [key], tool.name)
+            return seq(head, Free(grammar.source, "", ends), Const(margin + stop), rest, Const(end))
         if d.call[0].object is None and d.codec.name == "python":
             return choice(seq(Const(f"{key}={q}"), Free(grammar.source, q), Const(q + end)) for q in ("'", '"'))
         if d.call[0].object is None and d.codec.quote != '"':
@@ -130,11 +129,12 @@ class Arguments:
             extra = seq(other_names(named(schema)), Const("="), extra)
         return values.members([(seq(Const(f"{k}="), v), r) for k, v, r in entries], extra, ", ")
 
-    def ends_of(self, template: Template, names: list[str]) -> tuple[str, ...]:
-        """The texts that may end the value of an argument with one of these names."""
+    def ends_of(self, template: Template, names: list[str], tool: str) -> tuple[str, ...]:
+        """The texts that may end the value of an argument with one of these names, in a call of this tool."""
         own = closing(template.after).first
         ends = _named(own, names) if template.tail[1:2] and template.tail[1].name == "key" else [own]
-        return tuple(dict.fromkeys((*ends, *self.outer)))
+        outer = (_named(s.first, [tool]) if s.begins_with_name else [s.first] for s in self.outer)
+        return tuple(dict.fromkeys((*ends, *itertools.chain.from_iterable(outer))))
 
     def guards(self, later: list[str]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
         """The nodes that a text value must not contain or begin with: its closings, and the openings of arguments
@@ -206,10 +206,12 @@ class Arguments:
 
     def values_in(self, around: "_Around", values: Values, schema: dict[str, Any] | bool, at: str) -> Node:
         """The values of a schema, in the markup for each type."""
-        kept_out = (*self.ends_of(self.d.argument[0], []), *self.openings, *self.items)
         found: list[Node] = []
         known: list[tuple[str, dict[str, Any]]] = []
         types = Schema(schema, {"$defs": values.definitions}).types
+        # A value that must be a text does not nest, whatever it begins with.
+        plain = types is not None and types <= {"string", "null"}
+        kept_out = values.without if plain else (*values.without, *self.openings)
         for branch in values.branches(schema):
             if branch is False:
                 continue
@@ -258,9 +260,12 @@ class _Markup:
     cannot express this, arguments are built separately, and their text contains no closing.
     """
 
-    def __init__(self, arguments: Arguments, values: Values, schema: dict[str, Any], at: str, end: str) -> None:
+    def __init__(
+        self, arguments: Arguments, tool: str, values: Values, schema: dict[str, Any], at: str, end: str
+    ) -> None:
         _refuse(schema, at)
         self.arguments = arguments
+        self.tool = tool
         self.serial = next(arguments.serials)
         self.values = values
         self.at = at
@@ -355,7 +360,7 @@ class _Markup:
     def strings(self, i: int, key: Node, schema: dict[str, Any], at: str, follow: list[tuple[str, Node]]) -> list[Node]:
         template = self.template
         later = self.later(i)
-        ends = self.arguments.ends_of(template, [key.text] if isinstance(key, Const) else self.names)
+        ends = self.arguments.ends_of(template, [key.text] if isinstance(key, Const) else self.names, self.tool)
         kept_out = (*ends, *self.arguments.opened(later)) if later else ends
         head, stop, rest = self.around(template, key, "string")
         listed = _listed(schema)
@@ -440,6 +445,21 @@ def _guard(d: Dialect, plan: Plan) -> tuple[Node, ...]:
         if part.closings and wanted:
             found.append(seq(choice(map(_whole, part.closings)), between, choice(map(Const, wanted))))
     return tuple(found)
+
+
+def _names(schema: object) -> list[str]:
+    """The names of all properties in a schema, at any depth."""
+    found: dict[str, None] = {}
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            properties = node.get("properties")
+            found.update(dict.fromkeys(properties if isinstance(properties, dict) else ()))
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+    return list(found)
 
 
 def _named(opening: str, names: list[str]) -> list[str]:

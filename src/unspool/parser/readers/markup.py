@@ -447,7 +447,7 @@ class MarkupReader:
             return MORE
         found = NO
         for suffix in plan.calls.suffixes:
-            r = look.stands(suffix, p)
+            r = look.closes_call(suffix, p, self._call.name)
             if r >= 0:
                 r = r if certain else openings.follows_call(r)
                 if r >= 0:

@@ -63,7 +63,7 @@ class TextReader:
         found = NO
         tried = NO  # forms with the same closing end at the same place
         for suffix in look.plan.calls.suffixes:
-            r = look.stands(suffix, p)
+            r = look.closes_call(suffix, p, self._call.name)
             if r >= 0 and r != tried:
                 tried = r
                 r = r if look.certain(p) else openings.follows_call(r)
