@@ -221,8 +221,11 @@ def _evidence(f: Filling, p: Parameter, s: Span) -> float:
     if (d := _distance(m, s, names)) < _FAR:
         return 5 - d
     alone = s.last == len(m) or not m.words[s.last].low[0].isalpha()
-    if alone and m.has(s.first - 1, ("for",)) and named(p, SETS["party"]):
-        return 3  # a hotel *for 2*
+    parted = m.has(s.last, ("ways",)) or (alone and m.has(s.first - 1, ("for", "between", "among")))
+    if parted and named(p, SETS["party"]):
+        return 3  # a hotel *for 2*, split it *5 ways*
+    if alone and m.has(s.first - 1, ("top", "just", "only")) and named(p, SETS["counted"] | SETS["most"]):
+        return 2
     if "age" in names and m.has(s.first - 1, SETS["aged"]):
         return 3
     if "year" in names and YEAR.fullmatch(s.value):
@@ -412,6 +415,7 @@ def _give(f: Filling, p: Parameter, s: Span) -> None:
     if m.has(s.last, ("year", "years")) and m.has(s.last + 1, ("old",)):
         m.take(m.span(s.last, s.last + 2))
     counted = s.last < len(m) and stem(m.words[s.last].low) in _counted(p)  # 87 *points*
-    if counted or (m.has(s.last, UNITS) and named(p, UNITS)) or m.has(s.last, parts_of(p.name)):
+    own = s.last < len(m) and stem(m.words[s.last].low) in map(stem, parts_of(p.name))
+    if counted or own or (m.has(s.last, UNITS) and named(p, UNITS)):
         m.taken[s.last] = True
     f.give(p, value)

@@ -13,7 +13,7 @@ from .message import Message, Span, identifies
 from .prompt import NUMERIC, Tool
 from .remarks import tells
 from .scores import best, said_out
-from .spans import dates, expressions, numbers
+from .spans import codes, dates, expressions, numbers
 from .words import (
     KINDS,
     LEAD,
@@ -424,4 +424,7 @@ def _tells(tool: Tool, part: str) -> bool:
         )
         for p in tool.parameters
     ]
-    return link > 0 and any({*words[:link]} <= {*some} for some in kinds)
+    coded = not {s.value for s in codes(Message(part))}.isdisjoint(map(str, fill(tool, Message(part)).values.values()))
+    named = {stem(w) for p in tool.parameters for w in own_parts(p)}
+    about = coded and {stem(w) for w in words[:link]} <= tool.described | tool.nouns | named  # my *booking* is RZ81KD
+    return link > 0 and (about or any({*words[:link]} <= {*some} for some in kinds))

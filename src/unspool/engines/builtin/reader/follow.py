@@ -90,7 +90,7 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
             return calls
     if begun is None and own in (last, None) and _formal(last, before[-1], text):
         return _changed(prompt, last, [t for t in before if t.text == last.name], text)
-    if begun is not None and _chosen(last, rest := _behind(begun, text)):
+    if (begun is not None or changes) and _chosen(last, rest := _behind(begun or "", text)):
         return _changed(prompt, last, [t for t in before if t.text == last.name], rest)
     short = begun is not None or (len(low.split()) <= _SHORT and own is None)
     rest = _behind(begun, text) if begun else text

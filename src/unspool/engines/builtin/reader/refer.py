@@ -1,6 +1,7 @@
 """References to what was called and answered before: *the second one*, *the invoice one*, *cancel it*, *plus 8*."""
 
 import itertools
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -10,6 +11,7 @@ from .filling import Filled, named, own_parts
 from .message import Message, Span, identifies
 from .prompt import NUMERIC, Parameter, Prompt, Tool, Turn, parameter
 from .results import MARKS, Entry, entries, results
+from .reworded import measure
 from .scores import ENOUGH, best, deed, does, scores
 from .spans import FORMS, dates, numbers, quotes
 from .words import (
@@ -18,6 +20,7 @@ from .words import (
     ORDINALS,
     QUESTION,
     SETS,
+    SQL,
     STOP,
     UNITS,
     WANTED,
@@ -43,6 +46,9 @@ _BETWEEN: Final = 4
 _DEED: Final = 1.5
 """For a tool that does what the message's verb says."""
 _WORDS: Final = re.compile(r"[^\W_]+|[\w-]+")
+_HOW_MANY: Final = re.compile(r"(?i)\W*how (?:many|much) (\w+)")
+_SAYS: Final = re.compile(r"(?i)\s+(?:i|we|it|he|she|they|you|there)\b")
+"""The beginning of what somebody is told."""
 _FORMED: Final = dict(FORMS)
 
 
@@ -53,8 +59,11 @@ def picked(prompt: Prompt, before: list[Turn], text: str) -> list[Call] | None:
     """The calls for the entries of the last results to which a message points; ``None`` if it points to none."""
     listed = entries(prompt, before)
     message = Message(text)
-    if not before or len(listed) < 2 or len(message) > _MOST_WORDS:
+    if not before or len(listed) < 2 or len(message) > _MOST_WORDS or SQL.search(text):
         return None
+    fields = {stem(w) for entry in listed for name in entry.fields for w in parts_of(name)}
+    if (counts := _HOW_MANY.match(text)) and stem(counts[1].lower()) in fields:
+        return None  # *how many restarts does indexer-0 have?*
     for span, chosen, sure in itertools.islice(_pointers(message, listed, _choices(prompt)), _TRIED):
         switched = message.has(span.first - 2, SETS["turning"])  # *switch on* the hall one
         first = span.first - (not switched and message.has(span.first - 1, SETS["before an entry"]))
@@ -85,9 +94,27 @@ def referred(prompt: Prompt, before: list[Turn], text: str) -> list[Call] | None
         return None
     if _says_code(prompt.tools, rest):
         return None
+    if calls := _of_number(prompt, before[-1], rest):
+        return calls
     [entry] = listed or [Entry("", {}, frozenset())]
     given = {k: v for k, v in before[-1].arguments.items() if isinstance(v, (str, int, float))}
     return _called(prompt, before, [entry._replace(fields=given | entry.fields)], rest, sure=True, alone=True)
+
+
+def _of_number(prompt: Prompt, before: Turn, rest: str) -> list[Call] | None:
+    """The call of another tool that lacks just a number, with the only one of the last result: *split it 3 ways*."""
+    number, _ = measure(prompt)
+    tool = best(prompt.tools, message := Message(rest)) if number else None
+    if tool is None or tool.name == before.text:
+        return None
+    filled = fill(tool, message)
+    lacks = filled.missing[0] if len(filled.missing) == 1 and not filled.several else None
+    if lacks is None or lacks.type not in NUMERIC or named(lacks, SETS["codes"]):
+        return None
+    if (value := _as(lacks, float(number) if "." in number else int(number))) is None:
+        return None
+    filled.put(lacks, value, several=False)
+    return [(tool.name, filled.calls()[0])]
 
 
 def _says_code(tools: tuple[Tool, ...], rest: str) -> bool:
@@ -111,6 +138,8 @@ def _unreferring(m: Message) -> str:
             parts.append(m.text[begin : w.start])
             one = w.low in SETS["it"] and m.has(i + 1, ("one", "ones"))
             begin = m.words[i + 1].end if one else w.end
+            if i == 1 and w.low in SETS["he or she"] and _SAYS.match(m.text, begin):
+                parts.append("that")  # text her *I'm late*
     return "".join((*parts, m.text[begin:]))
 
 
@@ -184,7 +213,8 @@ def _extreme(words: list[str], listed: list[Entry]) -> Entry | None:
 def _marked(words: list[str], listed: list[Entry]) -> Entry | None:
     """The only entry that has these words."""
     said = [stem(w) for w in words if w not in STOP]
-    have = [e for e in listed if said and ({*said} <= e.stems or words == [str(e.fields.get("", "")).lower()])]
+    alone = words[0] if len(words) == 1 else ""
+    have = [e for e in listed if said and ({*said} <= e.stems or alone in (str(v).lower() for v in e.fields.values()))]
     return have[0] if len(have) == 1 else None
 
 
@@ -271,9 +301,10 @@ def _fitting(tool: Tool, entry: Entry, known: dict[str, Any], message: Message, 
 def _field(p: Parameter, entry: Entry) -> Any:
     """The field of an entry that a parameter means, by its name, or by its kind if no other is of this kind."""
     own = {*own_parts(p)}
+    codes = set() if own & {"name", "title"} else {"id", "number"}  # the hotel's name is not its id
     for name, value in entry.fields.items():
         parts = {*parts_of(name)}
-        same = bool(parts) and parts <= own | {"id", "number"} and not parts.isdisjoint(own)
+        same = bool(parts) and parts <= own | codes and not parts.isdisjoint(own)
         if same and (fits := _as(p, value)) is not None:
             return fits
     if own & SETS["codes"] and (code := _code(own, entry)):
@@ -297,7 +328,7 @@ def _as(p: Parameter, value: Any) -> Any:
     """A value as a parameter takes it; ``None`` if it does not."""
     if p.type in NUMERIC:
         whole = isinstance(value, int) and not isinstance(value, bool)
-        return value if whole or (p.type == "number" and isinstance(value, float)) else None
+        return value if whole or (p.type == "number" and isinstance(value, float) and math.isfinite(value)) else None
     if p.type not in ("string", "any") or isinstance(value, bool) or value is None:
         return None
     text = str(value)
@@ -382,7 +413,9 @@ def known_answer(prompt: Prompt, before: list[Turn], text: str) -> str:
     new = fill(tool, Message(core)).values
     measured = {p.name for p in tool.parameters if p.choices or p.kinds[:1] in (("unit",), ("currency",))}
     if any(
-        not {*plain(str(v)).split()} <= idle | (UNITS.keys() if k not in measured else set()) for k, v in new.items()
+        str(v).lower() not in given_text
+        and not {*plain(str(v)).split()} <= idle | (UNITS.keys() if k not in measured else set())
+        for k, v in new.items()
     ):
         return ""
     return _said(entries(prompt), {stem(w) for w in said})

@@ -27,6 +27,8 @@ _LIFE: Final = re.compile(
     r"|(?:this is|that is|it is|it's|that's) (?:my|the first)\b)"
 )
 """The beginning of a statement about somebody's life."""
+_TYPED: Final = re.compile(r"\bi(?=(?:m|ve)\b)")
+"""The beginning of *im* and *ive*, as people type them."""
 _SHORT: Final = 4
 """The letters of words that only end as verbs of the past do: *need*, *feed*."""
 
@@ -81,7 +83,7 @@ def asks(m: Message, first: int, last: int) -> bool:
 
 def tells(part: str) -> bool:
     """Whether a part of a message only states something: *it's too dark*, *i think the vpn is flaky*."""
-    low = part.lower().replace("’", "'")
+    low = _TYPED.sub("i'", part.lower().replace("’", "'"))
     if _LIFE.match(low) or _happened(low):
         return True
     words = plain(part).split()

@@ -9,7 +9,7 @@ from .message import Message
 from .prompt import Prompt, Turn
 from .results import entries, results
 from .spans import expressions
-from .words import DAYS, OPERATOR, SETS, UNITS, parts_of, plain, without_lead
+from .words import CURRENCIES, DAYS, OPERATOR, SETS, UNITS, parts_of, plain, without_lead
 
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _SHIFTS: Final[tuple[tuple[re.Pattern[str], int], ...]] = tuple(
@@ -98,13 +98,13 @@ def reckoned(prompt: Prompt, text: str) -> str:
 
     A question for the number in another unit becomes a conversion, if a tool converts.
     """
-    number, unit = _measure(prompt)
+    number, unit = measure(prompt)
     if not number:
         return text
     wanted = _WANTED.match(text)
     to = next(filter(None, wanted.groups()), "").lower() if wanted else ""
     converts = any("convert" in parts_of(t.name) or "convert" in t.name_words for t in prompt.tools)
-    if to in UNITS and unit in UNITS and converts:
+    if converts and any(to in known and unit in known for known in (UNITS, CURRENCIES)):
         return f"convert {number} {unit} to {to}"
     text = _operated(prompt, text)
     begun = _REST.match(text)
@@ -126,8 +126,9 @@ def _operated(prompt: Prompt, text: str) -> str:
     return f"{one} {sign} {other}"
 
 
-def _measure(prompt: Prompt) -> tuple[str, str]:
-    """The only number of the last result, and its unit: ``42``, ``573 km``, ``{"distance_km": 573}``; else empty."""
+def measure(prompt: Prompt) -> tuple[str, str]:
+    """The only number of the last result, and its unit or currency: ``42``, ``573 km``, ``{"distance_km": 573}``; else
+    empty."""
     last, listed = results(prompt), entries(prompt)
     if len(last) != 1 or len(listed) != 1:
         return "", ""
@@ -136,9 +137,11 @@ def _measure(prompt: Prompt) -> tuple[str, str]:
         for k, v in listed[0].fields.items()
         if isinstance(v, (int, float)) and not isinstance(v, bool) and SETS["codes"].isdisjoint(parts_of(k))
     ]
-    if len(numbers) == 1:
+    if len(numbers) == 1 and _NUMBER.fullmatch(str(numbers[0][1])):
         [(name, value)] = numbers
-        return str(value), next((w for w in reversed(parts_of(name)) if w in UNITS), "")
+        said = (w for w in reversed(parts_of(name)) if w in UNITS or w in CURRENCIES)
+        coin = (str(v).lower() for k, v in listed[0].fields.items() if "currency" in parts_of(k))
+        return str(value), next(said, next(coin, ""))
     written = last[0].strip().strip('"')
     if _NUMBER.fullmatch(written):
         return written, ""

@@ -99,6 +99,19 @@ _REMINDS: Final = re.compile(r"(?i)\bremind (?:me|us|him|her|them)(?: again)? (?
 """The words before what a reminder says, which asks for nothing itself."""
 
 
+_SOUGHT: Final = re.compile(
+    r"(?i)\b(?:find|search(?: for)?|look(?:ing)? (?:for|up)|get|show) (?:[\w'-]+ ){0,4}?([\w-]+) (?:about|on|by|with)\b"
+)
+"""A request to find something about a topic."""
+
+
+def _sought(tools: tuple[Tool, ...], text: str) -> str:
+    """The stem of what a message wants to find, if it describes a tool that does not search for everything."""
+    found = _SOUGHT.search(text)
+    word = stem(found[1].lower()) if found else ""
+    return word if any(word in t.described and t.concepts[0] != ("search",) for t in tools) else ""
+
+
 def _spoken(m: Message) -> Iterator[Span]:
     """Languages that a result should be in."""
     yield from (s for s in languages(m) if m.has(s.first - 1, SETS["turned into"] | {"in"}) and s.last + 2 > len(m))
@@ -125,6 +138,7 @@ class _Asked(NamedTuple):
 
     Attributes:
         coded: the words before codes and numbers.
+        sought: the stem of what is to be found: *papers* about sleep.
         numbered: those that parameters of several tools have in their names, so that they tell no tool from another:
             the points of *customer* 310.
     """
@@ -143,6 +157,7 @@ class _Asked(NamedTuple):
     wanted: frozenset[str]
     who: bool
     coded: frozenset[str]
+    sought: str
     numbered: frozenset[str]
     code: bool
     numbers: bool
@@ -220,6 +235,7 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         frozenset(kind for word, kind in WANTED.items() if f" {word} " in message.low),
         message.has(0, ("who", "who's")) and message.large(2 - message.has(0, ("who's",))),
         coded,
+        _sought(tools, message.text),
         frozenset(w for w in coded if named_so[w] > 1),
         any(_NUMBERED.search(s.value) for s in codes(message)),
         any(numbers(message)),
@@ -251,6 +267,8 @@ def _words(tool: Tool, asked: _Asked) -> float:
     score += _LITTLE * any(tool.name_words & SETS[kind] for kind in asked.wanted)
     score += 2 * (asked.who and not tool.name_words.isdisjoint(SETS["humans"]))
     score += 3.2 * len(own - asked.numbered) + 0.7 * len(asked.stems & tool.described - own)
+    if asked.sought:
+        score += _KIN * ((asked.sought in tool.described - own) - (named == ("search",)))
     if not own:
         rest = frozenset(tool.name_words - GENERIC - own)
         akin = _akin(asked.stems, rest)

@@ -8,6 +8,7 @@ from .message import Message
 from .prompt import Prompt, Tool
 from .remarks import tells
 from .scores import ENOUGH, asked_for, best, does, scores
+from .spans import dates
 from .words import (
     ABLE,
     ABOUT,
@@ -39,7 +40,7 @@ _NAME: Final = re.compile(r"\b[a-z]+ (?!I\b)[A-Z]")
 """A capitalized word inside a sentence: in *and to Nice?* it is a name."""
 _LONGEST: Final = 6
 """The most words of a phrase of small talk."""
-_PARTS: Final = re.compile(r"[.!;,:…]+(?:\s+|$)|\s+(?:and|but|so|because|since)\s+|\s+[-–—]\s+")
+_PARTS: Final = re.compile(r"[.!;,:…]+(?:\s+|$)|\s+(?:and|but|(?<![ms] )so|because|since)\s+|\s+[-–—]\s+")
 _EXCLAIMED: Final = re.compile(
     r"\W*(?:what an? |such an? |so |how |never |thank god|(?:\w+ ){0,2}(?:times|again|day)\W*$)"
 )
@@ -121,7 +122,9 @@ def remark(tools: tuple[Tool, ...], text: str) -> str:
         return ""
     asked = best(tools, Message(text))
     filled = fill(asked, Message(text)) if asked else None
-    if filled and not filled.missing and len(filled.values) > 1:
+    given = " ".join(map(str, filled.values.values())) if filled and len(filled.values) > 1 else ""
+    clear = any(c.isupper() or c.isdigit() for c in given) or any(dates(Message(given)))
+    if filled and not filled.missing and clear:
         return ""  # *I'm sick from Monday to Friday*
     records = asked is not None and parts_of(asked.name)[:1] and parts_of(asked.name)[0] in SETS["records what was"]
     return "" if records else TALK["ok"]
