@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,33 @@ def test_the_machine_takes_the_steps_that_the_table_names() -> None:
     assert [step.__qualname__ for step in machine.STEPS] == [row.step for row in TABLE.values()]
     owners = Parser("hermes")._machine._owners
     assert [type(owner).__name__ for owner in owners] == [row.step.partition(".")[0] for row in TABLE.values()]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "broken", "closing"),
+    [
+        ("deepseekv31", '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a" b', "<｜tool▁call▁end｜>"),
+        ("qwen3-coder", "<tool_call>\n<function=f>\n<parameter=a\nx", "</function>"),
+    ],
+)
+def test_a_broken_call_is_recovered_up_to_its_closing_marker_which_close_takes(
+    dialect: str, broken: str, closing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[tuple[State, str, int, int]] = []
+
+    def step(owner: Any) -> bool:
+        state, start = owner._at.state, owner._tape.here
+        going: bool = steps[state](owner)
+        taken.append((state, TABLE[state].step, start, owner._tape.here))
+        return going
+
+    steps = machine.STEPS
+    monkeypatch.setattr(machine, "STEPS", (step,) * len(steps))
+    Parser(dialect).feed(broken + closing + "x")
+    end = len(broken + closing)
+    recovered = [(name, there) for state, name, _, there in taken if state is State.RECOVER]
+    assert recovered[-1] == ("Calls.recover", len(broken))
+    assert [name for _, name, start, there in taken if start < end <= there] == ["Calls.close"]
 
 
 def test_every_state_can_be_reached_and_left() -> None:

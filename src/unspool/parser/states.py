@@ -7,7 +7,7 @@
 * Only `Standing.go` changes the state.
 * A step first asks what is here (`Lookout`, `Openings`): the answer is yes, no, or that more text must decide.
 * A reader handles the inside of a call; `Calls` acts on the mode in which a step leaves the reader. In the state
-  RECOVER, `BrokenReader` handles everything inside a broken call, its closing marker included.
+  RECOVER, `BrokenReader` reads a broken call up to its closing marker, which `Calls.close` then takes.
 * Text that may turn out to be something else is held (`Ledger.hold`). If it does, it is given back: emitted as text,
   or read again in the state in which the hold began.
 
@@ -166,7 +166,7 @@ TABLE: Final[dict[State, Row]] = {
     ),
     State.RECOVER: Row(
         "Calls.recover",
-        {State.CLOSE: "a marker or a bracket ends it", State.OBJECT: "a bracket ends the arguments"},
+        {State.CLOSE: "a marker is here, or a bracket ends it", State.OBJECT: "a bracket ends the arguments"},
     ),
     State.CLOSE: Row("Calls.close", {State.BLOCK: "the call is over"}),
 }
