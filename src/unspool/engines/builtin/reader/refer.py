@@ -138,7 +138,7 @@ def _unreferring(m: Message) -> str:
             parts.append(m.text[begin : w.start])
             one = w.low in SETS["it"] and m.has(i + 1, ("one", "ones"))
             begin = m.words[i + 1].end if one else w.end
-            if i == 1 and w.low in SETS["he or she"] and _SAYS.match(m.text, begin):
+            if i == 1 and w.low in SETS["persons"] and _SAYS.match(m.text, begin):
                 parts.append("that")  # text her *I'm late*
     return "".join((*parts, m.text[begin:]))
 
