@@ -186,6 +186,39 @@ def test_the_verb_of_a_request_decides_between_tools(tools: Any, text: str, expe
     assert [name for name, _ in calls(text, *tools)] == expected
 
 
+@pytest.mark.parametrize(
+    ("declared", "text", "given"),
+    [
+        (tool("reserve_book", ["title"], title=TEXT), "reserve The Hobbit", {"title": "The Hobbit"}),
+        (
+            tool("reserve_book", ["title"], title=TEXT),
+            "reserve A Tale of Two Cities",
+            {"title": "A Tale of Two Cities"},
+        ),
+        (
+            tool("create_lead", ["name", "company"], name=TEXT, company=TEXT),
+            "create a lead for Maria Ruiz at Acme Corp",
+            {"name": "Maria Ruiz", "company": "Acme Corp"},
+        ),
+        (
+            tool("box_volume", ["length", "width", "height"], length=NUMBER, width=NUMBER, height=NUMBER),
+            "volume of a box 3 wide, 4 high and 5 long",
+            {"length": 5, "width": 3, "height": 4},
+        ),
+    ],
+)
+def test_titles_companies_and_dimensions_are_known_by_the_words_beside_them(
+    declared: Any, text: str, given: Any
+) -> None:
+    assert [arguments for _, arguments in calls(text, declared)] == [given]
+
+
+def test_a_thing_that_is_named_is_made_and_not_added_to() -> None:
+    made = tool("create_playlist", ["name"], name=TEXT)
+    added = tool("add_to_playlist", ["playlist", "song"], playlist=TEXT, song=TEXT)
+    assert calls("make a playlist named Gym", made, added) == [("create_playlist", {"name": "Gym"})]
+
+
 @pytest.mark.parametrize(("start", "end"), [("from", "to"), ("origin", "destination"), ("start", "end")])
 @pytest.mark.parametrize(
     "text", ["distance between Oslo and Bergen in km", "How many km between Oslo and Bergen?", "km from Oslo to Bergen"]

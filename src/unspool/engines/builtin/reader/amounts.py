@@ -30,6 +30,7 @@ _FRACTION: Final = re.compile(r"\bfraction\b|\b0(?:\.0)? (?:to|and) 1(?:\.0)?\b(
 _HALF: Final = re.compile(r"(?i)[ap]\.?m|morning|noon")
 """What tells that a time is of the first or the second half of the day."""
 _NOON: Final = 12
+_DIMENSIONS: Final = ("height", "width", "length", "depth")
 _FAR: Final = 4
 _OF_TIME: Final = frozenset(("second", "minute", "hour", "day", "week"))
 _LEAST: Final = 0.1
@@ -275,6 +276,7 @@ def _names_of(p: Parameter) -> set[str]:
     names = {stem(w) for w in own_parts(p) if len(w) > 2}
     short = "".join(w[0] for w in own_parts(p))
     names |= {short} - STOP - UNITS.keys() if len(short) > 1 else set()  # *lr*
+    names |= {adjective for n in names for adjective in SETS.get(n, ()) if n in _DIMENSIONS}  # 3 *wide*
     shares = any(n.startswith("percent") or n in SETS["shares"] for n in names)
     return names | ({"%", "percent"} if shares else {"d"} if "side" in names else set())
 

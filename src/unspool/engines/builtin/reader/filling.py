@@ -238,6 +238,11 @@ def _is_value(m: Message, p: Parameter, span: Span) -> bool:
     return spoken or any(m.large(i) or m.words[i].low not in SETS["function"] for i in range(span.first, span.last))
 
 
+def _titled(m: Message, i: int) -> bool:
+    """Whether a word is the capitalized article of a title, and begins no sentence."""
+    return m.words[i].text in ("The", "A", "An") and not m.taken[i] and m.words[i - 1].low not in (".", "!", "?")
+
+
 def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
     """A value without words that lead to it or on from it: *starting at* Dock Road, Oskar*, but*, curry *recipe*."""
     m = f.message
@@ -250,6 +255,8 @@ def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
         first = label + 1  # the word *error*
     if named(p, KINDS["query"]) and m.large(first) and m.has(first - 1, ("the",)) and not m.taken[first - 1]:
         first -= 1  # *the Treaty of Westphalia*
+    elif m.large(first) and first > 1 and _titled(m, first - 1):
+        first -= 1  # reserve *The Hobbit*
     short = p.kinds[:1] not in _OPEN
     sought = some or (m.has(first, SETS["articles"]) and (short or named(p, SETS["sought"])) and not m.large(first))
     if first + 1 < last and (sought or (m.has(first, ("my",)) and m.large(first + 1))):
