@@ -263,7 +263,7 @@ def canonical(text: str) -> str:
 def _switch(m: Message, p: Parameter) -> bool | None:
     words = set(parts_of(p.name))
     own = {stem(w) for w in words} - SETS["state names"]
-    own = own - STOP or own
+    own = own - STOP - SETS["leaving out"] or own
     if words & SETS["state"] or not own:
         for i, w in enumerate(m.words):
             if w.low in SETS["switched"] and (w.low != "on" or _turned_on(m, i)):
@@ -293,7 +293,9 @@ def _switch(m: Message, p: Parameter) -> bool | None:
     switched = [i for i in range(max(0, hits[0] - 3), hits[0]) if m.words[i].low in OFF | SETS["switched"]]
     for i in switched:
         m.taken[i] = True
-    return OFF.isdisjoint(m.words[i].low for i in switched)
+    without = OFF | SETS["leaving out"]
+    on = not any(m.words[i].low in OFF or stem(m.words[i].low) in without for i in range(max(0, hits[0] - 3), hits[0]))
+    return on == words.isdisjoint(SETS["leaving out"])  # *without tolls*, for `avoid_tolls`
 
 
 def _ordering(m: Message, s: Span) -> Span:

@@ -48,6 +48,13 @@ _LACKING: Final = re.compile(
     r"(?:my |our |the |an? )([^.,;!?]{1,40})(?:[.,;!?]|\bbut\b)"
 )
 _QUOTED: Final = re.compile(r'"[^"]*"')
+_GIVEN: Final = re.compile(r"(?i)\W*(?:(?:i|we)(?: have|'ve)(?: got)?|given|suppose|there(?: is| are|'s)|my|our|an?)\b")
+"""The beginning of what a question is about."""
+_AND_THE: Final = re.compile(
+    r"(?i)(.{8,}?),? and (?:also )?(?:(?:the|an?|for|in|of|to|about|what about|how about) ){0,2}"
+    r"([^\W\d][\w'-]*(?: [\w'-]+)?)(?: too)?\W*"
+)
+"""A question, and a name at its end."""
 _ANOTHER: Final = re.compile(r"(?i)(?:one|another(?: one)?) (?:of|for|from|to|in|at|with|called|named)\b")
 REPEATING: Final = re.compile(
     r"(?i)\W*(?:(?:and|also|then|please|now)\W+)*(?:(?:do|try|repeat|check) )?"
@@ -101,12 +108,14 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
         and fill(whole, message).several
     ):
         return [(whole, text)]  # *turn on the fan and the heater*, though a tool sets the heater
+    if len(parts) == 2 and _GIVEN.match(text) and _lacks(*parts[1]) and not _lacks(tool := parts[1][0], text):
+        return [(tool, text)]  # *I have a triangle with legs 6 and 8, how long is the hypotenuse?*
     if len(parts) == 2 and (refined := _refined(parts[0], parts[1], text)):
         return [refined]
     if len({tool.name for tool, _ in parts}) > 1:
         return parts
     cased = is_cased(message)
-    if short and len(parts) == 1 and len(alike := _alike(*parts[0])) > 1:
+    if short and len(parts) == 1 and len(alike := _alike(*parts[0]) or _elliptical(*parts[0])) > 1:
         return alike
     each = [fill(tool, Message(part), cased=cased) for tool, part in parts]
     if _one_list(parts[0][0], each):
@@ -117,6 +126,11 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     ):
         return parts
     return [(whole or parts[0][0], _without_talk(text))]
+
+
+def _lacks(tool: Tool, part: str) -> bool:
+    """Whether a part has not all that a tool needs."""
+    return bool(fill(tool, Message(part)).missing)
 
 
 def _refined(first: Clause, second: Clause, text: str) -> Clause | None:
@@ -150,12 +164,12 @@ def _goes_on(second: Clause) -> bool:
     tool, part = second
     begins = opening(part)
     orders = begins in SETS["imperatives"] | tool.name_words or QUESTION.match(begins)
-    return not orders and bool(fill(tool, Message(part)).missing)
+    return not orders and _lacks(tool, part)
 
 
 def _wants(tool: Tool, part: str) -> bool:
     """Whether a part only says what an answer is needed for: *I need her phone number*."""
-    return _NEEDING.match(part) is not None and bool(fill(tool, Message(part)).missing)
+    return _NEEDING.match(part) is not None and _lacks(tool, part)
 
 
 def _recorded(tool: Tool, part: str) -> bool:
@@ -168,7 +182,7 @@ def _exclaims(tool: Tool, part: str) -> bool:
     """Whether a part is only a few words without a verb or a value: *too cold!*"""
     words = plain(part).split()
     asks = bool(words) and (words[0] in STARTERS | SETS["imperatives"] | tool.name_words or QUESTION.match(words[0]))
-    return len(words) <= _FEW and not asks and bool(fill(tool, Message(part)).missing)
+    return len(words) <= _FEW and not asks and _lacks(tool, part)
 
 
 def _without_order(tools: tuple[Tool, ...], text: str) -> Clause | None:
@@ -232,6 +246,19 @@ def _alike(tool: Tool, text: str) -> list[Clause]:
     if not all(_whole(tool, part) for _, part in found) and not parallel:
         return []
     return [] if _one_list(tool, each) else found
+
+
+def _elliptical(tool: Tool, text: str) -> list[Clause]:
+    """A question and the same for another thing: *which family does the oboe belong to, and the marimba?*"""
+    found = _AND_THE.fullmatch(text)
+    texts = [p for p in tool.parameters if p.type == "string" and not p.choices and not p.optional]
+    if found is None or len(texts) != 1 or not QUESTION.match(text.lstrip().lower()):
+        return []
+    filled = fill(tool, Message(found[1]))
+    before, said, behind = found[1].partition(str(filled.values.get(texts[0].name)))
+    if filled.missing or not said or not any(map(str.isalnum, behind)):
+        return []
+    return [(tool, found[1]), (tool, f"{before}{found[2]}{behind}")]
 
 
 def _parallel(tool: Tool, each: list[Filled]) -> bool:
@@ -301,6 +328,8 @@ def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
             found.append((found[-1][0], begin, start))
             begin, ended, bare = end, False, False
             continue
+        if tool is not None and found and tool is not found[-1][0] and not ended and _names_only(part):
+            tool = None  # the time in Tokyo and *London*
         if tool is not None and found and not _opens(tool, part, found[-1][0], ended=ended, bare=bare):
             tool = None
         if tool is not None:
@@ -312,6 +341,12 @@ def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
         begin, ended = end, bool(re.match(r"\s*[.?!;]", text[start:end]))
         bare = text[start:end].strip() == ","
     return [(tool, text[a:b]) for tool, a, b in found]
+
+
+def _names_only(part: str) -> bool:
+    """Whether a part is only a capitalized name."""
+    words = part.split()
+    return 0 < len(words) < _FEW and all(w[0].isupper() and w.strip(".?!").isalpha() for w in words)
 
 
 def _calculations(text: str) -> list[tuple[int, int]]:

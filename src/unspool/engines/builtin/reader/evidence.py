@@ -249,14 +249,14 @@ def _functional(m: Message, i: int) -> bool:
     low = m.words[i].low
     if m.shouted(i):
         return low in SETS["spoken in capitals"]  # publish *ON*
-    if _tells_how(m, i):
+    if tells_how(m, i):
         return True
     if i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1)) and low != "i":
         return False  # *Under Pressure*
     return low in SETS["calls"] | RELATIVE | SETS["function"] or low in PREPOSITIONS or low in BEFORE_PLACE
 
 
-def _tells_how(m: Message, i: int) -> bool:
+def tells_how(m: Message, i: int) -> bool:
     """Whether a word ends a question by how something is: is room 204 *free* on Friday, how many are *left*."""
     if not m.has(i, SETS["how things are"]) or m.large(i):
         return False
@@ -275,7 +275,7 @@ def _asks(f: Filling, i: int) -> bool:
     low = m.words[i].low
     if m.has(i + 1, _WITH) and _joint(f, i) and any(m.has(k, SETS["inverting"]) for k in range(i)):
         return True  # does aspirin *interact* with zinc
-    if _does(m, i) and not (m.large(i - 1) and any(low in own_parts(p) for p in f.tool.parameters)):
+    if does(m, i) and not (m.large(i - 1) and any(low in own_parts(p) for p in f.tool.parameters)):
         return True  # but not the *Leipzig store*
     if i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1)) and m.words[i - 1].low[0].isalnum():
         return False  # Africa and *Take On Me*
@@ -291,8 +291,8 @@ def _asks(f: Filling, i: int) -> bool:
     return leads and not m.large(i) and len(low) > 4 and low.endswith(("ing", "ed"))
 
 
-def _does(m: Message, i: int) -> bool:
-    """Whether a verb is what somebody did or does: *she ate*, *did Arsenal win*, *when can Bob meet*."""
+def does(m: Message, i: int) -> bool:
+    """Whether a verb is what somebody did or does: *she ate*, *did Arsenal win*, *what does an egg contain*."""
     low = m.words[i].low
     if m.has(i - 1, SETS["determiners"]) or m.has(i - 1, PREPOSITIONS):
         return False
@@ -300,7 +300,7 @@ def _does(m: Message, i: int) -> bool:
         return True
     verb = low in SETS["imperatives"] or low in SETS["plain verbs"] or low.endswith("ing")
     named_so = m.large(i - 1) or (i > 0 and not m.words[i - 1].low.isalpha() and m.words[i - 1].low[0].isalnum())
-    last = i == len(m) - 1 or m.words[i + 1].low in _ENDS
+    last = i == len(m) - 1 or m.words[i + 1].low in _ENDS or m.has(i + 1, PREPOSITIONS) or m.has(i + 1, SETS["joins"])
     asked = (
         verb and last and not {"do", "does", "did"}.isdisjoint(w.low for w in m.words[1 : i - 1])
     )  # what does my horoscope *say*
@@ -378,7 +378,7 @@ def _by_words(f: Filling, p: Parameter, c: Phrase, s: Span, total: float) -> flo
     human = named(p, SETS["humans"]) or "full name" in p.description.lower()
     if human and last - first > 1 and m.has(first, SETS["titles"]):
         total += _DESCRIBED  # *dr lindqvist*
-    if ((p.kinds[:1] and p.kinds[0] in _PEOPLE) or human) and f.cased:
+    if ((p.kinds[:1] and p.kinds[0] in _PEOPLE) or human or named(p, SETS["regions"])) and f.cased:
         total += _NAME if m.large(first) and (first > 0 or m.large(first + 1)) else -_NAME
     elif named(p, SETS["machines"]):
         total += _NAME * any(_coded(m.words[i].low) for i in range(first, last))
@@ -501,7 +501,8 @@ def _by_lead(p: Parameter, c: Phrase, *, large: bool) -> float:
         return _PREPOSITION
     if c.lead in ("for", "to") and large and named(p, SETS["humans"]):
         return _PREPOSITION
-    if c.lead in BEFORE_PLACE and p.kinds[:1] == ("place",) and not (p.optional and c.lead in SETS["inverting"]):
+    placed = p.kinds[:1] == ("place",) or (large and named(p, SETS["regions"]))
+    if c.lead in BEFORE_PLACE and placed and not (p.optional and c.lead in SETS["inverting"]):
         return BEFORE_PLACE[c.lead]
     if c.lead == "verb":
         return _DIRECT * (not p.optional)
@@ -544,7 +545,7 @@ def without_own(f: Filling, p: Parameter, first: int, last: int) -> tuple[int, i
     if (
         m.large(first)
         and not m.words[first].text.isupper()
-        and (named(p, SETS["somebody"] | SETS["humans"]) or (p.kinds[:1] and p.kinds[0] in _PEOPLE))
+        and (named(p, SETS["somebody"] | SETS["humans"] | SETS["regions"]) or (p.kinds[:1] and p.kinds[0] in _PEOPLE))
     ):
         last = next((i for i in range(first, last) if not m.large(i) and m.words[i].low[0].isalpha()), last)
     return first, last

@@ -301,6 +301,8 @@ def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
 
 def _identified(tool: Tool, m: Message, p: Parameter, span: Span) -> Span:
     """The only identifier among words, which are no part of it: *web-02* keeps crashing, *billing-api* back."""
+    if m.has(span.first, SETS["code names"]) and m.has(span.first - 1, own_parts(p)) and span.last - span.first == 2:
+        span = m.span(span.first + 1, span.last)  # docket *number* 19-1392
     machine = named(p, SETS["machines"])
     if span.last - span.first < 2 or (p.kinds[:1] in _OPEN and not machine and not named(p, ("name",))):
         return span

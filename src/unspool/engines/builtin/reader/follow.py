@@ -8,7 +8,7 @@ from .filling import Filled, role
 from .fits import clear
 from .message import Message
 from .places import bare
-from .prompt import Prompt, Tool, Turn
+from .prompt import NUMERIC, Prompt, Tool, Turn
 from .scores import best
 from .talk import talk
 from .words import AGAIN, FOLLOW, PREPOSITIONS, SETS, STOP, TAIL, opening, plain, stem, without_lead
@@ -80,6 +80,8 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
     about = about and stem(opening(again)) not in SETS["imperatives"] | {""}
     names_only = begun is not None and bool(bare(Message(again)))
     own = None if same or names_only else best(prompt.tools, Message(again if about else text))
+    if about and "ones" in low.split() and not fill(last, Message(again)).missing:
+        own = last  # *what about jazz ones in Oslo*
     if own and own is not last and begun is not None and _another(last, before[-1], _behind(begun, text)):
         own = last
     if own is last and _repeats(last, Message(text)) and not _differs(last, before[-1], text):
@@ -280,6 +282,10 @@ def _changed(prompt: Prompt, tool: Tool, before: list[Turn], text: str) -> list[
     new = fill(due, Message(text))
     for name in [name for name, value in new.values.items() if str(value).lower() in SETS["pronouns"]]:
         del new.values[name]  # *how do you say that in Greek?*
+    for p in [p for p in due.parameters if p.type == "string" and str(new.values.get(p.name, "")).isdigit()]:
+        counts = [q for q in due.parameters if q.type in NUMERIC and q.name not in new.values]
+        if len(counts) == 1 and not any(map(str.isdigit, str(before[-1].arguments.get(p.name)))):
+            new.values[counts[0].name] = int(new.values.pop(p.name))  # *and for 2019?*
     _as_before(prompt, due, before[-1], text, new)
     names = {*new.values} | ({new.several[0]} if new.several else set())
     if not names:

@@ -14,6 +14,7 @@ _WORD: Final = re.compile(
       | \d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?\b    # moments
       | \d+-[A-Z][A-Z\d]*\b(?:-\w+)* | \w[\w-]+/(?![\w/])             # codes, folders
       | \d+(?:\.\d+)?[eE]-\d{1,2}\b                                         # small numbers
+      | (?<![\w\#])[A-Z](?:\#|\+\+)(?:m|maj|min|dim|aug)?\d{0,2}(?!\w)     # notes, languages
       | \d+A\b | \d+[A-Za-z]+\d\w* | \d{1,4}/\d{1,2}(?:/\d{2,4})?(?![\w/])      # codes, dates
       | [$€£]?\d{1,3}(?:,\d{3})+(?:\.\d+)?\b | [$€£]?\d+(?:[.:-]\d+)*(?:th|st|nd|rd|[a-z%°]{1,3}\b)? # numbers, times
       | [<>=!]=                                                             # comparisons

@@ -73,8 +73,9 @@ def _unnamed(f: Filling, p: Parameter, s: Span) -> Span:
     """A name without what it is the name of, and what follows: *the Hamburg store open*, but *the Hall lamp*."""
     m = f.message
     kinds = {*own_parts(p)} | f.tool.nouns | f.tool.described
-    ends = (i for i in range(s.first + 1, s.last) if not m.large(i) and {m.words[i].low, stem(m.words[i].low)} & kinds)
-    end = next((i for i in ends if not keeps(p, m.words[i].low)), s.last) if m.large(s.first) else s.last
+    small = [i for i in range(s.first + 1, s.last) if not m.large(i) and not keeps(p, m.words[i].low)]
+    ends = (i for i in small if {low := m.words[i].low, stem(low)} & kinds or low.endswith(("ed", "ing")))
+    end = next(ends, s.last) if m.large(s.first) else s.last  # Seattle *rated* at least 4
     return m.span(s.first, end) if end < s.last else s
 
 

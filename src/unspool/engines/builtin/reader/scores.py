@@ -91,6 +91,9 @@ _KIN: Final = 2.2
 _ALSO: Final = 0.5
 _HINT: Final = 1.6
 """For a word that hints at a word of a tool's name."""
+_LISTED: Final = 0.8
+"""For a tool that needs a list, if the message has one."""
+_LIST: Final = re.compile(r" , (?:\w+ ){1,3}(?:, )?(?:and|or) \w")
 _NEAR: Final = 1.5
 """How far a tool's score may lie below that of another tool for which the message lacks arguments."""
 
@@ -167,6 +170,8 @@ class _Asked(NamedTuple):
     sides: bool
     deed: str | None
     verb: str
+    noun: str
+    lists: bool
     acronyms: frozenset[str]
 
 
@@ -245,6 +250,8 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         any(i < message.at["from"][0] + _BETWEEN for i in message.at.get("to", ()) if "from" in message.at),
         deed(message),
         first_word(message.text),
+        next((stem(w.low) for w in message.words[1:2] if message.has(0, ("what", "which"))), ""),
+        _LIST.search(message.low) is not None,
         frozenset(w.low.removesuffix("s") for w in message.words if ACRONYM.fullmatch(w.text)),
     )
     each = {t.name: _words(t, asked) + _values(t, asked, message) for t in tools}
@@ -262,7 +269,10 @@ def _words(tool: Tool, asked: _Asked) -> float:
     phrase = " ".join(w for w in parts_of(tool.name) if w not in SETS["calling"])
     score += 3 * (" " in phrase and own.isdisjoint(phrase.split()) and has(asked.low, phrase))
     score += 3 * (own.isdisjoint(parts_of(tool.name)) and not asked.acronyms.isdisjoint(initials(tool.name)))
-    score += 2 * any(_shortens(w, n) for w in asked.stems - own for n in tool.name_words - GENERIC)
+    others, names = asked.stems - own, tool.name_words - GENERIC
+    score += 2 * any(_shortens(w, n) for w in others for n in names)
+    longer = asked.stems & tool.described - own  # *hypotenuse*, for `math_hypot`
+    score += 2 * any(_shortens(n, w) for w in longer for n in names - DEEDS.keys())
     score += _LITTLE * len(asked.stems & tool.name_words & GENERIC)
     score += _LITTLE * any(tool.name_words & SETS[kind] for kind in asked.wanted)
     score += 2 * (asked.who and not tool.name_words.isdisjoint(SETS["humans"]))
@@ -285,6 +295,11 @@ def _words(tool: Tool, asked: _Asked) -> float:
     score += (_VERB + 0.8 * (asked.verb in STOP)) * (parts_of(tool.name)[:1] == [asked.verb] != [""])
     score += asked.verb in ("what", "which") and parts_of(tool.name)[:1] == ["list"]
     score += 2 * _HINT * (asked.verb in SETS["verbs that name"] and asked.verb in parts_of(tool.name)[1:])
+    inputs = {stem(w) for p in tool.parameters for w in parts_of(p.name)} | GENERIC
+    score += done in ("read", None) and asked.noun in tool.described - inputs
+    score += _LISTED * any(
+        asked.lists and p.type == "array" and not (p.optional or p.choices or p.inner) for p in tool.parameters
+    )
     score += _DEED * ((done == asked.deed) - (done != asked.deed)) if done and asked.deed else 0
     unasked = SETS["acts"] & {*named} - asked.concepts
     score -= 2 * ("delete" in unasked) or _LITTLE * bool(unasked)

@@ -464,8 +464,11 @@ def currencies(m: Message) -> Iterator[Span]:
 
 
 def languages(m: Message) -> Iterator[Span]:
-    """Languages."""
-    yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if w.low in LANGUAGES)
+    """Languages, unlike the *French* Revolution."""
+    for i, w in enumerate(m.words):
+        named_so = m.large(i) and m.large(i + 1) and m.has(i - 1, ("the",)) and m.words[i + 1].low not in LANGUAGES
+        if w.low in LANGUAGES and not named_so:
+            yield Span(i, i + 1, w.text)
 
 
 def nationalities(m: Message) -> Iterator[Span]:

@@ -4,6 +4,7 @@ import itertools
 import re
 from typing import Final
 
+from .evidence import does, tells_how
 from .filling import Filling, keeps, named, own_parts, role
 from .message import Message, Span, items
 from .places import joined, pair, place
@@ -286,6 +287,12 @@ def listed(f: Filling) -> None:
 
 def worded(f: Filling) -> None:
     """Read texts by their cues, then places, then the words that are left."""
+    m = f.message
+    if not any(p.kinds[:1] and p.kinds[0] in _LONG and not named(p, SETS["one at a time"]) for p in f.texts()):
+        inverts = not {"do", "does", "did"}.isdisjoint(m.at)
+        for i in range(2, len(m)):
+            asks = m.has(i - 1, ("i", "we")) and m.has(i - 2, SETS["inverting"]) and m.has(i, SETS["imperatives"])
+            m.taken[i] = m.taken[i] or asks or tells_how(m, i) or (inverts and does(m, i))  # can I *watch* Dune
     for p in f.texts():
         if p.kinds[:1] == ("sort",):
             sort(f, p)
