@@ -136,7 +136,8 @@ def test_a_follow_up_stays_with_the_tool_and_what_its_values_are(
     assert answer.calls == [expected]
 
 
-def test_a_sigh_asks_for_nothing() -> None:
-    answer = read(prompt([TOOLS["museum"]], [{"role": "user", "content": "ugh, I'm so tired today"}]))
+@pytest.mark.parametrize("text", ["ugh, I'm so tired today", "hello house :)", "good morning assistant", "hi helper!"])
+def test_a_sigh_or_a_greeting_asks_for_nothing(text: str) -> None:
+    answer = read(prompt([TOOLS["museum"]], [{"role": "user", "content": text}]))
     assert answer is not None
     assert answer.calls == []

@@ -187,6 +187,9 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
     found = scores(tools, Message(text))
     if max(found.values(), default=0.0) >= ENOUGH:
         return None
+    named_so = core == words[-1:] and core[0] not in SETS["imperatives"] | STARTERS
+    if named_so and talk(text, words[:-1]) == TALK["hi"]:
+        return TALK["hi"], "This is small talk. No tool is needed."  # *hello house*
     if _foreign(words):
         return ENGLISH, "This is not English."
     if not WRITE.isdisjoint(core[:5]):
