@@ -91,7 +91,7 @@ _KIN: Final = 2.2
 _ALSO: Final = 0.5
 _HINT: Final = 1.6
 """For a word that hints at a word of a tool's name."""
-_LISTED: Final = 0.8
+_LISTED: Final = 1.5
 """For a tool that needs a list, if the message has one."""
 _LIST: Final = re.compile(r" , (?:\w+ ){1,3}(?:, )?(?:and|or) \w")
 _NEAR: Final = 1.5
