@@ -108,6 +108,11 @@ def test_without_anywhere_a_call_after_text_is_text(tmp_path: Path, text: str) -
     assert (message.tool_calls, "get_weather" in message.content) == ([], True)
 
 
+def test_one_character_before_a_name_does_not_count_anywhere(tmp_path: Path) -> None:
+    with pytest.raises(DialectError, match=r"anywhere: '<' is one character, which text contains too: leave it out"):
+        load(tmp_path, "name = 'mine'\ncall = '<{name}>{arguments}</{name}>'\nanywhere = ['<']\n")
+
+
 def test_a_text_that_no_call_begins_with_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DialectError, match=r"anywhere: '<<<' begins no template of `calls` or `call`"):
         load(tmp_path, HEADERS.replace('anywhere = [">>>"]', 'anywhere = "<<<"'))

@@ -445,6 +445,9 @@ class _Loader:
         for text in d.anywhere:
             if not any(o.startswith(text) for o in openings):
                 raise self.fail("anywhere", f"{text!r} begins no template of `calls` or `call`")
+            if len(text) == 1 and text not in '[{("' and any(o.partition("{")[0].strip() == text for o in openings):
+                why = f"{text!r} is one character, which text contains too"
+                raise self.fail("anywhere", f"{why}: leave it out, so that calls begin content or a line")
         for t in d.call:
             if t.lead and not all(b.opening for b in d.calls):
                 why = f"{t.text!r} begins with white space, and no marker of `calls` comes before it"

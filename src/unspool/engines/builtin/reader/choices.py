@@ -113,7 +113,7 @@ def _choice(f: Filling, p: Parameter) -> Any:
             return nothing  # *without equipment*
     sides = CUES[side] if side and any(q.choices == p.choices for q in f.tool.parameters if q is not p) else []
     longest = sorted(ordered, key=lambda c: -max((len(a) for a in aliases(str(c)) if a in m.phrases), default=0))
-    for weak, said in itertools.product((False, True), (_forms, _alike, _parted, _shortened)):
+    for weak, said in itertools.product((False, True), (_forms, _alike, turned, _parted, _shortened)):
         for choice in longest if said is _alike else ordered:  # *no more than*, before *more than*
             found = _spans(m, _words(choice), said, verbs=weak and not p.optional)
             found = [
@@ -155,14 +155,15 @@ def _several(f: Filling, p: Parameter) -> list[Any]:
 
 def _joined(m: Message, p: Parameter) -> list[Any]:
     """Choices with only *and* or a comma between them, which are taken: *my checking and savings accounts*."""
-    spans = {c: [s for s in m.phrases.get(_words(c), ()) if m.free(s)] for c in p.choices}
-    said = sorted((some[0], c) for c, some in spans.items() if some)
-    for (a, _), (b, _) in itertools.pairwise(said):
+    said = {c: [_words(c), *turned(m, _words(c))] for c in p.choices}
+    spans = {c: [s for phrase in some for s in m.phrases.get(phrase, ()) if m.free(s)] for c, some in said.items()}
+    found = sorted((some[0], c) for c, some in spans.items() if some)
+    for (a, _), (b, _) in itertools.pairwise(found):
         if b.first == a.last or not all(m.has(i, SETS["joins"] | SETS["determiners"]) for i in range(a.last, b.first)):
             return []
-    for span, _ in said if len(said) > 1 else ():
+    for span, _ in found if len(found) > 1 else ():
         m.take(span)
-    return [c for _, c in said]
+    return [c for _, c in found]
 
 
 def _said(m: Message, choice: str) -> Span | None:
@@ -221,6 +222,13 @@ def _alike(_: Message, choice: str) -> Iterator[str]:
     yield from aliases(choice)
 
 
+def turned(_: Message, choice: str) -> Iterator[str]:
+    """The two words of a choice in the other order: *p99 latency* for ``latency_p99``."""
+    one, _space, other = choice.partition(" ")
+    if other and " " not in other:
+        yield f"{other} {one}"
+
+
 def _parted(m: Message, choice: str) -> Iterator[str]:
     """A verb and its particle around the thing that they are about: *turn* the tv *off*."""
     verb, _, particle = choice.partition(" ")
@@ -277,7 +285,9 @@ def _switch(m: Message, p: Parameter) -> bool | None:
         if (said := _said(m, opposite)) is not None:
             m.take(_ordering(m, said))
             return False
-    hits = [i for i, w in enumerate(m.words) if stem(w.low) in own or stem(w.low.removesuffix("ly")) in own]
+    joined = [part for part in p.name.lower().split("_") if any(map(str.isdigit, part))]  # open_24h
+    hits = [i for i, w in enumerate(m.words) if {stem(w.low), stem(w.low.removesuffix("ly"))} & own or w.low in joined]
+    hits = hits or [i for s in m.phrases.get(p.description.lower(), ()) for i in range(s.first, s.last)]  # *dry run*
     if not hits:
         phrases = (phrase for word in (*sorted(own), *own_parts(p)) for phrase in CHOICES.get(word, ()))
         hits = [i for phrase in phrases for s in m.phrases.get(phrase, ()) if m.free(s) for i in range(s.first, s.last)]

@@ -245,7 +245,7 @@ def _alike(tool: Tool, text: str) -> list[Clause]:
     parallel = _parallel(tool, each) or (led and all(keys and not f.missing and f.values.keys() == keys for f in each))
     if not all(_whole(tool, part) for _, part in found) and not parallel:
         return []
-    return [] if _one_list(tool, each) else found
+    return [] if _one_list(tool, each) or _spread(tool, text, [part for _, part in found]) else found
 
 
 def _elliptical(tool: Tool, text: str) -> list[Clause]:
@@ -290,6 +290,12 @@ def _one_list(tool: Tool, each: list[Filled]) -> bool:
         return False
     rest = [{(k, repr(v)) for k, v in f.values.items() if k not in lists} for f in each]
     return len({k for k, _ in set().union(*rest)}) == len(set().union(*rest))
+
+
+def _spread(tool: Tool, text: str, parts: list[str]) -> bool:
+    """Whether each part has a member of one list: *run site.yml on db-1 and db-2*."""
+    lists = [v for v in fill(tool, Message(text)).values.values() if isinstance(v, list)]
+    return any(all(any(str(one) in part for one in v) for part in parts) for v in lists)
 
 
 def _measures(m: Message) -> Iterator[Span]:

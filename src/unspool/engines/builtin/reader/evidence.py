@@ -5,6 +5,7 @@ phrase, the evidence for the pair is added up: the parameter's name next to or w
 it, words of the description, quotes, capitals, the position. The assignment with the best total wins.
 """
 
+import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -18,6 +19,7 @@ from .words import (
     GENERIC,
     IRREGULAR,
     KINDS,
+    NUMBERS,
     PREPOSITIONS,
     RELATIVE,
     SETS,
@@ -31,6 +33,8 @@ from .words import (
     stem,
 )
 
+_EITHER: Final = re.compile(r"[a-z]{3,}(?:, [a-z]{3,})*,? or [a-z]{3,}")
+"""A description that says which things a text may name."""
 _LABEL: Final = 6.0
 """For a parameter's name next to a phrase, or at one of its ends."""
 _SIDE: Final = 5.0
@@ -169,6 +173,12 @@ def phrases(f: Filling) -> list[Phrase]:
             i, lead = i + 1, ""
         elif lead == "verb" and low in SETS["particles"]:
             i += 1  # put *on*
+        elif low == "with" and found and found[-1].last == i and _with_more(f, i):
+            last = i + 2
+            while last < len(m) and _goes_on(f, last):
+                last += 1
+            found[-1] = found[-1]._replace(last=last)  # pasta *with pesto*
+            i = last
         elif not low[0].isalnum() or _functional(m, i) or _measures(m, i) or _versus(f, i):
             i, lead = i + 1, lead if low in SETS["determiners"] else low
         elif i + 1 in whole and low in SETS["written"]:
@@ -237,6 +247,20 @@ def _goes_on(f: Filling, i: int) -> bool:
     if (m.words[i].low in ("a", "an") and not m.large(i)) or _versus(f, i):
         return False
     return m.words[i].low[0].isalnum() and not _functional(m, i) and not _asks(f, i)
+
+
+def _with_more(f: Filling, i: int) -> bool:
+    """Whether *with* goes on with the only short text of a tool: *oatmeal with blueberries*."""
+    m = f.message
+    wanted = [p for p in f.texts() if not (p.kinds[:1] and p.kinds[0] in FORMED | {"place"})]
+    if i < 2 or _own(f, i - 1) or not _goes_on(f, i + 1):
+        return False  # filter *rows* with amount > 3
+    if len(wanted) != 1 or wanted[0].type == "array" or wanted[0].optional:
+        return False
+    own = {w for p in f.tool.parameters for part in own_parts(p) for w in (part, stem(part))}
+    person = not {*own_parts(wanted[0])}.isdisjoint(SETS["humans"] | SETS["somebody"] | SETS["machines"])
+    word = m.words[i + 1].low
+    return not (person or m.large(i + 1) or not word.isalpha() or stem(word) in own or word in NUMBERS)
 
 
 def _versus(f: Filling, i: int) -> bool:
@@ -337,6 +361,8 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         total += (
             _LABEL if _is(m, label, names) or len(own_parts(p)) == first - label else _LABEL / 2 + 1 / len(own_parts(p))
         )
+    if c.lead in BEFORE_PLACE and m.large(c.first) and _only_region(f, p):
+        total += BEFORE_PLACE[c.lead]
     total += _by_lead(p, c, large=m.large(c.first)) + _LABEL * _named_behind(m, p, c.last)
     if c.quoted:
         return total + _QUOTED + _ANY * named(p, SETS["written"]), Span(c.first, c.last, c.quoted)
@@ -488,6 +514,11 @@ def _begins(m: Message, p: Parameter, first: int) -> int:
     return int(not m.large(first) and _is(m, first, _names(p)))
 
 
+def _only_region(f: Filling, p: Parameter) -> bool:
+    """Whether a parameter is a state or country, and the tool has no place beside it: *laws about noise in Texas*."""
+    return named(p, SETS["regions"]) and not any(q.kinds[:1] == ("place",) for q in f.tool.parameters)
+
+
 def _by_lead(p: Parameter, c: Phrase, *, large: bool) -> float:
     """The evidence for a parameter from the word before a phrase, which may be capitalized."""
     side = role(p)
@@ -501,8 +532,7 @@ def _by_lead(p: Parameter, c: Phrase, *, large: bool) -> float:
         return _PREPOSITION
     if c.lead in ("for", "to") and large and named(p, SETS["humans"]):
         return _PREPOSITION
-    placed = p.kinds[:1] == ("place",) or (large and named(p, SETS["regions"]))
-    if c.lead in BEFORE_PLACE and placed and not (p.optional and c.lead in SETS["inverting"]):
+    if c.lead in BEFORE_PLACE and p.kinds[:1] == ("place",) and not (p.optional and c.lead in SETS["inverting"]):
         return BEFORE_PLACE[c.lead]
     if c.lead == "verb":
         return _DIRECT * (not p.optional)
@@ -576,8 +606,10 @@ def _is(m: Message, i: int, names: frozenset[str]) -> bool:
 
 @lru_cache(maxsize=256)
 def _names(p: Parameter) -> frozenset[str]:
-    """Stems of a parameter's name."""
+    """Stems of a parameter's name, and of what its description says that it is: *branch or tag*."""
     own = [w for w in own_parts(p) if stem(w) not in GENERIC and len(w) > 2]
+    said = _EITHER.fullmatch(p.description.lower())
+    own += [w for w in re.split(r",? or |, ", said[0]) if w not in GENERIC | STOP] if said else []
     return frozenset(map(stem, own))
 
 

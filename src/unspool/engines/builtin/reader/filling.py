@@ -225,6 +225,8 @@ def _is_value(m: Message, p: Parameter, span: Span) -> bool:
         return False  # what's new *today*
     if p.kinds[:1] == ("phone",) and p.name.lower() == "phone" and not any(map(str.isdigit, span.value)):
         return False  # call me *back*
+    if named(p, SETS["postal"]) and not any(map(str.isdigit, span.value)):
+        return False  # the zip code *Boston*
     if p.kinds[:1] not in _OPEN and m.has(span.first, SETS["all things"]):
         return False  # is *everything* up
     role_only = m.has(span.first - 1, SETS["determiners"]) or m.has(span.first, SETS["determiners"])
@@ -277,6 +279,9 @@ def _tidied(f: Filling, p: Parameter, span: Span) -> Span:
     name = first + 2 + m.has(first + 2, SETS["determiners"])
     if m.has(0, SETS["asking for somebody"]) and m.has(first + 1, PREPOSITIONS) and name < last and m.large(name):
         first = name if m.words[first].low.endswith("ing") else first  # who's *coming to* the Gala
+    if first + 1 < last and m.has(first, SETS["imperatives"]) and own_parts(p):
+        told = rf"\b{m.words[first].low} (?:an? |the |your )?{own_parts(p)[-1]}\b"
+        first += re.search(told, f.tool.description.lower()) is not None  # remind me to *take* aspirin
     if p.kinds[:1] in _OPEN and not named(p, ("name",)):
         behind = next((i for i in range(last, len(m)) if not m.has(i, SETS["determiners"])), last)
         ends = behind < len(m) and (m.taken[behind] or not m.words[behind].low[0].isalnum())

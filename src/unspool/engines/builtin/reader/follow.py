@@ -9,7 +9,7 @@ from .fits import clear
 from .message import Message
 from .places import bare
 from .prompt import NUMERIC, Prompt, Tool, Turn
-from .scores import best
+from .scores import best, said_out
 from .talk import talk
 from .words import AGAIN, FOLLOW, PREPOSITIONS, SETS, STOP, TAIL, opening, plain, stem, without_lead
 
@@ -82,8 +82,9 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
     own = None if same or names_only else best(prompt.tools, Message(again if about else text))
     if about and "ones" in low.split() and not fill(last, Message(again)).missing:
         own = last  # *what about jazz ones in Oslo*
-    if own and own is not last and begun is not None and _another(last, before[-1], _behind(begun, text)):
-        own = last
+    if own and own is not last and begun is not None:
+        rest = _behind(begun, text)
+        own = last if _another(last, before[-1], rest) or _fits(last, own, rest) else own
     if own is last and _repeats(last, Message(text)) and not _differs(last, before[-1], text):
         return [(t.text, t.arguments) for t in before if t.text == last.name]
     if changes and begun is None and own in (last, None) and (rest := _TRIES.sub("", without_lead(text))).strip():
@@ -164,6 +165,14 @@ def _another(tool: Tool, before: Turn, text: str) -> bool:
     said = text.strip(" ?!.,")
     needed = [str(before.arguments.get(p.name, "")) for p in tool.parameters if not p.optional]
     return any(map(str.isdigit, said)) and _form(said) in map(_form, needed)
+
+
+def _fits(last: Tool, other: Tool, text: str) -> bool:
+    """Whether a message has all values that the last tool needs and nothing else, and does not name another tool: *what
+    about 40 minutes of cycling?*"""
+    filled = fill(last, m := Message(text))
+    named = any(stem(w.low) in other.nouns for w in m.words)
+    return bool(filled.values) and not (filled.missing or filled.several or named) and said_out(last, m)
 
 
 def _form(code: str) -> str:

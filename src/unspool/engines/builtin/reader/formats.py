@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from .prompt import Parameter
-from .words import CODES, MONTHS, NUMBERS, TONGUE_CODES, parts_of
+from .words import CODES, MONTHS, NUMBERS, TONGUE_CODES, UNITS, parts_of
 
 _CLOCK: Final = re.compile(r"\bhh:?mm\b|\b24[- ]?h|[\"'(]\d\d:\d\d\b")
 _DAY: Final = re.compile(r"yyyy-mm-dd|\biso\b|[\"']\d{4}-\d\d-\d\d")
@@ -27,6 +27,11 @@ _FIXED: Final = {"noon": (12, 0), "midday": (12, 0), "midnight": (0, 0)}
 _EXAMPLE: Final = re.compile(
     r"(?i)(?:\be\.?g\b\.?|\bfor example|\bsuch as|\blike|\bexamples?:|\beg:)[\s:,]*[\"'`]?([^\s,;)\"'`]{2,40})"
 )
+_AMOUNT: Final = re.compile(
+    r"(?i)\b(?:e\.?g\b\.?|for example|such as|like|examples?:)[\s:,]*[\"'`]?\d+(?:\.\d+)? ?([a-z]{1,12})\b(?! ?\w)"
+)
+"""An example that is an amount: *e.g. 10 mg*."""
+_UNITS: Final = "|".join(sorted((w for w in UNITS if len(w) > 1 and w != "in"), key=len, reverse=True))
 _RUN: Final = re.compile(r"[A-Z]+|[a-z]+|\d+|[^A-Za-z\d]")
 _CODE: Final = re.compile(r"[A-Z]{2,4}|(?=.*[A-Za-z])(?=.*[\d_:*#-]).*[\w*]")
 """Examples whose form tells them from other words."""
@@ -103,6 +108,8 @@ def _iso(low: str) -> str | None:
 @lru_cache(maxsize=512)
 def exampled(description: str) -> re.Pattern[str] | None:
     """The form of a description's example; ``None`` if it has no example or one that looks like any word."""
+    if (amount := _AMOUNT.search(description)) is not None:
+        return re.compile(rf"(?i)(?<![\w.-])(\d++(?:\.\d+)? ?(?:{amount[1]}|{_UNITS}))(?!\w)")
     found = _EXAMPLE.search(description)
     example = found[1].rstrip(".:!?") if found else ""
     if not _CODE.fullmatch(example):

@@ -167,7 +167,7 @@ def items(message: Message, first: int, last: int) -> list[Span]:
         a, b = begin, i
         while a < b and message.words[a].low in SETS["before a member"]:
             a += 1
-        while b > a and not message.words[b - 1].low[0].isalnum():
+        while b > a and not any(map(str.isalnum, message.words[b - 1].low)):
             b -= 1
         if a < b:
             found.append(message.span(a, b))

@@ -21,6 +21,8 @@ _CONDITION: Final = re.compile(r"\b(?:conditions?|clause|filter|sql)\b")
 _CODED: Final = re.compile(r"\b[A-Z]+[-_]?\d")
 """An example of a code: *warehouse code, e.g. AMS1*."""
 _ARRAY: Final = "array of "
+_FORMED: Final = ("date", "email", "path", "phone", "time", "url")
+"""The kinds of values with a form, after which a list may be named: *paths*, *times*."""
 _LONGEST: Final = 300
 """The most characters of a description that are read."""
 _TO: Final = ("to", "recipients")
@@ -181,8 +183,8 @@ def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
     return Tool(name, described, tuple(parameters), concepts, names, frozenset(about), frozenset(nouns), asking)
 
 
-def _but(kinds: tuple[str, ...], kind: str) -> tuple[str, ...]:
-    return tuple(k for k in kinds if k != kind)
+def _but(kinds: tuple[str, ...], *without: str) -> tuple[str, ...]:
+    return tuple(k for k in kinds if k not in without)
 
 
 def _without_calculation(p: Parameter) -> Parameter:
@@ -254,7 +256,11 @@ def _parameter(name: str, optional: bool, rest: str) -> Parameter:
         members = itertools.islice(_INNER.finditer(rest, at), _MOST)
         inner = [_parameter(one[1], bool(one[2]), one[3]) for one in members]
         described = ""
-    one = Parameter(name, optional, type_, tuple(choices), described, _kinds(name, described), tuple(inner))
+    kinds = _kinds(name, described)
+    if listed or type_ == "array":
+        each = _kinds(name.removesuffix("s"), "")[:1]
+        kinds = (*each, *_but(kinds, *each)) if each and each[0] in _FORMED else kinds
+    one = Parameter(name, optional, type_, tuple(choices), described, kinds, tuple(inner))
     return one._replace(type="array", members=type_) if listed else one
 
 

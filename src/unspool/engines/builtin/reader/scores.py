@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from .addresses import address, takes_address
 from .amounts import CLEAR, NEXT, is_money, numbers_evidence, unit_named, unit_of
-from .choices import aliases, canonical
+from .choices import aliases, canonical, turned
 from .examples import alike
 from .fill import fill
 from .filling import Filling, named, role
@@ -324,7 +324,7 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
             for c in map(str, p.choices)
             if len(c) > 1
             and c.lower() not in STOP
-            and (stem(c.lower()) in asked.stems or ("_" in c and has(asked.low, c.lower().replace("_", " "))))
+            and (stem(c.lower()) in asked.stems or _spelled_out(message, c))
             and (c.lower() != asked.verb or c.lower() not in SETS["asking choices"])
         ]
         said += (
@@ -365,6 +365,12 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
         calculates = "math" in concepts or any("expression" in p.kinds[:1] for p in tool.parameters)
         score += 4 if calculates else 3 * signs
     return score
+
+
+def _spelled_out(message: Message, choice: str) -> bool:
+    """Whether a message has the words of a choice that underscores join."""
+    words = choice.lower().replace("_", " ")
+    return "_" in choice and any(has(message.low, said) for said in (words, *turned(message, words)))
 
 
 def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:

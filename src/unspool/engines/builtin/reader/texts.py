@@ -27,6 +27,7 @@ from .words import (
     TAIL,
     derived,
     parts_of,
+    plain,
     stem,
 )
 
@@ -103,6 +104,10 @@ def _group(f: Filling, kind: str, span: Span) -> None:
         return  # it follows words that are taken: *tell the team in #general that ...*
     if kind == "body" and end - first > 2 and m.has(first, SETS["opens a text"]):
         first += 1
+    if kind == "query" and any(q.kinds[:1] == ("place",) and not q.optional for q in f.texts() if q is not p):
+        cut = next((i for i in range(end - 2, first, -1) if m.has(i, SETS["before a place"])), end)
+        first += cut < end and m.has(first, SETS["articles"]) and first + 1 < cut
+        end = cut  # a dermatologist *in Seattle*
     bound = end
     alone = m.has(first, SETS["pronouns"])
     end = m.trimmed(first + alone, end, SETS["loose ends"] if end < len(m) else SETS["marks"])
@@ -111,7 +116,9 @@ def _group(f: Filling, kind: str, span: Span) -> None:
         end = m.trimmed(first, end - 1, SETS["loose ends"])  # *..., assign it to* Rosa
     if p is None or first >= end or (m.has(first, SETS["persons"]) and named(p, SETS["somebody"])):
         return
-    whole = next((s for s in quotes(m) if s.first == first and s.last <= last), None)
+    led = SETS["before a quoted query"] if kind == "query" else frozenset()
+    whole = next((s for s in quotes(m) if s.first == first or m.has(s.first - 1, led)), None)
+    whole = whole if whole is not None and first <= whole.first and whole.last <= last else None
     if whole is not None and p.type != "array":
         f.give_span(p, whole)
         return
@@ -249,9 +256,13 @@ def announced(f: Filling) -> None:
         f.give_all(wanted[0], several)
         m.take(m.span(counts[0].first, colon))  # *two things*: ... and ...
         return
-    idle = f.tool.asking | STOP | SETS["verbs"] | SETS["imperatives"] | {"self", "myself"}
+    idle = f.tool.asking | STOP | SETS["verbs"] | SETS["imperatives"] | SETS["words for a text"] | {"self", "myself"}
+    idle |= {*plain(wanted[0].description).split(), "following"}
     free = [i for i in range(colon) if not m.taken[i] and m.words[i].low[0].isalnum() and m.words[i].low not in idle]
+    about = f.tool.described if m.has(colon - 2, ("the",)) else frozenset()
+    free = [i for i in free if i < colon - 1 or stem(m.words[i].low) not in about]  # page the *team*: ...
     others = [q for q in f.texts() if q is not wanted[0] and not q.optional]
+    others = [q for q in others if free or not m.has(colon - 1, own_parts(q))]
     if ([q.type for q in others] != ["string"]) if free else any(q.type != "array" for q in others):
         return
     body = wanted[0].kinds[0] == "body"
