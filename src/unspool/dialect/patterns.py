@@ -355,8 +355,10 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
             return MORE if n - i <= limit else NO
         return end if end - i <= limit else NO
     if end < 0:
+        if n - i > limit:
+            return NO
         rest = _without_beginning(text[i:n], atom.stops)
-        return MORE if n - i <= limit and not ("\n" in rest or (atom.tag and "<" in rest)) else NO
+        return NO if "\n" in rest or (atom.tag and "<" in rest) else MORE
     value = text[i:end]
     if end - i > limit:
         return NO
