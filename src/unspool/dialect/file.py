@@ -445,7 +445,8 @@ class _Loader:
         for text in d.anywhere:
             if not any(o.startswith(text) for o in openings):
                 raise self.fail("anywhere", f"{text!r} begins no template of `calls` or `call`")
-            if len(text) == 1 and text not in '[{("' and any(o.partition("{")[0].strip() == text for o in openings):
+            alone = len(text) == 1 and any(o.partition("{")[0].strip() == text for o in openings)
+            if alone and text.isascii() and text not in '[{("':
                 why = f"{text!r} is one character, which text contains too"
                 raise self.fail("anywhere", f"{why}: leave it out, so that calls begin content or a line")
         for t in d.call:
