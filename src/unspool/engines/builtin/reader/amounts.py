@@ -13,7 +13,7 @@ from .formats import clock
 from .message import Message, Span
 from .prompt import NUMERIC, Parameter
 from .spans import SIDES, YEAR, addresses, codes, months, numbers, once, quotes, times, value_of, written
-from .words import BOUNDS, CURRENCIES, MONEY, SCALES, SETS, STOP, UNITS, month_of, parts_of, stem
+from .words import BOUNDS, CURRENCIES, DIMENSIONS, MONEY, SCALES, SETS, STOP, UNITS, month_of, parts_of, stem
 
 _JOINED: Final = re.compile(r"[$€£]?[\d.,]+([a-z]+)")
 CLEAR: Final = 3
@@ -30,7 +30,6 @@ _FRACTION: Final = re.compile(r"\bfraction\b|\b0(?:\.0)? (?:to|and) 1(?:\.0)?\b(
 _HALF: Final = re.compile(r"(?i)[ap]\.?m|morning|noon")
 """What tells that a time is of the first or the second half of the day."""
 _NOON: Final = 12
-_DIMENSIONS: Final = ("height", "width", "length", "depth")
 _FAR: Final = 4
 _OF_TIME: Final = frozenset(("second", "minute", "hour", "day", "week"))
 _LEAST: Final = 0.1
@@ -276,7 +275,7 @@ def _names_of(p: Parameter) -> set[str]:
     names = {stem(w) for w in own_parts(p) if len(w) > 2}
     short = "".join(w[0] for w in own_parts(p))
     names |= {short} - STOP - UNITS.keys() if len(short) > 1 else set()  # *lr*
-    names |= {adjective for n in names for adjective in SETS.get(n, ()) if n in _DIMENSIONS}  # 3 *wide*
+    names |= {adjective for n in names for adjective in DIMENSIONS.get(n, ())}  # 3 *wide*
     shares = any(n.startswith("percent") or n in SETS["shares"] for n in names)
     return names | ({"%", "percent"} if shares else {"d"} if "side" in names else set())
 

@@ -300,11 +300,11 @@ def _switch(m: Message, p: Parameter) -> bool | None:
         first -= 1
     if m.has(first, ("include", "including", "with", "show", "only")) or m.has(first, ("and",)):
         m.take(m.span(first, hits[0]))
-    switched = [i for i in range(max(0, hits[0] - 3), hits[0]) if m.words[i].low in OFF | SETS["switched"]]
-    for i in switched:
-        m.taken[i] = True
-    without = OFF | SETS["leaving out"]
-    on = not any(m.words[i].low in OFF or stem(m.words[i].low) in without for i in range(max(0, hits[0] - 3), hits[0]))
+    before = range(max(0, hits[0] - 3), hits[0])
+    off = OFF | SETS["leaving out"]
+    on = not any(m.words[i].low in OFF or stem(m.words[i].low) in off for i in before)
+    for i in before:
+        m.taken[i] = m.taken[i] or m.words[i].low in OFF | SETS["switched"]
     return on == words.isdisjoint(SETS["leaving out"])  # *without tolls*, for `avoid_tolls`
 
 

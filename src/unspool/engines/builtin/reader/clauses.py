@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from .amounts import unit_of
-from .fill import fill
+from .fill import fill, lacks
 from .filling import Filled, flat, is_cased, own_parts
 from .fits import LONGEST, clear, fitting
 from .message import Message, Span, identifies
@@ -93,7 +93,7 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     whole = whole or (fitting(tools, text) if not parts else None)
     if not parts:
         return [] if whole is None else [(whole, text)]
-    if len(parts) == 2 and _wants(*parts[1]) and not fill(parts[0][0], Message(parts[0][1])).missing:
+    if len(parts) == 2 and _wants(*parts[1]) and not lacks(*parts[0]):
         return parts[:1]
     asking = [t for t, part in parts if _recorded(t, part) or not (_tells_only(part) or _exclaims(t, part))]
     if len(parts) > 1 and len(asking) == 1:
@@ -108,7 +108,7 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
         and fill(whole, message).several
     ):
         return [(whole, text)]  # *turn on the fan and the heater*, though a tool sets the heater
-    if len(parts) == 2 and _GIVEN.match(text) and _lacks(*parts[1]) and not _lacks(tool := parts[1][0], text):
+    if len(parts) == 2 and _GIVEN.match(text) and lacks(*parts[1]) and not lacks(tool := parts[1][0], text):
         return [(tool, text)]  # *I have a triangle with legs 6 and 8, how long is the hypotenuse?*
     if len(parts) == 2 and (refined := _refined(parts[0], parts[1], text)):
         return [refined]
@@ -128,11 +128,6 @@ def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     return [(whole or parts[0][0], _without_talk(text))]
 
 
-def _lacks(tool: Tool, part: str) -> bool:
-    """Whether a part has not all that a tool needs."""
-    return bool(fill(tool, Message(part)).missing)
-
-
 def _refined(first: Clause, second: Clause, text: str) -> Clause | None:
     """A question and what only says how it is to be answered: *Will it rain in Rome? Give me 3 days*."""
     (tool, part), (better, more) = first, second
@@ -141,7 +136,7 @@ def _refined(first: Clause, second: Clause, text: str) -> Clause | None:
     if not akin or not alone.missing:
         return None
     said = text if alone.values else part
-    return None if fill(better, Message(said)).missing else (better, said)
+    return None if lacks(better, said) else (better, said)
 
 
 def _tells_only(part: str) -> bool:
@@ -156,7 +151,7 @@ def _lists(tool: Tool, first: Clause, text: str) -> bool:
     a list."""
     filled = fill(tool, Message(text))
     several = any(isinstance(v, list) and len(v) > 1 and str(v[0]) in first[1] for v in filled.values.values())
-    return several and not filled.missing and bool(fill(first[0], Message(first[1])).missing)
+    return several and not filled.missing and lacks(*first)
 
 
 def _goes_on(second: Clause) -> bool:
@@ -164,25 +159,25 @@ def _goes_on(second: Clause) -> bool:
     tool, part = second
     begins = opening(part)
     orders = begins in SETS["imperatives"] | tool.name_words or QUESTION.match(begins)
-    return not orders and _lacks(tool, part)
+    return not orders and lacks(tool, part)
 
 
 def _wants(tool: Tool, part: str) -> bool:
     """Whether a part only says what an answer is needed for: *I need her phone number*."""
-    return _NEEDING.match(part) is not None and _lacks(tool, part)
+    return _NEEDING.match(part) is not None and lacks(tool, part)
 
 
 def _recorded(tool: Tool, part: str) -> bool:
     """Whether a statement says that what the tool records has happened: *I lent Azul to Marta*."""
     does = {stem(w) for w in plain(part).split()[:_FEW]} & {*parts_of(tool.name)[:1]}
-    return bool(does) and not fill(tool, Message(part)).missing
+    return bool(does) and not lacks(tool, part)
 
 
 def _exclaims(tool: Tool, part: str) -> bool:
     """Whether a part is only a few words without a verb or a value: *too cold!*"""
     words = plain(part).split()
     asks = bool(words) and (words[0] in STARTERS | SETS["imperatives"] | tool.name_words or QUESTION.match(words[0]))
-    return len(words) <= _FEW and not asks and _lacks(tool, part)
+    return len(words) <= _FEW and not asks and lacks(tool, part)
 
 
 def _without_order(tools: tuple[Tool, ...], text: str) -> Clause | None:
@@ -192,10 +187,10 @@ def _without_order(tools: tuple[Tool, ...], text: str) -> Clause | None:
     for start, end in zip(starts, ends, strict=True):
         tool = _ordered(tools, text[start:end])
         rest = f"{text[:start]} {text[end:]}".strip(" ,.;")
-        if tool is None or not rest or fill(tool, Message(rest)).missing:
+        if tool is None or not rest or lacks(tool, rest):
             continue
         other = best(tools, Message(rest))
-        if other in (None, tool) or not _orders(rest) or fill(other, Message(rest)).missing:
+        if other in (None, tool) or not _orders(rest) or lacks(other, rest):
             return tool, rest
     return None
 
@@ -406,9 +401,9 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> b
     refers = (said[1:2] in (["it"], ["them"]) and not QUESTION.match(said[0])) or any(
         verb in own_parts(p) for p in before.parameters
     )
-    lacks = fill(tool, Message(part)).missing if refers and tool is not before else []
+    missing = fill(tool, Message(part)).missing if refers and tool is not before else []
     known = [parts_of(p.name) for p in before.parameters] if verb in parts_of(tool.name)[:1] else []
-    if any(parts_of(p.name) not in known for p in lacks):
+    if any(parts_of(p.name) not in known for p in missing):
         return False  # *..., log it as food*, *..., start at 11 pm*
     if tool is before and any(p.type == "array" for p in tool.parameters) and not ended:
         return verb in STARTERS | SETS["imperatives"] and verb != "the"

@@ -1,40 +1,31 @@
 """Short texts: assigns phrases to parameters, all at once.
 
-A message is divided into phrases at function words, marks and values that are taken. For each parameter and each
-phrase, the evidence for the pair is added up: the parameter's name next to or within the phrase, the preposition before
-it, words of the description, quotes, capitals, the position. The assignment with the best total wins.
+`division.py` divides a message into phrases. For each parameter and each phrase, the evidence for the pair is added up:
+the parameter's name next to or within the phrase, the preposition before it, words of the description, quotes,
+capitals, the position. The assignment with the best total wins.
 """
 
-import re
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from .assign import MOST, assign
+from .division import FORMED, WITH, Phrase, functional, joined_lists, joint, label_stems, of_tool, phrases
 from .filling import Filling, keeps, named, own_parts, role
-from .message import ACRONYM, Message, Span, identifies, items
+from .message import Message, Span, identifies, items
 from .prompt import Parameter
-from .spans import quotes
 from .words import (
     BEFORE_PLACE,
     GENERIC,
-    IRREGULAR,
     KINDS,
-    NUMBERS,
     PREPOSITIONS,
-    RELATIVE,
     SETS,
-    STARTERS,
     STOP,
-    UNITS,
     derived,
-    initials,
     kin,
     parts_of,
     stem,
 )
 
-_EITHER: Final = re.compile(r"[a-z]{3,}(?:, [a-z]{3,})*,? or [a-z]{3,}")
-"""A description that says which things a text may name."""
 _LABEL: Final = 6.0
 """For a parameter's name next to a phrase, or at one of its ends."""
 _SIDE: Final = 5.0
@@ -58,29 +49,7 @@ _MOST_WORDS: Final = 6
 _NEAR: Final = 4
 """The greatest distance between a parameter's name and its value."""
 _LONG: Final = (("body",), ("query",))
-FORMED: Final = frozenset(
-    ("month", "version", "date", "time", "email", "url", "unit", "currency", "expression", "phone", "path", "zone")
-)
-"""Kinds with a fixed form, which no other words can have."""
-_WITH: Final = ("with", "against")
-_ENDS: Final = frozenset((".", "?", "!", ";"))
 _PEOPLE: Final = frozenset(("people", "author", "place", "zone", "email"))
-
-
-class Phrase(NamedTuple):
-    """Words that belong together.
-
-    Attributes:
-        lead: the preposition before them; ``verb`` after the verb that asks.
-        quoted: the content of their quotes; empty without quotes.
-        several: whether they are a list.
-    """
-
-    first: int
-    last: int
-    lead: str
-    quoted: str = ""
-    several: bool = False
 
 
 def marked(f: Filling) -> None:
@@ -98,7 +67,7 @@ def _weighed(f: Filling, least: float) -> None:
     if not wanted:
         return
     open_ = any(not _is_short(p) and not p.optional for p in wanted)
-    found = _listed(f, phrases(f), wanted)[:MOST]
+    found = joined_lists(f, phrases(f), wanted)[:MOST]
     fits = {(p.name, c): _fit(f, p, c) for p in wanted for c in found}
 
     def weight(p: Parameter, c: Phrase) -> float:
@@ -130,17 +99,17 @@ def give(f: Filling, p: Parameter, c: Phrase, s: Span) -> None:
     else:
         f.give_span(p, s)
     m.take(m.span(first, s.first))
-    if c.last > s.last and _is(m, s.last, _names(p)):
+    if c.last > s.last and _is(m, s.last, label_stems(p)):
         m.taken[s.last] = True
 
 
 def _members(f: Filling, s: Span) -> list[Span]:
     """The members of a list, of which *with* may join two: *compare* a *with* b."""
     m = f.message
-    at = next((i for i in range(s.first + 1, s.last - 1) if m.has(i, _WITH)), None)
+    at = next((i for i in range(s.first + 1, s.last - 1) if m.has(i, WITH)), None)
     if at is None:
         return items(m, s.first, s.last)
-    end = at - (at - s.first > 1 and _joint(f, at - 1))
+    end = at - (at - s.first > 1 and joint(f, at - 1))
     return [*items(m, s.first, end), *items(m, at + 1, s.last)]
 
 
@@ -153,194 +122,10 @@ def _leading(m: Message, p: Parameter, first: int) -> int:
     return i - (i > 0 and not m.taken[i - 1] and m.has(i - 1, PREPOSITIONS))
 
 
-# -- phrases -----------------------------------------------------------------------------------------------------------
-
-
-def phrases(f: Filling) -> list[Phrase]:
-    """The phrases of a message, in order."""
-    m = f.message
-    whole = {s.first: s for s in quotes(m) if m.free(s)}
-    labels = frozenset().union(*(_names(p) for p in f.texts()))
-    found: list[Phrase] = []
-    lead = ""
-    i = 0
-    while i < len(m):
-        low = m.words[i].low
-        if i in whole:
-            found.append(Phrase(i, whole[i].last, lead, whole[i].value))
-            i, lead = whole[i].last, ""
-        elif m.taken[i]:
-            i, lead = i + 1, ""
-        elif lead == "verb" and low in SETS["particles"]:
-            i += 1  # put *on*
-        elif low == "with" and found and found[-1].last == i and _with_more(f, i):
-            last = i + 2
-            while last < len(m) and _goes_on(f, last):
-                last += 1
-            found[-1] = found[-1]._replace(last=last)  # pasta *with pesto*
-            i = last
-        elif not low[0].isalnum() or _functional(m, i) or _measures(m, i) or _versus(f, i):
-            i, lead = i + 1, lead if low in SETS["determiners"] else low
-        elif i + 1 in whole and low in SETS["written"]:
-            i, lead = i + 1, ""  # with the *text* '...'
-        elif _asks(f, i):
-            i, lead = i + 1, "verb"
-        else:
-            last = i + 1
-            while last < len(m) and last not in whole and _goes_on(f, last):
-                if stem(m.words[last].low) in labels and _goes_on(f, last + 1) and not _own(f, last + 1):
-                    break  # auth-api *version 2*
-                last += 1
-            found.append(Phrase(i, last, lead))
-            i, lead = last, ""
-    return found
-
-
-def _listed(f: Filling, found: list[Phrase], wanted: list[Parameter]) -> list[Phrase]:
-    """The phrases. If a list is wanted, phrases that commas and *and* join are one."""
-    m = f.message
-    needed = [p for p in wanted if not p.optional]
-    lists = any(p.type == "array" for p in wanted)
-    each = not lists and sum(named(p, SETS["one at a time"] | SETS["machines"]) or _plural(m, p) for p in needed) == 1
-    if not lists and ((len(needed) != 1 and not each) or f.filled.several):
-        return found
-    pairs = lists and len(needed) == 1 and not SETS["pairs"].isdisjoint(f.tool.name_words | f.tool.described)
-    joined: list[Phrase] = []
-    for c in found:
-        before = joined[-1] if joined else None
-        between = {w.low for w in m.words[before.last : c.first]} if before else set()
-        if pairs and m.has(c.first - 1, _WITH):  # does aspirin *interact with* zinc
-            between = {","}
-        free = before is not None and not any(m.taken[before.last : c.first])
-        large = before is not None and f.cased and m.large(before.first) and m.large(c.first)
-        each_its = before is not None and all(m.has(s.first - 1, SETS["determiners"]) for s in (before, c))
-        named_so = c.last - c.first > 1 and any(
-            m.has(c.first, own_parts(q)) for q in wanted
-        )  # *host* shop, *zone* b.org
-        if (
-            before
-            and free
-            and not named_so
-            and (lists or large or each or each_its)
-            and not between.isdisjoint(SETS["joins"])
-            and between <= SETS["joins"] | SETS["determiners"]
-        ):
-            joined[-1] = before._replace(last=c.last, several=True)
-        else:
-            joined.append(c)
-    return joined
-
-
-def _plural(m: Message, p: Parameter) -> bool:
-    """Whether a message names a parameter in the plural: *the tables* users and invoices."""
-    return any(f"{w}s" in m.at for w in own_parts(p))
-
-
-def _goes_on(f: Filling, i: int) -> bool:
-    m = f.message
-    if i == len(m) or m.taken[i]:
-        return False
-    if (m.has(i - 1, SETS["titles"]) and m.has(i, ".")) or (m.has(i - 2, SETS["titles"]) and m.has(i - 1, ".")):
-        return i + 1 < len(m)  # dr. *lindqvist*
-    if m.large(i - 1) and m.large(i + 1) and m.words[i].low in SETS["within a name"] | {".", "'", "&"}:
-        return not m.taken[i + 1]
-    if (m.words[i].low in ("a", "an") and not m.large(i)) or _versus(f, i):
-        return False
-    return m.words[i].low[0].isalnum() and not _functional(m, i) and not _asks(f, i)
-
-
-def _with_more(f: Filling, i: int) -> bool:
-    """Whether *with* goes on with the only short text of a tool: *oatmeal with blueberries*."""
-    m = f.message
-    wanted = [p for p in f.texts() if not (p.kinds[:1] and p.kinds[0] in FORMED | {"place"})]
-    if i < 2 or _own(f, i - 1) or not _goes_on(f, i + 1):
-        return False  # filter *rows* with amount > 3
-    if len(wanted) != 1 or wanted[0].type == "array" or wanted[0].optional:
-        return False
-    own = {w for p in f.tool.parameters for part in own_parts(p) for w in (part, stem(part))}
-    person = not {*own_parts(wanted[0])}.isdisjoint(SETS["humans"] | SETS["somebody"] | SETS["machines"])
-    word = m.words[i + 1].low
-    return not (person or m.large(i + 1) or not word.isalpha() or stem(word) in own or word in NUMBERS)
-
-
-def _versus(f: Filling, i: int) -> bool:
-    """Whether a word stands between the values of two parameters: height *vs* weight."""
-    return f.message.has(i, ("vs", "versus", "against")) and sum(not p.optional for p in f.texts()) > 1
-
-
-def _functional(m: Message, i: int) -> bool:
-    """Whether a word only joins others."""
-    low = m.words[i].low
-    if m.shouted(i):
-        return low in SETS["spoken in capitals"]  # publish *ON*
-    if tells_how(m, i):
-        return True
-    if i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1)) and low != "i":
-        return False  # *Under Pressure*
-    return low in SETS["calls"] | RELATIVE | SETS["function"] or low in PREPOSITIONS or low in BEFORE_PLACE
-
-
-def tells_how(m: Message, i: int) -> bool:
-    """Whether a word ends a question by how something is: is room 204 *free* on Friday, how many are *left*."""
-    if not m.has(i, SETS["how things are"]) or m.large(i):
-        return False
-    ends = i + 1 == len(m) or m.taken[i + 1] or not m.words[i + 1].low[0].isalnum() or m.has(i + 1, PREPOSITIONS)
-    return ends and any(m.has(k, SETS["inverting"]) for k in range(i))
-
-
-def _measures(m: Message, i: int) -> bool:
-    """Whether a word is the unit of a number that is taken."""
-    return i > 0 and m.taken[i - 1] and m.has(i, UNITS)
-
-
-def _asks(f: Filling, i: int) -> bool:
-    """Whether a word is a verb: the one that asks, or one that leads to a phrase: *starring*, *filed against*."""
-    m = f.message
-    low = m.words[i].low
-    if m.has(i + 1, _WITH) and _joint(f, i) and any(m.has(k, SETS["inverting"]) for k in range(i)):
-        return True  # does aspirin *interact* with zinc
-    if does(m, i) and not (m.large(i - 1) and any(low in own_parts(p) for p in f.tool.parameters)):
-        return True  # but not the *Leipzig store*
-    if i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1)) and m.words[i - 1].low[0].isalnum():
-        return False  # Africa and *Take On Me*
-    opens = i == 0 or not m.words[i - 1].low[0].isalnum() or m.has(i - 1, SETS["before a verb"])
-    opens = opens or (m.taken[i - 1] and m.words[0].low in PREPOSITIONS)  # in app.ini *replace* a
-    opens = opens or (all(m.taken[:i]) and low in f.tool.asking | f.tool.described)  # left *join* orders
-    if opens and i + 1 < len(m):
-        known = low in STARTERS or low in SETS["verbs"] or low in SETS["imperatives"] or low in f.tool.asking
-        return known or m.has(i + 1, SETS["behind a verb"])
-    if i > 0 and stem(m.words[i - 1].low) == "go":
-        return False  # went *running*
-    leads = m.has(i + 1, SETS["determiners"]) or m.large(i + 1) or m.has(i + 1, PREPOSITIONS)
-    return leads and not m.large(i) and len(low) > 4 and low.endswith(("ing", "ed"))
-
-
-def does(m: Message, i: int) -> bool:
-    """Whether a verb is what somebody did or does: *she ate*, *did Arsenal win*, *what does an egg contain*."""
-    low = m.words[i].low
-    if m.has(i - 1, SETS["determiners"]) or m.has(i - 1, PREPOSITIONS):
-        return False
-    if low in IRREGULAR and (i == 0 or not m.large(i)):
-        return True
-    verb = low in SETS["imperatives"] or low in SETS["plain verbs"] or low.endswith("ing")
-    named_so = m.large(i - 1) or (i > 0 and not m.words[i - 1].low.isalpha() and m.words[i - 1].low[0].isalnum())
-    last = i == len(m) - 1 or m.words[i + 1].low in _ENDS or m.has(i + 1, PREPOSITIONS) or m.has(i + 1, SETS["joins"])
-    asked = (
-        verb and last and not {"do", "does", "did"}.isdisjoint(w.low for w in m.words[1 : i - 1])
-    )  # what does my horoscope *say*
-    if not (verb and (named_so or asked)) or m.large(i):
-        return False
-    begin = next((k for k in range(i - 1, -1, -1) if m.words[k].low in _ENDS), -1) + 1
-    return begin + 1 < i and any(m.has(k, SETS["inverting"]) for k in range(begin, i))
-
-
-# -- evidence ----------------------------------------------------------------------------------------------------------
-
-
 def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
     """The evidence for a pair, and the words of the phrase that are the value."""
     m = f.message
-    names = _names(p)
+    names = label_stems(p)
     first, last = c.first, c.last
     whole = c.quoted or c.several
     total = _ANY
@@ -361,9 +146,7 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         total += (
             _LABEL if _is(m, label, names) or len(own_parts(p)) == first - label else _LABEL / 2 + 1 / len(own_parts(p))
         )
-    if c.lead in BEFORE_PLACE and m.large(c.first) and _only_region(f, p):
-        total += BEFORE_PLACE[c.lead]
-    total += _by_lead(p, c, large=m.large(c.first)) + _LABEL * _named_behind(m, p, c.last)
+    total += _by_lead(f, p, c) + _LABEL * _named_behind(m, p, c.last)
     if c.quoted:
         return total + _QUOTED + _ANY * named(p, SETS["written"]), Span(c.first, c.last, c.quoted)
     if not _is_short(p):
@@ -376,7 +159,7 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
             total, last = total + _LABEL, last - 1  # the platform and data *teams*
         asked = any(m.has(k, SETS["inverting"]) for k in range(first))
         while last - first > 1 and not keeps(p, m.words[last - 1].low):
-            if not (_own(f, last - 1) or (asked and _joint(f, last - 1))):
+            if not (of_tool(f, last - 1) or (asked and joint(f, last - 1))):
                 break
             last -= 1
     elif not c.quoted:
@@ -427,13 +210,6 @@ def _by_words(f: Filling, p: Parameter, c: Phrase, s: Span, total: float) -> flo
     return total
 
 
-def _joint(f: Filling, i: int) -> bool:
-    """Whether a word says what the members of a list do together: do aspirin and zinc *interact*."""
-    m = f.message
-    about = f.tool.described | f.tool.nouns
-    return not m.large(i) and (stem(m.words[i].low) in about or any(derived(m.words[i].low, w) for w in about))
-
-
 def _is_ware(f: Filling, first: int, last: int) -> bool:
     """Whether words are the wares that are asked for, of a tool of a shop that has no text to search for: *which shoes
     under 60 are in stock*."""
@@ -441,7 +217,9 @@ def _is_ware(f: Filling, first: int, last: int) -> bool:
     shop = "shop" in (*f.tool.concepts[0], *f.tool.concepts[1])
     open_ = any(q.kinds[:1] in (("query",), ("subject",)) for q in f.tool.parameters)
     general = f.tool.asking | SETS["articles sold"]
-    said = any(m.words[i].low in general or stem(m.words[i].low) in general or _own(f, i) for i in range(first, last))
+    said = any(
+        m.words[i].low in general or stem(m.words[i].low) in general or of_tool(f, i) for i in range(first, last)
+    )
     return shop and not open_ and not said and m.words[last - 1].low.endswith("s") and not m.large(last - 1)
 
 
@@ -456,7 +234,7 @@ def _named_behind(m: Message, p: Parameter, i: int) -> bool:
     if m.has(i, ("as", "on", "along")) and len(p.name) == 1 and m.has(k, (p.name, f"{p.name}-axis")):
         return not m.taken[k]
     near = range(i + 1, i + _NEAR) if m.has(i, ("as",)) and k > i + 1 else ()
-    return any(_is(m, n, _names(p)) for n in near)
+    return any(_is(m, n, label_stems(p)) for n in near)
 
 
 def _coded(word: str) -> bool:
@@ -480,7 +258,7 @@ def _long(f: Filling, p: Parameter, c: Phrase, total: float) -> tuple[float, Spa
                 break
             last += 1
         return total, m.span(first, last)
-    ends = last == len(m) or m.taken[last] or not m.words[last].low[0].isalnum() or _functional(m, last)
+    ends = last == len(m) or m.taken[last] or not m.words[last].low[0].isalnum() or functional(m, last)
     few = ends and not _leads_on(f, p, last) and (m.large(c.first) or last - c.first < 3) and c.lead in PREPOSITIONS
     return total if few and total > _PREPOSITION and not _no_value(f, c.first, last, clear=False) else 0.0, m.span(
         c.first, last
@@ -511,7 +289,7 @@ def _begins(m: Message, p: Parameter, first: int) -> int:
         m.has(first, (f"{p.name}-axis",)) or [w.low for w in m.words[first:][:2]] == [*own, "axis"]
     ):
         return 1 + m.has(first, own)
-    return int(not m.large(first) and _is(m, first, _names(p)))
+    return int(not m.large(first) and _is(m, first, label_stems(p)))
 
 
 def _only_region(f: Filling, p: Parameter) -> bool:
@@ -519,8 +297,9 @@ def _only_region(f: Filling, p: Parameter) -> bool:
     return named(p, SETS["regions"]) and not any(q.kinds[:1] == ("place",) for q in f.tool.parameters)
 
 
-def _by_lead(p: Parameter, c: Phrase, *, large: bool) -> float:
-    """The evidence for a parameter from the word before a phrase, which may be capitalized."""
+def _by_lead(f: Filling, p: Parameter, c: Phrase) -> float:
+    """The evidence for a parameter from the word before a phrase."""
+    large = f.message.large(c.first)
     side = role(p)
     if c.lead and side == c.lead:
         return _SIDE
@@ -532,7 +311,8 @@ def _by_lead(p: Parameter, c: Phrase, *, large: bool) -> float:
         return _PREPOSITION
     if c.lead in ("for", "to") and large and named(p, SETS["humans"]):
         return _PREPOSITION
-    if c.lead in BEFORE_PLACE and p.kinds[:1] == ("place",) and not (p.optional and c.lead in SETS["inverting"]):
+    placed = p.kinds[:1] == ("place",) or (large and _only_region(f, p))
+    if c.lead in BEFORE_PLACE and placed and not (p.optional and c.lead in SETS["inverting"]):
         return BEFORE_PLACE[c.lead]
     if c.lead == "verb":
         return _DIRECT * (not p.optional)
@@ -561,16 +341,16 @@ def _called(m: Message, p: Parameter, first: int) -> int | None:
     asks = low in SETS["imperatives"] and i == first - 1  # *assign* PAY-318 names no assignee, but *assign it to* does
     if asks and p.type == "array" and any(k > first for w in ("with", "as") for k in m.at.get(w, ())):
         return None  # *tag* a-page with news
-    said = stem(low) in _names(p) or low in own or (not asks and any(derived(low, w) for w in own))
+    said = stem(low) in label_stems(p) or low in own or (not asks and any(derived(low, w) for w in own))
     return i if said else None
 
 
 def without_own(f: Filling, p: Parameter, first: int, last: int) -> tuple[int, int]:
     """A phrase without the tool's own words: *the chicken curry timer*, *customer John Wick*, *Helen free*."""
     m = f.message
-    while last - first > 1 and _own(f, first):
+    while last - first > 1 and of_tool(f, first):
         first += 1
-    cut = (i for i in range(first + 1, last) if _own(f, i) and not keeps(p, m.words[i].low))
+    cut = (i for i in range(first + 1, last) if of_tool(f, i) and not keeps(p, m.words[i].low))
     last = next(cut, last)
     if (
         m.large(first)
@@ -581,13 +361,6 @@ def without_own(f: Filling, p: Parameter, first: int, last: int) -> tuple[int, i
     return first, last
 
 
-def _own(f: Filling, i: int) -> bool:
-    m = f.message
-    if ACRONYM.fullmatch(m.words[i].text):
-        return m.words[i].low.removesuffix("s") in initials(f.tool.name)  # open *PRs*
-    return stem(m.words[i].low) in f.tool.nouns and not m.large(i)
-
-
 def _no_value(f: Filling, first: int, last: int, *, clear: bool) -> bool:
     """Whether words are no value, because they name a parameter or, if nothing else is clear, ask for the tool."""
     m = f.message
@@ -595,22 +368,13 @@ def _no_value(f: Filling, first: int, last: int, *, clear: bool) -> bool:
     own |= {w for q in f.tool.parameters if len(q.name) == 1 for w in (f"{q.name}-axis", "axis")}
     idle = SETS["function"] | SETS["anyone"] | (frozenset() if clear else f.tool.asking)
     low = [w.low for w in m.words[first:last]]
-    if last - first == 1 and m.large(first) and _own(f, first):
+    if last - first == 1 and m.large(first) and of_tool(f, first):
         return True
     return all(stem(w) in own or w in idle for w in low) and not m.large(first)
 
 
 def _is(m: Message, i: int, names: frozenset[str]) -> bool:
     return 0 <= i < len(m) and not m.taken[i] and stem(m.words[i].low) in names
-
-
-@lru_cache(maxsize=256)
-def _names(p: Parameter) -> frozenset[str]:
-    """Stems of a parameter's name, and of what its description says that it is: *branch or tag*."""
-    own = [w for w in own_parts(p) if stem(w) not in GENERIC and len(w) > 2]
-    said = _EITHER.fullmatch(p.description.lower())
-    own += [w for w in re.split(r",? or |, ", said[0]) if w not in GENERIC | STOP] if said else []
-    return frozenset(map(stem, own))
 
 
 @lru_cache(maxsize=256)

@@ -90,6 +90,11 @@ def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
     return f.filled
 
 
+def lacks(tool: Tool, text: str) -> bool:
+    """Whether a text has not all that a tool needs."""
+    return bool(fill(tool, Message(text)).missing)
+
+
 def _stepped(tool: Tool, message: Message, steps: Sequence[Callable[[Filling], None]], *, cased: bool) -> Filling:
     f = Filling(tool, message, cased=cased)
     for step in steps:

@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final
 
-from .fill import fill
+from .fill import fill, lacks
 from .filling import Filled, role
 from .fits import clear
 from .message import Message
@@ -80,7 +80,7 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
     about = about and stem(opening(again)) not in SETS["imperatives"] | {""}
     names_only = begun is not None and bool(bare(Message(again)))
     own = None if same or names_only else best(prompt.tools, Message(again if about else text))
-    if about and "ones" in low.split() and not fill(last, Message(again)).missing:
+    if about and "ones" in low.split() and not lacks(last, again):
         own = last  # *what about jazz ones in Oslo*
     if own and own is not last and begun is not None:
         rest = _behind(begun, text)

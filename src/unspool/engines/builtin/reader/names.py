@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from .evidence import FORMED, give, phrases, without_own
+from .division import FORMED, phrases
+from .evidence import give, without_own
 from .filling import Filling, named, own_parts
 from .message import Span
 from .prompt import Parameter

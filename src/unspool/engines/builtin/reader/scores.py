@@ -10,7 +10,7 @@ from .addresses import address, takes_address
 from .amounts import CLEAR, NEXT, is_money, numbers_evidence, unit_named, unit_of
 from .choices import aliases, canonical, turned
 from .examples import alike
-from .fill import fill
+from .fill import fill, lacks
 from .filling import Filling, named, role
 from .message import ACRONYM, Message, Span, identifies
 from .places import bare
@@ -386,12 +386,12 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     verb = first_word(message.text)
     near = [t for t in tools if found.get(t.name, 0) >= most - _NEAR]
     able = [t for t in tools if found.get(t.name, 0) >= ENOUGH and parts_of(t.name)[:1] == [verb] and t not in near]
-    if len(near) == 1 and able and fill(near[0], Message(message.text)).missing:
-        whole = next((t for t in able if not fill(t, Message(message.text)).missing), None)
+    if len(near) == 1 and able and lacks(near[0], message.text):
+        whole = next((t for t in able if not lacks(t, message.text)), None)
         return whole or near[0]  # *pay 60 dollars to ConEd* is no transfer between accounts
     if len(near) == 1:
         asks = (QUESTION.match(verb) or verb not in DEEDS) and does(near[0]) != "read"
-        reads = asks and fill(near[0], Message(message.text)).missing
+        reads = asks and lacks(near[0], message.text)
         return (_reading(tools, message, found) if reads else None) or near[0]  # *how many* are left reserves none
     full: list[tuple[float, Tool]] = []
     complete = False

@@ -4,7 +4,7 @@ import itertools
 import re
 from typing import Final
 
-from .evidence import does, tells_how
+from .division import does, tells_how
 from .filling import Filling, keeps, named, own_parts, role
 from .message import Message, Span, items
 from .places import joined, pair, place

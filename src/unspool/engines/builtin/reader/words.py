@@ -56,6 +56,10 @@ SETS: Final[dict[str, frozenset[str]]] = {name: frozenset(words) for name, words
 """Words by their function."""
 THINGS: Final = SETS["things"] - {"room"}
 """Nouns of things that are no place."""
+DIMENSIONS: Final[dict[str, frozenset[str]]] = {
+    name: frozenset(words.split()) for name, words in _DATA["dimensions"].items()
+}
+"""The adjectives of dimensions: 3 *wide*."""
 DEEDS: Final[dict[str, str]] = {w: deed for deed, words in _DATA["deeds"].items() for w in words.split()}
 """The actions of verbs: ``read``, ``create``, ``delete``, ``update``."""
 DERIVED: Final = frozenset(_DATA["derived"])
