@@ -161,6 +161,12 @@ def test_in_code_stray_markers_are_text() -> None:
         assert both("hermes", raw).content == raw
 
 
+def test_a_tag_counts_as_stray_whatever_its_brackets_are() -> None:
+    for name, raw in (("kimi", "a ◁/think▷ b"), ("mistral", "a [/THINK] b"), ("hermes", "a </think> b")):
+        message = both(name, raw)
+        assert (message.content, notices(message)) == ("a  b", ["stray_close"])
+
+
 def test_a_doubled_opening_does_not_hide_the_call() -> None:
     for gap in ("", " ", "\n"):
         raw = f'[TOOL_CALLS]{gap}[TOOL_CALLS] [{{"name": "f", "arguments": {{"a": "x"}}}}]'

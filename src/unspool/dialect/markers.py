@@ -269,6 +269,11 @@ def ranked(markers: Iterable[_M]) -> list[_M]:
     return sorted(markers, key=lambda m: (-m.pattern.weight, m.kind in (END, START)))
 
 
+_TAG_BEGINS: Final = "<[]◁"
+_TAG_ENDS: Final = "]>▷"
+"""The characters around tags and special tokens."""
+
+
 def tags(pattern: Pattern) -> list[Pattern]:
     """The tags and special tokens in a pattern that contain no field."""
     found: list[Pattern] = []
@@ -277,10 +282,10 @@ def tags(pattern: Pattern) -> list[Pattern]:
         if atom is not None and atom.kind == SPACE:
             continue
         text = "".join(a.text for a in group)
-        whole = group and (text[-1] in "]>" or not worded(text))
-        if group and (atom is None or (whole and (atom.kind != LITERAL or atom.text[0] in "<[]"))):
+        whole = group and (text[-1] in _TAG_ENDS or not worded(text))
+        if group and (atom is None or (whole and (atom.kind != LITERAL or atom.text[0] in _TAG_BEGINS))):
             fixed = all(a.kind == LITERAL for a in group)
-            if fixed and text[-1] in "]>" and text[0] in "<[]" and worded(text):
+            if fixed and text[-1] in _TAG_ENDS and text[0] in _TAG_BEGINS and worded(text):
                 found.append(spaced(group))
             group = []
         if atom is not None:
