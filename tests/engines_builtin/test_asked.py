@@ -387,3 +387,55 @@ def test_what_is_ordered_anew_has_no_status(text: str) -> None:
     answer = read(prompt([status], [{"role": "user", "content": text}]))
     assert answer is not None
     assert not answer.calls
+
+
+COUNTRY = tool("country_facts", ["country"], country=TEXT)
+PERSON = tool("get_profile", ["name"], name=TEXT)
+ROLL = tool("mark_roll", ["pupil", "present"], pupil=TEXT, present={"type": "boolean"})
+PRESENCE = tool("set_my_presence", ["state"], state={"enum": ["online", "away", "offline"]})
+
+
+@pytest.mark.parametrize(
+    ("tools", "text", "expected"),
+    [
+        ((COUNTRY, ROLL), "tell me about peru", [{"country": "peru"}]),
+        ((COUNTRY, ROLL), "what can you tell me about New Zealand?", [{"country": "New Zealand"}]),
+        ((COUNTRY, ROLL), "compare Chile and Peru", [{"country": "Chile"}, {"country": "Peru"}]),
+        ((PERSON, ROLL), "Tell me about Ada Lovelace", [{"name": "Ada Lovelace"}]),
+        ((COUNTRY, ROLL), "tell me about the meaning of life", []),
+        ((ROLL,), "tell me about peru", []),
+    ],
+)
+def test_what_is_told_about_or_compared_is_asked_of_the_tool_that_informs(
+    tools: tuple[dict[str, Any], ...], text: str, expected: list[dict[str, Any]]
+) -> None:
+    answer = read(prompt(list(tools), [{"role": "user", "content": text}]))
+    assert [given for _, given in (answer.calls if answer else [])] == expected
+
+
+@pytest.mark.parametrize(("state", "expected"), [("absent", False), ("present", True)])
+def test_a_switch_is_off_if_its_opposite_is_said(state: str, expected: bool) -> None:
+    assert [given for _, given in calls(f"mark Nora Lind as {state}", ROLL)] == [
+        {"pupil": "Nora Lind", "present": expected}
+    ]
+
+
+@pytest.mark.parametrize("text", ["is Paula online?", "is the whole team offline", "was Tom away yesterday?"])
+def test_a_question_for_a_state_sets_none(text: str) -> None:
+    answer = read(prompt([PRESENCE], [{"role": "user", "content": text}]))
+    assert answer is None or not answer.calls
+
+
+@pytest.mark.parametrize("polite", ["pls", "plz", "thx", "plz thx"])
+def test_a_short_polite_end_is_no_part_of_a_value(polite: str) -> None:
+    block = tool("block_card", ["card"], card=TEXT)
+    assert [given for _, given in calls(f"block card KX77 {polite}", block)] == [{"card": "KX77"}]
+
+
+@pytest.mark.parametrize("text", ["turn on the lights in the attic", "dim the lamps", "play some jazz in the bath"])
+def test_a_tool_that_searches_only_its_own_things_is_not_asked_for_others(text: str) -> None:
+    find = tool("lookup_member", ["email"], email=TEXT)
+    answer = read(prompt([find, PERSON], [{"role": "user", "content": text}]))
+    assert answer is not None
+    assert not answer.calls
+    assert answer.words

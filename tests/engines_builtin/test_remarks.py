@@ -124,3 +124,39 @@ def test_a_request_for_the_same_with_another_value_repeats_the_call(
     answer = read(prompt([TOOLS[name]], [{"role": "user", "content": text}]))
     assert answer is not None
     assert [given for _, given in answer.calls] == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "finally thursday!",
+        "is it the weekend yet?",
+        "afternoon! ready for another week?",
+        "phew, what a busy week at work",
+        "you've been a huge help, see you on tuesday",
+        "gg, thanks for listening",
+        "yummy, looks great",
+        "hope you had a nice weekend",
+        "catch you later",
+        "enjoy your lunch",
+        "thanks a bunch, that saved me a lot of time",
+        "yo what is new",
+        "how's everything?",
+        "what a beautiful morning, isn't it?",
+    ],
+)
+def test_the_usual_forms_of_small_talk_need_no_list(text: str) -> None:
+    answer = read(prompt(list(TOOLS.values()), [{"role": "user", "content": text}]))
+    assert answer is not None
+    assert not answer.calls
+    assert answer.words
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["thanks for your help, set a timer for 5 minutes", "ready for a timer of 5 minutes", "start a 5 minute timer"],
+)
+def test_a_request_behind_small_talk_is_a_request(text: str) -> None:
+    answer = read(prompt([TOOLS["timer"]], [{"role": "user", "content": text}]))
+    assert answer is not None
+    assert [given["minutes"] for _, given in answer.calls] == [5]

@@ -94,12 +94,22 @@ _HINT: Final = 1.6
 _LISTED: Final = 1.5
 """For a tool that needs a list, if the message has one."""
 _LIST: Final = re.compile(r" , (?:\w+ ){1,3}(?:, )?(?:and|or) \w")
+_SETTING: Final = [["set"], ["turn"], ["switch"], ["toggle"], ["control"]]
+"""The beginnings of the names of tools that set a state."""
 _NEAR: Final = 1.5
 """How far a tool's score may lie below that of another tool for which the message lacks arguments."""
 
 
 _REMINDS: Final = re.compile(r"(?i)\bremind (?:me|us|him|her|them)(?: again)? (?:to|that|about)\b")
 """The words before what a reminder says, which asks for nothing itself."""
+
+
+_ABOUT: Final = re.compile(
+    r"(?i)\W*(?:(?:(?:what (?:can|do) you|can you|could you|please) )?(?:tell me|know)"
+    r"|i(?: want|'d like| would like) to know|(?:give|get|show) me (?:info|information|details|facts|stats))"
+    r"(?: (?:some|more|something|everything|all|a bit))* (?:about|on|of)\b|\W*compare\b"
+)
+"""The beginning of a request to tell about something, or to compare things."""
 
 
 _SOUGHT: Final = re.compile(
@@ -301,6 +311,8 @@ def _words(tool: Tool, asked: _Asked) -> float:
         asked.lists and p.type == "array" and not (p.optional or p.choices or p.inner) for p in tool.parameters
     )
     score += _DEED * ((done == asked.deed) - (done != asked.deed)) if done and asked.deed else 0
+    if asked.verb in ("is", "are", "was", "were") and parts_of(tool.name)[:1] in _SETTING:
+        score -= 2 * _NEAR  # *is Ann online?* sets no status
     unasked = SETS["acts"] & {*named} - asked.concepts
     score -= 2 * ("delete" in unasked) or _LITTLE * bool(unasked)
     return score
@@ -379,7 +391,7 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     most = max(found.values(), default=0.0)
     if most < ENOUGH:
         simple = _simple(tools, message, found) or _searching(tools, message)
-        return simple or _bare(tools, message) or _looking(tools, message)
+        return simple or _bare(tools, message) or _looking(tools, message) or _telling(tools, message)
     if (reached := _reached(tools, message, found)) is not None:
         return reached
     first = [t for t in tools if found.get(t.name, 0) == most]
@@ -502,6 +514,31 @@ def _looking(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     able = [t for t in able if [p.type for p in t.parameters if not p.optional] == ["string"]]
     asks = first_word(message.text) in SETS["finding"] and message.large(len(message) - 1)
     return able[0] if asks and len(able) == 1 else None
+
+
+def _telling(tools: tuple[Tool, ...], message: Message) -> Tool | None:
+    """The only tool that tells about one thing by its name, for a request to tell about things or to compare them:
+    *tell me about Norway*, *compare Norway and Peru*."""
+    if not _ABOUT.match(message.text):
+        return None
+    able = [t for t in tools if _informs(t)]
+    filled = fill(able[0], m := Message(message.text)) if len(able) == 1 else None
+    if filled is None or filled.missing or not said_out(able[0], m):
+        return None
+    given = [one[p.name] for one in filled.calls() for p in _needed(able[0])]
+    compared = has(message.low, "about") or len(given) > 1
+    return able[0] if compared and all(" " not in v or not v[0].islower() for v in given) else None
+
+
+def _informs(tool: Tool) -> bool:
+    """Whether a tool tells about one thing of any kind by its name: `country_info`, `get_book`."""
+    parts = parts_of(tool.name)
+    needed = [p for p in tool.parameters if not p.optional]
+    if does(tool) not in ("read", None) or len(needed) != 1 or needed[0].type != "string" or needed[0].choices:
+        return False
+    about = {*parts, *plain(tool.description).split()}
+    itself = parts[1:] and (parts[1:] == parts_of(needed[0].name) or named(needed[0], ("name", "title")))
+    return not about.isdisjoint(SETS["information"]) or (does(tool) == "read" and bool(itself))
 
 
 def _bare(tools: tuple[Tool, ...], message: Message) -> Tool | None:

@@ -27,6 +27,7 @@ from .words import (
     first_word,
     parts_of,
     plain,
+    small_talk,
     stem,
     without_lead,
 )
@@ -38,8 +39,10 @@ ENGLISH: Final = f"{SELF} and understand only English."
 NO_FIT: Final = f"{SELF}: I can only call tools and answer from their results, and none of the tools here fits."
 _NAME: Final = re.compile(r"\b[a-z]+ (?!I\b)[A-Z]")
 """A capitalized word inside a sentence: in *and to Nice?* it is a name."""
-_LONGEST: Final = 6
+_LONGEST: Final = 8
 """The most words of a phrase of small talk."""
+_FEW: Final = 6
+"""The words of a short remark, and one more."""
 _PARTS: Final = re.compile(r"[.!;,:…]+(?:\s+|$)|\s+(?:and|but|(?<![ms] )so|because|since)\s+|\s+[-–—]\s+")
 _EXCLAIMED: Final = re.compile(
     r"\W*(?:what an? |such an? |so |how |never |thank god|(?:\w+ ){0,2}(?:times|again|day)\W*$)"
@@ -83,7 +86,7 @@ def talk(text: str, words: list[str]) -> str:
     i = 0
     while i < len(words):
         end = min(len(words), i + _LONGEST)
-        j = next((j for j in range(end, i, -1) if " ".join(words[i:j]) in TALK), None)
+        j = next((j for j in range(end, i, -1) if small_talk(" ".join(words[i:j]))), None)
         if j is None:
             if answer and _PRAISE.fullmatch(" ".join(words[i:])):
                 return answer
@@ -93,7 +96,7 @@ def talk(text: str, words: list[str]) -> str:
                 return ""
             i += 1
             continue
-        said = TALK[" ".join(words[i:j])]
+        said = small_talk(" ".join(words[i:j]))
         answer = said if not answer or said in CLOSING else answer
         i = j
     return answer
@@ -105,7 +108,7 @@ def remark(tools: tuple[Tool, ...], text: str) -> str:
     What happened is asked for only by a tool that records it.
     """
     told = _TAG.sub("", text)
-    few = len(told.split()) < _LONGEST and first_word(told) in SETS["reactions"]
+    few = len(told.split()) < _FEW and first_word(told) in SETS["reactions"]
     if told != text and (few or _SIGHED.match(told.lower())):
         return TALK["ok"]  # *nice weather, isn't it?*
     low = text.lower().replace("’", "'")
@@ -201,7 +204,7 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
     if not able and order:
         return NO_FIT, "No tool fits."
     asked = asked_for(Message(text))
-    searches = any("search" in (*t.concepts[0], *t.concepts[1]) for t in tools)
+    searches = any("search" in (*t.concepts[0], *t.concepts[1]) and {*t.concepts[0]} <= {"search"} for t in tools)
     strange = len(words) > 2 and STOP.isdisjoint(words)
     somewhere = SOMEWHERE.search(text) is not None
     knowledge = bool(KNOWLEDGE.match(" ".join(words))) and not somewhere
@@ -212,7 +215,7 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
     unknown = knowledge and not searches and (asked <= SETS["knowing"] or words[0] in SETS["wondering"])
     unknown |= not found and not searches and bool(_MEASURE.match(text)) and SETS["personal"].isdisjoint(words)
     others = bool(asked) and not any(_shares(t, words) or asked & {*t.concepts[0], *t.concepts[1]} for t in tools)
-    if others and not (searches or unknown or chat) and QUESTION.match(core[0]):
+    if others and not (searches or unknown or chat) and (order or QUESTION.match(core[0])):
         return NO_FIT, "No tool fits."
     if any(not any(t.concepts) for t in tools) and not (chat or unknown) and WRITE.isdisjoint(words[:4]):
         return None  # the purpose of a tool is unknown, and may be this

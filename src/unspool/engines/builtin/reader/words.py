@@ -181,6 +181,8 @@ TALK: Final[dict[str, str]] = {
     form: d["answer"] for d in _DATA["talk"].values() for w in d["words"] for form in (w, w.replace("'", ""))
 }
 """Small talk and its answers."""
+_TALKED: Final = [(re.compile("|".join(d["forms"])), d["answer"]) for d in _DATA["talk"].values() if "forms" in d]
+"""The usual forms of small talk, and their answers."""
 CLOSING: Final = frozenset(_DATA["talk"][kind]["answer"] for kind in ("thanks", "bye"))
 """Answers that take precedence over those to other small talk in the same message."""
 ABOUT: Final[tuple[str, ...]] = tuple(_DATA["about"])
@@ -204,6 +206,12 @@ SQL: Final = re.compile(_DATA["sql"])
 """The beginnings of SQL statements."""
 SPLIT: Final = re.compile(_DATA["split"])
 """The words between two requests."""
+
+
+@lru_cache(maxsize=2**12)
+def small_talk(phrase: str) -> str:
+    """The answer to a phrase of small talk; empty if it is none."""
+    return TALK.get(phrase) or next((said for forms, said in _TALKED if forms.fullmatch(phrase)), "")
 
 
 @lru_cache(maxsize=2**14)
