@@ -121,7 +121,7 @@ def _literal(glob: str) -> int:
 def _by_template(dialects: list[Dialect], template: str) -> dict[str, tuple[float, str]]:
     """Rank dialects by how many of their markers a chat template contains; rare markers count more."""
     text = _spelled_out(template)
-    marks = {d.name: _marks(d) for d in dialects}
+    marks = {d.name: d.derived("detect", _marks) for d in dialects}
     shared = Counter(m for found in marks.values() for m in found.all)
     weight = {m: math.log(1 + len(dialects) / n) for m, n in shared.items()}
     present = {m for m in weight if m in text}
@@ -174,17 +174,14 @@ class _Marks(msgspec.Struct, frozen=True):
 
 
 def _marks(d: Dialect) -> _Marks:
-    if "detect" not in d.compiled:
-        templates = [t for t in (d.reasoning, d.content, d.calls, d.call, d.argument, d.item) if t]
-        parts = [tuple(_split(_literals(t)) for t in alternatives) for alternatives in templates]
-        written = [p for t in templates for p in pieces(t[0].text) if isinstance(p, str)]
-        d.compiled["detect"] = _Marks(
-            tuple(tuple(_split([text]) for text in texts) for texts in (d.start, d.end)),
-            tuple(group for group in parts if any(group)),
-            tuple(p for p in written if _split([p]) and (len(_MARKER.findall(p)) > 1 or any(c.isspace() for c in p))),
-        )
-    marks: _Marks = d.compiled["detect"]
-    return marks
+    templates = [t for t in (d.reasoning, d.content, d.calls, d.call, d.argument, d.item) if t]
+    parts = [tuple(_split(_literals(t)) for t in alternatives) for alternatives in templates]
+    written = [p for t in templates for p in pieces(t[0].text) if isinstance(p, str)]
+    return _Marks(
+        tuple(tuple(_split([text]) for text in texts) for texts in (d.start, d.end)),
+        tuple(group for group in parts if any(group)),
+        tuple(p for p in written if _split([p]) and (len(_MARKER.findall(p)) > 1 or any(c.isspace() for c in p))),
+    )
 
 
 def _literals(t: Template) -> list[str]:

@@ -120,10 +120,38 @@ class Message(msgspec.Struct):
         return message
 
 
+class Growing:
+    """Text that grows by pieces.
+
+    Attributes:
+        put: adds a piece.
+    """
+
+    __slots__ = ("_pieces", "put")
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self.put: Callable[[str], None] = self._pieces.append  # the parser's fast paths call it for every piece
+
+    def __len__(self) -> int:
+        """How many pieces there are."""
+        return len(self._pieces)
+
+    def since(self, count: int) -> str:
+        """The text after so many pieces."""
+        return "".join(self._pieces[count:])
+
+    def join(self) -> str:
+        """Replace the pieces with one, so that frequent access stays cheap, and return it."""
+        pieces = self._pieces
+        pieces[:] = ["".join(pieces)]
+        return pieces[0]
+
+
 class OpenSegment:
     """A segment that may still grow."""
 
-    __slots__ = ("call", "end", "kind", "parts", "start", "token_end", "token_start")
+    __slots__ = ("call", "end", "kind", "start", "text", "token_end", "token_start")
 
     def __init__(
         self, kind: Literal["reasoning", "content", "tool_call"], start: int, call: int = -1, token: int = -1
@@ -132,7 +160,7 @@ class OpenSegment:
         self.start = self.end = start
         self.token_start = self.token_end = token
         self.call = call
-        self.parts: list[str] = []
+        self.text = Growing()
 
     def reach(self, end: int) -> None:
         """Move its end to an offset, up to which text was added."""
@@ -145,11 +173,9 @@ class Fold(msgspec.Struct, eq=False):
     _segments: list[OpenSegment] = []
     _calls: list[ToolCall] = []
     _open: OpenSegment | None = None
-    _growing: dict[int, list[str]] = {}
+    _growing: dict[int, Growing] = {}
     _notices: list[Notice] = []
     _finish: str = ""
-    arguments: list[str] = []
-    """Pieces of the arguments of the latest call; the parser's fast path appends to it directly."""
     reasoning_tokens: int | None = None
 
     def add(self, event: Event) -> None:
@@ -159,7 +185,7 @@ class Fold(msgspec.Struct, eq=False):
             take(self, event)
 
     def _arguments(self, event: ToolCallDelta) -> None:
-        self._growing[event.index].append(event.arguments)
+        self._growing[event.index].put(event.arguments)
 
     def _content(self, event: ContentDelta) -> None:
         self._text("content", event)
@@ -175,20 +201,20 @@ class Fold(msgspec.Struct, eq=False):
         segment = self._open
         if segment is None or segment.kind != kind:
             segment = self._begin(OpenSegment(kind, event.start, -1, event.token_start))
-        segment.parts.append(event.text)
+        segment.text.put(event.text)
         segment.end = event.end
         segment.token_end = event.token_end
 
     def _call(self, event: ToolCallStart) -> None:
         self._begin(OpenSegment("tool_call", event.start, len(self._calls), event.token_start))
-        self.arguments = self._growing[event.index] = []
+        self._growing[event.index] = Growing()
         self._calls.append(ToolCall(event.index, event.id, event.name, "", "incomplete", event.known))
 
     def _call_ends(self, event: ToolCallEnd) -> None:
         call = self._calls[event.index]
         call.status = event.status
         call.raw = event.raw
-        call.arguments = "".join(self._growing.pop(event.index))
+        call.arguments = self._growing.pop(event.index).since(0)
         if self._open is not None:
             self._open.end = event.end
             self._open.token_end = event.token_end
@@ -219,16 +245,19 @@ class Fold(msgspec.Struct, eq=False):
         segment = self._open
         return segment if segment is not None and segment.kind == kind else None
 
+    def arguments(self, index: int) -> Growing:
+        """The arguments of an open call."""
+        return self._growing[index]
+
     def message(self) -> Message:
         """The message so far; a call that has not ended is ``incomplete``."""
         calls = []
         for call in self._calls:
             growing = self._growing.get(call.index)
-            copy = msgspec.structs.replace(call) if growing is None else _grown(call, growing)
-            calls.append(copy)
+            arguments = call.arguments if growing is None else growing.join()
+            calls.append(msgspec.structs.replace(call, arguments=arguments))
         segments = [
-            Segment(s.kind, s.start, s.end, "".join(s.parts), s.call, s.token_start, s.token_end)
-            for s in self._segments
+            Segment(s.kind, s.start, s.end, s.text.since(0), s.call, s.token_start, s.token_end) for s in self._segments
         ]
         return Message(
             reasoning="".join(s.text for s in segments if s.kind == "reasoning"),
@@ -253,12 +282,6 @@ _TAKES: Final[dict[type[Event], Callable[[Fold, Any], None]]] = {
     ToolCallStart: Fold._call,
 }
 """How each type of event is added; framing adds nothing."""
-
-
-def _grown(call: ToolCall, pieces: list[str]) -> ToolCall:
-    # Joined pieces replace many small ones, so that frequent access stays cheap.
-    pieces[:] = ["".join(pieces)]
-    return msgspec.structs.replace(call, arguments=pieces[0])
 
 
 def fold(events: Iterable[Event]) -> Message:

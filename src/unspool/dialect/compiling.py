@@ -150,11 +150,9 @@ def compile_plan(d: Dialect, policy: Policy | None = None, choice: str = "auto")
     if plan is None:
         policy = (policy or Policy()).over(d.policy).over(DEFAULTS)
         forced = choice if choice in ("required", "named") else ""
-        key = (policy, forced)
-        plan = d.compiled.get(key)
-        if plan is None:
-            plan = d.compiled[key] = _compile(d, policy, forced)
-        d.compiled[asked] = plan
+        filled = policy
+        made = d.derived((filled, forced), lambda d: _compile(d, filled, forced))
+        plan = d.derived(asked, lambda d: made)
     return plan
 
 

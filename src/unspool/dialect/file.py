@@ -2,9 +2,9 @@
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,6 +16,8 @@ from ..schema import takes_text
 from .impossible import impossible, late_id
 from .plain_toml import MoreThanPlain, read_plain
 from .template import FIELDS, Codec, Field, Separator, Template, TextCall, Trained, literal, parse_template, pieces
+
+T = TypeVar("T")
 
 KEYS: dict[str, str] = {
     "name": "what the dialect answers to",
@@ -118,6 +120,11 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
         """A cache of what other modules derive from the dialect, the same one for all threads."""
         found: dict[Any, Any] = self.__dict__.setdefault("compiled", {})
         return found
+
+    def derived(self, key: Any, derive: Callable[["Dialect"], T]) -> T:
+        """What a function derives from the dialect, kept under a key after its first use."""
+        found: T | None = self.compiled.get(key)
+        return self.compiled.setdefault(key, derive(self)) if found is None else found
 
     @cached_property
     def examples(self) -> tuple[Example, ...]:

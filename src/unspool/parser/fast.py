@@ -8,7 +8,7 @@ from typing import Final
 
 from ..dialect.patterns import MAX_SPACE
 from ..events import ContentDelta, Event, ReasoningDelta, ToolCallDelta
-from ..message import Fold, OpenSegment
+from ..message import Fold, Growing, OpenSegment
 from .call import Sink
 from .machine import Machine
 from .readers.literal import DONE, LiteralReader
@@ -28,9 +28,10 @@ _DROPPED: Final = MAX_SPACE - SHORT
 Take = Callable[["FastPaths", str, int], "list[Event] | None"]
 """Returns the events of a piece of text at an offset, or ``None`` if the machine must look at it."""
 
-Stretch = tuple[Pieces, str | None, str | None, int, list[str], list[str] | None]
+Stretch = tuple[Pieces, str | None, str | None, int, Callable[[str], None], Callable[[str], None] | None]
 """How to emit pieces of a string: the known pieces, and their two characters that no plain piece contains; the index of
-the call; the list that their JSON goes to; and the list for what was written, if their JSON does not tell it."""
+the call; the function that adds their JSON to the message; and the function that keeps what was written, if the JSON
+does not tell it."""
 
 Flow = tuple[str, str, str, str, type[ContentDelta | ReasoningDelta]]
 """How to emit reasoning or content: the two characters, one of which begins everything that may end it (if there are
@@ -61,10 +62,10 @@ class FastPaths:
         "_find",
         "_flow",
         "_fold",
-        "_kept",
+        "_growing",
+        "_keep",
         "_literal",
         "_machine",
-        "_pieces",
         "_read",
         "_segment",
         "_spot",
@@ -78,14 +79,14 @@ class FastPaths:
 
     _buf: str
     """What waits."""
-    _kept: list[str]
-    """What the machine keeps of the text that was read."""
+    _keep: Callable[[str], None]
+    """Keeps what was read for the machine, if that needs it again."""
     _call: int
     """The index of the open call."""
-    _pieces: list[str]
-    """Its arguments, or the pieces of the reasoning or content."""
+    _growing: Growing
+    """Its arguments, or the reasoning or content."""
     _begun: int
-    """How many of the pieces are kept already."""
+    """How many of the pieces of that are recorded already."""
     _find: re.Pattern[str]
     """Finds what may end the text."""
     _flow: Flow
@@ -130,8 +131,7 @@ class FastPaths:
         if take is None and state is State.MARKUP:
             take = self._wait()
         if take is not None:
-            kept = tape.lend()
-            self._kept = [] if kept is None else kept
+            self._keep = tape.lend()
             self._buf = tape.buf
             self.at = at
             self._go(take)
@@ -142,8 +142,8 @@ class FastPaths:
         if take is FastPaths._string:
             strings, waits = self._strings, self._buf
             known = strings.state(waits) if waits else strings.empty
-            kept = None if strings.tells else self._kept
-            self.stretch = known, known.stop, known.stop2, self._call, self._pieces, kept
+            keep = None if strings.tells else self._keep
+            self.stretch = known, known.stop, known.stop2, self._call, self._growing.put, keep
             self._buf = ""  # until `wait`
         else:
             self.stretch = None
@@ -170,9 +170,9 @@ class FastPaths:
         call = machine.calls.call
         if call is None or call.sink is not Sink.CALL or not call.started:
             return None
-        self._pieces = self._fold.arguments
-        self._begun = len(self._pieces)
         self._call = call.index
+        self._growing = self._fold.arguments(call.index)
+        self._begun = len(self._growing)
         buf, i = machine.tape.buf, machine.tape.i
         if isinstance(machine.calls.reader, MarkupReader):
             value = None if call.thought else machine.calls.reader.streams()
@@ -228,8 +228,8 @@ class FastPaths:
         stop, stop2 = (heads[0], heads[-1]) if 0 < len(heads) <= 2 else ("", "")
         self._flow = stop, stop2, back, back2, ContentDelta if segment.kind == "content" else ReasoningDelta
         self._segment = segment
-        self._pieces = segment.parts
-        self._begun = len(segment.parts)
+        self._growing = segment.text
+        self._begun = len(segment.text)
         self._find = region.scan.find
         return FastPaths._prose
 
@@ -242,10 +242,10 @@ class FastPaths:
             return
         said = ""
         self._stand()
-        self._keep()
+        self._record()
         self.take = self.stretch = None
         if self._segment is not None and self._segment.kind == "content":
-            said = "".join(self._pieces[self._begun :])
+            said = self._growing.since(self._begun)
         if self._read:
             machine.tape.move(self._read)
             self._read = 0
@@ -260,23 +260,23 @@ class FastPaths:
         """Record what was read, because its pieces are joined now."""
         if self.take is FastPaths._waits:
             return
-        self._keep()
+        self._record()
         if self._segment is None:
             self._begun = 1
 
-    def _keep(self) -> None:
+    def _record(self) -> None:
         """Record what was read."""
-        pieces = self._pieces
+        count = len(self._growing)
         if self.take is FastPaths._translated:
-            self._begun = len(pieces)  # recorded as it was read
-        if len(pieces) == self._begun:
+            self._begun = count  # recorded as it was read
+        if count == self._begun:
             return
         if self._segment is not None:
             self._segment.reach(self.at)
             return
         if self._strings.tells:
-            self._kept.append(self._strings.written("".join(pieces[self._begun :])))
-        self._begun = len(pieces)
+            self._keep(self._strings.written(self._growing.since(self._begun)))
+        self._begun = count
 
     # -- paths --------------------------------------------------------------------------------------------------------
 
@@ -286,7 +286,7 @@ class FastPaths:
         if then is None:
             return None
         if then is not FastPaths._json:
-            self._keep()
+            self._record()
         if then is FastPaths._translated:
             text, self._buf = self._buf + text, ""  # what waits is not part of the spot
         self.take = then
@@ -311,7 +311,7 @@ class FastPaths:
         if not fragment:
             return []
         self.at = end = at + len(fragment)
-        self._pieces.append(fragment)
+        self._growing.put(fragment)
         return [ToolCallDelta(self._call, fragment, at, end)]
 
     def _learn(self, spot: Spot, text: str) -> Step | None:
@@ -321,7 +321,7 @@ class FastPaths:
         spot = literal.spot()  # as it is remembered by now
         end = literal.read(text, 0)
         if literal.mode >= DONE or literal.notes:
-            self._keep()
+            self._record()
             self._spot = None
             self._buf = text
             self._read = end
@@ -349,8 +349,8 @@ class FastPaths:
         if rest:
             text = text[: -len(rest)]
         self.at = end = at + len(text)
-        self._kept.append(text)
-        self._pieces.append(fragment)
+        self._keep(text)
+        self._growing.put(fragment)
         self._go_by(self._spot)
         return [ToolCallDelta(self._call, fragment, at, end)]
 
@@ -368,7 +368,7 @@ class FastPaths:
         self._spot = spot = literal.settle(waiting + text, unread)
         if spot is not None:
             if before is not None and not literal.repaired:
-                fragment = self._pieces[-1] if events else ""
+                fragment = self._growing.since(len(self._growing) - 1) if events else ""
                 memory.note(before, text, fragment, spot.place.waits[-unread:] if unread else "", spot)
             self._read = 0
             if events:
@@ -379,7 +379,7 @@ class FastPaths:
         """Read the next piece as part of a string, if there is one at the spot."""
         if spot.strings is not None:
             self._strings = spot.strings
-            self._begun = len(self._pieces)
+            self._begun = len(self._growing)
             self._go(FastPaths._string)
 
     def _stand(self) -> Spot | None:
@@ -408,9 +408,9 @@ class FastPaths:
             self._buf = whole[read:]
             self._read = 0
             self.at = end = at + read
-            self._kept.append(whole[:read])
-            self._pieces.append(fragment)
-            self._begun = len(self._pieces)
+            self._keep(whole[:read])
+            self._growing.put(fragment)
+            self._begun = len(self._growing)
             return [ToolCallDelta(self._call, fragment, at, end)]
         # Read, but not emitted: the machine emits it, with all that follows from it.
         self._buf = whole
@@ -464,5 +464,5 @@ class FastPaths:
         else:
             self._buf = ""
         self.at = end = at + len(text)
-        self._pieces.append(text)
+        self._growing.put(text)
         return [event(text, at, end)]

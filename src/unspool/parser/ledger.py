@@ -1,7 +1,6 @@
 """The events that go out, and those that wait for a decision."""
 
 import enum
-from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -47,15 +46,16 @@ _THOUGHTS: Final = (Why.OPEN_REASONING, Why.OPENED_REASONING)
 
 
 class Hold:
-    """Events that wait, and the state of the ledger to restore if they are discarded.
+    """The beginning of events that wait, and the state of the ledger to restore if they are discarded.
 
     Attributes:
+        before: how many of the ledger's events come before them.
         start: the offset at which the span of the events begins.
         thinking, paused, index: the values of the ledger's attributes.
         place: where the machine returns.
     """
 
-    __slots__ = ("events", "index", "paused", "place", "start", "thinking", "why")
+    __slots__ = ("before", "index", "paused", "place", "start", "thinking", "why")
 
     def __init__(self, why: Why, ledger: "Ledger", place: Any) -> None:
         self.why = why
@@ -64,12 +64,11 @@ class Hold:
         self.paused = ledger.paused
         self.index = ledger.index
         self.place = place
-        self.events = ledger.events
+        self.before = len(ledger.events)
 
-    def take(self) -> list[Event]:
-        """Take the earlier events, which go out."""
-        due, self.events = self.events, []
-        return due
+    def move(self, by: int) -> None:
+        """So many events more, or less, come before those that wait."""
+        self.before += by
 
     def go_on(self, why: Why) -> None:
         """Continue to hold the events, now for another reason."""
@@ -77,19 +76,18 @@ class Hold:
 
     def restart(self) -> None:
         """Start over: the prompt opened it, so nothing was emitted before it."""
-        self.events = []
-        self.index = 0
+        self.before = self.index = 0
         self.thinking = self.thinking and self.why is not Why.BAD_CALL  # what the prompt's call ended stays ended
 
 
 class Ledger(msgspec.Struct, eq=False):
     """Collects events: those that go out now, and those that may still change.
 
-    Events tile the output: each begins at ``at``, where the one before it ended. While something is held, events gather
-    after it; `commit` sends them after what came before, `discard` forgets them.
+    Events tile the output: each begins at ``at``, where the one before it ended. What comes after a hold waits:
+    `commit` sends it after what came before, `discard` forgets it.
 
     Attributes:
-        events: those that go out next, or belong to the innermost hold.
+        events: those that did not go out yet, held or not.
         at: the offset up to which the output is covered by events.
         holds: the open holds, the outermost first.
         thinking: text is reasoning now.
@@ -165,7 +163,8 @@ class Ledger(msgspec.Struct, eq=False):
     def notice_before(self, kind: str, detail: str = "") -> None:
         """Emit a notice before everything that is held."""
         hold = self.holds[-1]
-        hold.events.append(_notice(kind, detail, hold.start))
+        self.events.insert(hold.before, _notice(kind, detail, hold.start))
+        hold.move(1)
 
     def open_reasoning(self, end: int) -> None:
         """Reasoning opens; its opening ends at an offset."""
@@ -249,7 +248,6 @@ class Ledger(msgspec.Struct, eq=False):
         """Hold what comes from now on, until `commit` or `discard`."""
         self._tape.keep()
         self.holds.append(Hold(why, self, place))
-        self.events = []
 
     def held_for(self, *why: Why) -> bool:
         """Whether the innermost hold is for one of these reasons."""
@@ -262,9 +260,7 @@ class Ledger(msgspec.Struct, eq=False):
 
     def commit(self) -> None:
         """Emit the events of the innermost hold."""
-        hold = self.holds.pop()
-        hold.events.extend(self.events)
-        self.events = hold.events
+        self.holds.pop()
 
     def commit_thought(self) -> bool:
         """Commit a hold on reasoning that might have been content, if there is one."""
@@ -276,7 +272,7 @@ class Ledger(msgspec.Struct, eq=False):
     def discard(self) -> Hold:
         """Drop the innermost hold and its events: what it spans is not covered any more."""
         hold = self.holds.pop()
-        self.events = hold.events
+        del self.events[hold.before :]
         self.at = hold.start
         self.index = hold.index
         self.thinking = hold.thinking
@@ -289,17 +285,22 @@ class Ledger(msgspec.Struct, eq=False):
 
     def take(self) -> list[Event]:
         """Take the events that go out."""
-        holds = self.holds
-        if holds:
-            return holds[0].take()
-        due, self.events = self.events, []
+        if not self.holds:
+            due, self.events = self.events, []
+            return due
+        count = self.holds[0].before
+        due = self.events[:count]
+        if due:
+            del self.events[:count]
+            for hold in self.holds:
+                hold.move(-count)
         return due
 
     def as_content(self) -> None:
         """Turn the reasoning in the innermost hold into content: it was never closed."""
         hold = self.holds.pop()
-        content = [self._content(event) for event in self.events]
-        self.events = [*hold.events, *(event for event in content if event is not None)]
+        content = [self._content(event) for event in self.events[hold.before :]]
+        self.events[hold.before :] = [event for event in content if event is not None]
         self.thinking = False
 
     def _content(self, event: Event) -> Event | None:
@@ -321,10 +322,9 @@ class Ledger(msgspec.Struct, eq=False):
         """The prompt was read: forget its events, and return the arguments of the call with this index."""
         if self.held_for(Why.THOUGHT_CALL):
             self.commit()  # a call in the prompt is meant as one
-        said: Iterable[Event] = [*(e for hold in self.holds for e in hold.events), *self.events]
+        said, self.events = self.events, []
         for hold in self.holds:
             hold.restart()
-        self.events = []
         self.spoken = self.prose = False
         self.calls = self.index = 0
         self.at = min(self.at, self._tape.here)
@@ -338,9 +338,11 @@ class Ledger(msgspec.Struct, eq=False):
         self.index = 1
 
     def reopen_reasoning(self) -> None:
-        """Start the reasoning that the prompt opened."""
-        outer = next((hold.events for hold in self.holds if hold.why is Why.HEADER), self.events)
-        outer.append(ReasoningStart(0, 0))
+        """Start the reasoning that the prompt opened, before the call that it opened in it."""
+        called = next((n for n, hold in enumerate(self.holds) if hold.why is Why.HEADER), len(self.holds))
+        self.events.append(ReasoningStart(0, 0))
+        for hold in self.holds[called:]:
+            hold.move(1)
 
 
 def _notice(kind: str, detail: str, at: int) -> Notice:

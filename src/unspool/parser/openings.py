@@ -95,8 +95,10 @@ class Openings(msgspec.Struct, eq=False):
             return Match(MORE, fields)
         if form.shape is not None:
             return Match(self._object_begins(o, form, r), fields)
-        if form.name and not self._takes_text(form, fields):
-            return _NONE
+        if form.name:
+            fields["name"] = form.name
+            if not self._takes_text(form):
+                return _NONE
         if not self._declared(o, i, fields):
             return _NONE
         peek = self._arguments_begin(o, form, r)
@@ -106,10 +108,9 @@ class Openings(msgspec.Struct, eq=False):
             return Match(r, fields, True) if tape.final else Match(MORE, fields)
         return Match(r, fields)
 
-    def _takes_text(self, form: Form, fields: dict[str, str]) -> bool:
+    def _takes_text(self, form: Form) -> bool:
         """Whether the form's own tool, by whose name it goes, takes bare text."""
         tool = None if self.names is None else self.names.get(form.name)
-        fields["name"] = form.name
         return tool is None or takes_text(tool, form.key)
 
     def _stands_apart(self, o: Opening, i: int) -> bool:

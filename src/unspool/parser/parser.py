@@ -145,7 +145,7 @@ class Parser:
         # Most pieces of an answer's strings are plain or known: those go no further.
         stretch = self._stretch
         if stretch is not None:
-            known, stop, stop2, call, pieces, kept = stretch
+            known, stop, stop2, call, put, keep = stretch
             at = self._at
             if (
                 '"' not in text
@@ -154,27 +154,27 @@ class Parser:
                 and text.isprintable()
             ):
                 self._at = end = at + len(text)
-                pieces.append(text)
-                if kept is not None:
-                    kept.append(text)
+                put(text)
+                if keep is not None:
+                    keep(text)
                 return [ToolCallDelta(call, text, at, end)]
             fragment = known[text]
             if fragment:
                 self._at = end = at + len(text)
-                pieces.append(fragment)
-                if kept is not None:
-                    kept.append(text)
+                put(fragment)
+                if keep is not None:
+                    keep(text)
                 return [ToolCallDelta(call, fragment, at, end)]
             turn = known.turns[text]
             if turn is not None:
                 fragment, written, then = turn
-                self._stretch = then, then.stop, then.stop2, call, pieces, kept
+                self._stretch = then, then.stop, then.stop2, call, put, keep
                 if not written:
                     return []
                 self._at = end = at + len(written)
-                pieces.append(fragment)
-                if kept is not None:
-                    kept.append(written)
+                put(fragment)
+                if keep is not None:
+                    keep(written)
                 return [ToolCallDelta(call, fragment, at, end)]
             self._stretch = None
             if known.waits:

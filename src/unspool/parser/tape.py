@@ -1,5 +1,7 @@
 """The text of the output: text that waits to be read, and text that was read and may be needed again."""
 
+from collections.abc import Callable
+
 import msgspec
 
 
@@ -112,10 +114,10 @@ class Tape(msgspec.Struct, eq=False):
 
     # -- fast paths ---------------------------------------------------------------------------------------------------
 
-    def lend(self) -> list[str] | None:
-        """A fast path reads on from here; return the list of kept text, if there is any."""
+    def lend(self) -> Callable[[str], None]:
+        """A fast path reads on from here; return the function that keeps what it reads, if text is kept."""
         self.drop()
-        return self._kept
+        return ([] if self._kept is None else self._kept).append
 
     def take_back(self, text: str, at: int) -> None:
         """The fast path is done: ``text``, which begins at an offset, waits."""

@@ -1,6 +1,5 @@
 """The text that a parser holds back, and the reason, for displays of how an output is read."""
 
-from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -53,15 +52,10 @@ def waiting(parser: Parser, start: int, end: int, tail: str) -> Waiting:
 
 def _begun(dialect: Dialect, word: str) -> tuple[str, ...]:
     """The markers of a dialect that begin with a word."""
-    return tuple(dict.fromkeys(m for m in _markers(dialect) if m.startswith(word)))[:_MOST]
+    return tuple(m for m in dialect.derived("waiting", _markers) if m.startswith(word))[:_MOST]
 
 
-def _markers(dialect: Dialect) -> Iterator[str]:
-    known: tuple[str, ...] | None = dialect.compiled.get("waiting")
-    if known is None:
-        literals = [
-            p for key in _TEMPLATES for t in getattr(dialect, key) for p in pieces(t.text) if isinstance(p, str)
-        ]
-        stripped = [p.strip() for p in (*literals, *dialect.end)]
-        known = dialect.compiled["waiting"] = tuple(dict.fromkeys(p for p in stripped if p))
-    return iter(known)
+def _markers(dialect: Dialect) -> tuple[str, ...]:
+    literals = [p for key in _TEMPLATES for t in getattr(dialect, key) for p in pieces(t.text) if isinstance(p, str)]
+    stripped = [p.strip() for p in (*literals, *dialect.end)]
+    return tuple(dict.fromkeys(p for p in stripped if p))

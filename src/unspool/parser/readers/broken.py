@@ -1,6 +1,7 @@
 """Reads the rest of a broken call, up to its end."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from ...dialect.markers import CALL, CALL_END, Opening
@@ -36,7 +37,7 @@ class BrokenReader:
         openings: Openings,
         tape: Tape,
         *,
-        track: list[str] | None = None,
+        track: Sequence[str] | None = None,
         within: str = "",
         quiet: bool = False,
     ) -> None:
@@ -53,7 +54,7 @@ class BrokenReader:
         self._call = call
         self._openings = openings
         self._tape = tape
-        self._track = track
+        self._track = None if track is None else list(track)
         shape = call.form.shape
         # The bracket that stays open when the arguments close, if the object has members after them.
         self._outer = 1 if shape is not None and shape.keys and shape.keys[-1][1] != "arguments" and not quiet else 0

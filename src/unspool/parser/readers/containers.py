@@ -71,9 +71,18 @@ class Level:
         """Whether it has a member, emitted or held."""
         return not self.empty or bool(self.given or self.held)
 
+    def give(self, key: str) -> None:
+        """A member of this name begins."""
+        self.given.add(key)
+
     def hold(self) -> None:
         """Hold its contents from now on, until its end."""
         self.held = {}
+
+    def store(self, key: str, value: Held) -> None:
+        """Add a value, held until its end."""
+        assert self.held is not None
+        self.held.setdefault("" if self.bracket == "[" else key, []).append(value)
 
     def release(self) -> None:
         """End the hold."""
@@ -146,7 +155,7 @@ class Containers:
         if key not in level.given:
             if not level.given:
                 self._first(level, key, schema)
-            level.given.add(key)
+            level.give(key)
         elif not self._collects(level, key, schema):
             self._call.notice("duplicate_arguments", key)
             self.dropped = len(self.levels)
@@ -192,9 +201,7 @@ class Containers:
             self._weigh(len(fragment), end)
 
     def _store(self, key: str, held: Held, end: int) -> None:
-        level = self.levels[-1]
-        assert level.held is not None
-        level.held.setdefault("" if level.bracket == "[" else key, []).append(held)
+        self.levels[-1].store(key, held)
         self._weigh(len(held.json), end)
 
     def _weigh(self, more: int, end: int) -> None:

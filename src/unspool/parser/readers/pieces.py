@@ -58,6 +58,11 @@ class Pieces(dict[str, str]):
         self[text] = ""
         return ""
 
+    def forget(self) -> None:
+        """Forget all pieces."""
+        self.clear()
+        self.turns.clear()
+
 
 class Turns(dict[str, Turn | None]):
     """Maps pieces to their effects in a state; ``None`` if the string ends in them, may end in them, or is wrong."""
@@ -116,8 +121,7 @@ class Kind:
         if self._size > _MOST_PIECES:
             self._size = 1
             for state in list(self._states.values()):
-                state.clear()
-                state.turns.clear()
+                state.forget()
 
     def written(self, fragment: str) -> str:
         """The text that was written for the inside of a JSON string."""

@@ -79,6 +79,14 @@ class Spot(dict[str, Step]):
         self.place = place
         self.strings = strings
 
+    def learn(self, text: str, step: Step) -> None:
+        """Remember the effect of a text."""
+        self[text] = step
+
+    def forget(self) -> None:
+        """Forget the effects of all texts."""
+        self.clear()
+
 
 class Memory:
     """The remembered spots and steps, shared by all readers, and limited in number."""
@@ -108,14 +116,14 @@ class Memory:
         if self._steps >= _MOST_STEPS:
             self._forget()
         self._steps += 1
-        at[text] = to, fragment, rest, None if deeds == _NOTHING else deeds
+        at.learn(text, (to, fragment, rest, None if deeds == _NOTHING else deeds))
 
     def _forget(self) -> None:
         # Readers, also in other threads, may still be at these spots; once emptied, they contain nothing.
         spots, self._spots = self._spots, {}
         self._steps = 0
         for spot in list(spots.values()):
-            spot.clear()
+            spot.forget()
 
 
 memory: Final = Memory()
