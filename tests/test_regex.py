@@ -13,7 +13,8 @@ from unspool.schema import _NUMBER
 
 POSSESSIVE = {
     "strings of JSON": (strings.JSON_RUN, '"\\u0e9nx\n'),
-    "strings of Python": (strings.PYTHON_RUNS["'"], "'\\nx0\n"),
+    "strings of Python": (strings.PYTHON_RUN, "'\\nx0\n"),
+    "raw strings of Python": (strings.RAW_RUN, "'\\nx\n"),
     "strings that are broken": (broken._STRING_REST['"'], '"\\nx\n'),
     "strings of an object": (object._STRINGS['"'], '"\\nx\n'),
     "keys": (openings._JSON_KEY, ' "\\\na:'),

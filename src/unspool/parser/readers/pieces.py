@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence, Set
 from typing import Final
 
 from ..white import held_suffix
-from .strings import JSON_PARTIAL, JSON_RUN, PYTHON_RUNS, SHORT, escaped, translated, unescaped
+from .strings import JSON_PARTIAL, JSON_RUN, PYTHON_RUN, SHORT, escaped, quote_in, translated, unescaped
 
 _MOST_PIECES: Final = 4_096
 _MOST_KINDS: Final = 64
@@ -157,16 +157,16 @@ class _Guarded(Kind):
 class _Python(Kind):
     """Python strings. They have several ways to write a character."""
 
-    __slots__ = ("_quote",)
+    __slots__ = ("_delimiter",)
     tells = False
 
-    def __init__(self, quote: str) -> None:
-        super().__init__(quote)
-        self._quote = quote
+    def __init__(self, delimiter: str) -> None:
+        super().__init__(delimiter[0])
+        self._delimiter = delimiter
 
     def split(self, text: str) -> Part | None:
         """See `Kind`."""
-        end = PYTHON_RUNS[self._quote].match(text).end()
+        end = PYTHON_RUN.match(text, 0, quote_in(text, 0, self._delimiter)).end()
         rest = text[end:]
         return (translated(text[:end]), rest) if not rest or rest == "\\" else None
 
@@ -250,9 +250,9 @@ def guarded_strings(scan: re.Pattern[str], firsts: Sequence[str]) -> Kind:
     return _kind(("guarded", scan.pattern), lambda: _Guarded(scan, firsts))
 
 
-def python_strings(quote: str) -> Kind:
+def python_strings(delimiter: str) -> Kind:
     """Python strings that end with a quote, or with three."""
-    return _kind(("python", quote), lambda: _Python(quote))
+    return _kind(("python", delimiter), lambda: _Python(delimiter))
 
 
 def quoted_strings(scan: re.Pattern[str], delimiter: str) -> Kind:

@@ -6,12 +6,11 @@ from ...regex import Regex
 from .strings import (
     JSON_PARTIAL,
     JSON_RUN,
-    LONG,
-    PYTHON_RUNS,
-    RAW_RUNS,
-    STRETCH,
+    PYTHON_RUN,
+    RAW_RUN,
     escaped,
-    python_stretch,
+    json_run,
+    quote_in,
     translated,
     unescaped,
 )
@@ -98,7 +97,7 @@ class Strings(Telling):
             self._doubt.decide()
 
     def _json_string(self, text: str, i: int, n: int) -> int:
-        j = JSON_RUN.match(text, i).end()
+        j = JSON_RUN.match(text, i).end() if self._how.repair else json_run(text, i)
         if self._is_key and self._key_text is not None:
             self._key_text = self._key_text + text[i:j] if len(self._key_text) + j - i <= MAX_KEY else None
         if j == n:
@@ -143,22 +142,16 @@ class Strings(Telling):
         return end if end > i else -1
 
     def _python_string(self, text: str, i: int, n: int) -> int:
-        quote = self.delimiter[0]
-        run = (RAW_RUNS if self._escape_free else PYTHON_RUNS)[quote]
+        delimiter = self.delimiter
+        run, told = (RAW_RUN, escaped) if self._escape_free else (PYTHON_RUN, translated)
         out = self.out
-        careful = n if self._escape_free or n - i < LONG else i  # up to here, escapes are read one by one
+        quote = -1  # where the next one may be
         while i < n:
-            if i >= careful:
-                stretch = python_stretch(text, i, self.delimiter)
-                if stretch is not None:
-                    out.append(stretch[0])
-                    self._mark = i = stretch[1]
-                    continue
-                careful = i + STRETCH
-            m = run.match(text, i)
-            j = i if m is None else m.end()
+            if i > quote:
+                quote = quote_in(text, i, delimiter)
+            j = run.match(text, i, quote).end()
             if j > i:
-                out.append(escaped(text[i:j]) if self._escape_free else translated(text[i:j]))
+                out.append(told(text[i:j]))
                 self._mark = i = j
                 continue
             if text[i] == "\\":
@@ -167,19 +160,9 @@ class Strings(Telling):
                     return i
                 self._mark = i = k
                 continue
-            if text[i] < " ":  # a control character that runs do not contain
-                out.append(escaped(text[i]))
-                i += 1
-                self._mark = i
-                continue
-            if len(self.delimiter) == 3 and not text.startswith(self.delimiter, i):
-                if self.delimiter.startswith(text[i:n]):
-                    return i
-                out.append(escaped(text[i]))
-                i += 1
-                self._mark = i
-                continue
-            if self._how.mend and len(self.delimiter) == 1:
+            if not text.startswith(delimiter, i):  # its beginning, at the end of the text
+                return i
+            if self._how.mend and len(delimiter) == 1:
                 closes = self._closes(text, i + 1, n)
                 if closes < 0:
                     return i
@@ -190,7 +173,7 @@ class Strings(Telling):
                     self._mark = i
                     continue
             out.append('"')
-            i += len(self.delimiter)
+            i += len(delimiter)
             self._mark = i
             self._string_ended(i)
             return i

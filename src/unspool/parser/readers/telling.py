@@ -222,7 +222,7 @@ class Telling:
         if self.verbatim():
             return json_strings()
         scan = self._how.scan
-        return python_strings(self.delimiter[0]) if scan is None else quoted_strings(scan, self.delimiter)
+        return python_strings(self.delimiter) if scan is None else quoted_strings(scan, self.delimiter)
 
     def spot(self) -> Spot:
         """Return the state, in which nothing waits."""
