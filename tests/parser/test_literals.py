@@ -1,7 +1,9 @@
 """The literal reader on its own: what it accepts, translates, repairs and refuses, however the text is cut."""
 
 import json
+import math
 import random
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from unspool.dialect.syntax import Syntax
 from unspool.parser.readers.literal import DONE, ERROR, LiteralReader, Root
+from unspool.parser.readers.strings import JSON_RUN, LONG, escaped, json_run, json_string
 from unspool.parser.readers.wrapped import UnwrapReader
 
 TEXTS = ["", "a", 'say "hi"', "it's", "a\\b\n\t", "é\U0001f600", "\x01", "</x>", "{["]
@@ -246,3 +249,33 @@ def meaning(body: str) -> str:
             text += simple[body[at + 1]]
             at += 2
     return text
+
+
+def test_a_text_of_any_length_and_character_becomes_the_same_json_string() -> None:
+    """Long texts take another way, which refuses halves of surrogate pairs."""
+    for first in range(0, 0x110000, LONG):
+        text = "".join(map(chr, range(first, first + LONG)))
+        assert json_string(text) == "".join(['"', *(escaped(c) for c in text), '"'])
+
+
+@pytest.mark.parametrize("piece", ["a", "é", "価", "\\n", "\\\\", '\\"', "\\u00e9", "\\ud83d", "/"])
+@pytest.mark.parametrize("end", ['"', '\\\\"', '\\\\\\"x"', "\n", "\\x", "\\u12", "\\", ""])
+def test_a_long_json_string_is_read_as_far_as_a_short_one(piece: str, end: str) -> None:
+    for rest in ("", "}", '", "b": "c"}'):
+        text = piece * LONG + end + rest
+        assert json_run(text, 0) == JSON_RUN.match(text, 0).end()
+
+
+@pytest.mark.parametrize("piece", ["\\x41 b ", "' b ", "\\\\\\' b ", "\\u00e9"])
+def test_escapes_and_quotes_in_python_strings_cost_linear_time(piece: str) -> None:
+    def cost(times: int) -> float:
+        text = "'''" + piece * times
+        fastest = math.inf
+        for _ in range(3):
+            reader = LiteralReader(Syntax.PYTHON, Root.ANY)
+            start = time.process_time()
+            reader.read(text, 0)
+            fastest = min(fastest, time.process_time() - start)
+        return fastest
+
+    assert cost(16_000) < 40 * cost(1_000)

@@ -97,7 +97,7 @@ class Strings(Telling):
             self._doubt.decide()
 
     def _json_string(self, text: str, i: int, n: int) -> int:
-        j = JSON_RUN.match(text, i).end() if self._how.repair else json_run(text, i)
+        j = JSON_RUN.match(text, i).end() if self.repaired else json_run(text, i)
         if self._is_key and self._key_text is not None:
             self._key_text = self._key_text + text[i:j] if len(self._key_text) + j - i <= MAX_KEY else None
         if j == n:

@@ -1,8 +1,8 @@
 """Turns pieces of strings into the inside of JSON strings."""
 
-import codecs
 import json
 import re
+from codecs import raw_unicode_escape_encode, unicode_escape_decode
 from json.decoder import scanstring
 from json.encoder import encode_basestring
 from typing import Final
@@ -22,8 +22,9 @@ JSON_PARTIAL = Regex(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 PYTHON_RUN = Prefix(r"[^\\]*+(?:\\[\\'\"ntrbf][^\\]*+)*+")
 RAW_RUN = Prefix(r"[^\\]*+(?:\\.[^\\]*+)*+", re.S)
 # A quote is escaped if it comes after exactly one backslash; after more, they must be counted.
-_QUOTES = {q: Regex(rf"{q}(?<![^\\]\\{q})") for q in ("'", '"')}
-_QUOTES |= {3 * q: Regex(rf"{q}(?:{q}{q}(?<![^\\]\\{3 * q})|{q}?\Z)") for q in ("'", '"')}
+_FREE = r"(?<![^\\]\\Q)(?<!\A\\Q)"
+_QUOTES = {q: Regex(q + _FREE.replace("Q", q)) for q in ("'", '"')}
+_QUOTES |= {3 * q: Regex(rf"{q}(?:{q}{q}{_FREE.replace('Q', 3 * q)}|{q}?\Z)") for q in ("'", '"')}
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -74,7 +75,9 @@ def unescaped(fragment: str) -> str:
 
 def translated(run: str) -> str:
     """A run of a Python string (see `PYTHON_RUN`) as the inside of a JSON string."""
-    return escaped(codecs.unicode_escape_decode(run.encode("raw_unicode_escape"))[0] if "\\" in run else run)
+    if "\\" in run:
+        run, _ = unicode_escape_decode(raw_unicode_escape_encode(run)[0])
+    return escaped(run)
 
 
 def marker_scan(marker: str) -> re.Pattern[str]:
