@@ -8,6 +8,7 @@ from .strings import (
     JSON_RUN,
     PYTHON_RUN,
     RAW_RUN,
+    STRETCH,
     escaped,
     json_run,
     quote_in,
@@ -149,7 +150,7 @@ class Strings(Telling):
         while i < n:
             if i > quote:
                 quote = quote_in(text, i, delimiter)
-            j = run.match(text, i, quote).end()
+            j = run.match(text, i, min(quote, i + STRETCH)).end()
             if j > i:
                 out.append(told(text[i:j]))
                 self._mark = i = j

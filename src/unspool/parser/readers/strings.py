@@ -15,6 +15,8 @@ SHORT: Final = 16
 """Pieces up to this length recur, because they are tokens; results for them are cached."""
 LONG: Final = 64
 """From this length on, it is worthwhile to prepare for a faster way."""
+STRETCH: Final = 16_384
+"""Long texts are translated in stretches of this length, in characters, because large blocks of memory are slow."""
 
 JSON_RUN = Prefix(r'[^"\\\x00-\x1f]*+(?:(?:\\["\\/bfnrt]|\\uHHHH)[^"\\\x00-\x1f]*+)*+'.replace("H", "[0-9a-fA-F]"))
 JSON_PARTIAL = Regex(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
@@ -49,17 +51,18 @@ def json_run(text: str, i: int) -> int:
 
 def json_string(text: str) -> str:
     """Text as a JSON string; what is not ASCII stays."""
-    if len(text) < LONG:
-        return encode_basestring(text)
-    try:
-        return _encode(text).decode()
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return encode_basestring(text)
+    return encode_basestring(text) if len(text) < LONG else f'"{escaped(text)}"'
 
 
 def escaped(text: str) -> str:
     """Text as the inside of a JSON string; what is not ASCII stays."""
-    return json_string(text)[1:-1]
+    size = len(text)
+    if size < LONG:
+        return encode_basestring(text)[1:-1]
+    try:
+        return "".join([_encode(text[i : i + STRETCH]).decode()[1:-1] for i in range(0, size, STRETCH)])
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return encode_basestring(text)[1:-1]
 
 
 def unescaped(fragment: str) -> str:
