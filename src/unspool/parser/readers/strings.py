@@ -3,7 +3,7 @@
 import json
 import re
 from codecs import raw_unicode_escape_encode, unicode_escape_decode
-from json.decoder import scanstring
+from json.decoder import scanstring  # type: ignore[attr-defined]
 from json.encoder import encode_basestring
 from typing import Final
 
