@@ -439,3 +439,36 @@ def test_a_tool_that_searches_only_its_own_things_is_not_asked_for_others(text: 
     assert answer is not None
     assert not answer.calls
     assert answer.words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Weather in Paris, Berlin", ["Paris", "Berlin"]),
+        ("forecast for New York, Los Angeles please", ["New York", "Los Angeles"]),
+        ("Weather in Paris, France", ["Paris, France"]),
+        ("Weather in Quito, Ecuador?", ["Quito, Ecuador"]),
+        ("Weather in Albany, New York", ["Albany, New York"]),
+        ("Weather in Baker Street, London", ["Baker Street, London"]),
+    ],
+)
+def test_a_city_after_a_comma_is_another_place_and_a_region_is_none(text: str, expected: list[str]) -> None:
+    assert [given["location"] for _, given in calls(text, TOOLS["weather"])] == expected
+
+
+@pytest.mark.parametrize("place", ["San Jose, CA", "New York, NY", "Austin, Texas", "Lyon, France"])
+def test_a_place_with_its_region_is_one_place_beside_a_unit(place: str) -> None:
+    weather = tool("get_weather", ["location", "unit"], location=TEXT, unit=one_of("celsius", "fahrenheit"))
+
+    assert calls(f"weather in {place} in fahrenheit", weather) == [
+        ("get_weather", {"location": place, "unit": "fahrenheit"})
+    ]
+
+
+@pytest.mark.parametrize("purpose", ["Convert an amount of money to another currency.", "Convert currencies"])
+@pytest.mark.parametrize("text", ["convert 100 usd to eur", "how much is 100 dollars in euros?"])
+def test_a_tool_that_converts_currencies_takes_them_from_and_to(text: str, purpose: str) -> None:
+    names = {"amount": NUMBER, "from": TEXT, "to": TEXT}
+    convert = described(tool("convert", [*names], **names), purpose)
+
+    assert calls(text, convert) == [("convert", {"amount": 100, "from": "USD", "to": "EUR"})]

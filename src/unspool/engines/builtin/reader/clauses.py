@@ -19,6 +19,7 @@ from .words import (
     LEAD,
     PREPOSITIONS,
     QUESTION,
+    REGIONS,
     SETS,
     SPLIT,
     STARTERS,
@@ -48,6 +49,8 @@ _LACKING: Final = re.compile(
     r"(?:my |our |the |an? )([^.,;!?]{1,40})(?:[.,;!?]|\bbut\b)"
 )
 _QUOTED: Final = re.compile(r'"[^"]*"')
+_REGION: Final = re.compile(rf"[A-Z][\w'-]*, (?:[A-Z]{{2}}|(?i:{'|'.join(sorted(REGIONS, key=len, reverse=True))}))\b")
+"""The end of a town's name, and its region: *San Jose, CA*, *Lyon, France*."""
 _GIVEN: Final = re.compile(r"(?i)\W*(?:(?:i|we)(?: have|'ve)(?: got)?|given|suppose|there(?: is| are|'s)|my|our|an?)\b")
 """The beginning of what a question is about."""
 _AND_THE: Final = re.compile(
@@ -224,6 +227,7 @@ def _alike(tool: Tool, text: str) -> list[Clause]:
     whole = [
         (words[s.first].start, words[s.last - 1].end) for s in (*numbers(message), *dates(message), *_measures(message))
     ]
+    whole += [found.span() for found in _REGION.finditer(text)]
     if any(p.kinds[:1] == ("expression",) for p in tool.parameters):
         whole += _calculations(text)
     cuts = [cut.span() for cut in SPLIT.finditer(text)]

@@ -7,8 +7,25 @@ from .addresses import address
 from .filling import Filling, keeps, named, own_parts, role
 from .message import Message, Span
 from .prompt import Parameter
-from .words import BEFORE_PLACE, DAYS, MEANT, MONTHS, PREPOSITIONS, RELATIVE, SETS, STARTERS, STOP, UNITS, WRITE, stem
+from .words import (
+    BEFORE_PLACE,
+    CITIES,
+    DAYS,
+    MEANT,
+    MONTHS,
+    PREPOSITIONS,
+    REGIONS,
+    RELATIVE,
+    SETS,
+    STARTERS,
+    STOP,
+    TOWNS,
+    UNITS,
+    WRITE,
+    stem,
+)
 
+_PLACES: Final = REGIONS | TOWNS
 _SURE: Final = 5
 _LIKELY: Final = 4
 _BETWEEN_CODES: Final = re.compile(r"([A-Z]{3})-([A-Z]{3})")
@@ -250,9 +267,13 @@ def _with_region(m: Message, first: int, end: int, *, alone: bool) -> int:
     region = m.words[end + 1]
     if len(region.text) == 2 and (region.text.isupper() or region.low in SETS["states"]):
         return end + 2
-    listed = m.has(end + 2, SETS["joins"] | SETS["also joins"]) and not m.has(end + 3, PREPOSITIONS)
+    long = [n for n in range(end + 3, min(end + 4, len(m)) + 1) if m.said(end + 1, n).lower() in _PLACES]
+    after = long[-1] if long else end + 2
+    listed = m.has(after, SETS["joins"] | SETS["also joins"]) and not m.has(after + 1, PREPOSITIONS)
     last = alone and not listed and m.large(first) and m.large(end + 1)
-    return end + 2 if last and not joined(m, end) else end
+    two = {m.said(first, end).lower(), m.said(end + 1, after).lower()}
+    cities = len(two) == 2 and two <= CITIES  # *Paris, Berlin*
+    return after if last and not cities and not joined(m, end) else end
 
 
 def joined(m: Message, comma: int) -> bool:

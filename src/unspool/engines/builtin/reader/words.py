@@ -163,6 +163,11 @@ TOWNS: Final = frozenset(
     name for kind, asked, codes in CODES for name in codes if kind == "zone" or "airport" in asked.pattern
 )
 """Towns whose name alone asks for something."""
+REGIONS: Final = SETS["lands"] | {
+    name for _, asked, codes in CODES for name in codes if asked and re.search("country|state", asked.pattern)
+}
+"""States and countries, which may follow a town's name after a comma."""
+CITIES: Final = (TOWNS - REGIONS) | SETS["city states"]
 COLORS: Final = frozenset(_DATA["colors"])
 CUISINES: Final = frozenset(_DATA["cuisines"])
 DAYS: Final = frozenset(_DATA["days"])
