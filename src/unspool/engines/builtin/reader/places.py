@@ -26,6 +26,8 @@ from .words import (
 )
 
 _PLACES: Final = REGIONS | TOWNS
+_NO_NAME: Final = (STOP - SETS["in a name"]) | RELATIVE | DAYS | SETS["no place"]
+"""Words at which a place's name ends."""
 _SURE: Final = 5
 _LIKELY: Final = 4
 _BETWEEN_CODES: Final = re.compile(r"([A-Z]{3})-([A-Z]{3})")
@@ -245,10 +247,9 @@ def _pairs(m: Message, i: int, skipped: frozenset[str]) -> bool:
 
 def _name(m: Message, first: int, skipped: frozenset[str]) -> int:
     """The end of a name: *New York*, *St. John's*, *Rio de Janeiro*."""
-    stops = (STOP - SETS["in a name"]) | RELATIVE | DAYS | SETS["no place"]
     i = first
     while i < len(m) and not m.taken[i] and m.words[i].low[0].isalpha():
-        if (m.words[i].low in stops or m.words[i].low in skipped) and not (i > first and m.large(i)):
+        if (m.words[i].low in _NO_NAME or m.words[i].low in skipped) and not (i > first and m.large(i)):
             break
         i += 1
         if i + 1 < len(m) and m.has(i, (".", "'")) and m.has(i - 1, SETS["short"]):
