@@ -148,9 +148,8 @@ def compile_plan(d: Dialect, policy: Policy | None = None, choice: str = "auto")
     asked = (policy, choice)
     plan: Plan | None = d.compiled.get(asked)
     if plan is None:
-        policy = (policy or Policy()).over(d.policy).over(DEFAULTS)
+        filled = (policy or Policy()).over(d.policy).over(DEFAULTS)
         forced = choice if choice in ("required", "named") else ""
-        filled = policy
         made = d.derived((filled, forced), lambda d: _compile(d, filled, forced))
         plan = d.derived(asked, lambda d: made)
     return plan

@@ -3,7 +3,7 @@
 import json
 import re
 from codecs import raw_unicode_escape_encode, unicode_escape_decode
-from json.decoder import scanstring  # type: ignore[attr-defined]
+from json.decoder import scanstring  # type: ignore[attr-defined]  # it has no stub
 from json.encoder import encode_basestring
 from typing import Final
 
@@ -42,7 +42,7 @@ def json_run(text: str, i: int) -> int:
     if len(text) - i >= LONG and quote_in(text, i, '"') < len(text):
         try:
             end: int = scanstring(text, i)[1] - 1
-        except ValueError:
+        except ValueError:  # wrong, or not ended: `JSON_RUN` tells how far it is right
             pass
         else:
             return end

@@ -26,6 +26,7 @@ from .words import (
 )
 
 _PLACES: Final = REGIONS | TOWNS
+"""Places whose names may have several words."""
 _NO_NAME: Final = (STOP - SETS["in a name"]) | RELATIVE | DAYS | SETS["no place"]
 """Words at which a place's name ends."""
 _SURE: Final = 5

@@ -196,9 +196,8 @@ def _without_calculation(p: Parameter) -> Parameter:
 def _sides(concepts: tuple[str, ...], parameters: list[Parameter]) -> None:
     """Give ``source``, ``to`` and the like the kind of the tool's two sides."""
     kinds = [SIDES[c] for c in concepts if c in SIDES]
-    kind = next(
-        iter(sorted(kinds, key=lambda kind: (kind == "date", kind == "unit"))), None
-    )  # units are the least specific
+    # Dates, then units, are the least specific.
+    kind = min(kinds, key=lambda kind: (kind == "date", kind == "unit"), default=None)
     for i, p in enumerate(parameters):
         side = {*parts_of(p.name)} & (SETS["from"] | SETS["to"])
         moment = p.kinds[:1] in (("date",), ("time",))

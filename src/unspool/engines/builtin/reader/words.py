@@ -168,6 +168,7 @@ REGIONS: Final = SETS["lands"] | {
 }
 """States and countries, which may follow a town's name after a comma."""
 CITIES: Final = (TOWNS - REGIONS) | SETS["city states"]
+"""Cities, which are places of their own after a comma."""
 COLORS: Final = frozenset(_DATA["colors"])
 CUISINES: Final = frozenset(_DATA["cuisines"])
 DAYS: Final = frozenset(_DATA["days"])
