@@ -49,8 +49,7 @@ def impossible(key: str, t: Template, *, python: bool, arguments: Sequence[Templ
 
 def late_id(t: Template) -> str:
     """Why the id of a call comes too late, if it follows the arguments; else empty."""
-    body, behind, rest = t.text.partition("{arguments}")
-    if not behind or "{id}" not in rest or "{id}" in body:
+    if t.body != "arguments" or "{id}" not in t.closing or "{id}" in t.opening:
         return ""
     why = "has {id} after {arguments}, but a call starts with its id, before they come: leave {id} out"
     return f"{why}; members that the template lacks are skipped when read" if t.object else why
@@ -64,7 +63,7 @@ _AS_TAGS = """call = '<call name="{name}">{arguments}</call>' with argument = '<
 
 
 def _unclosed(t: Template, body: str) -> str:
-    behind = t.text.partition(f"{{{body}}}")[2]
+    behind = t.closing + t.trail
     if behind:
         proposal = t.text.removesuffix(behind) + " <end>" + behind
         why = f"closes with white space only, which {'a value' if body == 'value' else body} may contain too"

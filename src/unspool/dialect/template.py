@@ -87,14 +87,20 @@ class Template(msgspec.Struct, frozen=True):
 
     @property
     def opening(self) -> str:
-        """The text before the body, without the margin."""
-        return self.text.partition(f"{{{self.body}}}")[0][len(self.lead) :]
+        """The text before the body, without the margin; all text if the template has no body."""
+        return self._around()[0][len(self.lead) :]
 
     @property
     def closing(self) -> str:
         """The text after the body, without the margin."""
-        closing = self.text.partition(f"{{{self.body}}}")[2]
+        closing = self._around()[1]
         return closing[: len(closing) - len(self.trail)]
+
+    def _around(self) -> tuple[str, str]:
+        if not self.body:
+            return self.text, ""
+        before, _, after = self.text.partition(f"{{{self.body}}}")
+        return before, after
 
     def fill(self, fields: Mapping[str, str]) -> str:
         """The text with its fields filled."""

@@ -51,10 +51,10 @@ def to_response_template(dialect: Dialect) -> Described:
     lossy = list(_ALWAYS)
     fields: dict[str, Any] = {}
     if dialect.reasoning:
-        opening, _, closing = unstarted(dialect.reasoning[0].text, dialect.start).partition("{reasoning}")
+        first = dialect.reasoning[0]
         fields["reasoning_content"] = {
-            "open": opening.strip(),
-            "close_pattern": _literal(closing) + r"\s*",
+            "open": unstarted(first.opening, dialect.start).strip(),
+            "close_pattern": _literal(first.closing) + r"\s*",
             "content": "text",
         }
     if dialect.call:
@@ -83,8 +83,9 @@ def _literal(text: str) -> str:
 def _content(dialect: Dialect) -> dict[str, Any]:
     if not dialect.framed:
         return {"close_pattern": _ending(dialect), "content": "text"}
-    opening, _, closing = unstarted(dialect.content[0].text, dialect.start).partition("{content}")
-    return {"open": opening.strip(), "close_pattern": _literal(closing) + r"\s*", "content": "text"}
+    first = dialect.content[0]
+    opening = unstarted(first.opening, dialect.start).strip()
+    return {"open": opening, "close_pattern": _literal(first.closing) + r"\s*", "content": "text"}
 
 
 # -- calls -------------------------------------------------------------------------------------------------------------
@@ -94,12 +95,10 @@ def _calls(dialect: Dialect, lossy: list[str]) -> dict[str, Any]:
     call, block = dialect.call[0], dialect.calls[0]
     if not call.body:
         raise DialectError(f"call: {call.text!r} has no arguments, which a response_template needs")
-    before, _, after = block.text.partition(f"{{{block.body}}}")
-    before = unstarted(before, dialect.start).strip()
-    after = after.strip()
+    before, after = unstarted(block.opening, dialect.start).strip(), block.closing.strip()
     if call.object is not None:
         return _object(dialect, call, before, after)
-    opening, _, closing = unstarted(call.text, dialect.start).partition("{arguments}")
+    opening, closing = unstarted(call.opening, dialect.start), call.closing
     if opening.count("{name}") != 1 or "{name}" in closing:
         raise DialectError("call: a response_template reads the name once, before the arguments")
     head, _, rest = opening.partition("{name}")
@@ -303,10 +302,11 @@ def _written(dialect: Dialect, template: Mapping[str, Any], said: tuple[str, str
     prompt = dialect.start[0] if dialect.start else ""
     anchor = template.get("start_anchor") or template.get("start_anchor_pattern")
     if dialect.reasoning:
-        opening, _, closing = unstarted(dialect.reasoning[0].text, dialect.start).partition("{reasoning}")
+        first = dialect.reasoning[0]
+        opening = unstarted(first.lead + first.opening, dialect.start)
         if opening.strip() and isinstance(anchor, str) and opening.strip() in anchor:  # the prompt opens it
             prompt = anchor if "start_anchor" in template else prompt + opening
-            raw = raw.removeprefix(opening) if thought else closing.lstrip() + raw
+            raw = raw.removeprefix(opening) if thought else (first.closing + first.trail).lstrip() + raw
     return prompt, raw if dialect.framed or not dialect.end else raw + dialect.end[0]
 
 

@@ -161,8 +161,7 @@ class Prover:
             text = text[: text.index(turn.content) + len(turn.content)]
             return prompt, text + (dialect.calls[0].lead or dialect.call[0].lead) + raw.lstrip()
         frame = (dialect.preamble or dialect.content)[0]
-        closing = frame.text.partition("{content}")[2]
-        text = text[: text.index(turn.content) + len(turn.content)] + closing
+        text = text[: text.index(turn.content) + len(turn.content)] + frame.closing + frame.trail
         again = self.cut.start if self.cut.start.strip() and dialect.call[0].text.startswith(self.cut.start) else ""
         return prompt, text + again + raw
 
@@ -201,8 +200,7 @@ class Prover:
 
     def _id(self, dialect: Dialect, raw: str) -> h.Style | None:
         """The style of the ids that the call's text must spell."""
-        before = [t.text.partition("{arguments}")[0] for t in dialect.call]
-        return self.views.style if any("{id}" in text for text in before) and h.IDS[0] in raw else None
+        return self.views.style if any("{id}" in t.opening for t in dialect.call) and h.IDS[0] in raw else None
 
     def _as_text(self, dialect: Dialect, turn: h.Turn, prompt: str, raw: str) -> bool:
         """Whether a value that is not a string is written as text, or as Python prints it."""
@@ -375,8 +373,8 @@ def _examples(dialect: Dialect) -> Iterator[Case]:
 def _reasoning(dialect: Dialect) -> tuple[str, str]:
     if not dialect.reasoning:
         return "", ""
-    opening, _, closing = dialect.reasoning[0].text.partition("{reasoning}")
-    return unstarted(opening, dialect.start), closing
+    first = dialect.reasoning[0]
+    return unstarted(first.lead + first.opening, dialect.start), first.closing + first.trail
 
 
 def _chunkings(raw: str) -> Iterator[tuple[Sequence[str], str]]:

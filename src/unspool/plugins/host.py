@@ -247,7 +247,7 @@ def openings(d: Dialect) -> tuple[str, ...]:
     """The texts with which calls of a dialect begin, except for a bare name in a frame."""
     found = []
     for block in d.calls:
-        head = re.split(r"\{calls?\}", block.text)[0].strip()
+        head = block.opening.strip()
         for text in [head] if head else [call.text.strip() for call in d.call]:
             head = unstarted(text.partition("{name}")[0], d.start)  # the prompt may contain the start
             found.append(head[0] if head[:1] in ("{", "[") else _CUT.split(head)[0])

@@ -236,8 +236,8 @@ def _sides(d: Dialect) -> tuple[str, str]:
     """The text before and after calls."""
     if not d.calls:
         return "", ""
-    before, _, after = d.calls[0].text.replace("{call}", "{calls}").partition("{calls}")
-    return before.lstrip("\n"), after
+    block = d.calls[0]
+    return (block.lead + block.opening).lstrip("\n"), block.closing + block.trail
 
 
 @cache
