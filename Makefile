@@ -40,7 +40,7 @@ $(STAMP): pyproject.toml
 
 # Left out are tests that take long to import or to start, or that wait. New folders are included.
 quick: $(STAMP) ## run a sample of the tests, in less than a minute; ARGS="..." goes to pytest
-	$(BIN)/python -m pytest -n 2 --cases 1 --ignore-glob='tests/engines*' --ignore=tests/test_cli_model.py \
+	$(BIN)/python -m pytest -n 2 --cases 1 --ignore=tests/engines --ignore=tests/cli/test_model.py \
 		$(foreach folder,agui_node attacks batch clients examples infer plugins server templates tools,--ignore=tests/$(folder)) $(ARGS)
 
 test: $(STAMP) ## run all tests; ARGS="..." goes to pytest
@@ -54,8 +54,7 @@ coverage: $(STAMP) ## run all tests with coverage of the library, which must sta
 
 # A tracer makes tests two and a half times slower, so only a few tests run, which reach most of the parser.
 coverage-core: $(STAMP) ## measure the coverage of the parser and of dialects by a sample of their tests; it must stay above 88 %
-	$(BIN)/python -m pytest -n 2 --cases 1 tests/parser tests/dialect tests/test_policy.py tests/test_tokens_feed.py \
-		tests/test_toolset.py tests/test_values_markup.py tests/test_values_read.py tests/test_values_strings.py \
+	$(BIN)/python -m pytest -n 2 --cases 1 tests/parser tests/dialect tests/test_policy.py tests/test_toolset.py \
 		--ignore=tests/parser/test_states.py --ignore=tests/dialect/test_drawn.py --cov=unspool.parser --cov=unspool.dialect --cov-branch \
 		--cov-report=term:skip-covered --cov-fail-under=88 $(ARGS)
 

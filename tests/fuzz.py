@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from unspool import Dialect, Policy
 from unspool.policy import CHOICES
 
+from .parser.test_tokens import encode, feed, special, ways
 from .support import DIALECTS, STAGES, cases, empty, literals, notices, number, random_split, run, same, tool, tools_of
-from .test_tokens_feed import encode, feed, special, ways
 
 RAWS = {d.name: [c.raw for c in cases([d])] for d in DIALECTS}
 LITERALS = {d.name: literals(d) for d in DIALECTS}

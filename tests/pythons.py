@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 CORE = (
-    "batch", "dialect", "grammar", "parser", "request", "rl", "server", "wire", "test_check.py", "test_cli.py",
+    "batch", "cli/test_commands.py", "dialect", "grammar", "parser", "request", "rl", "server", "wire", "test_check.py",
     "test_detect.py", "test_invariants.py", "test_limits.py", "test_message.py", "test_misuse.py", "test_policy.py",
-    "test_regex.py", "test_renderer.py", "test_schema.py", "test_stage.py", "test_tokens.py", "test_tokens_feed.py",
-    "test_toolset.py", "test_traps.py", "test_values_markup.py", "test_values_read.py", "test_values_strings.py",
+    "test_regex.py", "test_renderer.py", "test_schema.py", "test_stage.py", "test_tokens.py",
+    "test_toolset.py", "test_traps.py",
 )  # fmt: skip
 """The folders of the tests that run by default."""
 SAMPLE = ("--cases", "10")

@@ -12,8 +12,8 @@ from unspool import Policy
 from unspool.policy import CHOICES
 
 from . import fuzz
+from .parser.test_tokens import encode, feed, special, ways
 from .support import DIALECTS, STAGES, Case, cases, number, same, tools_of
-from .test_tokens_feed import encode, feed, special, ways
 
 SECONDS = float(os.environ.get("UNSPOOL_FUZZ_SECONDS", "4"))  # `.ci/run` fuzzes longer, by `make fuzz`
 CASES = cases()

@@ -3,10 +3,10 @@
 import pytest
 
 import unspool
+from tests.grammar.test_gbnf import CALLS, TOOLS, constraint, turn
 from unspool import Dialect
 from unspool.grammar.gbnf import gbnf
 
-from ..grammar.test_gbnf import CALLS, TOOLS, constraint, turn
 from .support import EOS, WITH_CALLS, byte_tokenizer
 
 pytestmark = [pytest.mark.engines, pytest.mark.filterwarnings("ignore")]

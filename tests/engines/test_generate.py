@@ -12,10 +12,10 @@ import jsonschema
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from tests.grammar.sampling import as_tools
 from unspool import Constraint, Parser, constrain, list_dialects, parse
 from unspool.grammar import Llguidance, Matcher, Xgrammar
 
-from ..grammar.sampling import as_tools
 from .support import calls_of, some
 
 pytestmark = [pytest.mark.engines, pytest.mark.filterwarnings("ignore")]

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from tests.engines.batching.support import ask, begun, collect, settled, text_of, until
+from tests.engines.conformance.tools import TOOLS, check_calls
 from unspool import constrain, parse
 from unspool.engines import EngineError, Sampling
 from unspool.engines import hf as hf_module
 from unspool.engines.batching import Batching
 from unspool.engines.hf import TransformersModel
 
-from ..engines_batching.support import ask, begun, collect, settled, text_of, until
-from ..engines_conformance.tools import TOOLS, check_calls
 from .test_generate import ENDS, tokenizer
 
 pytestmark = [pytest.mark.engines, pytest.mark.filterwarnings("ignore")]

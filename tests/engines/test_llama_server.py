@@ -20,11 +20,11 @@ import numpy as np
 import pytest
 
 import unspool
+from tests.server.support import live
 from unspool.engines import Request, Sampling
 from unspool.engines.upstream import Upstream
 from unspool.request.prompts import Prompts, Tokenizer
 
-from ..server.support import live
 from .processes import GREEDY, collect, connected, free_port, generated, process, text
 from .succession import BOS, EOS, LOOP, MARKERS, OUTPUT, TEMPLATE, chains, joined, layers, rounded, weights
 

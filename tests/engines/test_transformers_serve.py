@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
+from tests.server.support import WEATHER, live
 from unspool.engines import EngineError, Request, Sampling
 from unspool.engines.upstream import Upstream
 from unspool.request.prompts import Prompts, read_tokenizer
 
-from ..server.support import WEATHER, live
 from .processes import GREEDY, collect, connected, free_port, generated, process, text
 from .succession import BOS, EOS, LOOP, MARKERS, OUTPUT, TEMPLATE, chains, joined, rounded, weights
 

@@ -9,11 +9,11 @@ from typing import Any
 import jsonschema
 import pytest
 
+from tests.grammar.sampling import PLAIN, RICH, Sampler, as_tools, words_of
+from tests.grammar.values import random_value
 from unspool import ConstraintError, Dialect, DialectError, ToolStrictLevel, constrain, parse, render
 from unspool.dialect.file import example_tools
 
-from ..grammar.sampling import PLAIN, RICH, Sampler, as_tools, words_of
-from ..grammar.values import random_value
 from .support import EOS, WITH_CALLS, engine, refuses, some, turn
 
 pytestmark = [pytest.mark.engines, pytest.mark.filterwarnings("ignore::DeprecationWarning")]

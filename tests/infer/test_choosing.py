@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 import unspool
+from tests.cli.test_infer import checkpoint
 from unspool import UnknownDialect, get_dialect
 from unspool.cli import main
 from unspool.infer.choosing import choose_dialect, holds, prove_dialect, summary
 
 from . import invented
-from .test_cli_infer import checkpoint
 
 
 def test_a_proven_shipped_dialect_is_preferred_to_an_inferred_one() -> None:

@@ -15,10 +15,10 @@ from unspool.plugins.pairing import Pairing, Special, special_of
 from unspool.plugins.reader import Delta, Ids, Reader, reader_of
 from unspool.tokens import Detokenizer
 
-from .. import test_tokens_feed as feeding
+from ..parser import test_tokens as feeding
+from ..parser.test_tokens import FOREIGN
 from ..support import CALLING, named, tools_of
 from ..test_tokens import make_deepseek, make_metaspace
-from ..test_tokens_feed import FOREIGN
 from .support import WEATHER, Parts, parts, raws
 from .support import read as read_text
 from .vllm_server import markers

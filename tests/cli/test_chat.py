@@ -1,0 +1,141 @@
+"""The command `chat`: turns, calls and their results, with an engine and with a server."""
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.server.support import Scripted, live, replay
+from unspool.cli import main
+from unspool.cli.conversation import shown_raw
+from unspool.engines import EngineError
+
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> str:
+    (tmp_path / "tools.json").write_text(json.dumps(TOOLS), encoding="utf-8")
+    return str(tmp_path / "tools.json")
+
+
+@pytest.fixture
+def chat(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Any:
+    """Run the command on lines of input, and return the exit code, the output and the errors."""
+
+    def run(arguments: list[str], *lines: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.stdin", io.StringIO("".join(line + "\n" for line in lines)))
+        code = main(["chat", *arguments])
+        return (code, *capfd.readouterr())
+
+    return run
+
+
+def recorded(tmp_path: Path, *outputs: str) -> str:
+    for number, raw in enumerate(outputs):
+        pieces = [{"type": "chunk", "text": raw[i : i + 6]} for i in range(0, len(raw), 6)]
+        lines = [{"type": "request"}, *pieces, {"type": "chunk", "finish_reason": "stop"}]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (tmp_path / f"{number}.jsonl").write_text(text, encoding="utf-8")
+    return f"replay:{tmp_path}"
+
+
+def test_an_engine_answers_turn_by_turn_and_gets_the_results_that_are_typed(
+    chat: Any, tools: str, tmp_path: Path
+) -> None:
+    engine = recorded(tmp_path, f"<think>A city.</think>{CALL}", "It is sunny.", "You are welcome.")
+    saved = tmp_path / "saved.json"
+    lines = (
+        "Weather\\",
+        "in Paris?",
+        "/raw",
+        '{"sky": "clear"}',
+        "Thanks!",
+        "/raw",
+        "/save " + str(saved),
+        "/undo",
+        "/messages",
+    )
+    code, out, err = chat(["--engine", engine, "--dialect", "hermes", "--tools", tools, "--replay-speed", "0"], *lines)
+    assert (code, err) == (0, "")
+    assert [m["role"] for m in json.loads(saved.read_text())] == [
+        *("user", "assistant", "tool", "assistant"),
+        *("user", "assistant"),
+    ]
+    first, second, third, fourth, *_ = json.loads(saved.read_text())
+    assert first["content"] == "Weather\nin Paris?"
+    assert (second["reasoning_content"], second["tool_calls"][0]["function"]["name"]) == ("A city.", "get_weather")
+    assert (third["content"], third["tool_call_id"]) == ('{"sky": "clear"}', second["tool_calls"][0]["id"])
+    assert fourth["content"] == "It is sunny."
+    assert "<think|>A cit|" in out  # the prompt for a result takes the command /raw
+    assert "You ar|e welc|ome.|\n3 pieces\n" in out
+    assert json.loads(out[out.index("[\n") :]) == [first, second, third, fourth]
+
+
+def test_a_server_answers_as_an_engine_does(chat: Any, tools: str) -> None:
+    with live(replay(f"<think>A city.</think>{CALL}", "It is sunny."), api_key="secret") as server:
+        arguments = [server.url + "/v1", "--api-key", "secret", "--tools", tools, "--system", "Be kind."]
+        code, out, err = chat(arguments, "Weather?", "clear", "/messages", "/raw")
+    assert (code, err) == (0, "")
+    assert "reasoning  A city." in out
+    assert '{"city": "Paris"}' in out
+    assert "content    It is sunny." in out
+    assert '"content": "clear"' in out
+    assert '"delta":' in out  # the raw answer consists of server-sent events
+
+
+def test_a_turn_that_fails_is_reported_and_forgotten(chat: Any, tmp_path: Path) -> None:
+    with live(Scripted(["Hel", "lo"], fail_after=1, error=EngineError("the device is lost"))) as server:
+        code, out, err = chat([server.url], "Hi", "/messages", "/nonsense")
+        assert code == 1
+        assert "unspool chat: the server failed: the device is lost" in err
+        assert "there is no command /nonsense" in err
+        assert out.endswith("[]\n")
+        closed = server.url
+    code, _, err = chat([closed], "Hi")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "refused" in err
+    assert chat(["ftp://x"], "Hi")[:1] == (2,)
+    assert chat([closed, "--engine", "builtin"], "Hi")[2].startswith(
+        "unspool chat: --engine: cannot be combined with URL"
+    )
+
+
+def test_raw_output_shows_each_piece_and_does_not_steer_the_terminal() -> None:
+    shown = shown_raw([("<|x|>", (7,)), ("a\n\x1b[2J", (8, 9))], color=False)
+    assert shown == "<|x|>|a\\n\n\\x1b[2J|\n2 pieces, 3 tokens: 7 8 9\n"
+    assert shown_raw([("a", ())], color=True) == "\x1b[44;97ma\x1b[0m\n1 pieces\n"
+    assert shown_raw([], color=False) == "nothing yet\n"
+
+
+@pytest.mark.tools
+def test_the_tools_of_an_mcp_server_run_here_once_they_are_allowed(chat: Any, tmp_path: Path) -> None:
+    call = '<tool_call>\n{"name": "add", "arguments": {"a": 17, "b": 25}}\n</tool_call>'
+    engine = recorded(tmp_path, call, "It is 42.")
+    server = {"command": sys.executable, "args": [str(Path(__file__).parents[1] / "tools" / "sdk_server.py"), "stdio"]}
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {"calculator": server}}), encoding="utf-8")
+    line = [
+        "--engine",
+        engine,
+        "--dialect",
+        "hermes",
+        "--replay-speed",
+        "0",
+        "--mcp-config",
+        str(tmp_path / "mcp.json"),
+    ]
+    code, out, err = chat([*line, "--yes"], "/tools", "What is 17 plus 25?")
+    assert (code, err) == (0, "")
+    assert "add  Add two numbers." in out
+    assert "result     42\n" in out
+    _, out, _ = chat(line, "What is 17 plus 25?")  # nobody can allow it
+    assert "result     The user did not allow this call.\n" in out
+    config.write_text("{}", encoding="utf-8")
+    code, _, err = chat(line, "Hi")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--mcp-config: " in err

@@ -1,0 +1,269 @@
+"""What holds for every engine: order, cancelling, back-pressure, seeds, limits and errors."""
+
+import asyncio
+import time
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.engines.batching.support import begun, collect, settled, text_of, until
+from unspool import constrain, parse
+from unspool.engines import Delta, EngineError, Sampling
+from unspool.tokens import Detokenizer
+
+from .table import ABILITIES, ENTRIES, LIMIT, Made, entries, request
+from .tools import TOOLS, check_calls
+
+SOON = 5.0
+"""Seconds; on an idle machine, it takes one."""
+
+
+# -- pieces ------------------------------------------------------------------------------------------------------------
+
+
+@entries()
+async def test_only_the_last_piece_of_an_output_has_a_finish_reason(made: Made) -> None:
+    for prompt in made.prompts:
+        pieces = await collect(made.engine, request(prompt))
+        assert len(pieces) > 2
+        assert [p.finish_reason for p in pieces[:-1]] == [None] * (len(pieces) - 1)
+        assert pieces[-1].finish_reason in ("stop", "length")
+        assert text_of(pieces)
+        usage = pieces[-1].usage
+        assert usage is not None
+        assert usage.prompt_tokens > 0
+        assert usage.completion_tokens > 0
+
+
+@entries()
+async def test_outputs_that_are_generated_together_do_not_mix(made: Made) -> None:
+    alone = [text_of(await collect(made.engine, request(p))) for p in made.prompts]
+    assert len(set(alone)) == len(made.prompts)
+    order = [0, 1, 2, 0, 2, 1, 1, 0]
+    together = await asyncio.gather(*(collect(made.engine, request(made.prompts[i])) for i in order))
+    assert [text_of(pieces) for pieces in together] == [alone[i] for i in order]
+
+
+@entries("ids")
+async def test_the_text_is_what_the_ids_decode_to(made: Made) -> None:
+    engine = made.engine
+    for prompt in made.prompts:
+        pieces = await collect(engine, request(prompt, sampling=Sampling(temperature=1, seed=3)))
+        detokenizer = Detokenizer(engine.tokenizer)
+        streamed = text = ""
+        for piece in pieces:
+            streamed += piece.text
+            text += "".join(t for token in piece.token_ids for t in detokenizer.push(token))
+            assert piece is pieces[-1] or text.startswith(streamed), "text comes before its ids"
+        assert streamed == text + detokenizer.flush()[0]
+        assert sum(len(p.token_ids) for p in pieces) > 2
+
+
+@entries(cannot="ids")
+async def test_an_engine_without_ids_reports_none(made: Made) -> None:
+    assert made.engine.tokenizer is None
+    assert not any(p.token_ids for p in await collect(made.engine, request(made.prompts[0])))
+
+
+@entries("logprobs")
+async def test_requested_log_probabilities_are_reported_for_every_token(made: Made) -> None:
+    for count in (0, 3):
+        sampling = Sampling(temperature=0, logprobs=count)
+        pieces = await collect(made.engine, request(made.prompts[0], sampling=sampling))
+        entries = [entry for piece in pieces for entry in piece.logprobs]
+        assert len(entries) == sum(len(p.token_ids) for p in pieces)
+        for entry in entries:
+            assert entry["logprob"] <= 0
+            assert len(entry["top_logprobs"]) == count
+            alternatives = [alternative["logprob"] for alternative in entry["top_logprobs"]]
+            assert alternatives == sorted(alternatives, reverse=True)
+            if count:  # greedy: the chosen token is the likeliest
+                assert entry["logprob"] == pytest.approx(alternatives[0], abs=1e-4)
+        whole = b"".join(bytes(entry["bytes"]) for entry in entries).decode(errors="replace")
+        assert whole == text_of(pieces)
+    assert not any(p.logprobs for p in await collect(made.engine, request(made.prompts[0])))
+
+
+# -- cancelling, and slow consumers -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["close", "cancel"])
+@entries()
+async def test_a_cancelled_request_generates_no_more(made: Made, way: str) -> None:
+    if way == "close":
+        stream = await begun(made.engine, request(made.endless, max_tokens=None), 5)
+        cancelled = time.monotonic()
+        await stream.aclose()
+    else:
+        pulled: list[Delta] = []
+
+        async def pull() -> None:
+            async for piece in made.engine.generate(request(made.endless, max_tokens=None)):
+                pulled.append(piece)
+                await asyncio.sleep(0)
+
+        task = asyncio.ensure_future(pull())
+        await until(lambda: len(pulled) > 5)
+        cancelled = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    await until(lambda: made.running() == 0)
+    assert time.monotonic() - cancelled < SOON
+    generated = made.generated()
+    assert generated < 10_000
+    await asyncio.sleep(0.3)
+    assert made.generated() == generated
+
+
+@entries()
+async def test_a_request_cancelled_before_its_first_piece_leaves_nothing_behind(made: Made) -> None:
+    for _ in range(20):
+        task = asyncio.ensure_future(collect(made.engine, request(made.endless, max_tokens=None)))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    await made.engine.generate(request(made.endless)).aclose()  # an output that never began
+    await until(lambda: made.running() == 0)
+    assert text_of(await collect(made.engine, request(made.prompts[0])))
+
+
+@entries("places")
+async def test_a_cancelled_request_makes_room_for_a_waiting_one(made: Made) -> None:
+    streams = [await begun(made.engine, request(made.endless, max_tokens=None)) for _ in range(made.places)]
+    waiting = asyncio.ensure_future(collect(made.engine, request(made.prompts[0], max_tokens=5)))
+    await asyncio.sleep(0.3)
+    assert not waiting.done()
+    assert made.running() == made.places
+    cancelled = time.monotonic()
+    await streams.pop().aclose()
+    await asyncio.wait_for(waiting, 20)
+    assert time.monotonic() - cancelled < SOON
+    for stream in streams:
+        await stream.aclose()
+    await until(lambda: made.running() == 0)
+
+
+@entries()
+async def test_a_slow_consumer_stalls_only_its_own_output_and_loses_nothing(made: Made) -> None:
+    long = request(made.prompts[-1], max_tokens=LIMIT + 2 * made.ahead)
+    exact = await collect(made.engine, long)
+    before = made.generated()
+    slow = made.engine.generate(long)
+    pulled = [await anext(slow)]
+    assert await settled(lambda: made.generated()) - before <= 1 + made.ahead < len(exact)
+    for prompt in made.prompts:
+        assert text_of(await asyncio.wait_for(collect(made.engine, request(prompt)), 20))
+    pulled += [piece async for piece in slow]
+    assert pulled == exact
+
+
+# -- sampling and limits -----------------------------------------------------------------------------------------------
+
+
+@entries("samples")
+async def test_a_seed_repeats_in_every_batch_and_other_seeds_differ(made: Made) -> None:
+    def seeded(seed: int | None, prompt: str = made.endless) -> Any:
+        sampling = Sampling(temperature=2.0, top_p=0.98, seed=seed)
+        return collect(made.engine, request(prompt, sampling=sampling, max_tokens=40))
+
+    alone = await seeded(5)
+    crowd = await asyncio.gather(seeded(1), seeded(2, made.prompts[1]), seeded(5), seeded(None), seeded(None))
+    assert text_of(crowd[2]) == text_of(alone)
+    assert len({text_of(pieces) for pieces in (alone, crowd[0], *crowd[3:])}) == 4
+
+
+@entries("samples")
+async def test_penalties_and_cut_offs_take_effect(made: Made) -> None:
+    async def text(**options: Any) -> str:
+        sampling = Sampling(**options)
+        return text_of(await collect(made.engine, request(made.endless, sampling=sampling, max_tokens=60)))
+
+    greedy = await text(temperature=0)
+    assert greedy == await text(temperature=1, top_k=1)
+    assert greedy == await text(temperature=1, min_p=1)
+    assert greedy == await text(temperature=1, top_p=0)
+    assert greedy == await text(temperature=1e-6)
+    assert greedy != await text(temperature=0, frequency_penalty=2, presence_penalty=2)
+    assert greedy != await text(temperature=0, repetition_penalty=5)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 17])
+@entries("limits")
+async def test_an_output_ends_at_its_limit_of_tokens(made: Made, limit: int) -> None:
+    pieces = await collect(made.engine, request(made.endless, max_tokens=limit))
+    assert pieces[-1].finish_reason == "length"
+    assert pieces[-1].usage is not None
+    assert pieces[-1].usage.completion_tokens == limit
+    whole = await collect(made.engine, request(made.endless, max_tokens=limit + 5))
+    assert text_of(whole).startswith(text_of(pieces).rstrip("\ufffd"))
+    assert made.running() <= 1
+
+
+@entries("constrains")
+async def test_a_required_request_ends_in_a_valid_call(made: Made) -> None:
+    for dialect in ("hermes", "deepseekv31"):
+        constraint = constrain(dialect, TOOLS, "required", False, stage="content", tokenizer=made.engine.tokenizer)
+        for temperature in (0.0, 1.2):
+            sampling = Sampling(temperature=temperature, seed=1)
+            ask = request(made.prompts[0], sampling=sampling, constraint=constraint, max_tokens=2000)
+            pieces = await collect(made.engine, ask)
+            text = text_of(pieces)
+            assert pieces[-1].finish_reason == "stop", text
+            check_calls(parse(text, dialect, tools=TOOLS, tool_choice="required", stage="content"), text)
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("after", [0, 2])
+@entries()
+async def test_a_failure_comes_after_earlier_pieces_and_does_not_affect_later_requests(made: Made, after: int) -> None:
+    stream = made.engine.generate(request(made.failing(after)))
+    pulled = [await anext(stream) for _ in range(after)]
+    with pytest.raises(EngineError) as caught:
+        await anext(stream)
+    assert caught.value.status == made.fault
+    assert str(caught.value)
+    assert not any(p.finish_reason for p in pulled)
+    await until(lambda: made.running() == 0)
+    assert (await collect(made.engine, request(made.prompts[0])))[-1].finish_reason in ("stop", "length")
+    await made.engine.health()
+
+
+@entries("prompts")
+async def test_a_request_without_a_prompt_or_without_room_is_a_client_error(made: Made) -> None:
+    asked = request(made.prompts[0])
+    for prompt in (None, "", "word " * 30_000):
+        with pytest.raises(EngineError, match="prompt") as caught:
+            await collect(made.engine, msgspec.structs.replace(asked, prompt=prompt))
+        assert caught.value.status == 400
+    assert made.running() == 0
+    assert text_of(await collect(made.engine, asked))
+
+
+@entries("closes")
+async def test_a_closed_engine_refuses_requests(made: Made) -> None:
+    await collect(made.engine, request(made.prompts[0]))
+    await made.engine.close()
+    with pytest.raises(EngineError) as caught:
+        await collect(made.engine, request(made.prompts[0]))
+    assert caught.value.status == 503
+    with pytest.raises(EngineError):
+        await made.engine.health()
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+
+def test_claims_are_known_and_each_is_tested() -> None:
+    for entry in ENTRIES:
+        assert entry.can <= ABILITIES.keys(), entry.name
+    assert {e.name for e in ENTRIES} >= {"replay", "capture", "batching", "upstream", "transformers"}
+    with pytest.raises(ValueError, match="allowed are"):
+        entries("teleports")
+    with pytest.raises(ValueError, match="no engine has"):
+        entries("ids", cannot="ids")
+    assert LIMIT > 100

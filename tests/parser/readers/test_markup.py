@@ -1,0 +1,305 @@
+"""Errors of models in marked-up arguments: missing closings, repeated keys, all arguments in one."""
+
+import itertools
+import json
+import random
+from typing import Any
+
+import pytest
+
+from tests.support import VERBATIM, chunkings, named, notices, number, random_split, run, same, splits, tool, values
+from tests.test_traps import UNTYPED, XML, Calls, assert_calls, ways
+from tests.writing import fill, write_arguments, write_calls
+from unspool import Dialect, ToolCallDelta, get_dialect
+
+NESTING = [d for d in XML if d.item]
+LIST = {"type": "array", "items": {"type": "string"}}
+TOOLS = [
+    tool("h", city="string", state="string", n="integer", l=LIST, m={"type": "array", "items": {"type": "integer"}})
+]
+
+
+def argument(dialect: Dialect, key: str, value: str, kind: str = "string") -> str:
+    """One argument as text."""
+    fields = {"key": key, "value": value, "string": "true" if kind == "string" else "false", "type": kind}
+    return fill(dialect.argument[0].text, **fields)
+
+
+def call(dialect: Dialect, *arguments: tuple[str, str], name: str = "h") -> str:
+    """A call with arguments as text."""
+    return write_calls(
+        dialect, [(name, dialect.separator.arguments.join(argument(dialect, k, v) for k, v in arguments))]
+    )
+
+
+def every_way(dialect: Dialect, raw: str, **options: Any) -> tuple[list[tuple[str, Any]], list[str], list[str]]:
+    """Values, statuses and notices, which do not depend on how the text is cut."""
+    found = []
+    rng = random.Random(raw)
+    cuts = [[raw], list(raw), *(random_split(raw, rng, n) for n in (2, 5, 30))]
+    cuts += rng.sample(list(splits(raw)), min(4, len(raw) - 1))
+    for chunks in cuts:
+        message, _ = run(dialect, chunks, ids=number, **{"tools": TOOLS, **options})
+        found.append((same(message), sorted(notices(message)), message))
+    assert all(f[:2] == found[0][:2] for f in found), raw
+    message = found[0][2]
+    return values(message), [c.status for c in message.tool_calls], notices(message)
+
+
+# -- closings that are missing -----------------------------------------------------------------------------------------
+
+
+def closing(dialect: Dialect, key: str) -> str:
+    """The closing of an argument."""
+    return fill(dialect.argument[0].text.partition("{value}")[2].strip(), key=key)
+
+
+@pytest.mark.parametrize(**named([d for d in XML if d.call[0].after]))
+def test_a_call_that_lacks_its_own_closing_does_not_swallow_the_next(dialect: Dialect) -> None:
+    arguments = argument(dialect, "city", "Dallas")
+    raw = write_calls(dialect, [("h", arguments), ("h", arguments)])
+    own = fill(dialect.call[0].text.partition("{arguments}")[2].strip())
+    broken = raw.replace(own, "", 1)
+    calls, statuses, kinds = every_way(dialect, broken)
+    assert calls == [("h", {"city": "Dallas"})] * 2, broken
+    assert statuses == ["ok", "ok"], broken
+    assert "missing_close" in kinds, broken
+
+
+def unclosed(dialect: Dialect, first: str = "Dallas", key: str = "state") -> str:
+    """A call whose first argument is not closed."""
+    raw = call(dialect, ("city", first), (key, "TX"))
+    close = closing(dialect, "city")
+    at = raw.index(close)
+    gap = "\n" if "\n" in dialect.argument[0].text + dialect.separator.arguments else ""
+    return raw[:at].rstrip("\n") + gap + raw[at + len(close) :].lstrip("\n")
+
+
+@pytest.mark.parametrize(**named(XML))
+def test_the_next_arguments_opening_makes_up_for_a_missing_closing(dialect: Dialect) -> None:
+    calls = every_way(dialect, unclosed(dialect))
+    assert calls == ([("h", {"city": "Dallas", "state": "TX"})], ["ok"], ["missing_close"])
+
+
+@pytest.mark.parametrize(**named(XML))
+def test_an_opening_of_a_key_that_is_not_declared_or_given_already_is_the_values_text(dialect: Dialect) -> None:
+    for key, tools in (("other", TOOLS), ("city", TOOLS), ("state", None), ("state", [tool("h", city="string")])):
+        calls, statuses, _ = every_way(dialect, unclosed(dialect, key=key), tools=tools)
+        assert [list(arguments) for _, arguments in calls] == [["city"]], key
+        assert calls[0][1]["city"].startswith("Dallas")
+        assert "TX" in calls[0][1]["city"]
+        assert statuses == ["ok"]
+
+
+@pytest.mark.parametrize(**named([d for d in XML if "\n" in d.argument[0].text + d.separator.arguments]))
+def test_an_opening_within_a_line_is_the_values_text(dialect: Dialect) -> None:
+    opening = argument(dialect, "state", "").partition("\n")[0]
+    value = f"see {opening} here"
+    assert_calls(dialect, call(dialect, ("city", value)), [("h", {"city": value})], tools=TOOLS)
+
+
+@pytest.mark.parametrize(**named(XML))
+def test_a_call_that_lacks_only_its_own_closing_is_complete_when_the_model_stops(dialect: Dialect) -> None:
+    raw = call(dialect, ("city", "Dallas"), ("state", "TX"))
+    close = closing(dialect, "state")
+    cut = raw[: raw.rindex(close) + len(close)]
+    for text in (cut, cut + "\n"):
+        calls, statuses, notes = every_way(dialect, text)
+        assert (calls, statuses) == ([("h", {"city": "Dallas", "state": "TX"})], ["ok"])
+        assert notes or not dialect.call[0].after
+        for chunks in ways(text):
+            message, _ = run(dialect, chunks, "length", tools=TOOLS)
+            assert [c.status for c in message.tool_calls] == ["incomplete"]
+            assert message.finish_reason == "length"
+
+
+@pytest.mark.parametrize(**named([d for d in XML if d.call[0].after and d.calls[0].after]))
+def test_a_blocks_closing_makes_up_for_a_calls_closing_once_the_arguments_are_closed(dialect: Dialect) -> None:
+    raw = call(dialect, ("city", "Dallas"))
+    close = "".join(p for p in dialect.call[0].after if isinstance(p, str)).strip()
+    at = raw.rindex(close)
+    calls, statuses, notes = every_way(dialect, raw[:at] + raw[at + len(close) :])
+    assert (calls, statuses) == ([("h", {"city": "Dallas"})], ["ok"])
+    assert "missing_close" in notes
+
+
+@pytest.mark.parametrize(**named([d for d in XML if d.call[0].after]))
+def test_a_call_without_an_argument_that_lacks_its_closing_is_incomplete(dialect: Dialect) -> None:
+    raw = call(dialect, ("city", "Dallas"))
+    cut = raw[: raw.index(argument(dialect, "city", "").strip()[:8])]
+    message, _ = run(dialect, [cut], tools=TOOLS)
+    assert {c.status for c in message.tool_calls} <= {"incomplete"}
+
+
+# -- keys given twice --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named(XML))
+def test_a_key_given_twice_keeps_the_first_value_with_a_notice(dialect: Dialect) -> None:
+    for tools in (TOOLS, None):
+        raw = call(dialect, ("city", "a"), ("state", "b"), ("city", "c" * 40), ("state", "{}"))
+        calls, statuses, notes = every_way(dialect, raw, tools=tools)
+        assert (calls, statuses) == ([("h", {"city": "a", "state": "b"})], ["ok"])
+        assert notes == ["duplicate_arguments"] * 2
+
+
+@pytest.mark.parametrize(**named(UNTYPED))
+def test_a_list_given_in_pieces_is_collected(dialect: Dialect) -> None:
+    for given, meant in [
+        ([("l", "a"), ("l", "b")], {"l": ["a", "b"]}),
+        ([("l", "1"), ("l", "2"), ("city", "x")], {"l": ["1", "2"], "city": "x"}),
+        ([("city", "x"), ("m", "1"), ("m", "2"), ("m", "3")], {"city": "x", "m": [1, 2, 3]}),
+        ([("l", "a"), ("city", "x"), ("l", "b"), ("state", "y")], {"l": ["a", "b"], "city": "x", "state": "y"}),
+        ([("l", '["a"]'), ("l", '["b", "c"]'), ("l", "[]")], {"l": ["a", "b", "c"]}),
+        ([("l", "[]"), ("l", "b")], {"l": ["b"]}),
+    ]:
+        assert every_way(dialect, call(dialect, *given)) == ([("h", meant)], ["ok"], []), given
+
+
+@pytest.mark.parametrize(**named(UNTYPED))
+def test_a_single_piece_of_a_list_does_not_fit_its_type(dialect: Dialect) -> None:
+    calls = every_way(dialect, call(dialect, ("l", "a"), ("city", "x")))
+    assert calls == ([("h", {"l": "a", "city": "x"})], ["ok"], ["value_type"])
+
+
+@pytest.mark.parametrize(**named(VERBATIM))
+def test_json_that_holds_a_key_twice_keeps_its_bytes_and_gets_a_notice(dialect: Dialect) -> None:
+    written = '{"a": 1, "\\u0061": {"k": 1, "k": 2}, "b": [{"k": 1}, {"k": 1}]}'
+    raw = write_calls(dialect, [("h", written)])
+    for chunks in ways(raw):
+        message, _ = run(dialect, chunks, tools=[tool("h")])
+        assert [(c.arguments, c.status) for c in message.tool_calls] == [(written, "ok")]
+        assert notices(message).count("duplicate_arguments") == 2
+
+
+@pytest.mark.parametrize(**named(NESTING))
+def test_children_of_one_name_without_a_schema_become_a_list(dialect: Dialect) -> None:
+    def element(key: str, *inner: str) -> str:
+        return argument(dialect, key, "".join(inner))
+
+    twice = element("t", "x") + element("t", "y")
+    for inner, meant in [
+        (element("tags", twice), {"tags": {"t": ["x", "y"]}}),
+        (element("o", element("a", element("b", "1") + element("b", "2")) + element("a", "z")), {
+            "o": {"a": [{"b": [1, 2]}, "z"]}
+        }),
+        (element("o", element("t", "x"), element("u", "y")) + element("city", "c"), {
+            "o": {"t": "x", "u": "y"}, "city": "c"
+        }),
+    ]:  # fmt: skip
+        for tools in (None, TOOLS):
+            assert every_way(dialect, write_calls(dialect, [("h", inner)]), tools=tools)[:2] == ([("h", meant)], ["ok"])
+    # if the schema has a list, the names of its elements do not matter
+    assert every_way(dialect, write_calls(dialect, [("h", element("l", twice))]))[0] == [("h", {"l": ["x", "y"]})]
+
+
+@pytest.mark.parametrize(**named(NESTING))
+def test_held_child_elements_are_emitted_at_the_end_or_at_the_cap(dialect: Dialect) -> None:
+    head = argument(dialect, "o", "").partition("{value}")[0]
+    inner = argument(dialect, "t", "x") + argument(dialect, "u", "y" * 70_000) + argument(dialect, "t", "z")
+    raw = write_calls(dialect, [("h", argument(dialect, "o", inner))])
+    for chunks in ([raw], random_split(raw, random.Random(1), 400)):
+        message, _ = run(dialect, chunks, tools=None)
+        assert "hold_overflow" in notices(message)
+        assert values(message) == [("h", {"o": {"t": "x", "u": "y" * 70_000}})]
+        assert "duplicate_arguments" in notices(message)
+    at = raw.index("yyy") + 3
+    message, _ = run(dialect, [raw[:at]], "length", tools=None)
+    assert message.tool_calls[0].arguments == '{"o": {"t": "x"' or '"yyy' in message.tool_calls[0].arguments
+    assert head
+
+
+# -- all arguments in one ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["arguments", "parameters", "input"])
+@pytest.mark.parametrize(**named(XML))
+def test_a_lone_argument_that_holds_all_arguments_is_taken_apart(dialect: Dialect, name: str) -> None:
+    inner = '{"city": "x", "n": 12345678901234567890123}'
+    meant = {"city": "x", "n": 12345678901234567890123}
+    assert every_way(dialect, call(dialect, (name, inner))) == ([("h", meant)], ["ok"], [])
+    for arguments, kept in [
+        ([(name, '{"city": "x", "other": 1}')], {name: {"city": "x", "other": 1}}),
+        ([(name, inner), ("state", "y")], {name: meant, "state": "y"}),
+        ([("state", "y"), (name, inner)], {"state": "y", name: meant}),
+        ([(name, "hello")], {name: "hello"}),
+    ]:
+        if dialect in UNTYPED:
+            assert every_way(dialect, call(dialect, *arguments))[:2] == ([("h", kept)], ["ok"]), arguments
+    for tools in (None, [tool("h", **{name: "string"})]):
+        calls, _, _ = every_way(dialect, call(dialect, (name, inner)), tools=tools)
+        assert list(calls[0][1]) == [name]
+
+
+@pytest.mark.parametrize(**named(NESTING))
+def test_a_lone_element_that_holds_all_arguments_is_taken_apart(dialect: Dialect) -> None:
+    inner = argument(dialect, "arguments", argument(dialect, "city", "12") + argument(dialect, "n", "12"))
+    meant = {"city": "12", "n": 12}
+    assert every_way(dialect, write_calls(dialect, [("h", inner)])) == ([("h", meant)], ["ok"], [])
+    both = inner + argument(dialect, "state", "y")
+    calls, _, _ = every_way(dialect, write_calls(dialect, [("h", both)]))
+    assert calls == [("h", {"arguments": meant, "state": "y"})]
+
+
+@pytest.mark.parametrize("name", ["arguments", "parameters", "input"])
+@pytest.mark.parametrize(**named([d for d in VERBATIM if d.call[0].before or d.calls[0].before or d.call[0].object]))
+def test_json_arguments_in_one_more_object_are_taken_apart_where_the_schema_tells(dialect: Dialect, name: str) -> None:
+    inner = '{ "city": "x}\\"",  "n": 1e2 }'
+    for written, arguments, tools in [
+        (f'{{"{name}": {inner}}}', inner, TOOLS),
+        (f'{{ "{name}" : {inner} }}', inner, TOOLS),
+        (f'{{"{name}": {inner}, "n": 1}}', f'{{"{name}": {inner}, "n": 1}}', TOOLS),
+        (f'{{"{name}": {{"other": 1}}}}', f'{{"{name}": {{"other": 1}}}}', TOOLS),
+        (f'{{"{name}": 1}}', f'{{"{name}": 1}}', TOOLS),
+        (f'{{"{name}": {inner}}}', f'{{"{name}": {inner}}}', [tool("h", **{name: "object", "city": "string"})]),
+    ]:
+        raw = write_calls(dialect, [("h", written)])
+        for chunks in itertools.islice(chunkings(raw), 0, None, 19):
+            message, _ = run(dialect, chunks, tools=tools)
+            assert [(c.arguments, c.status) for c in message.tool_calls] == [(arguments, "ok")], written
+    message, _ = run(dialect, [write_calls(dialect, [("h", f'{{"{name}": {inner}}}')])], tools=None)
+    assert all(c.arguments == f'{{"{name}": {inner}}}' for c in message.tool_calls)
+
+
+def test_a_wrapper_that_is_too_long_is_passed_on() -> None:
+    for size, beginning in ((60_000, '{"city": "'), (70_000, '{"input": {"city": "')):
+        raw = write_calls(get_dialect("hermes"), [("h", {"input": {"city": "x" * size}})])
+        for chunks in ([raw], random_split(raw, random.Random(0), 300)):
+            message, _ = run("hermes", chunks, tools=TOOLS)
+            assert message.tool_calls[0].arguments.startswith(beginning)
+            assert ("hold_overflow" in notices(message)) == (size > 65_536)
+            assert len(message.tool_calls[0].arguments) > size
+
+
+# -- streaming ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named(XML))
+def test_a_string_streams_as_it_arrives_with_any_number_of_markers(dialect: Dialect) -> None:
+    raw = call(dialect, ("city", "abcdefgh" * 20), ("state", "TX"))
+    _, events = run(dialect, list(raw), tools=TOOLS)
+    assert sum(isinstance(e, ToolCallDelta) for e in events) > 150
+
+
+def test_quotes_tell_a_string_from_json_where_the_dialect_says_so() -> None:
+    muse = get_dialect("muse")
+    either = {"type": ["string", "null"]}
+    for tools in (None, [tool("h", x="string")], [tool("h", x=either)]):
+        for written, meant in [
+            ('"1"', "1"), ('"null"', "null"), ('"true"', "true"), ('"[1]"', "[1]"), ('" 1 "', " 1 "),
+            ('"quoted"', '"quoted"'), ('"1', '"1'), ('"1" x', '"1" x'), ('""', '""'), ('"[1"', '"[1"'),
+            ('""1""', '""1""'), ('"', '"'), ("abc", "abc"),
+        ]:  # fmt: skip
+            raw = write_calls(muse, [("h", argument(muse, "x", written))])
+            calls = every_way(muse, raw, tools=tools)
+            assert calls == ([("h", {"x": meant})], ["ok"], []), written
+
+
+@pytest.mark.parametrize(**named(XML))
+def test_correct_arguments_are_unchanged(dialect: Dialect) -> None:
+    calls: Calls = [("h", {"city": "a\nb", "n": 3, "l": ["x"], "m": [1, 2]}), ("h", {"l": [], "state": ""})]
+    raw = write_calls(dialect, calls)
+    parsed, statuses, notes = every_way(dialect, raw)
+    assert (parsed, statuses) == (calls, ["ok", "ok"])
+    assert set(notes) <= {"missing_close"}  # if all calls share one closing
+    assert json.dumps(write_arguments(dialect, {"n": 1}))

@@ -1,0 +1,314 @@
+"""Values of arguments: Python literals, numbers, and text whose type depends on the schema."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from tests.support import CALLING, is_marked, named, notices, random_split, run, tool, values
+from tests.test_traps import TOOLS, XML, Calls, assert_calls, ways
+from tests.writing import write_argument_text, write_calls
+from unspool import Dialect
+from unspool.dialect.compiling import compile_plan
+
+PYTHON = [d for d in CALLING if d.codec.name == "python" and d.call[0].object is None]
+UNTYPED = [d for d in XML if "{string}" not in d.argument[0].text and "{type}" not in d.argument[0].text]
+
+
+# -- Python syntax -----------------------------------------------------------------------------------------------------
+
+LITERALS: list[tuple[str, Any]] = [
+    ("-3", -3),
+    ("-3.5", -3.5),
+    ("+3", 3),
+    ("1e-07", 1e-07),
+    ("True", True),
+    ("False", False),
+    ("None", None),
+    ("true", True),
+    ("false", False),
+    ("null", None),
+    ("(1, 2)", [1, 2]),
+    ("(1,)", [1]),
+    ("()", []),
+    ("[]", []),
+    ("{}", {}),
+    ("[1, [2, (3,)], {'k': [None]}]", [1, [2, [3]], {"k": [None]}]),
+    ("{'a': 'b', \"c\": {'d': -1}}", {"a": "b", "c": {"d": -1}}),
+    ("'it\\'s'", "it's"),
+    ('"say \\"hi\\""', 'say "hi"'),
+    ("'a, b=c)'", "a, b=c)"),
+    ("')]'", ")]"),
+    ("'\\n\\t\\\\'", "\n\t\\"),
+    ("'\\x41\\u00e9\\U0001f327'", "Aé🌧"),
+    ("'True'", "True"),
+    ("''", ""),
+    ("'北京 🌧️'", "北京 🌧️"),
+    ("12345678901234567890123", 12345678901234567890123),
+]
+
+
+@pytest.mark.parametrize(**named(PYTHON))
+@pytest.mark.parametrize(("written", "value"), LITERALS, ids=[w for w, _ in LITERALS])
+def test_python_literals_become_json(dialect: Dialect, written: str, value: Any) -> None:
+    raw = write_calls(dialect, [("f", f"x={written}, y={written}"), ("f", f"x = {written} "), ("now", "")])
+    assert_calls(dialect, raw, [("f", {"x": value, "y": value}), ("f", {"x": value}), ("now", {})])
+
+
+@pytest.mark.parametrize(**named(PYTHON))
+def test_keyword_names_are_argument_names_in_python_syntax(dialect: Dialect) -> None:
+    arguments = "class='x', from='y', lambda=1, None_=2, in='z', name='n', true=3"
+    meant = {"class": "x", "from": "y", "lambda": 1, "None_": 2, "in": "z", "name": "n", "true": 3}
+    assert_calls(dialect, write_calls(dialect, [("f", arguments)]), [("f", meant)])
+
+
+@pytest.mark.parametrize(**named(PYTHON))
+def test_positional_arguments_are_invalid_in_python_syntax(dialect: Dialect) -> None:
+    for arguments in (
+        "'Paris'",
+        "1, a='x'",
+        "a='x', 2 ",
+        "*args ",
+        "no ",
+    ):  # the space prevents a closing from beginning in them
+        raw = write_calls(dialect, [("f", arguments), ("g", {"a": "y"})])
+        for chunks in ways(raw):
+            message, _ = run(dialect, chunks, tools=TOOLS)
+            assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("g", "ok")], raw
+
+
+@pytest.mark.parametrize(**named(PYTHON))
+def test_expressions_are_never_evaluated(dialect: Dialect) -> None:
+    for arguments in (
+        "a=__import__('os')",
+        "a=1+1",
+        "a=[x for x in y]",
+        "a=f'{x}'",
+        "a=open('x').read()",
+        "a=lambda: 0",
+    ):
+        message, _ = run(dialect, [write_calls(dialect, [("f", arguments)])], tools=TOOLS)
+        assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid")], arguments
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+NUMBERS = [
+    *("9007199254740993", "12345678901234567890123456789", "1e-07", "1E+2", "-0.0", "0.10", "-1", "1.0"),
+    *("1" + "0" * 400, "1.7976931348623158e308", "0.0e999", "1e-999", "0." + "0" * 400 + "1e401"),
+]
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_numbers_are_kept_digit_for_digit(dialect: Dialect) -> None:
+    for digits in NUMBERS:
+        arguments = write_argument_text(dialect, "x", digits)
+        raw = write_calls(dialect, [("h", arguments)])
+        for chunks in ways(raw):
+            message, _ = run(dialect, chunks, tools=[tool("h", x="number")])
+            assert [(c.name, c.status) for c in message.tool_calls] == [("h", "ok")]
+            kept = json.loads(message.tool_calls[0].arguments, parse_int=str, parse_float=str)
+            assert kept == {"x": digits}, raw
+
+
+@pytest.mark.parametrize(**named([d for d in CALLING if not d.argument]))
+def test_numbers_that_round_to_infinity_are_invalid(dialect: Dialect) -> None:
+    for digits in ("1e999", "-1E+400", "1.7976931348623159e308", "1" + "0" * 400 + ".0"):
+        raw = write_calls(dialect, [("h", write_argument_text(dialect, "x", digits)), ("now", {})])
+        for chunks in ways(raw):
+            message, _ = run(dialect, chunks, tools=[tool("h", x="number"), tool("now")])
+            assert [(c.name, c.status) for c in message.tool_calls] == [("h", "invalid"), ("now", "ok")], raw
+            assert digits in message.tool_calls[0].arguments
+
+
+# -- values of XML dialects --------------------------------------------------------------------------------------------
+
+STRINGS = [
+    "true", "false", "null", "None", "123", "-1.5", '"quoted"', "'quoted'", " lead", "trail ", "  both  ", "\ttab\t",
+    "{}",
+    "[]",
+    '{"a": 1}', "[1, 2]", "", " ", "a\nb", "a\n\nb\n ", "NaN", "1e5", "\\n", "&lt;b&gt;", "é🌧️", "=", "x" * 300,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_a_string_under_a_string_schema_is_that_string(dialect: Dialect) -> None:
+    for value in STRINGS:
+        calls: Calls = [("f", {"a": value, "b": "x"}), ("g", {"a": value})]
+        assert_calls(dialect, write_calls(dialect, calls), calls)
+
+
+REF = {
+    "$defs": {
+        "S": {"type": "string"},
+        "N": {"type": "integer"},
+        "U": {"anyOf": [{"const": "auto"}, {"type": "integer"}]},
+        "Null": {"const": "null"},
+        "O": {"type": "object", "properties": {"k": {"$ref": "#/$defs/N"}}},
+    }
+}
+SCHEMAS: list[tuple[Any, str, Any]] = [
+    ("integer", "3", 3),
+    ("integer", "x3", "x3"),
+    ("number", "3.5", 3.5),
+    ("number", "3", 3),
+    ("boolean", "true", True),
+    ("boolean", "True", True),
+    ("boolean", "False", False),
+    ("null", "null", None),
+    ("array", '[1, "a"]', [1, "a"]),
+    ("object", '{"a": [1, {"b": null}]}', {"a": [1, {"b": None}]}),
+    ("string", "null", "null"),
+    ({"type": ["string", "null"]}, "null", None),
+    ({"type": ["string", "null"]}, "nullable", "nullable"),
+    ({"type": ["string", "null"]}, '"null"', '"null"'),
+    ({"type": "string", "nullable": True}, "null", None),
+    ({"type": ["integer", "string"]}, "3", "3"),
+    ({"type": ["integer", "null"]}, "3", 3),
+    ({"type": ["integer", "null"]}, "null", None),
+    ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "null", None),
+    ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "12", "12"),
+    ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "12", 12),
+    ({"oneOf": [{"type": "integer"}, {"type": "string"}]}, "12", "12"),
+    ({"oneOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "boolean"}]}, "[1]", [1]),
+    ({"$ref": "#/$defs/S"}, "12", "12"),
+    ({"$ref": "#/$defs/N"}, "12", 12),
+    ({"$ref": "#/$defs/O"}, '{"k": 3}', {"k": 3}),
+    ({"allOf": [{"$ref": "#/$defs/N"}]}, "12", 12),
+    ({"enum": ["1", "2"]}, "1", "1"),
+    ({"enum": [1, 2]}, "1", 1),
+    ({"enum": ["a", None]}, "null", None),
+    ({"const": 5}, "5", 5),
+    ({"type": "object"}, '{"a": 1}', {"a": 1}),
+    ({}, "3", 3),
+    ({}, "three", "three"),
+    ({}, '"three"', '"three"'),
+    ({}, "[1, 2]", [1, 2]),
+    ({}, "[1, 2", "[1, 2"),
+    ({}, "null", None),
+    ({"description": "says nothing"}, "true", True),
+    ({"anyOf": [{"const": "auto"}, {"type": "integer"}]}, "-7", -7),
+    ({"anyOf": [{"const": "auto"}, {"type": "integer"}]}, "auto", "auto"),
+    ({"anyOf": [{"type": "string", "enum": ["low", "high"]}, {"type": "integer"}]}, "-7", -7),
+    ({"enum": ["low", 1, 2]}, "2", 2),
+    ({"oneOf": [{"type": "object"}, {"const": "all"}]}, '{"a": 1}', {"a": 1}),
+    ({"oneOf": [{"type": "object"}, {"const": "all"}]}, "all", "all"),
+    ({"$ref": "#/$defs/U"}, "-7", -7),
+    ({"anyOf": [{"$ref": "#/$defs/Null"}, {"type": "null"}]}, "null", "null"),
+    ({"type": "string", "enum": ["null", "x"], "nullable": True}, "null", "null"),
+    ({"type": "string", "enum": ["x"], "nullable": True}, "null", None),
+    ({"$ref": "#/$defs/S", "nullable": True}, "null", "null"),
+    ({"type": "string", "enum": ["1", "2"]}, "1", "1"),
+]
+
+
+@pytest.mark.parametrize(**named(UNTYPED))
+def test_the_schema_tells_the_type_of_text(dialect: Dialect) -> None:
+    for schema, written, meant in SCHEMAS:
+        if written == '"null"' and compile_plan(dialect).arguments.quoted:
+            meant = "null"  # in this dialect, quotes mark strings
+        declared = tool("h", x=schema)
+        declared["function"]["parameters"].update(REF)
+        raw = write_calls(dialect, [("h", {"x": written}), ("h", {"x": written})])
+        assert_calls(dialect, raw, [("h", {"x": meant})] * 2, tools=[declared])
+
+
+@pytest.mark.parametrize(**named(UNTYPED))
+def test_a_value_that_does_not_fit_its_type_stays_a_string_with_a_notice(dialect: Dialect) -> None:
+    for schema, written in (
+        ("integer", "three"),
+        ("boolean", "yes"),
+        ("array", "[1,"),
+        ("object", "[]x"),
+        ("number", ""),
+        ("number", "1e999"),
+        ({"type": "string", "enum": ["a", "bc"]}, "abc"),
+        ({"type": "string", "enum": ["a", "bc"]}, "b"),
+        ({"anyOf": [{"const": "auto"}, {"type": "integer"}]}, "seven"),
+    ):
+        raw = write_calls(dialect, [("h", {"x": written})])
+        for chunks in ways(raw):
+            message, _ = run(dialect, chunks, tools=[tool("h", x=schema)])
+            assert values(message) == [("h", {"x": written})]
+            assert notices(message) == ["value_type"]
+
+
+@pytest.mark.parametrize(**named([d for d in XML if d not in UNTYPED]))
+def test_types_written_in_the_markup_decide(dialect: Dialect) -> None:
+    calls: Calls = [("h", {"s": "12", "n": 12, "b": True, "l": [1, "a"], "o": {"k": None}, "z": None, "t": "true"})]
+    either = {"type": ["string", "integer", "boolean"]}
+    declared = [tool("h", s=either, n=either, b=either, t=either)]
+    for tools in (None, declared) if is_marked(dialect) else (declared,):
+        assert_calls(dialect, write_calls(dialect, calls), calls, tools=tools)
+
+
+@pytest.mark.parametrize(**named([d for d in XML if d not in UNTYPED]))
+def test_types_written_into_the_markup_yield_to_a_schema_that_the_text_fits(dialect: Dialect) -> None:
+    written = {"a": "12", "b": "true", "c": "[1]", "d": 12, "e": True, "f": "auto"}
+    either = {"anyOf": [{"const": "auto"}, {"type": "integer"}]}
+    declared = tool("h", a="integer", b="boolean", c="array", d="string", e="string", f=either)
+    meant = {"a": 12, "b": True, "c": [1], "d": "12", "e": "true", "f": "auto"}
+    assert_calls(dialect, write_calls(dialect, [("h", written)]), [("h", meant)], tools=[declared])
+    for chunks in ways(write_calls(dialect, [("h", {"a": "three"})])):
+        message, _ = run(dialect, chunks, tools=[declared])
+        assert (values(message), notices(message)) == ([("h", {"a": "three"})], ["value_type"])
+
+
+@pytest.mark.parametrize(**named(UNTYPED))
+def test_without_a_schema_the_type_is_guessed_from_the_text(dialect: Dialect) -> None:
+    guesses = [
+        ("3", 3),
+        ("x", "x"),
+        ("true", True),
+        ('"q"', '"q"'),
+        ("{}", {}),
+        ("[1]", [1]),
+        ("null", None),
+        (" 3", 3),
+        ("3 4", "3 4"),
+    ]
+    declared = [{"type": "function", "function": {"name": "other", "parameters": {"type": "object"}}}]
+    for written, meant in guesses:
+        raw = write_calls(dialect, [("other", {"x": written})])
+        for tools in (None, TOOLS, declared) if is_marked(dialect) else (declared,):
+            for chunks in ways(raw):
+                message, _ = run(dialect, chunks, tools=tools)
+                assert values(message) == [("other", {"x": meant})], (written, tools)
+
+
+@pytest.mark.parametrize(**named([d for d in XML if d.item]))
+def test_objects_and_lists_nest_as_elements(dialect: Dialect) -> None:
+    inner = {"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}
+    strings = {"type": "array", "items": {"type": "string"}}
+    nested = {"type": "object", "properties": {"l": strings, "o": inner}}
+    value = {"l": ["1", "two", "null"], "o": {"n": 3, "s": "4"}}
+    raw = write_calls(dialect, [("h", {"x": value, "y": "z"}), ("now", {})])
+    assert_calls(dialect, raw, [("h", {"x": value, "y": "z"}), ("now", {})], tools=[tool("h", x=nested, y="string")])
+
+
+@pytest.mark.parametrize(**named(XML))
+def test_one_line_break_of_the_template_is_taken_off_a_value_and_no_more(dialect: Dialect) -> None:
+    for value in ("\n", "\n\nx", "x\n\n", "\nx\n", " \n x \n "):
+        calls: Calls = [("f", {"a": value}), ("g", {"a": "y"})]
+        assert_calls(dialect, write_calls(dialect, calls), calls)
+
+
+@pytest.mark.parametrize(**named(XML))
+def test_a_json_object_where_arguments_are_expected_is_read(dialect: Dialect) -> None:
+    raw = write_calls(dialect, [("f", '{"a": "x", "n": 1e-07}'), ("g", {"a": "y"})])
+    for chunks in ways(raw):
+        message, _ = run(dialect, chunks, tools=TOOLS)
+        first = message.tool_calls[0]
+        assert (first.name, first.arguments, first.status) == ("f", '{"a": "x", "n": 1e-07}', "ok")
+        assert values(message)[1] == ("g", {"a": "y"})
+
+
+def test_elements_nested_too_deep_are_invalid_and_raise_nothing() -> None:
+    for dialect in (d for d in XML if d.item):
+        head, tail = dialect.argument[0].text.split("{value}")
+        for depth, status in ((500, "ok"), (600, "invalid")):
+            raw = write_calls(dialect, [("h", (head * depth + "x" + tail * depth).replace("{key}", "k")), ("now", {})])
+            for chunks in ([raw], random_split(raw, random.Random(2), 50)):
+                message, _ = run(dialect, chunks, tools=None)
+                assert [(c.name, c.status) for c in message.tool_calls] == [("h", status), ("now", "ok")]

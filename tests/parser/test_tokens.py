@@ -1,0 +1,457 @@
+"""Token ids give the same message as text, with spans of tokens and markers that are known by their ids."""
+
+import random
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+import unspool
+from tests.support import (
+    CALLING,
+    DIALECTS,
+    THINKING,
+    Case,
+    cases,
+    check,
+    dialect_of,
+    literals,
+    named,
+    notices,
+    number,
+    same,
+    tool,
+    values,
+)
+from tests.test_tokens import DEEPSEEK, make_byte_fallback, make_byte_level, make_deepseek, make_metaspace, token_id
+from tests.writing import around_reasoning, write_calls, write_content, write_reasoning
+from unspool import (
+    ContentDelta,
+    Dialect,
+    Event,
+    Finish,
+    Markup,
+    Message,
+    Parser,
+    Policy,
+    ReasoningDelta,
+    Stage,
+    get_dialect,
+)
+from unspool.stage import detect_stage
+
+TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
+F = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>"
+END = "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+
+
+FOREIGN = "<|unheard_of|>"
+"""A special token that no dialect contains."""
+
+
+@cache
+def deepseek() -> Tokenizer:
+    """A tokenizer with DeepSeek's own ids for its markers; every byte is a token."""
+    return make_deepseek()
+
+
+@cache
+def special(name: str) -> Tokenizer:
+    """A tokenizer of bytes in which every longer literal of a dialect without white space is a special token."""
+    found = [t for t in literals(get_dialect(name)) if len(t) > 3 and not any(c.isspace() for c in t)]
+    # Byte-level decoders take some characters, such as «, for bytes, so no single token can spell them.
+    return bytes_and(FOREIGN, *(t for t in found if not t.isalnum() and decoders.ByteLevel().decode([t]) == t))
+
+
+def bytes_and(*tokens: str) -> Tokenizer:
+    """A tokenizer of bytes and special tokens."""
+    tokenizer = Tokenizer(
+        models.BPE(vocab={t: i for i, t in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, merges=[])
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(t, special=True) for t in tokens])
+    return tokenizer
+
+
+def encode(tokenizer: Tokenizer, text: str) -> list[int]:
+    ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+    return ids
+
+
+def plain(tokenizer: Tokenizer, text: str) -> list[int]:
+    """Ids that spell a text without any special token."""
+    return [token_id(tokenizer, byte_tokens()[byte]) for byte in text.encode()]
+
+
+@cache
+def byte_tokens() -> dict[int, str]:
+    """The characters by which byte-level tokenizers write bytes."""
+    shown = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    found = {b: chr(b) for b in shown}
+    hidden = [b for b in range(256) if b not in found]
+    return {**found, **{b: chr(256 + i) for i, b in enumerate(hidden)}}
+
+
+def feed(
+    dialect: str | Dialect, pieces: Sequence[Sequence[int]], tokenizer: Any, **options: Any
+) -> tuple[Message, list[Event]]:
+    """Feed ids in pieces, and assert that the spans of tokens tile them."""
+    reason = options.pop("finish_reason", "stop")
+    parser = Parser(dialect, tokenizer=tokenizer, **{"tools": TOOLS, "ids": number, **options})
+    events: list[Event] = []
+    for piece in pieces:
+        events += parser.feed_tokens(piece)
+    events += parser.close(reason)
+    ids = [token for piece in pieces for token in piece]
+    output = tokenizer.decode(ids, skip_special_tokens=False)
+    check(events, output.rstrip("\ufffd") if events[-1].end < len(output) else output)
+    at = 0
+    for event in events:
+        assert event.token_start == at, f"{event} does not begin at token {at}"
+        assert event.token_end >= event.token_start
+        at = event.token_end
+    assert at == len(ids), "every token belongs to an event"
+    assert parser.message == unspool.fold(events)
+    return parser.message, events
+
+
+def ways(ids: list[int]) -> list[list[list[int]]]:
+    """All at once, one by one, and in random pieces."""
+    rng = random.Random(len(ids))
+    pieces: list[list[int]] = []
+    at = 0
+    while at < len(ids):
+        size = rng.randint(1, 9)
+        pieces.append(ids[at : at + size])
+        at += size
+    return [[ids], [[token] for token in ids], pieces]
+
+
+# -- the same message as from text -------------------------------------------------------------------------------------
+
+
+def free(case: Case) -> bool:
+    """Whether no string of the calls contains a marker, whose id would end the call by design."""
+    held = repr([c.arguments for c in case.calls])
+    return not any(t in held for t in literals(case.dialect) if len(t) > 3)
+
+
+@pytest.mark.parametrize("case", [c for c in cases() if free(c)], ids=str)
+def test_examples_as_ids_mean_the_same_as_text(case: Case) -> None:
+    tokenizer = special(case.dialect.name)
+    ids = encode(tokenizer, case.raw)
+    assert tokenizer.decode(ids, skip_special_tokens=False) == case.raw
+    options: dict[str, Any] = {"tools": case.tools, "stage": case.example.stage}
+    by_text = Parser(case.dialect, ids=number, **options)
+    by_text.feed(case.raw)
+    by_text.close()
+    for pieces in ways(ids):
+        message, _ = feed(case.dialect, pieces, tokenizer, **options)
+        assert same(message) == same(by_text.message)
+
+
+@pytest.mark.parametrize(**named([d for d in CALLING if d in THINKING and not d.framed]))
+def test_thoughts_anywhere_stray_markers_and_cut_calls_as_ids_mean_the_same_as_text(dialect: Dialect) -> None:
+    opening, closing = (side.strip() for side in around_reasoning(dialect))
+    call = write_calls(dialect, [("f", {"a": "x"})])
+    thoughts = f"Hi. {opening}one{closing}two {opening}three {call} four{closing}five"
+    if call.rstrip().endswith(tuple(e.strip() for e in dialect.end)):  # as a token, it ends the turn by design
+        thoughts = f"Hi. {opening}one{closing}two {opening}three"
+    tokenizer = special(dialect.name)
+    for text in (thoughts, f"one{closing}{closing}two", *(f"Hi. {call[:cut]}" for cut in range(1, len(call), 5))):
+        whole = Parser(dialect, ids=number, tools=TOOLS, stage="content")
+        whole.feed(text)
+        whole.close()
+        for pieces in ways(encode(tokenizer, text)):
+            message, _ = feed(dialect, pieces, tokenizer, stage="content")
+            assert same(message) == same(whole.message), text
+            assert notices(message) == notices(whole.message), text
+
+
+@pytest.mark.parametrize("name", ["deepseekv31", "deepseekv3", "deepseek", "deepseek-r1"])
+def test_deepseeks_own_ids_are_read(name: str) -> None:
+    for case in filter(free, cases([get_dialect(name)])):
+        ids = encode(deepseek(), case.raw)
+        assert not case.calls or "|" in case.raw or set(ids) & set(DEEPSEEK.values())
+        whole = Parser(case.dialect, ids=number, tools=case.tools, stage=case.example.stage)
+        whole.feed(case.raw)
+        whole.close()
+        for pieces in ways(ids):
+            message, _ = feed(case.dialect, pieces, deepseek(), tools=case.tools, stage=case.example.stage)
+            assert same(message) == same(whole.message)
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_a_tokenizer_without_special_tokens_reads_markers_as_text(dialect: Dialect) -> None:
+    tokenizer = make_byte_level()
+    calls: list[tuple[str, Any]] = [("f", {"a": "é 北京", "n": 3}), ("g", {"a": "y"})]
+    for pieces in ways(encode(tokenizer, write_calls(dialect, calls))):
+        message, _ = feed(dialect, pieces, tokenizer)
+        assert values(message) == calls
+
+
+# -- spans -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_belongs_to_the_event_that_holds_its_first_character() -> None:
+    raw = f'plan 计</think>Sure 北.{F}{{"a": "北京"}}{END}'
+    ids = encode(deepseek(), raw)
+    for pieces in ways(ids):
+        _, events = feed("deepseekv31", pieces, deepseek(), stage="reasoning")
+        for event in events:
+            if isinstance(event, ReasoningDelta | ContentDelta):
+                decoded = deepseek().decode(ids[event.token_start : event.token_end], skip_special_tokens=False)
+                assert decoded == event.text
+            if isinstance(event, Finish):
+                assert event.token_start == event.token_end == len(ids)
+
+
+def test_without_ids_there_are_no_token_spans_and_no_count() -> None:
+    parser = Parser("hermes")
+    events = parser.feed("<think>plan</think>x") + parser.close()
+    assert {(e.token_start, e.token_end) for e in events} == {(-1, -1)}
+    assert parser.message.reasoning_tokens is None
+
+
+@pytest.mark.parametrize(**named(THINKING))
+def test_the_tokens_of_reasoning_are_counted_exactly(dialect: Dialect) -> None:
+    tokenizer = special(dialect.name)
+    thought = "plan é 北京 and more"
+    raw = write_reasoning(dialect, thought) + dialect.reasoning[0].trail + write_content(dialect, "answer")
+    for pieces in ways(encode(tokenizer, raw)):
+        message, _ = feed(dialect, pieces, tokenizer)
+        assert message.reasoning == thought
+        assert message.reasoning_tokens == len(encode(tokenizer, thought))
+    message, _ = feed(dialect, [encode(tokenizer, "Hello.")], tokenizer, stage="content")
+    assert message.reasoning_tokens == 0
+
+
+def test_the_token_counts_of_interleaved_reasoning_add_up() -> None:
+    raw = f"<think>one</think>{F}{{}}{END}<think>three</think>answer"
+    message, _ = feed("deepseekv31", [encode(deepseek(), raw)], deepseek())
+    assert (message.reasoning, message.reasoning_tokens) == ("onethree", 8)
+
+
+# -- markers by id -----------------------------------------------------------------------------------------------------
+
+
+def test_the_same_characters_as_ordinary_text_inside_a_string_stay_data() -> None:
+    inner = f"a {END} b <think></think> {F}"
+    ids = encode(deepseek(), F) + plain(deepseek(), f'{{"a": "{inner}"}}') + encode(deepseek(), END)
+    for pieces in ways(ids):
+        message, _ = feed("deepseekv31", pieces, deepseek())
+        assert values(message) == [("f", {"a": inner})]
+        assert notices(message) == []
+
+
+@pytest.mark.parametrize(**named([d for d in CALLING if d.argument and not d.item]))
+def test_markers_spelled_as_text_inside_text_values_stay_data_where_policy_ignores_them(dialect: Dialect) -> None:
+    tokenizer = special(dialect.name)
+    last = dialect.argument[0].after
+    closing = "".join(p for p in last if isinstance(p, str)).strip()
+    if closing not in tokenizer.get_vocab() or len(closing) < 3:
+        pytest.skip("the closing is not one special token, or is too short to be told from text")
+    head, tail = write_calls(dialect, [("f", {"a": "⌖"})]).split("⌖")
+    ordinary = {i for i in encode(tokenizer, tail) if i not in tokenizer.get_added_tokens_decoder()}
+    # The call's closing is data too if it consists of special tokens; other text counts as usual.
+    inner = f"x {closing} y" if tokenizer.decode([*ordinary]).strip() else f"x {closing}{tail.strip()} y"
+    ids = encode(tokenizer, head) + plain(tokenizer, inner) + encode(tokenizer, tail)
+    for pieces in ways(ids):
+        message, _ = feed(dialect, pieces, tokenizer, policy=Policy(text_markers="ignore"))
+        assert values(message) == [("f", {"a": inner})]
+
+
+def test_a_closing_markers_id_inside_an_unterminated_string_ends_the_call() -> None:
+    good = '<｜tool▁call▁begin｜>g<｜tool▁sep｜>{"a": "y"}'
+    raw = f'{F}{{"a": "open<｜tool▁call▁end｜>{good}{END}'
+    for pieces in ways(encode(deepseek(), raw)):
+        message, _ = feed("deepseekv31", pieces, deepseek())
+        assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [
+            ("f", '{"a": "open', "invalid"),
+            ("g", '{"a": "y"}', "ok"),
+        ]
+        assert message.content == ""
+    for pieces in ways(encode(deepseek(), raw)):
+        message, _ = feed("deepseekv31", pieces, deepseek(), policy=Policy(bad_arguments="repair"))
+        assert [c.status for c in message.tool_calls] == ["repaired", "ok"]
+        assert values(message) == [("f", {"a": "open"}), ("g", {"a": "y"})]
+    # As text, the same characters are data: the string ends at the next quote, and the text after it is an error.
+    by_text = Parser("deepseekv31", tools=TOOLS)
+    by_text.feed(raw)
+    by_text.close()
+    assert [(c.name, c.status) for c in by_text.message.tool_calls] == [("f", "invalid")]
+
+
+def test_an_id_that_opens_something_inside_a_string_is_data() -> None:
+    raw = f'{F}{{"a": "x <think> <｜tool▁call▁begin｜> y"}}{END}'
+    for pieces in ways(encode(deepseek(), raw)):
+        message, _ = feed("deepseekv31", pieces, deepseek())
+        assert values(message) == [("f", {"a": "x <think> <｜tool▁call▁begin｜> y"})]
+
+
+def test_text_that_only_spells_a_marker_is_one_by_default_and_text_where_policy_says_so() -> None:
+    raw = f'Sure.{F}{{"a": "x"}}{END}'
+    ids = plain(deepseek(), raw)
+    for pieces in ways(ids):
+        message, _ = feed("deepseekv31", pieces, deepseek())
+        assert (message.content, values(message)) == ("Sure.", [("f", {"a": "x"})])
+        message, _ = feed("deepseekv31", pieces, deepseek(), policy=Policy(text_markers="ignore"))
+        assert (message.content, message.tool_calls) == (raw, [])
+    message, _ = feed("deepseekv31", [encode(deepseek(), raw)], deepseek(), policy=Policy(text_markers="ignore"))
+    assert (message.content, values(message)) == ("Sure.", [("f", {"a": "x"})])
+
+
+def test_spelled_thinking_tags_are_text_where_policy_says_so() -> None:
+    ids = encode(deepseek(), "<think>") + plain(deepseek(), "say </think> so") + encode(deepseek(), "</think>answer")
+    for pieces in ways(ids):
+        message, _ = feed("deepseekv31", pieces, deepseek(), policy=Policy(text_markers="ignore"))
+        assert (message.reasoning, message.content) == ("say </think> so", "answer")
+        message, _ = feed("deepseekv31", pieces, deepseek())
+        assert (message.reasoning, message.content) == ("say ", " soanswer")
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "content"),
+    [
+        ("<THOUGHT>plan</THOUGHT>answer", "plan", "answer"),
+        ("<thOUGHT>plan</Thought>answer", "plan", "answer"),
+        ("<THOUGHT>plan", "plan", ""),
+        ("<thOUGH", "", "<thOUGH"),
+        ("a <b> <t", "", "a <b> <t"),
+    ],
+)
+def test_a_tag_in_another_case_than_its_token_counts(text: str, reasoning: str, content: str) -> None:
+    tokenizer = special("think")
+    for pieces in ways(encode(tokenizer, text)):
+        message, _ = feed("think", pieces, tokenizer, policy=Policy(text_markers="ignore"))
+        assert (message.reasoning, message.content) == (reasoning, content)
+
+
+@pytest.mark.parametrize("text", ["<thought>", "<thought>plan</thought>answer", "Hi. <think>plan", "<think", "<"])
+def test_a_tag_that_spells_its_token_is_text(text: str) -> None:
+    tokenizer = special("think")
+    for pieces in ways(plain(tokenizer, text)):
+        message, _ = feed("think", pieces, tokenizer, policy=Policy(text_markers="ignore"))
+        assert (message.reasoning, message.content) == ("", text)
+
+
+def test_the_policy_for_spelled_markers_does_nothing_to_text() -> None:
+    parser = Parser("deepseekv31", policy=Policy(text_markers="ignore"), tools=TOOLS)
+    parser.feed(f'{F}{{"a": "x"}}{END}')
+    parser.close()
+    assert values(parser.message) == [("f", {"a": "x"})]
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_a_special_token_that_no_template_names_is_markup_in_text_and_data_in_arguments(dialect: Dialect) -> None:
+    tokenizer = special(dialect.name)
+    content = write_content(dialect, f"a{FOREIGN}b {FOREIGN} c{FOREIGN}d")
+    for pieces in ways(encode(tokenizer, content)):
+        message, events = feed(dialect.name, pieces, tokenizer, stage="content")
+        assert message.content.rstrip() == "ab  cd"
+        assert [e.text for e in events if isinstance(e, Markup)].count(FOREIGN) == 3
+    if dialect.reasoning:
+        thought = write_reasoning(dialect, f"a{FOREIGN}b") + write_content(dialect, "c")
+        for pieces in ways(encode(tokenizer, thought)):
+            message, _ = feed(dialect, pieces, tokenizer)
+            assert (message.reasoning, message.content.strip()) == ("ab", "c")
+    if dialect.call:
+        call = write_calls(dialect, [("f", {"a": f"x{FOREIGN}y"})])
+        for pieces in ways(encode(tokenizer, call)):
+            message, _ = feed(dialect, pieces, tokenizer)
+            assert values(message) == [("f", {"a": f"x{FOREIGN}y"})]
+
+
+@pytest.mark.parametrize(
+    ("token", "content"), [("<|of|>", "ab"), ("<|a_f|>", "ab"), ("<|f:|>", "a<|f:|>b"), ("<|f|>", "a<|f|>b")]
+)
+def test_a_template_names_only_special_tokens_that_contain_a_whole_word_of_it(token: str, content: str) -> None:
+    dialect = dialect_of('calls = "<run>{calls}</run>"\ncall = "f{name}: {arguments};;"')
+    tokenizer = bytes_and(token)
+    for pieces in ways(encode(tokenizer, f"a{token}b")):
+        message, _ = feed(dialect, pieces, tokenizer)
+        assert message.content == content
+
+
+# -- characters --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["北京", "🌧️👩‍👩‍👧‍👦", "é\u0301", "\u2028x", "ab"])
+def test_characters_of_many_bytes_are_never_broken(text: str) -> None:
+    raw = f'<think>{text}</think>{text}{F}{{"a": "{text}"}}{END}'
+    for pieces in ways(encode(deepseek(), raw)):
+        message, events = feed("deepseekv31", pieces, deepseek())
+        assert (message.reasoning, message.content, values(message)) == (text, text, [("f", {"a": text})])
+        assert "\ufffd" not in repr(events)
+        assert notices(message) == []
+
+
+@pytest.mark.parametrize("make", [make_byte_level, make_byte_fallback, make_metaspace, make_deepseek])
+def test_many_ids_at_once_are_read_as_one_by_one(make: Callable[[], Tokenizer]) -> None:
+    tokenizer = make()
+    rng = random.Random(24)
+    known = [*encode(tokenizer, "<think>a plan: 北京 🌧️</think>And é, of course. " * 3), 10**6, *range(40)]
+    for _ in range(40):
+        ids = rng.choices(known, k=30) + known[: rng.randint(0, 60)]
+        found = []
+        for pieces in ([[token] for token in ids], [ids], [ids[:17], ids[17:]]):
+            parser = Parser("deepseekv31", tools=TOOLS, tokenizer=tokenizer)
+            events = [event for piece in pieces for event in parser.feed_tokens(piece)] + parser.close()
+            assert [e.token_start for e in events[1:]] == [e.token_end for e in events[:-1]]
+            assert events[-1].token_end == len(ids)
+            found.append(parser.message)
+        assert found[1:] == found[:1] * 2
+
+
+def test_a_cut_character_at_the_end_is_a_notice() -> None:
+    for raw in ("Hi 北", f'{F}{{"a": "北', "<think>北"):
+        ids = encode(deepseek(), raw)[:-1]
+        for pieces in ways(ids):
+            parser = Parser("deepseekv31", tools=TOOLS, tokenizer=deepseek())
+            for piece in pieces:
+                parser.feed_tokens(piece)
+            parser.close("length")
+            assert "cut_character" in notices(parser.message)
+            assert parser.message.finish_reason == "length"
+
+
+# -- prompts as ids ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    **named([d for d in DIALECTS if d.start and d.reasoning and not d.reasoning[0].text.startswith(d.start)])
+)
+def test_the_stage_is_detected_from_a_prompts_ids(dialect: Dialect) -> None:
+    tokenizer = special(dialect.name)
+    opening = write_reasoning(dialect, "\0").split("\0")[0]
+    for tail, stage in (
+        ("", Stage.CONTENT),
+        (opening, Stage.REASONING),
+        (write_reasoning(dialect, "plan"), Stage.CONTENT),
+    ):
+        prompt = f"user: hi\n{dialect.start[0]}{tail}"
+        ids = encode(tokenizer, prompt)
+        assert detect_stage(dialect, ids, tokenizer=tokenizer) is stage
+        assert detect_stage(dialect, prompt) is stage
+        assert Parser(dialect, prompt=ids, tokenizer=tokenizer).stage is stage
+
+
+# -- misuse ------------------------------------------------------------------------------------------------------------
+
+
+def test_ids_need_a_tokenizer_and_an_open_parser() -> None:
+    with pytest.raises(ValueError, match="tokenizer"):
+        Parser("hermes").feed_tokens([1])
+    parser = Parser("deepseekv31", tokenizer=deepseek())
+    parser.close()
+    with pytest.raises(ValueError, match="closed"):
+        parser.feed_tokens([1])
+
+
+def test_an_empty_list_of_ids_gives_no_events() -> None:
+    parser = Parser("deepseekv31", tokenizer=deepseek())
+    assert parser.feed_tokens([]) == []
+    assert [type(e) for e in parser.close()] == [Finish]
