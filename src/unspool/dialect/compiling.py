@@ -201,6 +201,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         dialect=d,
         policy=policy,
         framed=bool(parts.frames),
+        headed=any(_unstarted(t.before, d.start) != t.before for t in _framed(d)),
         reading=reading,
         plain=plain,
         reasoning=ReasoningPlan(

@@ -293,6 +293,15 @@ def tags(pattern: Pattern) -> list[Pattern]:
     return found
 
 
+def tag_of(pattern: Pattern) -> str:
+    """The tag or special token with which a pattern begins; ``""`` if it begins otherwise."""
+    first = pattern.first
+    if not first or first[0].isalnum():
+        return ""
+    ends = (i + 1 for i, c in enumerate(first) if c in _TAG_ENDS and worded(first[:i]))
+    return first[: next(ends, 0)]
+
+
 def text(pattern: Pattern) -> str:
     """The literals of a pattern."""
     return "".join(a.text for a in pattern.atoms if a.kind == LITERAL)

@@ -100,6 +100,8 @@ class Plan(msgspec.Struct, eq=False):
     dialect: Dialect
     policy: Policy
     framed: bool
+    headed: bool
+    """Whether the header of a frame begins as the turn does."""
     reading: Outline
     """The markers that count while calls are read."""
     plain: Outline

@@ -39,6 +39,7 @@ class Blocks(Steps):
                 tape.move(j)
                 ledger.markup(tape.here)
             return False
+        more = False
         for block in (within, *plan.calls.block_suffixes) if within is not None else plan.calls.block_suffixes:
             r = look.stands(block.suffix, j)
             if r == MORE and not tape.final:
@@ -48,12 +49,13 @@ class Blocks(Steps):
                 self._framing(tape.here)
                 self._parts.leave_block()
                 return True
+            more = more or r == MORE
         r = self._next_call(j)
         if r >= 0:
             return True
         if r == MORE and not tape.final:  # a call may begin with what closes one
             return False
-        more = r == MORE
+        more = more or r == MORE
         thought = ledger.paused and look.soonest([o.pattern for o in plan.reasoning.ends], j) >= 0
         for suffix in () if thought else plan.calls.suffixes:
             r = look.stands(suffix, j)
@@ -113,6 +115,8 @@ class Blocks(Steps):
                 found = found or (o, match)
         if found is None or (found[1].weak and more and not self._tape.final):
             return MORE if more else NO
+        if found[1].weak and self._more_literal(found[0], j):
+            return NO
         if self._calls.refused(j):
             self._parts.leave_block()
             return j
@@ -120,6 +124,11 @@ class Blocks(Steps):
         self._tape.move(j)
         self._calls.open(found[0], j, found[1])
         return j
+
+    def _more_literal(self, o: Opening, j: int) -> bool:
+        """Whether another part opens at ``j`` with more literals than ``o``."""
+        others = (m for m in self._plan.plain.edge if m.pattern.weight > o.pattern.weight)
+        return self._look.first_marker(others, j) >= 0
 
     def _framing(self, end: int) -> None:
         """Take a closing or a separator of the block, up to an offset; it is text if the block is."""

@@ -105,6 +105,8 @@ class Openings(msgspec.Struct, eq=False):
         if peek == NO:
             return Match(r, fields, True) if form.opening.after_name else _NONE
         if peek == MORE:
+            if tape.final and not o.pattern.first and fields.get("name") not in (self.names or ()):
+                return _NONE  # no marker and no arguments: text
             return Match(r, fields, True) if tape.final else Match(MORE, fields)
         return Match(r, fields)
 
@@ -142,7 +144,7 @@ class Openings(msgspec.Struct, eq=False):
         if j - i > MAX_SPACE:
             return NO
         if j == len(buf):
-            return NO if tape.final else MORE
+            return MORE
         assert form.shape is not None
         if form.forced and self.named:
             # Any object is the arguments, unless it is the requested call itself.

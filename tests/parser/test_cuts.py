@@ -1,0 +1,125 @@
+"""What the end of the output cuts: headers, openings of calls, closings of blocks."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from unspool import Dialect, Message, Stage
+
+from ..support import CALLING, DIALECTS, named, notices, number, run, same, tool
+from ..test_tokens_feed import encode, feed, special, ways
+from ..writing import fill, write_calls, write_content
+
+TOOLS = [tool("get_weather", city="string", days="integer"), tool("now")]
+FIELDS = {"name": "get_weather", "index": "0", "number": "1", "id": "id0000000", "any": "x"}
+TAG = re.compile(r"<[|｜][^|｜<>]*[|｜]>|</?[a-zA-Z:_]+>|\[[A-Z_]+\]|\]<\]minimax\[>\[")
+"""A whole tag or special token."""
+
+
+def headers(dialect: Dialect) -> Iterator[str]:
+    """What is written before reasoning, content and a call's arguments."""
+    texts = [t.text for t in (*dialect.reasoning, *dialect.content, *dialect.preamble)]
+    for block in dialect.calls if dialect.call else ():
+        texts += [re.sub(r"\{calls?\}", lambda _, c=call: c.text, block.text) for call in dialect.call]  # type: ignore[misc]
+    for text in dict.fromkeys(texts):
+        yield fill(re.split(r"\{(?:reasoning|content|arguments)\}", text)[0], **FIELDS).lstrip()
+
+
+def read(dialect: Dialect, text: str, reason: str = "length") -> Message:
+    """The message, which must be the same however the text, or its token ids, are cut."""
+    options = {"tools": TOOLS, "ids": number, "stage": Stage.CONTENT}
+    whole, _ = run(dialect, [text], finish_reason=reason, **options)
+    single, _ = run(dialect, list(text), finish_reason=reason, **options)
+    assert same(single) == same(whole)
+    tokenizer = special(dialect.name)
+    for pieces in ways(encode(tokenizer, text)):
+        message, _ = feed(dialect, pieces, tokenizer, finish_reason=reason, **options)
+        assert same(message) == same(whole)
+    return whole
+
+
+@pytest.mark.parametrize(**named(d for d in DIALECTS if d.policy.stray_markers != "text"))
+def test_a_header_that_the_end_cuts_shows_no_whole_tag(dialect: Dialect) -> None:
+    for header in headers(dialect):
+        for before in ("", write_content(dialect, "Sure.")):
+            for end in (m.end() + more for m in TAG.finditer(header) for more in (0, 1, 3, 8)):
+                if end < len(header):
+                    message = read(dialect, before + header[:end])
+                    assert not TAG.search(message.content), header[:end]
+                    assert not [c for c in message.tool_calls if c.name != "get_weather"]
+
+
+@pytest.mark.parametrize(**named(d for d in CALLING if d.call[0].after or not d.argument))
+def test_the_cut_closing_of_a_block_is_not_shown(dialect: Dialect) -> None:
+    text = write_calls(dialect, [("get_weather", {"city": "Paris", "days": 3})])
+    closing = fill(dialect.calls[0].text, call="\0", calls="\0").rpartition("\0")[2].rstrip()
+    for cut in range(1, len(closing)):
+        message = read(dialect, text.rstrip()[:-cut])
+        assert message.content == ""
+        assert [c.status for c in message.tool_calls] == ["ok"]
+
+
+HARMONY = "<|channel|>final<|message|>Hi.<|end|>"
+CUTS = [
+    ("harmony", HARMONY, "<|start|>"),
+    ("harmony", HARMONY, "<|start|>assi"),
+    ("harmony", HARMONY, "<|start|>assistant to=functions.get_we"),
+    ("harmony", HARMONY, "<|start|>assistant<|chan"),
+    ("harmony", "<|channel|>analysis<|message|>Hm.", "<|start|>"),
+    ("beam", "<|channel|>final<|message|>Hi.<|end|>", "<|start|>assistant t"),
+    ("inkling", "<|content_text|>Hi.<|end_message|>", "<|message_model|>get_we"),
+    ("kimi_k3", "<|open|>response<|sep|>Hi.", "<|close|>response"),
+    ("kimi_k3", "<|open|>think<|sep|>Hm.", "<|close|>th"),
+    ("hermes", "Hi.", "\n<tool_call>\n{"),
+    ("gigachat3", "Hi.", "function call<|role_sep|>"),
+    ("gemma4", "<|channel>thought\nHm.\n<channel|>", "<|channel>thou"),
+]
+
+
+@pytest.mark.parametrize(("name", "before", "cut"), CUTS)
+def test_a_marker_that_the_end_cuts_behind_a_tag_is_dropped(name: str, before: str, cut: str) -> None:
+    dialect = next(d for d in DIALECTS if d.name == name)
+    for reason in ("length", "stop"):
+        whole, _ = run(dialect, [before], finish_reason=reason, tools=TOOLS, ids=number, stage=Stage.CONTENT)
+        message = read(dialect, before + cut, reason)
+        assert same(message) == same(whole)
+        assert {*notices(message)} & {"stray_open", "stray_close"}
+
+
+@pytest.mark.parametrize(("name", "text"), [("harmony", HARMONY + "<|st"), ("hermes", "Hi.<tool_"), ("glm45", "a <th")])
+def test_the_beginning_of_a_tag_stays_text(name: str, text: str) -> None:
+    dialect = next(d for d in DIALECTS if d.name == name)
+    message = read(dialect, text)
+    assert message.content.endswith(text[-3:])
+    assert not notices(message)
+
+
+def test_a_word_on_a_line_of_its_own_is_no_call_of_an_undeclared_tool_without_arguments() -> None:
+    dialect = next(d for d in DIALECTS if d.name == "functionary-v3.2")
+    assert read(dialect, "Sure.\n").content == "Sure.\n"
+    assert [c.name for c in read(dialect, "now\n").tool_calls] == ["now"]
+
+
+def test_a_frame_after_a_call_is_a_frame_though_the_end_cuts_it_behind_its_header() -> None:
+    dialect = next(d for d in DIALECTS if d.name == "functionary-v3.2")
+    message = read(dialect, '>>>get_weather\n{"city": "Paris"}>>>all\n')
+    assert [(c.name, c.status) for c in message.tool_calls] == [("get_weather", "ok")]
+
+
+def test_a_nested_opening_that_the_end_cuts_is_not_in_the_value() -> None:
+    dialect = next(d for d in DIALECTS if d.name == "minimax-m3")
+    tag = "]<]minimax[>["
+    text = f'{tag}<tool_call>\n{tag}<invoke name="g">{tag}<a>1{tag}</a>{tag}<x>{tag}<y'
+    tools = [tool("g", a="integer", x={"type": "object", "properties": {"y": {"type": "string"}}})]
+    message, _ = run(dialect, [text], finish_reason="length", tools=tools, stage=Stage.CONTENT)
+    assert [c.arguments for c in message.tool_calls] == ['{"a": 1']
+
+
+def test_notices_of_a_long_value_without_its_closing_have_one_order() -> None:
+    dialect = next(d for d in DIALECTS if d.name == "seed-oss")
+    head = "<seed:tool_call>\n<function=get_weather>\n<parameter=days>"
+    text = head + "1" * 70_000 + "\n<parameter=city>Paris</parameter>\n</function>\n</seed:tool_call>"
+    cuts = ([text], [text[i : i + 7] for i in range(0, len(text), 7)], [text[:60_000], text[60_000:]])
+    kinds = [[n.kind for n in run(dialect, cut, tools=TOOLS)[0].notices] for cut in cuts]
+    assert kinds[0] == kinds[1] == kinds[2]
