@@ -432,7 +432,9 @@ def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
     """The markers that are dropped if they open or close nothing, and those of them that do not belong to calls."""
     if parts.policy.stray_markers != "drop":
         return [], []
+    # What ends a turn counts by its own rule, unless it ends a part too.
     known = {text(o.pattern) for o in (*parts.ends, *parts.starts)}
+    known -= {text(o.pattern) for o in (*parts.reasoning_ends, *parts.frame_ends)}
 
     def closings(*patterns: Pattern) -> list[Stray]:
         return [Stray(t, False, []) for p in patterns for t in tags(p) if text(t) not in known]

@@ -56,8 +56,10 @@ class Blocks(Steps):
         if r == MORE and not tape.final:  # a call may begin with what closes one
             return False
         more = more or r == MORE
-        thought = ledger.paused and look.soonest([o.pattern for o in plan.reasoning.ends], j) >= 0
-        for suffix in () if thought else plan.calls.suffixes:
+        thought = look.soonest([o.pattern for o in plan.reasoning.ends], j) if ledger.paused else NO
+        if thought == MORE:
+            return False
+        for suffix in () if thought >= 0 else plan.calls.suffixes:
             r = look.stands(suffix, j)
             if r >= 0 and worded(suffix.first):
                 tape.move(r)
@@ -67,10 +69,11 @@ class Blocks(Steps):
             more = more or r == MORE
         if more and not tape.final:
             return False
-        return self._after_block(within, j, more=more)
+        rest = len(buf) if more else j if thought >= 0 or within is None else look.progress(within.suffix, j)
+        return self._after_block(within, j, rest)
 
-    def _after_block(self, within: Block | None, j: int, *, more: bool) -> bool:
-        """Leave the calls: neither a call nor a closing is at ``j``. ``more``: the output ends in what may be one."""
+    def _after_block(self, within: Block | None, j: int, rest: int) -> bool:
+        """Leave the calls: neither a call nor a closing is at ``j``, but perhaps the beginning of one, up to ``rest``."""
         tape, ledger = self._tape, self._ledger
         i = tape.i
         opens = self._opens_other(j)
@@ -84,13 +87,12 @@ class Blocks(Steps):
             else:
                 ledger.markup(tape.here)
         if within is not None:
-            part = len(tape.buf) if more else self._look.progress(within.suffix, j)
-            if not opens and part == j and not ledger.paused:
+            if not opens and rest == j and not ledger.paused:
                 ledger.markup(tape.base + i)
                 self._at.go(State.BLOCK_TEXT)
                 return True
-            if part > j:
-                tape.move(part)
+            if rest > j:
+                tape.move(rest)
                 ledger.markup(tape.here)
             ledger.notice("missing_close", within.suffix.first)
         self._parts.leave_block()
