@@ -8,7 +8,7 @@ import pytest
 from unspool import Dialect, Message, Stage
 
 from ..support import CALLING, DIALECTS, named, notices, number, run, same, tool
-from ..test_tokens_feed import encode, feed, special, ways
+from ..test_tokens_feed import bytes_and, encode, feed, special, ways
 from ..writing import fill, write_calls, write_content
 
 TOOLS = [tool("get_weather", city="string", days="integer"), tool("now")]
@@ -123,3 +123,39 @@ def test_notices_of_a_long_value_without_its_closing_have_one_order() -> None:
     cuts = ([text], [text[i : i + 7] for i in range(0, len(text), 7)], [text[:60_000], text[60_000:]])
     kinds = [[n.kind for n in run(dialect, cut, tools=TOOLS)[0].notices] for cut in cuts]
     assert kinds[0] == kinds[1] == kinds[2]
+
+
+@pytest.mark.parametrize(**named(d for d in CALLING if re.search(r"\{calls\}\s*\]\s*<[^\]]*\w", d.calls[0].text)))
+def test_a_blocks_closing_counts_without_its_bracket(dialect: Dialect) -> None:
+    text = write_calls(dialect, [("get_weather", {"city": "Paris", "days": 3})])
+    head, _, tail = text.rpartition("]")
+    message = read(dialect, f"{head}{tail}Hi.", "stop")
+    assert (message.content, [c.status for c in message.tool_calls]) == ("Hi.", ["ok"])
+
+
+def test_the_closing_of_reasoning_counts_though_the_blocks_closing_begins_alike() -> None:
+    dialect = next(d for d in DIALECTS if d.name == "kimi_k3")
+    call = '<|open|>call tool="get_weather" index="1"<|sep|><|open|>argument key="city" type="string"<|sep|>Par'
+    text = f"<|open|>think<|sep|>Hm. <|open|>tools<|sep|>{call}<|close|>think<|sep|>It rains."
+    message = read(dialect, text, "stop")
+    assert (message.reasoning, message.content) == ("Hm. ", "It rains.")
+    assert [c.status for c in message.tool_calls] == ["incomplete"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("harmony", "a<|end|>b"), ("muse", "a<|eom|>b"), ("inkling", "a<|end_message|>b")]
+)
+def test_a_closing_of_a_frame_that_closes_nothing_is_dropped_though_it_may_end_the_turn(name: str, text: str) -> None:
+    dialect = next(d for d in DIALECTS if d.name == name)
+    assert read(dialect, text, "stop").content == "ab"
+
+
+@pytest.mark.parametrize("name", ["deepseekv31", "hermes", "deepseekv3"])
+@pytest.mark.parametrize("inner", ["Par", "Pa\nr"])
+def test_a_closings_id_ends_an_open_string_also_if_the_string_is_broken(name: str, inner: str) -> None:
+    dialect = next(d for d in DIALECTS if d.name == name)
+    text = write_calls(dialect, [("get_weather", {"city": "Paris"}), ("now", {})])
+    tokenizer = bytes_and(*{m.group() for m in TAG.finditer(text)})
+    for pieces in ways(encode(tokenizer, text.replace('Paris"}', inner, 1))):
+        message, _ = feed(dialect, pieces, tokenizer, tools=TOOLS, stage=Stage.CONTENT)
+        assert [(c.name, c.status) for c in message.tool_calls] == [("get_weather", "invalid"), ("now", "ok")]

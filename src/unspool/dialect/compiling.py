@@ -245,10 +245,16 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
         block_trail=_longest([b.trail for b in blocks]),
         suffixes=suffixes,
         block_suffixes=block_suffixes,
+        bare_suffixes=_bare(block_suffixes),
         closings=[*suffixes, *(b.suffix for b in block_suffixes)],
         recover=_recover(parts),
         string_ends=Scan(_string_ends(forms, blocks)),
     )
+
+
+def _bare(blocks: list[Block]) -> list[Pattern]:
+    bare = ((b.suffix, b.suffix.unbracketed()) for b in blocks)
+    return [rest for whole, rest in bare if rest is not whole and worded(rest.first)]
 
 
 def _framed(d: Dialect) -> list[Template]:
@@ -418,6 +424,7 @@ def _recover(parts: _Parts) -> Scan:
         *(Closing(CALL_END, f.suffix) for f in forms if f.suffix.first and f.suffix.last_name >= 0),
         *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if worded(b.suffix.first)),
         *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if b.suffix.weight > 1),
+        *(Closing(BLOCK_END, rest) for rest in _bare(blocks)),
     ]
     marked = (c for c in parts.calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked))
     return Scan([*closings, *parts.ends, *parts.starts, *marked])

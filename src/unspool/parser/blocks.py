@@ -50,6 +50,15 @@ class Blocks(Steps):
                 self._parts.leave_block()
                 return True
             more = more or r == MORE
+        r = look.soonest(plan.calls.bare_suffixes, j)
+        if r == MORE:
+            return False
+        if r >= 0:  # the model forgot the bracket
+            ledger.notice("missing_close", tape.buf[j:r])
+            tape.move(r)
+            self._framing(tape.here)
+            self._parts.leave_block()
+            return True
         r = self._next_call(j)
         if r >= 0:
             return True
@@ -73,7 +82,7 @@ class Blocks(Steps):
         return self._after_block(within, j, rest)
 
     def _after_block(self, within: Block | None, j: int, rest: int) -> bool:
-        """Leave the calls: neither a call nor a closing is at ``j``, but perhaps the beginning of one, up to ``rest``."""
+        """Leave the calls: neither a call nor a closing is at ``j``; perhaps the beginning of one is, up to ``rest``."""
         tape, ledger = self._tape, self._ledger
         i = tape.i
         opens = self._opens_other(j)
