@@ -82,7 +82,7 @@ class Blocks(Steps):
         return self._after_block(within, j, rest)
 
     def _after_block(self, within: Block | None, j: int, rest: int) -> bool:
-        """Leave the calls: neither a call nor a closing is at ``j``; perhaps the beginning of one is, up to ``rest``."""
+        """Leave the calls: neither a call nor a closing is at ``j``; the beginning of one may be, up to ``rest``."""
         tape, ledger = self._tape, self._ledger
         i = tape.i
         opens = self._opens_other(j)
