@@ -159,3 +159,17 @@ def test_a_closings_id_ends_an_open_string_also_if_the_string_is_broken(name: st
     for pieces in ways(encode(tokenizer, text.replace('Paris"}', inner, 1))):
         message, _ = feed(dialect, pieces, tokenizer, tools=TOOLS, stage=Stage.CONTENT)
         assert [(c.name, c.status) for c in message.tool_calls] == [("get_weather", "invalid"), ("now", "ok")]
+
+
+NAMED = [
+    ("harmony", "<|channel|>commentary to=functions.get_weather <|constrain|>js"),
+    ("kimi_k2", "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_arg"),
+    ("glm45", "<tool_call>get_weather\n<ar"),
+]
+
+
+@pytest.mark.parametrize(("name", "text"), NAMED)
+def test_a_call_whose_name_is_complete_is_a_call_though_the_end_cuts_its_opening(name: str, text: str) -> None:
+    dialect = next(d for d in DIALECTS if d.name == name)
+    message = read(dialect, text)
+    assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [("get_weather", "", "incomplete")]

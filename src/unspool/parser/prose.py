@@ -99,7 +99,8 @@ class Prose(Steps):
             if r == MORE:
                 if not tape.final:
                     return MORE
-                maybe.append(None if match is None else match.fields.get("name"))
+                if weak is None or o.pattern.weight >= weak[0].pattern.weight:
+                    maybe.append(None if match is None else match.fields.get("name"))
                 cut = cut or (o if self._tells_cut(o, i) else None)
         if not self._parts.seen and not self._ledger.spoken:
             # A closing of reasoning at the very start closes empty reasoning.
@@ -266,7 +267,8 @@ class Prose(Steps):
             if r == MORE:
                 if not self._tape.final:
                     return MORE
-                maybe.append(None if match is None else match.fields.get("name"))
+                if weak is None or o.pattern.weight >= weak[0].pattern.weight:
+                    maybe.append(None if match is None else match.fields.get("name"))
                 cut = cut or (o if self._tells_cut(o, p) else None)
         if weak is not None and all(name == weak[1].fields.get("name") for name in maybe) and not look.quoted(p):
             return self._begin_call(weak[0], p, weak[1])
