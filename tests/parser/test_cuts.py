@@ -173,3 +173,27 @@ def test_a_call_whose_name_is_complete_is_a_call_though_the_end_cuts_its_opening
     dialect = next(d for d in DIALECTS if d.name == name)
     message = read(dialect, text)
     assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [("get_weather", "", "incomplete")]
+
+
+@pytest.mark.parametrize(
+    **named(
+        d for d in CALLING if d.argument_format == "json" and re.search(r"\w\W*$", d.calls[0].text + d.call[0].text)
+    )
+)
+def test_brackets_that_are_too_many_before_a_closing_are_dropped(dialect: Dialect) -> None:
+    text = write_calls(dialect, [("get_weather", {"city": "Paris"})])
+    for extra in ("}", "]", "}}", " ]"):
+        broken = text.replace('"Paris"}', f'"Paris"}}{extra}', 1)
+        if extra != "}" and text.count("]") + text.count("}") > 1:
+            continue  # it may be another bracket's
+        message = read(dialect, broken, "stop")
+        assert [(c.arguments, c.status) for c in message.tool_calls] == [('{"city": "Paris"}', "ok")]
+        assert not message.content.strip()
+
+
+@pytest.mark.parametrize("raw", ['{"function": "now"}', '{"type": "function", "function": {"name": "now"}}', "now"])
+def test_the_closing_of_an_object_that_is_no_call_is_text(raw: str) -> None:
+    dialect = next(d for d in DIALECTS if d.name == "hermes")
+    text = f"Ok.\n<tool_call>\n{raw}\n</tool_call>\nDone."
+    message = read(dialect, text, "stop")
+    assert (message.content, message.tool_calls) == (text, [])

@@ -403,6 +403,7 @@ def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
     return Scan(
         [
             *(Closing(BLOCK_END, b.suffix, block=b) for b in parts.blocks if b.suffix),
+            *(Closing(CALL_END, f.suffix) for f in parts.forms if f.suffix.worded),
             *parts.calls,
             *(o for o in inner if o.form and o.form.marked),
             *parts.ends,

@@ -1,6 +1,6 @@
 """Steps between calls: the next call, the block's closing, or stray text."""
 
-from ..dialect.markers import CALL, Block, Opening, Scan
+from ..dialect.markers import CALL, CALL_END, Block, Opening, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_separators, worded
 from .calls import Calls
 from .openings import Match
@@ -58,6 +58,15 @@ class Blocks(Steps):
             tape.move(r)
             self._framing(tape.here)
             self._parts.leave_block()
+            return True
+        own = () if within is None else (within.suffix,)
+        r = self._openings.surplus(j, (*own, *(b.suffix for b in plan.calls.block_suffixes)))
+        if r == MORE:
+            return False
+        if r >= 0:
+            ledger.notice("stray_close", tape.buf[j:r].strip())
+            tape.move(r)
+            self._framing(tape.here)
             return True
         r = self._next_call(j)
         if r >= 0:
@@ -202,6 +211,13 @@ class Blocks(Steps):
                 return MORE
             if r < 0:
                 continue
+            if o.kind == CALL_END:
+                if not self._look.stray_counts(p) or self._look.is_spared(p):
+                    continue
+                self._ledger.markup(tape.base + r)
+                self._ledger.notice("stray_close", tape.buf[p:r].strip())
+                tape.move(r)
+                return 1
             if o.block is not None and self._look.is_spared(p):
                 self._ledger.text(tape.base + r)
                 tape.move(r)
