@@ -59,8 +59,7 @@ class Blocks(Steps):
             self._framing(tape.here)
             self._parts.leave_block()
             return True
-        own = () if within is None else (within.suffix,)
-        r = self._openings.surplus(j, (*own, *(b.suffix for b in plan.calls.block_suffixes)))
+        r = NO if within is None else self._openings.surplus(j, (within.suffix, *plan.calls.bare_suffixes))
         if r == MORE:
             return False
         if r >= 0:
