@@ -9,7 +9,7 @@ from unspool import Dialect, Message, Stage
 
 from ..support import CALLING, DIALECTS, named, notices, number, run, same, tool
 from ..test_tokens_feed import bytes_and, encode, feed, special, ways
-from ..writing import fill, write_calls, write_content
+from ..writing import fill, write_call, write_calls, write_content
 
 TOOLS = [tool("get_weather", city="string", days="integer"), tool("now")]
 FIELDS = {"name": "get_weather", "index": "0", "number": "1", "id": "id0000000", "any": "x"}
@@ -194,5 +194,13 @@ def test_brackets_that_are_too_many_before_a_closing_are_dropped(dialect: Dialec
 def test_the_closing_of_an_object_that_is_no_call_is_text(raw: str) -> None:
     dialect = next(d for d in DIALECTS if d.name == "hermes")
     text = f"Ok.\n<tool_call>\n{raw}\n</tool_call>\nDone."
+    message = read(dialect, text, "stop")
+    assert (message.content, message.tool_calls) == (text, [])
+
+
+@pytest.mark.parametrize("name", ["dots", "gigachat35", "kimi_k3", "minimax-m2", "minimax-m3"])
+def test_a_call_without_its_block_is_text_with_its_closing_where_the_block_is_always_written(name: str) -> None:
+    dialect = next(d for d in DIALECTS if d.name == name)
+    text = f"Use {write_call(dialect, 0, 'get_weather', {'city': 'Paris'}).strip()} for that."
     message = read(dialect, text, "stop")
     assert (message.content, message.tool_calls) == (text, [])

@@ -461,6 +461,9 @@ def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
         first = tags(head)[:1]
         if first and text(head).startswith(text(first[0])):
             openings += [Stray(p, True, [suffix, *tags(suffix)]) for p in (head, *first)]
+    if all(b.marked and b.prefix for b in parts.blocks):
+        inner = (f for f in parts.forms if f.marked and f.shape is None and not tags(f.opening.head()))
+        openings += [Stray(f.opening, True, tags(f.suffix), text=True) for f in inner if f.opening.first]
     return _distinct([*openings, *others, *closings(*(suffix for _, suffix in pairs))]), plain
 
 
@@ -468,7 +471,7 @@ def _distinct(strays: list[Stray]) -> list[Stray]:
     """Each marker once, an opening with all its closings; the longest first."""
     found: dict[tuple[str, bool], Stray] = {}
     for s in strays:
-        known = found.setdefault((text(s.pattern), s.opens), Stray(s.pattern, s.opens, []))
+        known = found.setdefault((text(s.pattern), s.opens), Stray(s.pattern, s.opens, [], s.text))
         closing_texts = {text(c) for c in known.closings}
         known.closings += [c for c in s.closings if c and text(c) not in closing_texts]
     return sorted(found.values(), key=lambda s: -s.pattern.weight)

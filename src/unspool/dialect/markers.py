@@ -96,6 +96,8 @@ class Stray(msgspec.Struct, eq=False):
     opens: bool
     closings: list[Pattern]
     """If it is an opening: its closings."""
+    text: bool = False
+    """Whether it is an opening that counts only in a block: elsewhere it is text, and so are its closings."""
 
 
 class Parameter(msgspec.Struct, eq=False):
