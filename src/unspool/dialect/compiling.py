@@ -441,8 +441,8 @@ def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
     if parts.policy.stray_markers != "drop":
         return [], []
     # What ends a turn counts by its own rule, unless it ends a part too.
-    known = {text(o.pattern) for o in (*parts.ends, *parts.starts)}
-    known -= {text(o.pattern) for o in (*parts.reasoning_ends, *parts.frame_ends)}
+    ends = {text(o.pattern) for o in (*parts.ends, *parts.starts)}
+    known = ends - {text(o.pattern) for o in (*parts.reasoning_ends, *parts.frame_ends)}
 
     def closings(*patterns: Pattern) -> list[Stray]:
         return [Stray(t, False, []) for p in patterns for t in tags(p) if text(t) not in known]
@@ -454,8 +454,9 @@ def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
     called = {text(t) for _, suffix in pairs for t in tags(suffix)}
     thoughts = closings(*(o.pattern for o in parts.reasoning_ends))
     others = [*thoughts, *closings(*(o.pattern for o in parts.frame_ends))]
-    # Where calls are text, so is what closes reasoning and may close one of them.
-    plain = _distinct([s for s in others if s not in thoughts or text(s.pattern) not in called])
+    # Where calls are text, so is what closes reasoning, or the turn, and may close one of them.
+    called = {c for c in called if c in ends or c in {text(s.pattern) for s in thoughts}}
+    plain = _distinct([s for s in others if text(s.pattern) not in called])
     openings: list[Stray] = []
     for head, suffix in pairs:
         first = tags(head)[:1]

@@ -454,6 +454,7 @@ class Prose(Steps):
                 end = block.prefix.match(buf, p, {})
                 j = skip_space(buf, end) if end >= 0 else -1
                 if 0 <= j <= end + MAX_SPACE and buf.startswith(form.opening.first, j) and not self._calls.refused(p):
+                    look.spare(j, form.suffix)
                     tape.move(j + len(form.opening.first))
                     self._ledger.text(tape.here)
                     self._calls.enter(block)
