@@ -204,3 +204,19 @@ def test_a_call_without_its_block_is_text_with_its_closing_where_the_block_is_al
     text = f"Use {write_call(dialect, 0, 'get_weather', {'city': 'Paris'}).strip()} for that."
     message = read(dialect, text, "stop")
     assert (message.content, message.tool_calls) == (text, [])
+
+
+@pytest.mark.parametrize("name", ["lfm2", "olmo3"])
+def test_a_word_behind_a_call_whose_block_is_not_closed_is_text_if_it_begins_no_declared_name(name: str) -> None:
+    dialect = next(d for d in DIALECTS if d.name == name)
+    text = write_calls(dialect, [("now", {})])
+    head = text[: text.index(")") + 1]
+    assert read(dialect, f"{head}\nDone.", "stop").content.strip() == "Done."
+    assert read(dialect, f"{head}\nget_wea").content == ""
+
+
+def test_the_end_of_the_turn_counts_though_the_blocks_closing_begins_alike() -> None:
+    dialect = next(d for d in DIALECTS if d.name == "kimi_k3")
+    text = write_calls(dialect, [("now", {})]).removesuffix("<|close|>tools<|sep|>") + "<|close|>message<|sep|>"
+    message = read(dialect, text, "stop")
+    assert (message.content, [c.status for c in message.tool_calls]) == ("", ["ok"])

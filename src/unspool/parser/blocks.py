@@ -108,7 +108,7 @@ class Blocks(Steps):
                 ledger.markup(tape.base + i)
                 self._at.go(State.BLOCK_TEXT)
                 return True
-            if rest > j:
+            if rest > j and not opens:
                 tape.move(rest)
                 ledger.markup(tape.here)
             ledger.notice("missing_close", within.suffix.first)
@@ -124,7 +124,7 @@ class Blocks(Steps):
         more = False
         for o in inner if self._look.outline.calls else ():
             match = self._openings.match(o, j, edge=True)
-            if match.end == MORE:
+            if match.end == MORE and (o.pattern.first or self._openings.may_name(j)):
                 more = True
                 break
             if match.end >= 0 and not match.weak:

@@ -258,6 +258,12 @@ class Openings(msgspec.Struct, eq=False):
             return True
         return self.names is not None and name in self.names
 
+    def may_name(self, i: int) -> bool:
+        """Whether the text from ``i`` to the output's end may be the name of a declared tool, or its beginning."""
+        tape = self._tape
+        rest = tape.buf[i:].rstrip()
+        return not tape.final or self.names is None or any(name.startswith(rest) for name in self.names)
+
     def pending(self) -> bool:
         """Whether the waiting text is a call's opening, cut after its first marker or before its arguments."""
         buf = self._tape.buf
