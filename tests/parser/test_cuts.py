@@ -220,3 +220,13 @@ def test_the_end_of_the_turn_counts_though_the_blocks_closing_begins_alike() -> 
     text = write_calls(dialect, [("now", {})]).removesuffix("<|close|>tools<|sep|>") + "<|close|>message<|sep|>"
     message = read(dialect, text, "stop")
     assert (message.content, [c.status for c in message.tool_calls]) == ("", ["ok"])
+
+
+def test_a_call_with_a_broken_marker_is_text_if_closings_follow_so_that_the_end_did_not_cut_it() -> None:
+    dialect = next(d for d in DIALECTS if d.name == "deepseekv3")
+    text = write_calls(dialect, [("now", {}), ("now", {})])
+    head, sep, tail = text.rpartition("sep")
+    message = read(dialect, f"{head}sop{tail}", "stop")
+    assert sep
+    assert [(c.name, c.status) for c in message.tool_calls] == [("now", "ok")]
+    assert "sop" in message.content

@@ -86,8 +86,8 @@ class Blocks(Steps):
             more = more or r == MORE
         if more and not tape.final:
             return False
-        rest = len(buf) if more else j if thought >= 0 or within is None else look.progress(within.suffix, j)
-        return self._after_block(within, j, rest)
+        rest = j if thought >= 0 or within is None else look.progress(within.suffix, j)
+        return self._after_block(within, j, len(buf) if more and not look.closed_behind(j) else rest)
 
     def _after_block(self, within: Block | None, j: int, rest: int) -> bool:
         """Leave the calls: neither a call nor a closing is at ``j``; the beginning of one may be, up to ``rest``."""
