@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -230,3 +231,25 @@ def test_a_call_with_a_broken_marker_is_text_if_closings_follow_so_that_the_end_
     assert sep
     assert [(c.name, c.status) for c in message.tool_calls] == [("now", "ok")]
     assert "sop" in message.content
+
+
+@pytest.mark.parametrize("tools", [TOOLS, None])
+def test_a_word_without_a_header_is_content_even_where_a_header_is_due(tools: list[dict[str, Any]] | None) -> None:
+    dialect = next(d for d in DIALECTS if d.name == "inkling")
+    message, _ = run(dialect, ["<|message_model|>Hello."], tools=tools, stage=Stage.CONTENT)
+    assert message.content == "Hello."
+
+
+@pytest.mark.parametrize("name", ["deepseekv3", "plamo3", "k2_horizon", "minimax-m2"])
+def test_the_closing_of_a_call_with_a_broken_opening_in_a_block_is_text(name: str) -> None:
+    dialect = next(d for d in DIALECTS if d.name == name)
+    text = write_calls(dialect, [("now", {}), ("now", {})])
+    broken = (
+        "#".join(text.rsplit("now", 1))
+        if dialect.argument
+        else "###".join(text.rsplit("sep" if "sep" in text else "msg", 1))
+    )
+    message = read(dialect, broken, "stop")
+    assert [(c.name, c.status) for c in message.tool_calls] == [("now", "ok")]
+    closing = fill(dialect.call[0].text.rpartition("}")[2]).strip()
+    assert message.content.rstrip().endswith(closing)

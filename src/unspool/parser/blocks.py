@@ -1,6 +1,6 @@
 """Steps between calls: the next call, the block's closing, or stray text."""
 
-from ..dialect.markers import CALL, CALL_END, Block, Opening, Scan
+from ..dialect.markers import CALL, CALL_END, Block, Form, Opening, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_separators, worded
 from .calls import Calls
 from .openings import Match
@@ -204,6 +204,8 @@ class Blocks(Steps):
                     return 1
                 if match.end == MORE:
                     return MORE
+                if o.form is not None and o.marked and o.pattern.first == o.form.opening.first:
+                    self._spare(o.form, p)
                 continue
             r = self._look.marker(o, p)
             if r == MORE:
@@ -228,6 +230,11 @@ class Blocks(Steps):
             self._parts.leave_block()
             return 1
         return 0
+
+    def _spare(self, form: Form, p: int) -> None:
+        """If a call's marker is at ``p``, it is text there, and so is its closing."""
+        if self._tape.buf.startswith(form.opening.first, p):
+            self._look.spare(p, form.suffix)
 
     def enter(self) -> None:
         """Just after the opening of a block. The block counts as open from its first call on."""

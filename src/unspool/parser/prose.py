@@ -384,7 +384,8 @@ class Prose(Steps):
         if not o.marked or (call and (self._ledger.thinking or not self._look.outline.calls)):
             return False
         if isinstance(o, Opening) and self._plan.headed and self._tape.here == self._parts.started:
-            return True  # a header must follow
+            # A header must follow; a mere word begins one only if it may be a tool's name.
+            return bool(o.pattern.first) or (self._openings.names is not None and self._openings.may_name(p))
         if isinstance(o, Opening) and call and self._tells(o, p):
             return True
         tag = tag_of(o.pattern)
