@@ -201,6 +201,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         dialect=d,
         policy=policy,
         framed=bool(parts.frames),
+        headed=any(_unstarted(t.before, d.start) != t.before for t in _framed(d)),
         reading=reading,
         plain=plain,
         reasoning=ReasoningPlan(
@@ -244,10 +245,16 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
         block_trail=_longest([b.trail for b in blocks]),
         suffixes=suffixes,
         block_suffixes=block_suffixes,
+        bare_suffixes=_bare(block_suffixes),
         closings=[*suffixes, *(b.suffix for b in block_suffixes)],
         recover=_recover(parts),
         string_ends=Scan(_string_ends(forms, blocks)),
     )
+
+
+def _bare(blocks: list[Block]) -> list[Pattern]:
+    bare = ((b.suffix, b.suffix.unbracketed()) for b in blocks)
+    return [rest for whole, rest in bare if rest is not whole and worded(rest.first)]
 
 
 def _framed(d: Dialect) -> list[Template]:
@@ -396,6 +403,7 @@ def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
     return Scan(
         [
             *(Closing(BLOCK_END, b.suffix, block=b) for b in parts.blocks if b.suffix),
+            *(Closing(CALL_END, f.suffix) for f in parts.forms if f.suffix.worded),
             *parts.calls,
             *(o for o in inner if o.form and o.form.marked),
             *parts.ends,
@@ -417,6 +425,7 @@ def _recover(parts: _Parts) -> Scan:
         *(Closing(CALL_END, f.suffix) for f in forms if f.suffix.first and f.suffix.last_name >= 0),
         *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if worded(b.suffix.first)),
         *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if b.suffix.weight > 1),
+        *(Closing(BLOCK_END, rest) for rest in _bare(blocks)),
     ]
     marked = (c for c in parts.calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked))
     return Scan([*closings, *parts.ends, *parts.starts, *marked])
@@ -431,7 +440,9 @@ def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
     """The markers that are dropped if they open or close nothing, and those of them that do not belong to calls."""
     if parts.policy.stray_markers != "drop":
         return [], []
-    known = {text(o.pattern) for o in (*parts.ends, *parts.starts)}
+    # What ends a turn counts by its own rule, unless it ends a part too.
+    ends = {text(o.pattern) for o in (*parts.ends, *parts.starts)}
+    known = ends - {text(o.pattern) for o in (*parts.reasoning_ends, *parts.frame_ends)}
 
     def closings(*patterns: Pattern) -> list[Stray]:
         return [Stray(t, False, []) for p in patterns for t in tags(p) if text(t) not in known]
@@ -443,13 +454,17 @@ def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
     called = {text(t) for _, suffix in pairs for t in tags(suffix)}
     thoughts = closings(*(o.pattern for o in parts.reasoning_ends))
     others = [*thoughts, *closings(*(o.pattern for o in parts.frame_ends))]
-    # Where calls are text, so is what closes reasoning and may close one of them.
-    plain = _distinct([s for s in others if s not in thoughts or text(s.pattern) not in called])
+    # Where calls are text, so is what closes reasoning, or the turn, and may close one of them.
+    called = {c for c in called if c in ends or c in {text(s.pattern) for s in thoughts}}
+    plain = _distinct([s for s in others if text(s.pattern) not in called])
     openings: list[Stray] = []
     for head, suffix in pairs:
         first = tags(head)[:1]
         if first and text(head).startswith(text(first[0])):
             openings += [Stray(p, True, [suffix, *tags(suffix)]) for p in (head, *first)]
+    if all(b.marked and b.prefix for b in parts.blocks):
+        inner = (f for f in parts.forms if f.marked and f.shape is None and not tags(f.opening.head()))
+        openings += [Stray(f.opening, True, tags(f.suffix), text=True) for f in inner if f.opening.first]
     return _distinct([*openings, *others, *closings(*(suffix for _, suffix in pairs))]), plain
 
 
@@ -457,7 +472,7 @@ def _distinct(strays: list[Stray]) -> list[Stray]:
     """Each marker once, an opening with all its closings; the longest first."""
     found: dict[tuple[str, bool], Stray] = {}
     for s in strays:
-        known = found.setdefault((text(s.pattern), s.opens), Stray(s.pattern, s.opens, []))
+        known = found.setdefault((text(s.pattern), s.opens), Stray(s.pattern, s.opens, [], s.text))
         closing_texts = {text(c) for c in known.closings}
         known.closings += [c for c in s.closings if c and text(c) not in closing_texts]
     return sorted(found.values(), key=lambda s: -s.pattern.weight)

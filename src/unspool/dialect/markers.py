@@ -96,6 +96,8 @@ class Stray(msgspec.Struct, eq=False):
     opens: bool
     closings: list[Pattern]
     """If it is an opening: its closings."""
+    text: bool = False
+    """Whether it is an opening that counts only in a block: elsewhere it is text, and so are its closings."""
 
 
 class Parameter(msgspec.Struct, eq=False):
@@ -291,6 +293,15 @@ def tags(pattern: Pattern) -> list[Pattern]:
         if atom is not None:
             group.append(atom)
     return found
+
+
+def tag_of(pattern: Pattern) -> str:
+    """The tag or special token with which a pattern begins; ``""`` if it begins otherwise."""
+    first = pattern.first
+    if not first or first[0].isalnum():
+        return ""
+    ends = (i + 1 for i, c in enumerate(first) if c in _TAG_ENDS and worded(first[:i]))
+    return first[: next(ends, 0)]
 
 
 def text(pattern: Pattern) -> str:

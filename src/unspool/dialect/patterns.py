@@ -51,6 +51,7 @@ _SOFT = Regex(r"\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]])|(?<=\})(?=
 
 _ANY_SPACE = re.compile(r"\s*+")
 _SEPARATORS = re.compile(r"[\s,;]*+")
+_CLOSING: Final = Regex(rf"(?:[\]}})]{FEW_SPACES}){{1,8}}+")
 
 
 def skip_space(text: str, i: int) -> int:
@@ -64,6 +65,12 @@ def skip_space(text: str, i: int) -> int:
 def skip_separators(text: str, i: int) -> int:
     """The end of the white space, commas and semicolons that begin at ``i``."""
     m = _SEPARATORS.match(text, i)
+    return i if m is None else m.end()
+
+
+def skip_brackets(text: str, i: int) -> int:
+    """The end of a few closing brackets, with white space between them, that begin at ``i``."""
+    m = _CLOSING.match(text, i)
     return i if m is None else m.end()
 
 

@@ -54,6 +54,8 @@ class CallPlan(msgspec.Struct, eq=False):
     """Closings of calls."""
     block_suffixes: list[Block]
     """Blocks that have a closing."""
+    bare_suffixes: list[Pattern]
+    """Their closings without the bracket that such a closing begins with."""
     closings: list[Pattern]
     """Closings of calls and of blocks."""
     recover: Scan
@@ -100,6 +102,8 @@ class Plan(msgspec.Struct, eq=False):
     dialect: Dialect
     policy: Policy
     framed: bool
+    headed: bool
+    """Whether the header of a frame begins as the turn does."""
     reading: Outline
     """The markers that count while calls are read."""
     plain: Outline

@@ -1,6 +1,6 @@
 """Steps between calls: the next call, the block's closing, or stray text."""
 
-from ..dialect.markers import CALL, Block, Opening, Scan
+from ..dialect.markers import CALL, CALL_END, Block, Form, Opening, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_separators, worded
 from .calls import Calls
 from .openings import Match
@@ -39,6 +39,7 @@ class Blocks(Steps):
                 tape.move(j)
                 ledger.markup(tape.here)
             return False
+        more = False
         for block in (within, *plan.calls.block_suffixes) if within is not None else plan.calls.block_suffixes:
             r = look.stands(block.suffix, j)
             if r == MORE and not tape.final:
@@ -48,14 +49,34 @@ class Blocks(Steps):
                 self._framing(tape.here)
                 self._parts.leave_block()
                 return True
+            more = more or r == MORE
+        r = look.soonest(plan.calls.bare_suffixes, j)
+        if r == MORE:
+            return False
+        if r >= 0:  # the model forgot the bracket
+            ledger.notice("missing_close", tape.buf[j:r])
+            tape.move(r)
+            self._framing(tape.here)
+            self._parts.leave_block()
+            return True
+        r = NO if within is None else self._openings.surplus(j, (within.suffix, *plan.calls.bare_suffixes))
+        if r == MORE:
+            return False
+        if r >= 0:
+            ledger.notice("stray_close", tape.buf[j:r].strip())
+            tape.move(r)
+            self._framing(tape.here)
+            return True
         r = self._next_call(j)
         if r >= 0:
             return True
         if r == MORE and not tape.final:  # a call may begin with what closes one
             return False
-        more = r == MORE
-        thought = ledger.paused and look.soonest([o.pattern for o in plan.reasoning.ends], j) >= 0
-        for suffix in () if thought else plan.calls.suffixes:
+        more = more or r == MORE
+        thought = look.soonest([o.pattern for o in plan.reasoning.ends], j) if ledger.paused else NO
+        if thought == MORE:
+            return False
+        for suffix in () if thought >= 0 else plan.calls.suffixes:
             r = look.stands(suffix, j)
             if r >= 0 and worded(suffix.first):
                 tape.move(r)
@@ -65,10 +86,11 @@ class Blocks(Steps):
             more = more or r == MORE
         if more and not tape.final:
             return False
-        return self._after_block(within, j, more=more)
+        rest = j if thought >= 0 or within is None else look.progress(within.suffix, j)
+        return self._after_block(within, j, len(buf) if more and not look.closed_behind(j) else rest)
 
-    def _after_block(self, within: Block | None, j: int, *, more: bool) -> bool:
-        """Leave the calls: neither a call nor a closing is at ``j``. ``more``: the output ends in what may be one."""
+    def _after_block(self, within: Block | None, j: int, rest: int) -> bool:
+        """Leave the calls: neither a call nor a closing is at ``j``; the beginning of one may be, up to ``rest``."""
         tape, ledger = self._tape, self._ledger
         i = tape.i
         opens = self._opens_other(j)
@@ -82,13 +104,12 @@ class Blocks(Steps):
             else:
                 ledger.markup(tape.here)
         if within is not None:
-            part = len(tape.buf) if more else self._look.progress(within.suffix, j)
-            if not opens and part == j and not ledger.paused:
+            if not opens and rest == j and not ledger.paused:
                 ledger.markup(tape.base + i)
                 self._at.go(State.BLOCK_TEXT)
                 return True
-            if part > j:
-                tape.move(part)
+            if rest > j and not opens:
+                tape.move(rest)
                 ledger.markup(tape.here)
             ledger.notice("missing_close", within.suffix.first)
         self._parts.leave_block()
@@ -103,7 +124,7 @@ class Blocks(Steps):
         more = False
         for o in inner if self._look.outline.calls else ():
             match = self._openings.match(o, j, edge=True)
-            if match.end == MORE:
+            if match.end == MORE and (o.pattern.first or self._openings.may_name(j)):
                 more = True
                 break
             if match.end >= 0 and not match.weak:
@@ -113,6 +134,8 @@ class Blocks(Steps):
                 found = found or (o, match)
         if found is None or (found[1].weak and more and not self._tape.final):
             return MORE if more else NO
+        if found[1].weak and self._more_literal(found[0], j):
+            return NO
         if self._calls.refused(j):
             self._parts.leave_block()
             return j
@@ -120,6 +143,11 @@ class Blocks(Steps):
         self._tape.move(j)
         self._calls.open(found[0], j, found[1])
         return j
+
+    def _more_literal(self, o: Opening, j: int) -> bool:
+        """Whether another part opens at ``j`` with more literals than ``o``."""
+        others = (m for m in self._plan.plain.edge if m.pattern.weight > o.pattern.weight)
+        return self._look.first_marker(others, j) >= 0
 
     def _framing(self, end: int) -> None:
         """Take a closing or a separator of the block, up to an offset; it is text if the block is."""
@@ -176,12 +204,21 @@ class Blocks(Steps):
                     return 1
                 if match.end == MORE:
                     return MORE
+                if o.form is not None and o.marked and o.pattern.first == o.form.opening.first:
+                    self._spare(o.form, p)
                 continue
             r = self._look.marker(o, p)
             if r == MORE:
                 return MORE
             if r < 0:
                 continue
+            if o.kind == CALL_END:
+                if not self._look.stray_counts(p) or self._look.is_spared(p):
+                    continue
+                self._ledger.markup(tape.base + r)
+                self._ledger.notice("stray_close", tape.buf[p:r].strip())
+                tape.move(r)
+                return 1
             if o.block is not None and self._look.is_spared(p):
                 self._ledger.text(tape.base + r)
                 tape.move(r)
@@ -193,6 +230,11 @@ class Blocks(Steps):
             self._parts.leave_block()
             return 1
         return 0
+
+    def _spare(self, form: Form, p: int) -> None:
+        """If a call's marker is at ``p``, it is text there, and so is its closing."""
+        if self._tape.buf.startswith(form.opening.first, p):
+            self._look.spare(p, form.suffix)
 
     def enter(self) -> None:
         """Just after the opening of a block. The block counts as open from its first call on."""

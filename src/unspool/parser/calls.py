@@ -1,7 +1,7 @@
 """Steps inside calls, from the opening to the closing, and calls that turn out to be text."""
 
 from ..dialect.markers import Block, Opening
-from ..dialect.patterns import MAX_SPACE, MORE, skip_space
+from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ..dialect.syntax import Syntax
 from ..events import Status
 from .call import Call, Desk, Sink
@@ -302,6 +302,13 @@ class Calls(Steps):
             more = more or r == MORE
         if more and not tape.final:
             return False
+        r = NO if call.status != "ok" else self._openings.surplus(j, closings)
+        if r == MORE:
+            return False
+        if r >= 0:
+            self._ledger.notice("stray_close", tape.buf[j:r].strip())
+            tape.move(r)
+            return True
         self._ledger.notice("missing_close", call.name)
         end = len(tape.buf) if more else max(look.progress(p, j) for p in (suffix, *self._plan.calls.suffixes))
         tape.move(end if end > j else i)
@@ -368,11 +375,14 @@ class Calls(Steps):
         self._ledger.back_to(to)
 
     def _abort_header(self) -> None:
-        """Give back as text an opening without a name."""
-        hold = self.discard()
+        """Give back as text an opening without a name; its closings are text, too."""
+        hold, call = self.discard(), self.call
         if hold.thinking or hold.paused:
             self.back_to_thought(hold)
             return
+        if call is not None and self._opens_block:
+            suffixes = (call.form.suffix, call.block.suffix)
+            self._look.spare(hold.start - self._tape.base, *(s for s in suffixes if s))
         here = min(self._tape.here, hold.start + CAP + 1)
         self._tape.rewind(here, keep=True)  # what lies beyond the cap is read again, however the text is cut
         self._drop_call()

@@ -272,7 +272,7 @@ class Lookout(msgspec.Struct, eq=False):
                 continue
             if not stray.opens:
                 return r if self.stray_counts(i) and not self.is_spared(i) else NO, False
-            end = self._empty(stray, r)
+            end = NO if stray.text else self._empty(stray, r)
             if end == MORE:
                 return MORE, True
             if end >= 0:

@@ -224,6 +224,11 @@ class Machine:
         """A closing marker follows, known by its token's id: it ends the call even inside a string."""
         calls = self.calls
         call, inner = calls.call, calls.arguments
+        if calls.broken is not None and calls.broken.within:
+            self.run()
+            if calls.broken is not None:
+                calls.broken.end_string()
+            return
         if call is None or inner is None or self.at.state not in (State.ARGUMENTS, State.OBJECT):
             return
         self.run()

@@ -2,14 +2,24 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from ..dialect.follows import ARGUMENT, ARGUMENT_END, FOLLOWERS
 from ..dialect.markers import BLOCK_END, CALL, CALL_END, END, Block, Form, Opening, Scan, text
-from ..dialect.patterns import MAX_SPACE, MORE, NO, SPACES, names_call, skip_separators, skip_space
+from ..dialect.patterns import (
+    MAX_SPACE,
+    MORE,
+    NO,
+    SPACES,
+    Pattern,
+    names_call,
+    skip_brackets,
+    skip_separators,
+    skip_space,
+)
 from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape
 from ..regex import Regex
@@ -105,6 +115,8 @@ class Openings(msgspec.Struct, eq=False):
         if peek == NO:
             return Match(r, fields, True) if form.opening.after_name else _NONE
         if peek == MORE:
+            if tape.final and not o.pattern.first and fields.get("name") not in (self.names or ()):
+                return _NONE  # no marker and no arguments: text
             return Match(r, fields, True) if tape.final else Match(MORE, fields)
         return Match(r, fields)
 
@@ -142,7 +154,7 @@ class Openings(msgspec.Struct, eq=False):
         if j - i > MAX_SPACE:
             return NO
         if j == len(buf):
-            return NO if tape.final else MORE
+            return MORE
         assert form.shape is not None
         if form.forced and self.named:
             # Any object is the arguments, unless it is the requested call itself.
@@ -246,6 +258,12 @@ class Openings(msgspec.Struct, eq=False):
             return True
         return self.names is not None and name in self.names
 
+    def may_name(self, i: int) -> bool:
+        """Whether the text from ``i`` to the output's end may be the name of a declared tool, or its beginning."""
+        tape = self._tape
+        rest = tape.buf[i:].rstrip()
+        return not tape.final or self.names is None or any(name.startswith(rest) for name in self.names)
+
     def pending(self) -> bool:
         """Whether the waiting text is a call's opening, cut after its first marker or before its arguments."""
         buf = self._tape.buf
@@ -288,6 +306,25 @@ class Openings(msgspec.Struct, eq=False):
             return i if tape.ended else MORE
         r = self.behind(CALL_END, j, closed=closed is not None)
         return i if r >= 0 or (r == MORE and tape.ended) else r
+
+    def surplus(self, i: int, closings: Iterable[Pattern]) -> int:
+        """The end of closing brackets at ``i`` that are too many: one of some closings, or the end, follows."""
+        buf = self._tape.buf
+        n = skip_brackets(buf, i)
+        if n == i:
+            return NO
+        if n == len(buf) and not self._tape.final:
+            return MORE
+        patterns = list(closings)
+        for k in range(i + 1, n + 1):
+            r = n if k == len(buf) else min(self.look.first(patterns, k), k)
+            if r == NO and buf[k - 1] in "]})":
+                r = min(self.look.end_here(skip_space(buf, k)), k)
+            if r == MORE and not self._tape.final:
+                return MORE
+            if r >= 0:
+                return k
+        return NO
 
     def behind(self, closing: str, i: int, *, closed: bool = False) -> int:
         """``i`` if the text there may follow a closing, by `FOLLOWERS`; else `NO` or `MORE`.

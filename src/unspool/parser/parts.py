@@ -4,11 +4,11 @@ from typing import Final
 
 import msgspec
 
-from ..dialect.markers import END, FRAME, REASONING, Marker, Opening
+from ..dialect.markers import END, FRAME, REASONING, START, Marker, Opening
 from ..dialect.patterns import NO, skip_space
 from ..dialect.plan import Plan
 from .ledger import Ledger, Why
-from .lookout import Lookout
+from .lookout import ALWAYS, Lookout
 from .openings import Openings
 from .states import Standing, State
 from .tape import Tape
@@ -32,6 +32,7 @@ class Parts(msgspec.Struct, eq=False):
         margin: white space that the last part removes from the text after it.
         framed: a frame of content is open.
         seen: a part has begun.
+        started: the offset at which the last beginning of a turn in the output ends.
     """
 
     _at: Standing
@@ -44,6 +45,7 @@ class Parts(msgspec.Struct, eq=False):
     margin: str = ""
     framed: bool = False
     seen: bool = False
+    started: int = ALWAYS
 
     def place(self) -> Place:
         """The state to return to."""
@@ -90,8 +92,11 @@ class Parts(msgspec.Struct, eq=False):
             self._ledger.markup(at + k)
             self.margin = ""
 
-    def end_turn(self, end: int) -> None:
+    def end_turn(self, end: int, o: Marker | None = None) -> None:
+        """A turn or a frame ends at ``end``, or another turn begins there."""
         self._tape.move(end)
+        if o is not None and o.kind == START and not self._look.replay:
+            self.started = self._tape.here
         self._at.go(State.EDGE)
         self.margin = ""
         self.framed = False
@@ -138,7 +143,7 @@ class Parts(msgspec.Struct, eq=False):
             self.begin_frame(o, end)
         else:
             ledger.markup(tape.base + end)
-            self.end_turn(end)
+            self.end_turn(end, o)
             self.skip_others(o)
         return end
 

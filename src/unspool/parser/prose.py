@@ -1,8 +1,22 @@
 """Steps outside of calls: in reasoning, in content, and at the boundaries between parts."""
 
 from ..dialect.compiling import listed
-from ..dialect.markers import CALL, END, FRAME, FRAME_END, REASONING, REASONING_END, Marker, Opening, Region, Scan
-from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space, worded
+from ..dialect.markers import (
+    CALL,
+    END,
+    FRAME,
+    FRAME_END,
+    REASONING,
+    REASONING_END,
+    START,
+    Candidates,
+    Marker,
+    Opening,
+    Region,
+    Scan,
+    tag_of,
+)
+from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space, solid, worded
 from .calls import Calls
 from .ledger import CAP, Why
 from .openings import Match
@@ -65,6 +79,7 @@ class Prose(Steps):
         tape = self._tape
         weak: tuple[Opening, Match] | None = None
         maybe: list[str | None] = []  # the names of calls that the output's end cuts
+        cut: Marker | None = None
         for o in self._look.outline.edge.at(tape.buf, i):
             if isinstance(o, Opening) and o.kind == CALL:
                 match = self._openings.match(o, i, edge=True)
@@ -78,11 +93,15 @@ class Prose(Steps):
             if r >= 0:
                 if weak is not None and match is None:
                     break  # a call with wrong arguments is a more literal match
+                if cut is not None and self._goes_on(cut, o, r) and self._drop_cut(cut, i) >= 0:
+                    return r
                 return self._parts.begin(o, i, r) if match is None else self._begin_call(o, i, match)
             if r == MORE:
                 if not tape.final:
                     return MORE
-                maybe.append(None if match is None else match.fields.get("name"))
+                if weak is None or o.pattern.weight >= weak[0].pattern.weight:
+                    maybe.append(None if match is None else match.fields.get("name"))
+                cut = cut or (o if self._tells_cut(o, i) else None)
         if not self._parts.seen and not self._ledger.spoken:
             # A closing of reasoning at the very start closes empty reasoning.
             r = self._look.soonest([o.pattern for o in self._plan.reasoning.ends], i)
@@ -95,7 +114,7 @@ class Prose(Steps):
                 return r
         if weak is not None and all(name == weak[1].fields.get("name") for name in maybe):
             return self._begin_call(weak[0], i, weak[1])
-        return NO
+        return NO if cut is None else self._drop_cut(cut, i)
 
     def reasoning_start(self) -> bool:
         """After an opening of reasoning, which may be repeated."""
@@ -192,11 +211,11 @@ class Prose(Steps):
                 tape.move(limit + 1)
                 return True
             if m is None or m.group() not in scan.triggers:
-                if tape.final:
+                if not tape.final:
+                    self._release(n if m is None else m.start(), region.inner, region.margin)
+                elif m is None or self._cut_at(scan.markers, m.start()) == NO:
                     self._last_text(n, n)
                     tape.move(n)
-                else:
-                    self._release(n if m is None else m.start(), region.inner, region.margin)
                 return False
             p = m.start()
             r = self._marker_at(scan, p)
@@ -222,7 +241,7 @@ class Prose(Steps):
         thinking = self._ledger.thinking
         weak: tuple[Opening, Match] | None = None
         maybe: list[str | None] = []
-        cut = False  # the output ends in a call's opening
+        cut: Marker | None = None  # the output ends in this marker
         for o in scan.markers.at(self._tape.buf, p):
             match: Match | None = None
             if not isinstance(o, Opening) or o.kind != CALL:
@@ -242,18 +261,21 @@ class Prose(Steps):
             if r >= 0:
                 r = self._counted(o, p, r)
             if r >= 0:
+                if cut is not None and self._goes_on(cut, o, r) and self._drop_cut(cut, p) >= 0:
+                    return r
                 return self._act(o, p, r) if match is None else self._begin_call(o, p, match)
             if r == MORE:
                 if not self._tape.final:
                     return MORE
-                maybe.append(None if match is None else match.fields.get("name"))
-                cut = cut or (isinstance(o, Opening) and match is not None and o.marked and self._tells(o, p))
+                if weak is None or o.pattern.weight >= weak[0].pattern.weight:
+                    maybe.append(None if match is None else match.fields.get("name"))
+                cut = cut or (o if self._tells_cut(o, p) else None)
         if weak is not None and all(name == weak[1].fields.get("name") for name in maybe) and not look.quoted(p):
             return self._begin_call(weak[0], p, weak[1])
+        if cut is not None and (r := self._drop_cut(cut, p)) >= 0:
+            return r
         if thinking:
             return NO
-        if cut and look.stray_counts(p) and not look.closed_behind(p):
-            return self._drop(p, len(self._tape.buf), "stray_open")
         r = self._drop_at(p)
         return self._no_call(scan, p) if r == NO and look.outline.calls and not look.quoted(p) else r
 
@@ -294,7 +316,7 @@ class Prose(Steps):
                 self._cut_thought(p)
             self._last_text(p, end)
             ledger.markup(tape.base + end)
-            self._parts.end_turn(end)
+            self._parts.end_turn(end, o)
             self._parts.skip_others(o)
         return end
 
@@ -350,10 +372,49 @@ class Prose(Steps):
         beginning of a longer word (``<call`` in ``<caller>``), and no sign (``[``), unless the file says that it counts
         anywhere."""
         buf, first = self._tape.buf, o.pattern.first
-        if first.isalnum() or not buf.startswith(first, p):
-            return False
         here = buf[p : o.pattern.progress(buf, p, whole=True)]
+        if solid(here).isalnum() or not buf.startswith(first, p):
+            return False
         return worded(here) or listed(here, self._plan.dialect.anywhere)
+
+    def _tells_cut(self, o: Marker, p: int) -> bool:
+        """Whether the beginning of a marker that is at ``p``, where the output ends, is no text: a whole tag or special
+        token, or enough of a call's opening."""
+        call = o.kind == CALL
+        if not o.marked or (call and (self._ledger.thinking or not self._look.outline.calls)):
+            return False
+        if isinstance(o, Opening) and self._plan.headed and self._tape.here == self._parts.started:
+            # A header must follow; a mere word begins one only if it may be a tool's name.
+            return bool(o.pattern.first) or (self._openings.names is not None and self._openings.may_name(p))
+        if isinstance(o, Opening) and call and self._tells(o, p):
+            return True
+        tag = tag_of(o.pattern)
+        return bool(tag) and self._tape.buf.startswith(tag, p)
+
+    def _goes_on(self, cut: Marker, o: Marker, end: int) -> bool:
+        """Whether ``o``, which ends at ``end``, is only the beginning of a marker that the output's end cuts."""
+        return end < len(self._tape.buf) and (o.kind in (END, START) or o.kind == cut.kind == REASONING)
+
+    def _cut_at(self, markers: Candidates[Marker], p: int) -> int:
+        """Drop the beginning of a marker's first literal, which is at ``p`` and ends the output, if that is no text."""
+        cut = (o for o in markers if self._look.stands(o.pattern, p) == MORE and self._tells_cut(o, p))
+        o = next(cut, None)
+        return NO if o is None else self._drop_cut(o, p)
+
+    def _drop_cut(self, o: Marker, p: int) -> int:
+        """Drop the beginning of a marker at ``p``, with which the output ends, and the white space before it."""
+        tape, look = self._tape, self._look
+        if not look.stray_counts(p) or look.closed_behind(p):
+            return NO
+        if self._at.state is State.EDGE:
+            self._ledger.markup(tape.base + p)
+        else:
+            region = self.region()
+            margin = o.block.margin if o.block is not None else region.margin
+            take = max(common_suffix(tape.buf, tape.i, p, white) for white in (region.inner, margin))
+            self._ledger.text(tape.base + p - take)
+            self._ledger.markup(tape.base + p)
+        return self._drop(p, len(tape.buf), "stray_open" if isinstance(o, Opening) else "stray_close")
 
     def _drop_at(self, p: int) -> int:
         """Drop a marker at ``p`` that opens or closes nothing: its end, `NO` or `MORE`."""
@@ -394,6 +455,7 @@ class Prose(Steps):
                 end = block.prefix.match(buf, p, {})
                 j = skip_space(buf, end) if end >= 0 else -1
                 if 0 <= j <= end + MAX_SPACE and buf.startswith(form.opening.first, j) and not self._calls.refused(p):
+                    look.spare(j, form.suffix)
                     tape.move(j + len(form.opening.first))
                     self._ledger.text(tape.here)
                     self._calls.enter(block)

@@ -70,6 +70,10 @@ class BrokenReader:
         """A broken call has nothing to close; see `Reader`."""
         return ""
 
+    def end_string(self) -> None:
+        """A marker follows, known by its token's id: the broken string is over."""
+        self.within = ""
+
     def finish(self) -> None:
         """The output ends, and the call with it."""
         self._raw(len(self._tape.buf))

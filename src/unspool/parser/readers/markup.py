@@ -358,7 +358,9 @@ class MarkupReader:
         for bracket, group in (("[", look.plan.arguments.items), ("{", look.plan.arguments.parameters)):
             for p in group:
                 r = self._opens(p, j, {})
-                if r == MORE and not tape.final:
+                if r == MORE:
+                    if tape.final:  # what may begin an element is not emitted
+                        tape.move(len(buf))
                     return 0
                 if r >= 0:
                     return self._nest(value, bracket, j)
@@ -401,11 +403,9 @@ class MarkupReader:
                 return False
             p = m.start()
             r = MORE if m.end() == n and m.group() not in parameter.triggers else self._ends(value, p)
-            own = parameter.trail
+            own, closed = parameter.trail, r >= 0
             if r == NO:
                 r, own = self._next_opens(value, p), parameter.gap
-                if r >= 0:
-                    self._call.notice("missing_close", value.fields.get("key", ""))
             if r == NO:
                 pos = p + 1
                 continue
@@ -413,6 +413,8 @@ class MarkupReader:
                 self._push(value, p - held_suffix(buf, i, p, trail))
                 return False
             self._push(value, p - common_suffix(buf, i, p, own))
+            if not closed:
+                self._call.notice("missing_close", value.fields.get("key", ""))
             value.done(tape.here)
             tape.move(r)
             self._place = Place.BETWEEN
