@@ -91,6 +91,14 @@ def test_heads_that_are_too_large_are_refused(replaying: Victim, head: bytes) ->
     assert all(answer.startswith(b"HTTP/1.1 431") or not answer for answer in answers)
 
 
+def test_headers_behind_bodies_are_not_kept(replaying: Victim) -> None:
+    head = (
+        b"POST /parse HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+    )
+    for behind in (b"X: y\r\n" * 500_000, b"X: " + b"x" * 3_000_000):
+        survives(replaying, lambda behind=behind: [exchange(replaying.port, head + behind) for _ in range(5)])
+
+
 # -- work that takes the server long -----------------------------------------------------------------------------------
 
 
@@ -98,6 +106,18 @@ def test_parsing_stops_when_the_client_leaves(replaying: Victim) -> None:
     calls = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>\n'
     bodies = [{"text": calls * (900_000 // len(calls)), "format": "events"}]
     survives(replaying, lambda: burst(replaying.port, 30, "at once", bodies=bodies, path="/parse"))
+
+
+def test_numbers_that_are_slow_to_round_delay_no_answer(computing: Victim) -> None:
+    body = b'{"messages": [{"role": "user", "content": "x"}], "metadata": {"a": [' + b"1e308," * 300_000 + b"1]}}"
+
+    def attack() -> None:
+        sockets = [hold(computing.port, request(body, path)) for path in (CHAT, "/parse", "/v1/messages")]
+        assert computing.small() < 2.0
+        for one in sockets:
+            one.close()
+
+    survives(computing, attack)
 
 
 def test_a_text_that_is_too_long_is_refused_by_its_characters(computing: Victim) -> None:
