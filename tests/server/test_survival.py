@@ -1,6 +1,8 @@
 """What a server guarantees whatever its clients do: places, limits, origins, ids and counts."""
 
 import asyncio
+import contextlib
+import json
 import stat
 from pathlib import Path
 from typing import Any
@@ -119,6 +121,47 @@ def test_heads_that_are_too_large_are_refused(head: bytes) -> None:
         assert one.recv(1000).startswith(b"HTTP/1.1 431 ")
 
 
+@pytest.mark.parametrize("behind", [b"X: y\r\n" * 20_000, b"X: " + b"x" * 100_000, b"1;" + b"x" * 100_000])
+def test_headers_behind_a_body_and_around_its_chunks_are_limited_too(behind: bytes) -> None:
+    with live(Scripted(["a"]), headers=1900, receive=5) as server:
+        one = server.connect()
+        last = b"" if behind.startswith(b"1;") else b"0\r\n"
+        one.sendall(f"POST {CHAT} {HEAD}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n".encode() + last)
+        with contextlib.suppress(ConnectionError):
+            for at in range(0, len(behind), 500):
+                one.sendall(behind[at : at + 500])
+        assert one.recv(1000).startswith(b"HTTP/1.1 431 ")
+
+
+def test_a_body_in_chunks_of_one_byte_with_headers_behind_it_is_read() -> None:
+    with live(replay("Hello."), "hermes", headers=300) as server:
+        one, body = server.connect(), json.dumps({"messages": HELLO}).encode()
+        parts = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+        one.sendall(f"POST {CHAT} {HEAD}Transfer-Encoding: chunked\r\n\r\n".encode() + parts + b"0\r\nX: y\r\n\r\n")
+        assert one.recv(1000).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("wish", ["h2c", "websocket"])
+def test_a_wish_for_another_protocol_is_ignored_and_the_body_is_read(wish: str) -> None:
+    body = json.dumps({"messages": HELLO}).encode()
+    head = f"{HEAD}Connection: Upgrade, HTTP2-Settings\r\nUpgrade: {wish}\r\nContent-Length: {len(body)}\r\n\r\n"
+    asked = f"POST {CHAT} {head}".encode() + body
+    with live(replay("Hello."), "hermes") as server:
+        for pieces in (1, 7, len(asked)):
+            one = server.connect()
+            size = -(-2 * len(asked) // pieces)
+            for at in range(0, 2 * len(asked), size):
+                one.sendall((asked * 2)[at : at + size])
+            answers = b""
+            while answers.count(b"Hello.") < 2:
+                assert (more := one.recv(4096)), answers
+                answers += more
+            assert answers.count(b"HTTP/1.1 200 ") == 2
+        one = server.connect()
+        one.sendall(b"CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert one.recv(1000).startswith(b"HTTP/1.1 400 ")
+
+
 # -- origins, ids, keys ------------------------------------------------------------------------------------------------
 
 
@@ -131,6 +174,9 @@ def test_heads_that_are_too_large_are_refused(head: bytes) -> None:
         ("https://example.org", (), False),
         ("http://localhost.example.org", (), False),
         ("http://localhost@example.org", (), False),
+        ("http://localhost/example.org", (), False),
+        ("http://example.org@localhost", (), False),
+        ("http://example.org\\@localhost", (), False),
         ("null", (), False),
         ("https://example.org", ("https://example.org",), True),
         ("https://example.org:8443", ("https://example.org",), False),
