@@ -154,7 +154,8 @@ def test_a_wish_for_another_protocol_is_ignored_and_the_body_is_read(wish: str) 
                 one.sendall((asked * 2)[at : at + size])
             answers = b""
             while answers.count(b"Hello.") < 2:
-                assert (more := one.recv(4096)), answers
+                more = one.recv(4096)
+                assert more, answers
                 answers += more
             assert answers.count(b"HTTP/1.1 200 ") == 2
         one = server.connect()
