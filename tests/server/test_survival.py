@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import gc
 import json
 import stat
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,10 @@ import pytest
 
 from unspool.engines import Capture, Delta, Request
 from unspool.generation.admission import Admission
+from unspool.generation.run import Run
 from unspool.wire import Usage
 
-from .support import CHAT, HEAD, HELLO, WEATHER, Scripted, chunks, live, replay, until
+from .support import CHAT, HEAD, HELLO, USAGE, WEATHER, Scripted, chunks, live, replay, until
 
 CALLS = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "%s"}}\n</tool_call>'
 TWO = f"{CALLS % 'Oslo'}\n{CALLS % 'Rome'} and more"
@@ -88,6 +91,57 @@ def test_the_bytes_held_by_all_requests_are_limited() -> None:
         first.close()
         engine.hang_after = None
         until(lambda: server.post(messages=long).status_code == 200)
+
+
+@pytest.mark.parametrize("failing", [True, False])
+@pytest.mark.parametrize("body", [{}, {"stream": True}, {"n": 3}, {"n": 3, "stream": True}])
+def test_what_an_answer_held_is_free_when_it_ends_without_the_garbage_collector(
+    body: dict[str, Any], failing: bool
+) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        engine = Scripted(["a"], fail_after=1) if failing else Scripted(["a"], hang_after=1)
+        with live(engine) as server:
+            for _ in range(2):
+                one = server.request(messages=HELLO, **body)
+                if failing:
+                    assert one.recv(10_000)
+                else:
+                    until(lambda: engine.running == body.get("n", 1))
+                one.close()
+                until(lambda: not server.server.server_state.connections)
+                engine.error.with_traceback(None)  # this engine keeps its error
+                until(lambda: not any(isinstance(held, Run) for held in gc.get_objects()), 5)
+    finally:
+        gc.enable()
+
+
+class Ready(Scripted):
+    """Has all its pieces ready at once, and counts the loop's turns until they are taken."""
+
+    turns = 0
+
+    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+        loop = asyncio.get_running_loop()
+
+        def turn() -> None:
+            self.turns += 1
+            self.next = loop.call_soon(turn)
+
+        turn()
+        for piece in self.pieces:
+            yield Delta(text=str(piece))
+        self.next.cancel()
+        yield Delta(finish_reason="stop", usage=USAGE)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_engine_that_has_much_ready_does_not_hold_up_others(stream: bool) -> None:
+    engine = Ready(["a"] * 1600)
+    with live(engine, "hermes") as server:
+        assert "a" in server.post(messages=HELLO, stream=stream).text
+    assert engine.turns >= 100
 
 
 # -- limits of a connection --------------------------------------------------------------------------------------------
