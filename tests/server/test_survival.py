@@ -14,6 +14,7 @@ import pytest
 from unspool.engines import Capture, Delta, Request
 from unspool.generation.admission import Admission
 from unspool.generation.run import Run
+from unspool.request.fields import Fields
 from unspool.wire import Usage
 
 from .support import CHAT, HEAD, HELLO, USAGE, WEATHER, Scripted, chunks, live, replay, until
@@ -113,6 +114,22 @@ def test_what_an_answer_held_is_free_when_it_ends_without_the_garbage_collector(
                 until(lambda: not server.server.server_state.connections)
                 engine.error.with_traceback(None)  # this engine keeps its error
                 until(lambda: not any(isinstance(held, Run) for held in gc.get_objects()), 5)
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    "path", [CHAT, "/v1/responses", "/v1/messages", "/v1/messages/count_tokens", "/ag-ui", "/parse"]
+)
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_what_a_refused_request_held_is_free_at_once_without_the_garbage_collector(path: str, size: int) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        with live(Scripted(["a"])) as server:
+            wrong: Any = ["x" * size]
+            assert server.post(path, messages=wrong, input=wrong, text=wrong).status_code in (400, 422, 501)
+            until(lambda: not any(isinstance(held, Fields) for held in gc.get_objects()), 5)
     finally:
         gc.enable()
 
