@@ -179,7 +179,7 @@ def for_tool(tool: Mapping[str, Any]) -> Schema:
 
 @lru_cache(256)
 def _of_json(text: bytes) -> Schema:
-    return Schema(msgspec.json.decode(text))
+    return Schema(json.loads(text))  # msgspec is slow for numbers such as 1e300
 
 
 def resolve(root: object, ref: object) -> object:

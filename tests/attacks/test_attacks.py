@@ -91,6 +91,19 @@ def test_heads_that_are_too_large_are_refused(replaying: Victim, head: bytes) ->
     assert all(answer.startswith(b"HTTP/1.1 431") or not answer for answer in answers)
 
 
+def test_headers_behind_bodies_are_not_kept(replaying: Victim) -> None:
+    head = (
+        b"POST /parse HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+    )
+
+    def attack() -> None:
+        for behind in (b"X: y\r\n" * 500_000, b"X: " + b"x" * 3_000_000):
+            for _ in range(5):
+                exchange(replaying.port, head + behind)
+
+    survives(replaying, attack)
+
+
 # -- work that takes the server long -----------------------------------------------------------------------------------
 
 
@@ -98,6 +111,18 @@ def test_parsing_stops_when_the_client_leaves(replaying: Victim) -> None:
     calls = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>\n'
     bodies = [{"text": calls * (900_000 // len(calls)), "format": "events"}]
     survives(replaying, lambda: burst(replaying.port, 30, "at once", bodies=bodies, path="/parse"))
+
+
+def test_numbers_that_are_slow_to_round_delay_no_answer(computing: Victim) -> None:
+    body = b'{"messages": [{"role": "user", "content": "x"}], "metadata": {"a": [' + b"1e308," * 300_000 + b"1]}}"
+
+    def attack() -> None:
+        sockets = [hold(computing.port, request(body, path)) for path in (CHAT, "/parse", "/v1/messages")]
+        assert computing.small() < 2.0
+        for one in sockets:
+            one.close()
+
+    survives(computing, attack)
 
 
 def test_a_text_that_is_too_long_is_refused_by_its_characters(computing: Victim) -> None:
@@ -185,7 +210,16 @@ def test_grammars_of_clients_that_left_are_not_compiled(computing: Victim) -> No
     survives(computing, lambda: burst(computing.port, 50, "at once", bodies=bodies, after=0.5))
 
 
-# -- the engine dies ---------------------------------------------------------------------------------------------------
+# -- the engine floods, or dies ---------------------------------------------------------------------------------------
+
+
+def test_an_upstream_that_has_much_ready_delays_no_answer() -> None:
+    with upstream() as engine:
+        engine.start()
+        options = ("--tokenizer", str(FOLDER), "--engine-kind", "vllm", *LIMITS)
+        with victim(f"http://127.0.0.1:{engine.port}", *options) as server:
+            bodies = [{**FLOODED, "n": 8}, {**FLOODED, "n": 8, "stream": False}, FLOODED]
+            survives(server, lambda: burst(server.port, 60, "at once", bodies=bodies, after=0.3))
 
 
 def test_an_upstream_that_is_killed_ends_its_streams_and_is_used_again_when_it_is_back() -> None:

@@ -1,7 +1,11 @@
 """What a server guarantees whatever its clients do: places, limits, origins, ids and counts."""
 
 import asyncio
+import contextlib
+import gc
+import json
 import stat
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +13,11 @@ import pytest
 
 from unspool.engines import Capture, Delta, Request
 from unspool.generation.admission import Admission
+from unspool.generation.run import Run
+from unspool.request.fields import Fields
 from unspool.wire import Usage
 
-from .support import CHAT, HEAD, HELLO, WEATHER, Scripted, chunks, live, replay, until
+from .support import CHAT, HEAD, HELLO, USAGE, WEATHER, Scripted, chunks, live, replay, until
 
 CALLS = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "%s"}}\n</tool_call>'
 TWO = f"{CALLS % 'Oslo'}\n{CALLS % 'Rome'} and more"
@@ -88,6 +94,73 @@ def test_the_bytes_held_by_all_requests_are_limited() -> None:
         until(lambda: server.post(messages=long).status_code == 200)
 
 
+@pytest.mark.parametrize("failing", [True, False])
+@pytest.mark.parametrize("body", [{}, {"stream": True}, {"n": 3}, {"n": 3, "stream": True}])
+def test_what_an_answer_held_is_free_when_it_ends_without_the_garbage_collector(
+    body: dict[str, Any], failing: bool
+) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        engine = Scripted(["a"], fail_after=1) if failing else Scripted(["a"], hang_after=1)
+        with live(engine) as server:
+            for _ in range(2):
+                one = server.request(messages=HELLO, **body)
+                if failing:
+                    assert one.recv(10_000)
+                else:
+                    until(lambda: engine.running == body.get("n", 1))
+                one.close()
+                until(lambda: not server.server.server_state.connections)
+                engine.error.with_traceback(None)  # this engine keeps its error
+                until(lambda: not any(isinstance(held, Run) for held in gc.get_objects()), 5)
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    "path", [CHAT, "/v1/responses", "/v1/messages", "/v1/messages/count_tokens", "/ag-ui", "/parse"]
+)
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_what_a_refused_request_held_is_free_at_once_without_the_garbage_collector(path: str, size: int) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        with live(Scripted(["a"])) as server:
+            wrong: Any = ["x" * size]
+            assert server.post(path, messages=wrong, input=wrong, text=wrong).status_code in (400, 422, 501)
+            until(lambda: not any(isinstance(held, Fields) for held in gc.get_objects()), 5)
+    finally:
+        gc.enable()
+
+
+class Ready(Scripted):
+    """Has all its pieces ready at once, and counts the loop's turns until they are taken."""
+
+    turns = 0
+
+    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+        loop = asyncio.get_running_loop()
+
+        def turn() -> None:
+            self.turns += 1
+            self.next = loop.call_soon(turn)
+
+        turn()
+        for piece in self.pieces:
+            yield Delta(text=str(piece))
+        self.next.cancel()
+        yield Delta(finish_reason="stop", usage=USAGE)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_engine_that_has_much_ready_does_not_hold_up_others(stream: bool) -> None:
+    engine = Ready(["a"] * 1600)
+    with live(engine, "hermes") as server:
+        assert "a" in server.post(messages=HELLO, stream=stream).text
+    assert engine.turns >= 100
+
+
 # -- limits of a connection --------------------------------------------------------------------------------------------
 
 
@@ -119,6 +192,48 @@ def test_heads_that_are_too_large_are_refused(head: bytes) -> None:
         assert one.recv(1000).startswith(b"HTTP/1.1 431 ")
 
 
+@pytest.mark.parametrize("behind", [b"X: y\r\n" * 20_000, b"X: " + b"x" * 100_000, b"1;" + b"x" * 100_000])
+def test_headers_behind_a_body_and_around_its_chunks_are_limited_too(behind: bytes) -> None:
+    with live(Scripted(["a"]), headers=1900, receive=5) as server:
+        one = server.connect()
+        last = b"" if behind.startswith(b"1;") else b"0\r\n"
+        one.sendall(f"POST {CHAT} {HEAD}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n".encode() + last)
+        with contextlib.suppress(ConnectionError):
+            for at in range(0, len(behind), 500):
+                one.sendall(behind[at : at + 500])
+        assert one.recv(1000).startswith(b"HTTP/1.1 431 ")
+
+
+def test_a_body_in_chunks_of_one_byte_with_headers_behind_it_is_read() -> None:
+    with live(replay("Hello."), "hermes", headers=300) as server:
+        one, body = server.connect(), json.dumps({"messages": HELLO}).encode()
+        parts = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+        one.sendall(f"POST {CHAT} {HEAD}Transfer-Encoding: chunked\r\n\r\n".encode() + parts + b"0\r\nX: y\r\n\r\n")
+        assert one.recv(1000).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("wish", ["h2c", "websocket"])
+def test_a_wish_for_another_protocol_is_ignored_and_the_body_is_read(wish: str) -> None:
+    body = json.dumps({"messages": HELLO}).encode()
+    head = f"{HEAD}Connection: Upgrade, HTTP2-Settings\r\nUpgrade: {wish}\r\nContent-Length: {len(body)}\r\n\r\n"
+    asked = f"POST {CHAT} {head}".encode() + body
+    with live(replay("Hello."), "hermes") as server:
+        for pieces in (1, 7, len(asked)):
+            one = server.connect()
+            size = -(-2 * len(asked) // pieces)
+            for at in range(0, 2 * len(asked), size):
+                one.sendall((asked * 2)[at : at + size])
+            answers = b""
+            while answers.count(b"Hello.") < 2:
+                more = one.recv(4096)
+                assert more, answers
+                answers += more
+            assert answers.count(b"HTTP/1.1 200 ") == 2
+        one = server.connect()
+        one.sendall(b"CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert one.recv(1000).startswith(b"HTTP/1.1 400 ")
+
+
 # -- origins, ids, keys ------------------------------------------------------------------------------------------------
 
 
@@ -131,6 +246,9 @@ def test_heads_that_are_too_large_are_refused(head: bytes) -> None:
         ("https://example.org", (), False),
         ("http://localhost.example.org", (), False),
         ("http://localhost@example.org", (), False),
+        ("http://localhost/example.org", (), False),
+        ("http://example.org@localhost", (), False),
+        ("http://example.org\\@localhost", (), False),
         ("null", (), False),
         ("https://example.org", ("https://example.org",), True),
         ("https://example.org:8443", ("https://example.org",), False),

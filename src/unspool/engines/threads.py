@@ -119,6 +119,8 @@ class Threads:
             else:
                 await asyncio.wait((done,))
             raise
+        finally:
+            del done, running  # the error in them holds this frame, which would hold them, and with them the request
 
     def close(self) -> None:
         """Stop the threads after their current work."""

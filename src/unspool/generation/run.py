@@ -8,7 +8,7 @@ import contextlib
 import time
 import uuid
 from collections.abc import AsyncGenerator, Coroutine, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -33,6 +33,9 @@ from .loop import Loop
 from .outbox import Outbox, Sink
 from .service import Service, log
 from .tracing import Trace, named
+
+_TURN: Final = 16
+"""After how many pieces in a row an output gives others a turn: an engine may have a thousand ready at once."""
 
 
 class Run:
@@ -119,6 +122,8 @@ class Run:
         except asyncio.CancelledError:
             log.info("%s: the client is gone; cancelled", self._name)
             raise
+        finally:
+            self._work = None  # whose error holds this, and with it all of the request, until the garbage is collected
 
     def whole(self) -> bytes:
         """The whole answer, if it is not streamed."""
@@ -182,15 +187,21 @@ class Run:
             self._producing = False
 
     async def _all(self, outputs: Sequence[Coroutine[Any, Any, object]]) -> None:
+        """Generate outputs together. The first error ends all of them."""
         if len(outputs) == 1:
             await outputs[0]
             return
+        tasks = [asyncio.ensure_future(output) for output in outputs]
         try:
-            async with asyncio.TaskGroup() as group:
-                for output in outputs:
-                    group.create_task(output)
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in tasks:
+                if task.done():
+                    task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            del tasks, task  # their error holds this frame, which would hold them, and with them all of the request
 
     async def round(self, index: int, prepared: Prepared) -> Written:
         """Generate one round of a choice; see `Loop`."""
@@ -232,8 +243,12 @@ class Run:
     async def _pass_on(self, index: int, stream: AsyncGenerator[Delta, None]) -> None:
         """Read the engine's output until it ends, or until the choice ends earlier."""
         choice, outbox = self._choices[index], self._outbox
+        passed = 0
         try:
             async for delta in stream:
+                passed += 1
+                if not passed % _TURN:
+                    await asyncio.sleep(0)
                 self._deliver(index, choice.feed(delta), delta)
                 if outbox is not None and outbox.full:
                     await outbox.room()

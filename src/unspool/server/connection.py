@@ -8,6 +8,7 @@ import logging
 from http import HTTPStatus
 from typing import Any, Final
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..request.settings import Limits
@@ -28,7 +29,8 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._head = 0  # bytes of an incomplete head
+        self._bare = 0  # bytes of an incomplete head, or since a body's last byte: those around chunks
+        self._upgrades = False  # whether the head asks for another protocol
         self._reading = "head"  # what must arrive before the deadline
         self._deadline: float | None = None
         self._refused = False
@@ -48,39 +50,77 @@ class Connection(HttpToolsProtocol):
             return
         if self._reading == "next":
             self._await("head", self.limits.head)
-        if self._reading == "head":
-            self._head += len(data)
-        super().data_received(data)
-        if self._reading == "head" and self._head > self.limits.headers:
+        if self._reading in ("head", "body"):
+            self._bare += len(data)
+        self._feed(data)
+        if self._reading in ("head", "body") and self._bare > self.limits.headers:
             self._refuse(431, f"the headers are larger than {self.limits.headers:,} bytes")
+
+    def _feed(self, data: bytes) -> None:
+        """Read some data, as uvicorn does, but ignore wishes for other protocols, as HTTP allows."""
+        self._unset_keepalive_if_required()
+        left = memoryview(data)
+        try:
+            while True:
+                try:
+                    self.parser.feed_data(left)
+                    return
+                except httptools.HttpParserUpgrade as error:
+                    if self._refused:
+                        return
+                    if not self._upgrades:
+                        raise httptools.HttpParserError from error
+                    left = left[error.args[0] :]
+                    self._repeat_head()
+        except httptools.HttpParserError:
+            message = "Invalid HTTP request received."
+            self.logger.warning(message)
+            self.send_400_response(message)
+
+    def _repeat_head(self) -> None:
+        """Let a new parser read a head without its wish for another protocol, behind which the old one would stop."""
+        version = self.parser.get_http_version().encode()
+        lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%s: %s" % header for header in self.headers if header[0] != b"upgrade"]
+        self._upgrades = False
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.feed_data(b"\r\n".join(lines) + b"\r\n\r\n")
 
     def on_message_begin(self) -> None:
         """See `HttpToolsProtocol`."""
         if not self._refused:
             super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """See `HttpToolsProtocol`."""
+        if self._reading != "body":  # nobody reads those behind a body
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """See `HttpToolsProtocol`."""
         if self._refused:
             return
-        self._head = 0
+        self._bare = 0
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         if size > self.limits.headers:
             self._refuse(431, f"the headers are larger than {self.limits.headers:,} bytes")
         elif len(self.headers) > _MOST:
             self._refuse(431, f"{len(self.headers):,} headers; allowed are {_MOST}")
+        elif self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
+            self._upgrades = True
         else:
             self._await("body", self.limits.receive)
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """See `HttpToolsProtocol`."""
+        self._bare = 0
         if not self._refused:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         """See `HttpToolsProtocol`."""
-        if not self._refused:
+        if not self._refused and not self._upgrades:
             self._await("next", None)
             super().on_message_complete()
 
@@ -107,7 +147,7 @@ class Connection(HttpToolsProtocol):
         """Disconnect a client that sends too slowly or reads nothing."""
         late = self._deadline is not None and now > self._deadline
         if late and not self.flow.read_paused:  # while reading is paused, the client is not to blame
-            if self._reading == "head" and not self._head:
+            if self._reading == "head" and not self._bare:
                 self.transport.abort()  # it has sent nothing
             else:
                 what = "headers" if self._reading == "head" else "body"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.types import Message, Scope, Send
 
@@ -28,14 +28,19 @@ def check_origin(origin: str) -> str:
     """
     if origin == "*":
         return origin
+    if _split(origin) is None:
+        raise ValueError(f"{origin!r} is not an origin; allowed are SCHEME://HOST[:PORT] without a path, and *")
+    return origin.lower()
+
+
+def _split(origin: str) -> SplitResult | None:
+    """The parts of an origin; ``None`` if it has others than a scheme, a host and a port, which browsers never send."""
     try:
         parts = urlsplit(origin)
         plain = f"{parts.scheme}://{parts.netloc}" == origin and parts.hostname and "@" not in parts.netloc
     except ValueError:
-        plain = False
-    if not plain:
-        raise ValueError(f"{origin!r} is not an origin; allowed are SCHEME://HOST[:PORT] without a path, and *")
-    return origin.lower()
+        return None
+    return parts if plain else None
 
 
 class Origins:
@@ -54,14 +59,11 @@ class Origins:
             return False
         if "*" in self._allowed or origin.lower() in self._allowed:
             return True
-        try:
-            parts = urlsplit(origin)
-            if parts.scheme not in ("http", "https"):
-                return False
-            # A proxy that terminates TLS changes the scheme, which must not matter.
-            return parts.hostname in _LOOPBACK or (host is not None and parts.netloc.lower() == host.lower())
-        except ValueError:
+        parts = _split(origin)
+        if parts is None or parts.scheme not in ("http", "https"):
             return False
+        # A proxy that terminates TLS changes the scheme, which must not matter.
+        return parts.hostname in _LOOPBACK or (host is not None and parts.netloc.lower() == host.lower())
 
 
 def header(scope: Scope, wanted: bytes) -> str | None:

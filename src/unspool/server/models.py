@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ..arguments import json_shown
 from ..engines import Engine
 from ..generation.service import Service
-from ..request.fields import BadRequest, read_object
+from ..request.fields import BadRequest, json_decoder, read_object
 from ..request.prompts import Prompts
 from ..request.settings import Settings
 from ..wire.common import Failure
@@ -100,10 +100,13 @@ class _Model(msgspec.Struct):
     forwardedProps: Any = None
 
 
+_MODEL = json_decoder(_Model)
+
+
 def _named(body: bytes) -> str | None:
     """The model that a request names; ``None`` if there is none, or if its endpoint must report a bad request."""
     try:
-        found = msgspec.json.decode(body, type=_Model)
+        found = _MODEL.decode(body)
     except (msgspec.DecodeError, RecursionError):  # `read_object` may still accept some of these
         try:
             fields = read_object(body)

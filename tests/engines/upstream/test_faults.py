@@ -102,7 +102,10 @@ MALFORMED: dict[str, bytes] = {
     "a number for the text": event({"choices": [{"text": 5}]}),
     "no list of choices": event({"choices": {}}),
     "ids that are none": event({"choices": [{"text": "x", "token_ids": ["a"]}]}),
+    "ids below zero": event({"choices": [{"text": "x", "token_ids": [-1]}]}),
+    "ids beyond any vocabulary": event({"choices": [{"text": "x", "token_ids": [1 << 70]}]}),
     "deep nesting": b"data: " + b"[" * 100_000 + b"\n\n",
+    "deep nesting where anything may stand": b'data: {"error": ' + b"[" * 100_000 + b"\n\n",
     "half a line": said("cut")[:-9],
 }
 
@@ -197,6 +200,7 @@ def test_an_error_within_the_stream_ends_it(inside: Any, status: int, message: s
         (400, {"object": "error", "message": "too long a prompt", "code": 400}, 400, "too long a prompt"),
         (422, {"detail": [{"loc": ["body", "seed"], "msg": "not an integer"}]}, 400, "body.seed: not an integer"),
         (422, {"detail": "Unexpected fields"}, 400, "Unexpected fields"),
+        (422, {"detail": [{"loc": 5, "msg": [1]}]}, 400, "5: [1]"),
         (413, {}, 400, "rejected"),
         (404, {"error": {"message": "The model `x` does not exist.", "code": 404}}, 502, "does not know the path"),
         (

@@ -294,13 +294,14 @@ def test_health_is_bad_if_the_kind_is_unknown_because_every_request_is_refused()
     run(main())
 
 
-def test_a_full_server_passes_on_when_to_retry() -> None:
+@pytest.mark.parametrize(("told", "seconds"), [("7", 7), ("9" * 5000, 86_400), ("soon", None)])
+def test_a_full_server_passes_on_when_to_retry(told: str, seconds: int | None) -> None:
     async def full(connection: Connection, asked: Asked) -> None:
-        head = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Type: application/json\r\n"
-        await connection.send(head + b"Content-Length: 2\r\n\r\n{}")
+        head = f"HTTP/1.1 429 Too Many Requests\r\nRetry-After: {told}\r\nContent-Type: application/json\r\n"
+        await connection.send(head.encode() + b"Content-Length: 2\r\n\r\n{}")
 
     async def main() -> None:
         async with connected(Fake("vllm", full)) as engine:
-            assert (await fault(engine))[1].retry_after == 7
+            assert (await fault(engine))[1].retry_after == seconds
 
     run(main())

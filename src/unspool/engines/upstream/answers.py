@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
@@ -23,7 +23,7 @@ class _Logprobs(msgspec.Struct):
 
 class _Choice(msgspec.Struct):
     text: str | None = None
-    token_ids: list[int] | None = None
+    token_ids: list[Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]] | None = None
     logprobs: _Logprobs | None = None
     finish_reason: str | None = None
     stop_reason: int | str | None = None
@@ -195,7 +195,7 @@ _SHOWN: Final = 500
 def _decode(data: bytes, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # it may be lone surrogates, which msgspec does not take, or bytes that are not UTF-8
     try:
         return msgspec.convert(json.loads(data.decode("utf-8", "replace")), kind)
@@ -212,11 +212,13 @@ def complaint(body: Any) -> tuple[str, int | None]:
         return "", None
     message: Any = inner.get("message", inner.get("detail", ""))
     if isinstance(message, list):  # one item for each field, as FastAPI reports them
-        message = "; ".join(
-            f"{'.'.join(map(str, m.get('loc', ())))}: {m.get('msg', '')}" for m in message if isinstance(m, Mapping)
-        )
+        message = "; ".join(f"{_path(m.get('loc'))}: {m.get('msg', '')}" for m in message if isinstance(m, Mapping))
     code = inner.get("code")
     return str(message)[:_SHOWN], code if isinstance(code, int) and 400 <= code < 600 else None
+
+
+def _path(loc: Any) -> str:
+    return ".".join(map(str, loc)) if isinstance(loc, list) else str(loc)
 
 
 def failure(message: str, status: int | None, retry_after: int | None = None) -> EngineError:

@@ -173,7 +173,9 @@ class Client:
 
 def _seconds(header: str | None) -> int | None:
     """The seconds of ``Retry-After``; dates are ignored."""
-    return min(int(header), _MAX_RETRY) if header is not None and header.isascii() and header.isdigit() else None
+    if header is None or not (header.isascii() and header.isdigit()):
+        return None
+    return min(int(header[:20]), _MAX_RETRY)
 
 
 def _fault(backend: Backend, error: Exception) -> Exception:
