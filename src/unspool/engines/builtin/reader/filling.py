@@ -68,16 +68,18 @@ class Filled:
 
 
 def _whole(parameters: Iterable[Parameter], values: dict[str, Any]) -> dict[str, Any]:
-    """The arguments in order, with those of objects nested. An optional object without a required value is left out."""
+    """The arguments in order, with those of objects nested. An optional object without a required value is left out,
+    and what may be ``null`` is ``null`` without a value."""
     found: dict[str, Any] = {}
     for p in parameters:
-        if p.name in values:
-            found[p.name] = values[p.name]
+        if p.name in values or p.nullable:
+            found[p.name] = values.get(p.name)
         if p.type != "object":
             continue
         inner = {q.name: values[joined(p, q)] for q in p.inner if joined(p, q) in values}
         before = found.get(p.name)
-        whole = before | inner if isinstance(before, dict) else inner
+        said = dict.fromkeys(q.name for q in p.inner if q.nullable) | (before if isinstance(before, dict) else {}) | inner
+        whole = {q.name: said[q.name] for q in p.inner if q.name in said} | said
         lacks = any(not q.optional and q.name not in whole for q in p.inner)
         if (inner and not lacks) or not p.optional:
             found[p.name] = whole
