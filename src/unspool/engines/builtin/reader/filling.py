@@ -7,7 +7,7 @@ from typing import Any, Final
 from .formats import written
 from .message import ACRONYM, Message, Span, identifies, items
 from .prompt import Parameter, Tool
-from .words import BOUNDS, DEEDS, GENERIC, KINDS, NUMBERS, PREPOSITIONS, RELATIVE, SETS, STOP, THINGS, parts_of, stem
+from .words import BOUNDS, DEEDS, GENERIC, KINDS, NUMBERS, PREPOSITIONS, RELATIVE, SETS, STOP, THINGS, UNITS, parts_of, stem
 
 _TEXTS: Final = ("", "string", "any")
 """The types of the members of a list of texts."""
@@ -186,8 +186,10 @@ class Filling:
 
 
 def _apart(m: Message, span: Span, several: list[Span]) -> bool:
-    """Whether a list has codes, or an article before each member: *the Chemex and the Aeropress*."""
+    """Whether a list has codes, an article before each member, or is compared: *the Chemex and the Aeropress*."""
     whole = span.value == m.said(span.first, span.last) and len(several) > 1
+    if whole and m.has(span.first - 1, ("compare",)):
+        return True
     coded = whole and several[-1].first >= span.last
     return coded or (whole and all(m.has(s.first - 1, SETS["determiners"]) for s in several))
 
@@ -225,6 +227,8 @@ def _is_value(m: Message, p: Parameter, span: Span) -> bool:
         return span.value.isupper() or any(c.isdigit() or c in "-_#./:" for c in span.value)
     if span.last - span.first == 1 and p.kinds[:1] in (("query",), ("body",)) and m.has(span.first, RELATIVE):
         return False  # what's new *today*
+    if p.kinds[:1] == ("place",) and UNITS.get(span.value.lower()) in ("celsius", "fahrenheit"):
+        return False  # and in *fahrenheit*
     if p.kinds[:1] == ("phone",) and p.name.lower() == "phone" and not any(map(str.isdigit, span.value)):
         return False  # call me *back*
     if named(p, SETS["postal"]) and not any(map(str.isdigit, span.value)):

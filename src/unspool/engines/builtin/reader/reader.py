@@ -16,11 +16,11 @@ from .message import Message
 from .prompt import NUMERIC, Parameter, Prompt, Tool, Turn
 from .refer import changed, known_answer, meant, picked, referred, subject
 from .reworded import reckoned, reworded
-from .scores import said_out
+from .scores import only_sets, said_out
 from .spans import numbers
 from .spelling import mended
 from .talk import BEYOND, NO_FIT, itself, listed, lives, reaction, refused, remark, talk, unable
-from .words import BACK, QUESTION, SETS, STOP, parts_of, plain
+from .words import BACK, QUESTION, SETS, STOP, first_word, parts_of, plain
 from .work import results_text, work
 
 MOST_CHARACTERS: Final = 400
@@ -88,7 +88,7 @@ def read(prompt: Prompt) -> Answer | None:
     asked = clauses(prompt.tools, text)
     if not asked and (spelled := mended(prompt.tools, text)) != text:
         text, asked = spelled, clauses(prompt.tools, spelled)
-    if asked and all(unable(tool, part) for tool, part in asked):
+    if asked and all(unable(tool, part) or only_sets(tool, first_word(text)) for tool, part in asked):
         return Answer([], NO_FIT, "No tool fits.")
     if asked:
         answer = _calls(prompt, text, asked)

@@ -311,11 +311,16 @@ def _words(tool: Tool, asked: _Asked) -> float:
         asked.lists and p.type == "array" and not (p.optional or p.choices or p.inner) for p in tool.parameters
     )
     score += _DEED * ((done == asked.deed) - (done != asked.deed)) if done and asked.deed else 0
-    if asked.verb in ("is", "are", "was", "were") and parts_of(tool.name)[:1] in _SETTING:
-        score -= 2 * _NEAR  # *is Ann online?* sets no status
+    if only_sets(tool, asked.verb):
+        score -= 2 * _NEAR
     unasked = SETS["acts"] & {*named} - asked.concepts
     score -= 2 * ("delete" in unasked) or _LITTLE * bool(unasked)
     return score
+
+
+def only_sets(tool: Tool, verb: str) -> bool:
+    """Whether a message with this verb asks for what a tool only sets: *is Ann online?*"""
+    return verb in ("is", "are", "was", "were") and parts_of(tool.name)[:1] in _SETTING
 
 
 def _akin(said: frozenset[str], words: frozenset[str]) -> bool:

@@ -127,6 +127,8 @@ def _group(f: Filling, kind: str, span: Span) -> None:
         first += 1  # *what can I cook with* rice
     value = _unquoted(m.said(first, end))
     idle = f.tool.nouns | f.tool.described | SETS["mere things"] if p.optional else f.tool.nouns
+    if kind == "query" and p.kinds[:1] not in (("query",), ("body",), ("subject",)) and m.has(first, SETS["inverting"]):
+        return  # *is Lucy online* is no name
     same = kind in ("body", "query") and {stem(w.low) for w in m.words[first:end]} <= idle
     if same or nothing(f, m.span(first, end)):
         return
@@ -294,6 +296,19 @@ def listed(f: Filling) -> None:
     needed = [p for p in f.texts() if not p.optional]
     if len(found) > 1 and len(needed) == 1 and between and between <= SETS["joins"]:
         f.give_all(needed[0], found)
+    _made_with(f)
+
+
+def _made_with(f: Filling) -> None:
+    """Give the only list what something is made with: a pizza *with mushrooms and olives*."""
+    m = f.message
+    lists = [p for p in f.texts() if p.type == "array" and p.kinds[:1] in ((), ("items",))]
+    first = m.at.get("with", [len(m)])[-1] + 1
+    last = m.trimmed(first, _end(m, first, frozenset(PREPOSITIONS)), SETS["loose ends"] | SETS["polite"])
+    labels = {w for q in f.tool.parameters for w in own_parts(q)} | SETS["determiners"] | SETS["it"]
+    members = items(m, first, last) if first < last else []
+    if len(lists) == 1 and members and labels.isdisjoint({m.words[first].low, m.words[last - 1].low}):
+        f.give_all(lists[0], members)
 
 
 def worded(f: Filling) -> None:
