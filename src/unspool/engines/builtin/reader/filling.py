@@ -142,6 +142,9 @@ class Filling:
         """
         if p.type == "string" and not _is_value(self.message, p, span):
             return
+        called = span.value.lower() in self.tool.name_words - GENERIC
+        if called and self.message.has(span.first - 1, ("on", "in", "using")):
+            return  # look it up on *Wikipedia*
         if span.value == self.message.said(span.first, span.last):
             span = _tidied(self, p, span)
             if all(self.message.has(i, SETS["determiners"]) for i in range(span.first, span.last)):

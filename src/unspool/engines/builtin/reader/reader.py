@@ -15,6 +15,7 @@ from .formats import town
 from .message import Message
 from .prompt import NUMERIC, Parameter, Prompt, Tool, Turn
 from .refer import changed, known_answer, meant, picked, referred, subject
+from .results import told
 from .reworded import reckoned, reworded
 from .scores import only_sets, said_out
 from .spans import numbers
@@ -55,7 +56,7 @@ class Answer(NamedTuple):
 def read(prompt: Prompt) -> Answer | None:
     """The answer to a conversation; ``None`` if its words are not clear."""
     if prompt.turns and prompt.turns[-1].role == "result":
-        said = results_text(prompt)
+        said = results_text(prompt) or told(prompt)
         return Answer([], said, "The tool has answered.") if said else None
     if not prompt.turns or prompt.turns[-1].role != "user" or not _bounded(prompt, prompt.turns[-1].text):
         return None
