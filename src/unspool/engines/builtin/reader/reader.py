@@ -144,6 +144,8 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
     known = _known(prompt, before) if len(filled) == 1 or back else {}
     calls: list[Call] = []
     for i, (tool, f) in enumerate(filled):
+        if len(filled) == 1 and before and tool.name == before[-1].text and said_out(tool, parts[i]):
+            f.values |= _same_place(tool, f, before[-1].arguments)
         for p in tool.parameters:
             if not p.optional and named(p, SETS["codes"]) and _no_code(f.values.get(p.name), known=bool(before)):
                 del f.values[p.name]
@@ -163,6 +165,13 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
         calls += [(tool.name, given) for given in f.calls()]
     unique = [c for i, c in enumerate(calls) if c not in calls[:i]]
     return Answer(unique) if len(unique) <= MOST_CALLS else None
+
+
+def _same_place(tool: Tool, f: Filled, given: dict[str, Any]) -> dict[str, Any]:
+    """The place of the last call, if a message for the same tool names none: *do I need a coat?*"""
+    places = [p.name for p in tool.parameters if p.optional and p.kinds[:1] == ("place",)]
+    unsaid = len(places) == 1 and places[0] not in f.values and not f.several
+    return {k: given[k] for k in places if unsaid and k in given}
 
 
 def _ask(tool: Tool, f: Filled, message: Message) -> Answer | None:

@@ -413,7 +413,7 @@ def known_answer(prompt: Prompt, before: list[Turn], text: str) -> str:
     new = fill(tool, Message(core)).values
     measured = {p.name for p in tool.parameters if p.choices or p.kinds[:1] in (("unit",), ("currency",))}
     if any(
-        str(v).lower() not in given_text
+        str(v).lower() not in (given_text if isinstance(v, str) else names)
         and not {*plain(str(v)).split()} <= idle | (UNITS.keys() if k not in measured else set())
         for k, v in new.items()
     ):

@@ -5,6 +5,7 @@ import re
 from datetime import date, timedelta
 from typing import Any, Final
 
+from .choices import canonical
 from .message import Message
 from .prompt import Prompt, Turn
 from .results import entries, results
@@ -48,7 +49,7 @@ _ORDER: Final = re.compile(
 _WANTED: Final = re.compile(
     r"(?i)^\W*(?:(?:and|ok|okay|so|hm+|please|(?:can|could) you)\b[\s,]*)*"
     r"(?:(?:how (?:many|much)|what)(?: is| are|'s) (?:that|it) in ([a-z]{1,20})|how many ([a-z]{1,20}) (?:is|are) "
-    r"(?:that|it)|(?:convert|turn|change|give me) (?:that|it) (?:in|into|to) ([a-z]{1,20}))(?:,? please)?\W*$"
+    r"(?:that|it)|(?:convert|turn|change|give(?: me)?|show(?: me)?|tell me|say) (?:that|it) (?:in|into|to) ([a-z]{1,20}))(?:,? please)?\W*$"
 )
 """A question for the last result in another unit."""
 _COMPARED: Final = re.compile(
@@ -74,7 +75,8 @@ def _in_unit(prompt: Prompt, text: str) -> str:
     """*In fahrenheit*, for a question for the last result in a unit, if no tool converts and one takes the unit."""
     found = _WANTED.match(text)
     unit = next(filter(None, found.groups()), "").lower() if found else ""
-    takes = any(p.kinds[:1] == ("unit",) or unit in map(str, p.choices) for t in prompt.tools for p in t.parameters)
+    choices = {canonical(str(c)) for t in prompt.tools for p in t.parameters for c in p.choices}
+    takes = UNITS.get(unit) in choices or any(p.kinds[:1] == ("unit",) for t in prompt.tools for p in t.parameters)
     return f"in {unit}" if unit in UNITS and takes and not _converts(prompt) else text
 
 
