@@ -128,7 +128,10 @@ class Led(Around[_State]):
         if not answer.calls:
             words = answer.words
             while len(self._ids(words)) > MOST["words"] and " " in words:
-                words = f"{words[: -len(_MORE)] if words.endswith(_MORE) else words}".rpartition(" ")[0].rstrip(",;") + _MORE
+                words = (
+                    f"{words[: -len(_MORE)] if words.endswith(_MORE) else words}".rpartition(" ")[0].rstrip(",;")
+                    + _MORE
+                )
             return [*self._ids(thought + words), min(self.eos)]
         begin, *calls, over = marks["calls"], *map(self._call_of, answer.calls), marks["over"]
         while len(calls) > 1 and len(self._ids("".join(calls))) >= MOST["calls"]:

@@ -7,7 +7,21 @@ from typing import Any, Final
 from .formats import written
 from .message import ACRONYM, Message, Span, identifies, items
 from .prompt import Parameter, Tool
-from .words import BOUNDS, DEEDS, GENERIC, KINDS, NUMBERS, PREPOSITIONS, RELATIVE, SETS, STOP, THINGS, UNITS, parts_of, stem
+from .words import (
+    BOUNDS,
+    DEEDS,
+    GENERIC,
+    KINDS,
+    NUMBERS,
+    PREPOSITIONS,
+    RELATIVE,
+    SETS,
+    STOP,
+    THINGS,
+    UNITS,
+    parts_of,
+    stem,
+)
 
 _TEXTS: Final = ("", "string", "any")
 """The types of the members of a list of texts."""
@@ -78,7 +92,9 @@ def _whole(parameters: Iterable[Parameter], values: dict[str, Any]) -> dict[str,
             continue
         inner = {q.name: values[joined(p, q)] for q in p.inner if joined(p, q) in values}
         before = found.get(p.name)
-        said = dict.fromkeys(q.name for q in p.inner if q.nullable) | (before if isinstance(before, dict) else {}) | inner
+        said = (
+            dict.fromkeys(q.name for q in p.inner if q.nullable) | (before if isinstance(before, dict) else {}) | inner
+        )
         whole = {q.name: said[q.name] for q in p.inner if q.name in said} | said
         lacks = any(not q.optional and q.name not in whole for q in p.inner)
         if (inner and not lacks) or not p.optional:

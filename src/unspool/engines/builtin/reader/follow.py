@@ -84,7 +84,9 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
         own = last  # *what about jazz ones in Oslo*
     if own and own is not last and begun is not None:
         rest = _behind(begun, text)
-        own = last if _another(last, before[-1], rest) or _fits(last, own, rest) else own
+        free = all(p.optional for p in own.parameters) and not fill(own, Message(rest)).values
+        says = free and bool(fill(last, Message(rest)).values)  # and the *lamp*
+        own = last if says or _another(last, before[-1], rest) or _fits(last, own, rest) else own
     if own is last and _repeats(last, Message(text)) and not _differs(last, before[-1], text):
         return [(t.text, t.arguments) for t in before if t.text == last.name]
     if changes and begun is None and own in (last, None) and (rest := _TRIES.sub("", without_lead(text))).strip():

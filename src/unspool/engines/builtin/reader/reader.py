@@ -20,7 +20,7 @@ from .reworded import reckoned, reworded
 from .scores import only_sets, said_out
 from .spans import numbers
 from .spelling import mended
-from .talk import BEYOND, NO_FIT, itself, listed, lives, reaction, refused, remark, talk, unable
+from .talk import BEYOND, NO_FIT, TALK, itself, listed, lives, reaction, refused, remark, talk, unable
 from .words import BACK, QUESTION, SETS, STOP, first_word, parts_of, plain
 from .work import results_text, work
 
@@ -58,6 +58,8 @@ def read(prompt: Prompt) -> Answer | None:
     if prompt.turns and prompt.turns[-1].role == "result":
         said = results_text(prompt) or told(prompt)
         return Answer([], said, "The tool has answered.") if said else None
+    if prompt.turns and prompt.turns[-1] == ("user", "", {}):
+        return Answer([], TALK["ok"])
     if not prompt.turns or prompt.turns[-1].role != "user" or not _bounded(prompt, prompt.turns[-1].text):
         return None
     before = earlier(prompt)

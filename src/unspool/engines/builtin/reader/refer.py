@@ -287,6 +287,8 @@ def _fitting(tool: Tool, entry: Entry, known: dict[str, Any], message: Message, 
         alone: whether the entry is no member of a list, and so need not have a name.
     """
     needed = [p for p in tool.parameters if not p.optional and not p.choices]
+    if all(p.optional for p in tool.parameters):
+        needed = [p for p in tool.parameters if p.name in entry.fields and p.type == "string" and not p.choices]
     found = {p.name: value for p in needed if (value := _field(p, entry)) is not None}
     if found:
         return found

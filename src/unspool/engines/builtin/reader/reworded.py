@@ -49,15 +49,23 @@ _ORDER: Final = re.compile(
 _WANTED: Final = re.compile(
     r"(?i)^\W*(?:(?:and|ok|okay|so|hm+|please|(?:can|could) you)\b[\s,]*)*"
     r"(?:(?:how (?:many|much)|what)(?: is| are|'s) (?:that|it) in ([a-z]{1,20})|how many ([a-z]{1,20}) (?:is|are) "
-    r"(?:that|it)|(?:convert|turn|change|give(?: me)?|show(?: me)?|tell me|say) (?:that|it) (?:in|into|to) ([a-z]{1,20}))(?:,? please)?\W*$"
+    r"(?:that|it)|(?:convert|turn|change|give(?: me)?|show(?: me)?|tell me|say) (?:that|it) (?:in|into|to) "
+    r"([a-z]{1,20}))(?:,? please)?\W*$"
 )
 """A question for the last result in another unit."""
 _COMPARED: Final = re.compile(
-    r"(?i)\W*(?:(?:please|can you|could you)\s+)?(?:compare\s+(?P<a>.{1,60}?)\s+(?:to|with|against|and|vs\.?|versus)"
-    r"|how do(?:es)? (?P<b>.{1,60}?) compare (?:to|with|against)|(?P<c>\w[^\s,]*(?: [^\s,]+){0,2}?),?\s+(?:vs\.?|versus))"
+    r"(?i)\W*(?:(?:please|can you|could you)\s+)?"
+    r"(?:compare\s+(?P<a>.{1,60}?)\s+(?:to|with|against|and|vs\.?|versus)"
+    r"|how do(?:es)? (?P<b>.{1,60}?) compare (?:to|with|against)"
+    r"|(?P<c>\w[^\s,]*(?: [^\s,]+){0,2}?),?\s+(?:vs\.?|versus))"
     r"\s+(?P<d>.{1,60}?)\W*"
 )
 """Two things to compare."""
+_CLOCKS: Final = re.compile(
+    r"(?i)^\W*(?:when|if) it(?:'s| is) (\d[\w:.]{0,6}(?: [ap]m)?) in ([\w .'-]{1,40}), "
+    r"what(?:'s| is)?(?: the)? time(?: is it)? in ([\w .'-]{1,40})\W*$"
+)
+"""A question for a time of one place in another."""
 _DONE: Final = re.compile(
     r"(?i)\W*(?:(?P<a>[^,.?!]{2,40}?) (?:is|are|got) (?:done|finished|completed)"
     r"|(?:i(?:'m| am|'ve| have)? )?(?:just )?(?:finished|completed|done with) (?P<b>[^,.?!]{2,40}))[.!]*"
@@ -68,6 +76,7 @@ _DONE: Final = re.compile(
 def reworded(prompt: Prompt, before: list[Turn], text: str) -> str:
     """A message with the offer that it accepts, with dates in place of days relative to that of the last call, and with
     what it compares or says to be done in the words that ask for it."""
+    text = _CLOCKS.sub(r"convert \1 from \2 to \3", text) if _converts(prompt) else text
     return _done(prompt, _compared(prompt, before, _dated(before, _in_unit(prompt, _accepted(prompt, text)))))
 
 
