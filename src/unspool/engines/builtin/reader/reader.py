@@ -20,8 +20,8 @@ from .reworded import reckoned, reworded
 from .scores import only_sets, said_out
 from .spans import numbers
 from .spelling import mended
-from .talk import BEYOND, NO_FIT, TALK, itself, listed, lives, reaction, refused, remark, talk, unable
-from .words import BACK, QUESTION, SETS, STOP, first_word, parts_of, plain
+from .talk import BEYOND, NO_FIT, itself, listed, lives, reaction, refused, remark, talk, unable
+from .words import BACK, QUESTION, SETS, STOP, TALK, first_word, parts_of, plain
 from .work import results_text, work
 
 MOST_CHARACTERS: Final = 400
