@@ -90,6 +90,10 @@ CLOCK = tool(
     target_timezone=ZONE,
 )
 HANDOFF = tool("transfer_to_billing_agent", [])
+SMS = tool("send_message", ["to", "message"], to=TEXT, message=TEXT)
+TIMER = tool("set_timer", ["minutes"], minutes=WHOLE)
+SUM = tool("calculate", ["expression"], expression=TEXT)
+PLACE = tool("get_weather", ["city"], city=TEXT)
 README = tool("get_weather", [], city=TEXT, days=WHOLE)
 RFC = tool("get_weather", [], location=TEXT, unit={"type": "string", "enum": ["c", "f"]})
 
@@ -157,6 +161,11 @@ def called(question: str, name: str, arguments: str, *results: str) -> list[dict
         ),
         ("there's a problem with my billing", HANDOFF, [{}]),
         ("", README, []),
+        ("text Bob and Alice that I'm late", SMS, [{"to": n, "message": "I'm late"} for n in ("Bob", "Alice")]),
+        ("message bob and alice: lunch?", SMS, [{"to": n, "message": "lunch?"} for n in ("bob", "alice")]),
+        ("set two timers, 5 and 10 minutes", TIMER, [{"minutes": 5}, {"minutes": 10}]),
+        ("add 3 and 4", SUM, [{"expression": "3 + 4"}]),
+        ("How's Paris today?", PLACE, [{"city": "Paris"}]),
     ],
 )
 def test_first_questions(text: str, declared: dict[str, Any], expected: list[dict[str, Any]]) -> None:

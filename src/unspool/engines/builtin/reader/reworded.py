@@ -10,7 +10,7 @@ from .message import Message
 from .prompt import Prompt, Turn
 from .results import entries, results
 from .spans import expressions
-from .words import CURRENCIES, DAYS, OPERATOR, QUESTION, SETS, UNITS, parts_of, plain, without_lead
+from .words import CURRENCIES, DAYS, OPERATOR, QUESTION, SETS, UNITS, parts_of, plain, stem, without_lead
 
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _TWICE: Final = re.compile(r"(\d{4}-\d\d-\d\d)\W+\1")
@@ -44,7 +44,7 @@ _THAT: Final = re.compile(r"(?i)\b(?:that|it|this|the (?:result|answer|sum|total
 _REST: Final = re.compile(rf"(?i)^\W*(?:(?:and|then|now|ok|okay|so)\b[\s,]*)*(?=(?:{OPERATOR})(?!\w).*\d)")
 _ORDER: Final = re.compile(
     r"(?i)\W*(?:(?:and|then|now|ok|okay|please|can you)\b[\s,]*)*(?P<verb>add|subtract|multiply|divide)"
-    r" (?P<a>[\w.]{1,20}) (?:by|with|to|from) (?P<b>[\w.]{0,20}\w)(?:,? please)?\W*"
+    r" (?P<a>[\w.]{1,20}) (?:by|with|to|from|and) (?P<b>[\w.]{0,20}\w)(?:,? please)?\W*"
 )
 _WANTED: Final = re.compile(
     r"(?i)^\W*(?:(?:and|ok|okay|so|hm+|please|(?:can|could) you)\b[\s,]*)*"
@@ -66,6 +66,10 @@ _CLOCKS: Final = re.compile(
     r"what(?:'s| is)?(?: the)? time(?: is it)? in ([\w .'-]{1,40})\W*$"
 )
 """A question for a time of one place in another."""
+_MEASURES: Final = re.compile(r"(?i)(?<!between )(?<!from )\b(\d[\d.]{0,9}) and (\d[\d.]{0,9}) ([a-z]{1,20})\b")
+"""Two numbers with one unit."""
+_COUNT: Final = re.compile(r"(?i)\b(?:two|2) ([a-z]{3,20}s)\b[,:]?(?: (?:for|of|at|one))*\s*$")
+"""How many things there are, before their two numbers."""
 _DONE: Final = re.compile(
     r"(?i)\W*(?:(?P<a>[^,.?!]{2,40}?) (?:is|are|got) (?:done|finished|completed)"
     r"|(?:i(?:'m| am|'ve| have)? )?(?:just )?(?:finished|completed|done with) (?P<b>[^,.?!]{2,40}))[.!]*"
@@ -77,6 +81,9 @@ def reworded(prompt: Prompt, before: list[Turn], text: str) -> str:
     """A message with the offer that it accepts, with dates in place of days relative to that of the last call, and with
     what it compares or says to be done in the words that ask for it."""
     text = _CLOCKS.sub(r"convert \1 from \2 to \3", text) if _converts(prompt) else text
+    if (found := _ORDER.fullmatch(text)) and not any(found["verb"].lower() in t.name_words for t in prompt.tools):
+        text = _operated(prompt, text) if found["a"][0].isdigit() and found["b"][0].isdigit() else text
+    text = _each_measured(prompt, text)
     return _done(prompt, _compared(prompt, before, _dated(before, _in_unit(prompt, _accepted(prompt, text)))))
 
 
@@ -104,6 +111,17 @@ def _compared(prompt: Prompt, before: list[Turn], text: str) -> str:
     if len(said) == 1:
         things = [said[0] if thing.lower() in SETS["it"] else thing for thing in things]
     return "compare {} and {}".format(*things)
+
+
+def _each_measured(prompt: Prompt, text: str) -> str:
+    """*Timers for 5 minutes and 10 minutes*, for *two timers, 5 and 10 minutes*."""
+    found = _MEASURES.search(text)
+    if not found or found[3].lower() not in UNITS:
+        return text
+    counted = _COUNT.search(text, 0, found.start())
+    if counted and any(stem(counted[1].lower()) in t.name_words for t in prompt.tools):
+        text = f"{text[: counted.start()]}{counted[1]} for {text[found.start() :]}"
+    return _MEASURES.sub(r"\1 \3 and \2 \3", text)
 
 
 def _done(prompt: Prompt, text: str) -> str:
@@ -179,7 +197,7 @@ def _operated(prompt: Prompt, text: str) -> str:
     if not found or not any(p.kinds[:1] == ("expression",) for t in prompt.tools for p in t.parameters):
         return text
     sign = {"divide": "/", "multiply": "*", "add": "+", "subtract": "-"}[found["verb"].lower()]
-    one, other = (found["a"], found["b"]) if sign in "/*" else (found["b"], found["a"])
+    one, other = (found["a"], found["b"]) if sign in "/*" or " and " in text else (found["b"], found["a"])
     return f"{one} {sign} {other}"
 
 

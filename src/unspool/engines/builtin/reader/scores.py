@@ -112,6 +112,13 @@ _ABOUT: Final = re.compile(
 """The beginning of a request to tell about something, or to compare things."""
 
 
+_LEADS: Final = re.compile(
+    r"(?i)\W*(?:(?:can|could) you |please )*(?:how(?:'s| is| are)|check|what about|how about|and in)\s+"
+    r"(.+?)(?: (?:today|now|right now))?\W*"
+)
+"""Words around a place that ask for whatever there is about it: *how's* Paris *today*?"""
+
+
 _SOUGHT: Final = re.compile(
     r"(?i)\b(?:find|search(?: for)?|look(?:ing)? (?:for|up)|get|show) (?:[\w'-]+ ){0,4}?([\w-]+) (?:about|on|by|with)\b"
 )
@@ -548,6 +555,8 @@ def _informs(tool: Tool) -> bool:
 
 def _bare(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     """The only tool that needs just one place or symbol, for a message of nothing else: *Paris and Berlin?*"""
+    led = _LEADS.fullmatch(message.text)
+    message = Message(led[1]) if led else message
     if len(list(symbols(message))) == sum(w.low not in SETS["joins"] | SETS["polite"] for w in message.words):
         return _needing(tools, "symbol")
     spans = bare(message)

@@ -296,7 +296,33 @@ def listed(f: Filling) -> None:
     needed = [p for p in f.texts() if not p.optional]
     if len(found) > 1 and len(needed) == 1 and between and between <= SETS["joins"]:
         f.give_all(needed[0], found)
+    _recipients(f)
     _made_with(f)
+
+
+def _recipients(f: Filling) -> None:
+    """Give the only person whom a text is for each of the names that are listed: *tell Bob and Ann that ...*"""
+    m = f.message
+    able = [p for p in f.texts() if p.type == "string" and not p.optional]
+    able = [p for p in able if {*p.kinds[:1]} & {*_FITS["who"]} or named(p, SETS["person"])]
+    if len(able) != 1 or f.filled.several or not any(p.kinds[:1] == ("body",) for p in f.tool.parameters):
+        return
+    for i in range(1, len(m) - 2):
+        ends = [i]
+        while m.has(ends[-1] + 1, SETS["joins"]) and _names_one(
+            m, behind := ends[-1] + 2 + m.has(ends[-1] + 2, ("and",))
+        ):
+            ends.append(behind)
+        closed = ends[-1] + 1 == len(m) or m.has(ends[-1] + 1, (":", "that", "saying"))
+        sure = closed or all(map(m.large, ends))
+        if m.has(i - 1, {"to", "tell"} | f.tool.asking) and _names_one(m, i) and len(ends) > 1 and sure:
+            f.give_all(able[0], [m.span(k, k + 1) for k in ends])
+            m.taken[i : ends[-1] + 1] = [True] * (ends[-1] + 1 - i)
+            return
+
+
+def _names_one(m: Message, i: int) -> bool:
+    return i < len(m) and not m.taken[i] and m.words[i].low.isalpha() and m.words[i].low not in STOP
 
 
 def _made_with(f: Filling) -> None:
