@@ -81,3 +81,13 @@ def test_an_error_names_the_field(
     printed = capsys.readouterr().err
     assert error in printed
     assert printed.count("\n") == 1
+
+
+def test_recordings_may_declare_one_tool_in_two_ways(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    for i, parameters in enumerate(({"type": "object"}, {"type": "object", "required": ["city"]})):
+        tools = [{"type": "function", "function": {"name": "get_weather", "parameters": parameters}}]
+        request = {"type": "request", "dialect": "hermes", "policy": {}, "tools": tools}
+        lines = [request, {"type": "chunk", "text": RAW, "finish_reason": "stop"}]
+        (tmp_path / f"{i}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    assert main(["generate", "--engine", f"replay:{tmp_path}"]) == 0
+    assert b"get_weather" in capfdbinary.readouterr().out

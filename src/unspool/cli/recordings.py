@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from ..dialect.file import Dialect
 from ..errors import DialectError, UnknownDialect
 from ..policy import Policy
+from ..schema import tool_name
 from .common import Misuse
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def read_in_common(argument: str, recordings: "Sequence[Recording]", dialect: Di
     choice = first.tool_choice if all(c == choices[0] for c in choices) else "auto"
     if any(r.asked.tools is None for r in recordings):
         return Reading(dialect, first.policy, None, choice)
-    tools: list[Any] = []
+    tools: dict[str | None, Any] = {}
     for recording in recordings:
-        tools += [tool for tool in recording.asked.tools or () if tool not in tools]
-    return Reading(dialect, first.policy, tools, choice)
+        tools = {tool_name(tool): tool for tool in recording.asked.tools or ()} | tools  # of two with a name, the first
+    return Reading(dialect, first.policy, list(tools.values()), choice)

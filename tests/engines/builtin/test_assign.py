@@ -101,4 +101,4 @@ def test_the_cases_of_the_fair_sets_call_only_their_own_tools() -> None:
     assert len(natural.FAIR) >= 5
     for name in natural.FAIR:
         for case in natural.cases(name):
-            assert {called for called, _ in case.calls} <= {t["function"]["name"] for t in case.tools}
+            assert {called for called, _ in case.calls} - {""} <= {t["function"]["name"] for t in case.tools}

@@ -22,6 +22,8 @@ from .reader import Answer, Prompt, Reading, arguments, read, valued
 MORE: Final = np.float32(500)
 """The bonus on the logit of the next token of the reader's answer."""
 _KEY: Final = re.compile(r'[{,]\s*"(\w{1,40})"\s*:\s*("?)$')
+_MORE: Final = " and more."
+"""The end of words that would be too many."""
 _TAIL: Final = 64
 """The number of characters before a value in which its key is looked for."""
 
@@ -124,7 +126,13 @@ class Led(Around[_State]):
         marks = self._marks
         thought = f"{answer.thought}{marks['thought']}" if prompt.thinking else ""
         if not answer.calls:
-            return [*self._ids(thought + answer.words), min(self.eos)]
+            words = answer.words
+            while len(self._ids(words)) > MOST["words"] and " " in words:
+                words = (
+                    f"{words[: -len(_MORE)] if words.endswith(_MORE) else words}".rpartition(" ")[0].rstrip(",;")
+                    + _MORE
+                )
+            return [*self._ids(thought + words), min(self.eos)]
         begin, *calls, over = marks["calls"], *map(self._call_of, answer.calls), marks["over"]
         while len(calls) > 1 and len(self._ids("".join(calls))) >= MOST["calls"]:
             calls.pop()  # otherwise `Bounded` would cut them anywhere

@@ -220,6 +220,8 @@ def _evidence(f: Filling, p: Parameter, s: Span) -> float:
         return 5
     if (d := _distance(m, s, names)) < _FAR:
         return 5 - d
+    if m.has(s.first - 1, ("first", "last")) and m.words[s.first - 1].low in p.description.lower().split():
+        return 4
     alone = s.last == len(m) or not m.words[s.last].low[0].isalpha()
     parted = m.has(s.last, ("ways",)) or (alone and m.has(s.first - 1, ("for", "between", "among")))
     if parted and named(p, SETS["party"]):

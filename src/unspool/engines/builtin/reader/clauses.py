@@ -237,8 +237,9 @@ def _alike(tool: Tool, text: str) -> list[Clause]:
         if part.strip(" .!?"):
             found.append((tool, part))
         begin = end
-    led = _led([part for _, part in found])
-    found = [(tool, part) for part in led] or found
+    said = [part for _, part in found]
+    led = _led(said)
+    found = [(tool, part) for part in led or _tailed(tool, said)] or found
     each = [fill(tool, Message(part)) for _, part in found]
     keys = each[0].values.keys()
     parallel = _parallel(tool, each) or (led and all(keys and not f.missing and f.values.keys() == keys for f in each))
@@ -280,6 +281,15 @@ def _led(parts: list[str]) -> list[str]:
     if len(begun) != 1 or not begun <= PREPOSITIONS.keys() or at < 0:
         return []
     return [parts[0], *(f"{parts[0][:at]} {part.lstrip()}" for part in parts[1:])]
+
+
+def _tailed(tool: Tool, parts: list[str]) -> list[str]:
+    """The parts if only the last has an end that all lack: *convert 20 eur* and *30 gbp to usd*."""
+    tail = re.search(r"(?i) (?:in)?to [^,]*$", parts[-1])
+    some = parts[:-1]
+    if tail is None or not all(any(map(str.isdigit, part)) and lacks(tool, part) for part in some):
+        return []
+    return [*(f"{part}{tail[0]}" for part in some), parts[-1]]
 
 
 def _one_list(tool: Tool, each: list[Filled]) -> bool:

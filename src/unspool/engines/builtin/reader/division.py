@@ -107,7 +107,10 @@ def joined_lists(f: Filling, found: list[Phrase], wanted: list[Parameter]) -> li
             between = {","}
         free = before is not None and not any(m.taken[before.last : c.first])
         large = before is not None and f.cased and m.large(before.first) and m.large(c.first)
-        each_its = before is not None and all(m.has(s.first - 1, SETS["determiners"]) for s in (before, c))
+        each_its = before is not None and m.has(before.first - 1, ("compare",))
+        each_its = each_its or (
+            before is not None and all(m.has(s.first - 1, SETS["determiners"]) for s in (before, c))
+        )
         named_so = c.last - c.first > 1 and any(
             m.has(c.first, own_parts(q)) for q in wanted
         )  # *host* shop, *zone* b.org

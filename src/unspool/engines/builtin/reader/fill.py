@@ -1,5 +1,6 @@
 """Fills arguments: decides which values in a message belong to which of a tool's parameters."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -21,7 +22,7 @@ from .prompt import NUMERIC, Tool, parameter
 from .remarks import remarks
 from .series import series
 from .texts import announced, framed, labelled, listed, quoted, sorts, worded
-from .words import first_word, stem
+from .words import QUESTION, first_word, stem
 
 STEPS: Final = (
     separators,
@@ -55,6 +56,8 @@ STEPS: Final = (
 """The steps, the clearest first. Each takes its words from the message."""
 _WITH_REMARKS: Final = tuple(step for step in STEPS if step is not remarks)
 """Also reads values in remarks."""
+_POLITE: Final = re.compile(r"(?i)\W*(?:\w+[\s,]+){0,2}(?:can|could|would|will) you\b")
+"""The beginning of an order with a question mark."""
 _HEADING: Final = 6
 """The number of words of a text that become its subject, if the message names none."""
 
@@ -75,6 +78,14 @@ def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
         (f.filled.values[p.name] for p in f.tool.parameters if p.kinds[:1] == ("body",) and p.name in f.filled.values),
         None,
     )
+    if (
+        body is not None
+        and str(body).endswith("?")
+        and _POLITE.match(message.text)
+        and not QUESTION.match(body.lower())
+    ):
+        f.filled.values |= {k: body.rstrip("? ") for k, v in f.filled.values.items() if v == body}
+        body = body.rstrip("? ")  # *could you text Bob hi?*
     for p in f.filled.missing[:]:
         if {"on", "off"} <= {*p.choices} and any(q in f.filled.values for q in _set_with(f.tool)):
             f.filled.put(p, "on", several=False)  # a lamp that is dimmed or coloured is on

@@ -7,7 +7,21 @@ from typing import Any, Final
 from .formats import written
 from .message import ACRONYM, Message, Span, identifies, items
 from .prompt import Parameter, Tool
-from .words import BOUNDS, DEEDS, GENERIC, KINDS, NUMBERS, PREPOSITIONS, RELATIVE, SETS, STOP, THINGS, parts_of, stem
+from .words import (
+    BOUNDS,
+    DEEDS,
+    GENERIC,
+    KINDS,
+    NUMBERS,
+    PREPOSITIONS,
+    RELATIVE,
+    SETS,
+    STOP,
+    THINGS,
+    UNITS,
+    parts_of,
+    stem,
+)
 
 _TEXTS: Final = ("", "string", "any")
 """The types of the members of a list of texts."""
@@ -68,16 +82,20 @@ class Filled:
 
 
 def _whole(parameters: Iterable[Parameter], values: dict[str, Any]) -> dict[str, Any]:
-    """The arguments in order, with those of objects nested. An optional object without a required value is left out."""
+    """The arguments in order, with those of objects nested. An optional object without a required value is left out,
+    and what may be ``null`` is ``null`` without a value."""
     found: dict[str, Any] = {}
     for p in parameters:
-        if p.name in values:
-            found[p.name] = values[p.name]
+        if p.name in values or p.nullable:
+            found[p.name] = values.get(p.name)
         if p.type != "object":
             continue
         inner = {q.name: values[joined(p, q)] for q in p.inner if joined(p, q) in values}
         before = found.get(p.name)
-        whole = before | inner if isinstance(before, dict) else inner
+        said = (
+            dict.fromkeys(q.name for q in p.inner if q.nullable) | (before if isinstance(before, dict) else {}) | inner
+        )
+        whole = {q.name: said[q.name] for q in p.inner if q.name in said} | said
         lacks = any(not q.optional and q.name not in whole for q in p.inner)
         if (inner and not lacks) or not p.optional:
             found[p.name] = whole
@@ -140,6 +158,9 @@ class Filling:
         """
         if p.type == "string" and not _is_value(self.message, p, span):
             return
+        called = span.value.lower() in self.tool.name_words - GENERIC
+        if called and self.message.has(span.first - 1, ("on", "in", "using")):
+            return  # look it up on *Wikipedia*
         if span.value == self.message.said(span.first, span.last):
             span = _tidied(self, p, span)
             if all(self.message.has(i, SETS["determiners"]) for i in range(span.first, span.last)):
@@ -184,8 +205,10 @@ class Filling:
 
 
 def _apart(m: Message, span: Span, several: list[Span]) -> bool:
-    """Whether a list has codes, or an article before each member: *the Chemex and the Aeropress*."""
+    """Whether a list has codes, an article before each member, or is compared: *the Chemex and the Aeropress*."""
     whole = span.value == m.said(span.first, span.last) and len(several) > 1
+    if whole and m.has(span.first - 1, ("compare",)):
+        return True
     coded = whole and several[-1].first >= span.last
     return coded or (whole and all(m.has(s.first - 1, SETS["determiners"]) for s in several))
 
@@ -223,6 +246,8 @@ def _is_value(m: Message, p: Parameter, span: Span) -> bool:
         return span.value.isupper() or any(c.isdigit() or c in "-_#./:" for c in span.value)
     if span.last - span.first == 1 and p.kinds[:1] in (("query",), ("body",)) and m.has(span.first, RELATIVE):
         return False  # what's new *today*
+    if p.kinds[:1] == ("place",) and UNITS.get(span.value.lower()) in ("celsius", "fahrenheit"):
+        return False  # and in *fahrenheit*
     if p.kinds[:1] == ("phone",) and p.name.lower() == "phone" and not any(map(str.isdigit, span.value)):
         return False  # call me *back*
     if named(p, SETS["postal"]) and not any(map(str.isdigit, span.value)):

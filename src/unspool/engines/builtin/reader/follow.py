@@ -11,7 +11,7 @@ from .places import bare
 from .prompt import NUMERIC, Prompt, Tool, Turn
 from .scores import best, said_out
 from .talk import talk
-from .words import AGAIN, FOLLOW, PREPOSITIONS, SETS, STOP, TAIL, opening, plain, stem, without_lead
+from .words import AGAIN, FOLLOW, PREPOSITIONS, SETS, STOP, TAIL, first_word, opening, plain, stem, without_lead
 
 Call = tuple[str, dict[str, Any]]
 _SHORT: Final = 5
@@ -84,7 +84,9 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
         own = last  # *what about jazz ones in Oslo*
     if own and own is not last and begun is not None:
         rest = _behind(begun, text)
-        own = last if _another(last, before[-1], rest) or _fits(last, own, rest) else own
+        free = all(p.optional for p in own.parameters) and not fill(own, Message(rest)).values
+        says = free and bool(fill(last, Message(rest)).values)  # and the *lamp*
+        own = last if says or _another(last, before[-1], rest) or _fits(last, own, rest) else own
     if own is last and _repeats(last, Message(text)) and not _differs(last, before[-1], text):
         return [(t.text, t.arguments) for t in before if t.text == last.name]
     if changes and begun is None and own in (last, None) and (rest := _TRIES.sub("", without_lead(text))).strip():
@@ -92,6 +94,8 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
         if calls is not None:
             return calls
     if begun is None and own in (last, None) and _formal(last, before[-1], text):
+        return _changed(prompt, last, [t for t in before if t.text == last.name], text)
+    if begun is None and own in (last, None) and _only_sets(last, before[-1], text):
         return _changed(prompt, last, [t for t in before if t.text == last.name], text)
     if (begun is not None or changes) and _chosen(last, rest := _behind(begun or "", text)):
         return _changed(prompt, last, [t for t in before if t.text == last.name], rest)
@@ -158,6 +162,15 @@ def _formal(tool: Tool, before: Turn, text: str) -> bool:
         for p in tool.parameters
         if not p.optional and p.kinds[:1] not in (("body",), ("query",), ("subject",))
     )
+
+
+def _only_sets(tool: Tool, before: Turn, text: str) -> bool:
+    """Whether a message only gives numbers and choices besides what the last call has: *for 5 days?*, *in celsius*; or
+    asks again without anything: *do I need a coat?*"""
+    given = fill(tool, m := Message(text)).values
+    options = {p.name for p in tool.parameters if p.type in NUMERIC or p.choices or p.type == "boolean"}
+    orders = first_word(text) in SETS["imperatives"] | SETS["verbs"]
+    return given.keys() <= options and not before.arguments.keys() <= given.keys() and not orders and said_out(tool, m)
 
 
 def _another(tool: Tool, before: Turn, text: str) -> bool:

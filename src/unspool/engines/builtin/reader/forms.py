@@ -77,7 +77,7 @@ def _called(f: Filling) -> None:
 def _owned(f: Filling) -> None:
     """Give an owner and a repository their halves of ``owner/name``."""
     owner = next((p for p in f.texts() if named(p, ("owner", "org", "organization"))), None)
-    name = next((p for p in f.texts() if p.kinds[:1] == ("repository",)), None)
+    name = next((p for p in f.texts() if p is not owner and p.kinds[:1] == ("repository",)), None)
     whole = next(repositories(f.message), None)
     if owner is None or name is None or whole is None:
         return

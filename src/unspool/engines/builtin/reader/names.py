@@ -8,7 +8,7 @@ from .evidence import give, without_own
 from .filling import Filling, named, own_parts
 from .message import Span
 from .prompt import Parameter
-from .words import DAYS, MONTHS, SETS
+from .words import DAYS, DEEDS, MONTHS, SETS, parts_of
 
 _NO_NAMES: Final = (*((kind,) for kind in sorted(FORMED)), ("zone",), ("language",), ("body",), ("host",), ("pattern",))
 """Kinds that no left name has."""
@@ -57,14 +57,19 @@ def names(f: Filling) -> None:
     first = wanted[:1] if all(p.optional for p in f.tool.parameters) else []
     if not wanted or (len(wanted) > 1 and not first):
         return
+    named_so = first and not f.filled.values and own_parts(first[0]) in (["name"], ["device"], ["entity"])
+    acts = named_so and not any(DEEDS.get(w) == "read" for w in parts_of(f.tool.name))
     found = [
         c
         for c in phrases(f)
         if c.quoted
+        or acts  # turn on the *fan*
         or (c.first > 0 and m.large(c.first) and not m.shouted(c.first))
         or (c.lead in ("does", "did") and m.has(c.last, SETS["holds"]))
     ]
     found = [c for c in found if not m.has(c.first, f.tool.asking | DAYS | MONTHS | SETS["function"])]
-    if len(found) == 1:
+    if acts and len(found) > 1 and f.filled.several is None:
+        f.give_all(wanted[0], [m.span(c.first, c.last) for c in found])
+    elif len(found) == 1:
         s = m.span(*without_own(f, wanted[0], found[0].first, found[0].last))
         give(f, wanted[0], found[0], s)

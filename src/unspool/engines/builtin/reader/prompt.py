@@ -21,6 +21,7 @@ _CONDITION: Final = re.compile(r"\b(?:conditions?|clause|filter|sql)\b")
 _CODED: Final = re.compile(r"\b[A-Z]+[-_]?\d")
 """An example of a code: *warehouse code, e.g. AMS1*."""
 _ARRAY: Final = "array of "
+_NULL: Final = " or null"
 _FORMED: Final = ("date", "email", "path", "phone", "time", "url")
 """The kinds of values with a form, after which a list may be named: *paths*, *times*."""
 _LONGEST: Final = 300
@@ -38,6 +39,7 @@ class Parameter(NamedTuple):
         kinds: the kinds of its values, the likeliest first; see ``kinds`` in ``words.json``.
         inner: the parameters of an object, or of the objects of an array.
         members: the type of an array's members; the array's choices are theirs.
+        nullable: whether it is required, but may be ``null``; ``optional`` then, for the reader.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Parameter(NamedTuple):
     kinds: tuple[str, ...]
     inner: tuple["Parameter", ...] = ()
     members: str = ""
+    nullable: bool = False
 
 
 class Tool(NamedTuple):
@@ -252,6 +255,10 @@ def _parameter(name: str, optional: bool, rest: str) -> Parameter:
     if not choices:
         type_ = next((t for t in _TYPES if rest.startswith(t)), "any")
         at = len(type_) if rest.startswith(type_) else 0
+    nullable = None in choices or rest[at:].startswith(_NULL)
+    at += len(_NULL) if rest[at:].startswith(_NULL) else 0
+    choices = [c for c in choices if c is not None]
+    optional = optional or nullable
     described = rest[at : at + _LONGEST].lstrip(", ")
     inner: list[Parameter] = []
     if type_ == "object" and rest[at : at + 2] == " {":
@@ -262,7 +269,7 @@ def _parameter(name: str, optional: bool, rest: str) -> Parameter:
     if listed or type_ == "array":
         each = _kinds(name.removesuffix("s"), "")[:1]
         kinds = (*each, *_but(kinds, *each)) if each and each[0] in _FORMED else kinds
-    one = Parameter(name, optional, type_, tuple(choices), described, kinds, tuple(inner))
+    one = Parameter(name, optional, type_, tuple(choices), described, kinds, tuple(inner), nullable=nullable)
     return one._replace(type="array", members=type_) if listed else one
 
 

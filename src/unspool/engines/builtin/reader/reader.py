@@ -15,12 +15,13 @@ from .formats import town
 from .message import Message
 from .prompt import NUMERIC, Parameter, Prompt, Tool, Turn
 from .refer import changed, known_answer, meant, picked, referred, subject
+from .results import told
 from .reworded import reckoned, reworded
-from .scores import said_out
+from .scores import only_sets, said_out
 from .spans import numbers
 from .spelling import mended
 from .talk import BEYOND, NO_FIT, itself, listed, lives, reaction, refused, remark, talk, unable
-from .words import BACK, QUESTION, SETS, STOP, parts_of, plain
+from .words import BACK, QUESTION, SETS, STOP, TALK, first_word, parts_of, plain
 from .work import results_text, work
 
 MOST_CHARACTERS: Final = 400
@@ -55,8 +56,10 @@ class Answer(NamedTuple):
 def read(prompt: Prompt) -> Answer | None:
     """The answer to a conversation; ``None`` if its words are not clear."""
     if prompt.turns and prompt.turns[-1].role == "result":
-        said = results_text(prompt)
+        said = results_text(prompt) or told(prompt)
         return Answer([], said, "The tool has answered.") if said else None
+    if prompt.turns and prompt.turns[-1] == ("user", "", {}):
+        return Answer([], TALK["ok"])
     if not prompt.turns or prompt.turns[-1].role != "user" or not _bounded(prompt, prompt.turns[-1].text):
         return None
     before = earlier(prompt)
@@ -88,7 +91,7 @@ def read(prompt: Prompt) -> Answer | None:
     asked = clauses(prompt.tools, text)
     if not asked and (spelled := mended(prompt.tools, text)) != text:
         text, asked = spelled, clauses(prompt.tools, spelled)
-    if asked and all(unable(tool, part) for tool, part in asked):
+    if asked and all(unable(tool, part) or only_sets(tool, first_word(text)) for tool, part in asked):
         return Answer([], NO_FIT, "No tool fits.")
     if asked:
         answer = _calls(prompt, text, asked)
@@ -143,6 +146,8 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
     known = _known(prompt, before) if len(filled) == 1 or back else {}
     calls: list[Call] = []
     for i, (tool, f) in enumerate(filled):
+        if len(filled) == 1 and before and tool.name == before[-1].text and said_out(tool, parts[i]):
+            f.values |= _same_place(tool, f, before[-1].arguments)
         for p in tool.parameters:
             if not p.optional and named(p, SETS["codes"]) and _no_code(f.values.get(p.name), known=bool(before)):
                 del f.values[p.name]
@@ -162,6 +167,13 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
         calls += [(tool.name, given) for given in f.calls()]
     unique = [c for i, c in enumerate(calls) if c not in calls[:i]]
     return Answer(unique) if len(unique) <= MOST_CALLS else None
+
+
+def _same_place(tool: Tool, f: Filled, given: dict[str, Any]) -> dict[str, Any]:
+    """The place of the last call, if a message for the same tool names none: *do I need a coat?*"""
+    places = [p.name for p in tool.parameters if p.optional and p.kinds[:1] == ("place",)]
+    unsaid = len(places) == 1 and places[0] not in f.values and not f.several
+    return {k: given[k] for k in places if unsaid and k in given}
 
 
 def _ask(tool: Tool, f: Filled, message: Message) -> Answer | None:

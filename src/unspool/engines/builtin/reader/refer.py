@@ -287,6 +287,8 @@ def _fitting(tool: Tool, entry: Entry, known: dict[str, Any], message: Message, 
         alone: whether the entry is no member of a list, and so need not have a name.
     """
     needed = [p for p in tool.parameters if not p.optional and not p.choices]
+    if all(p.optional for p in tool.parameters):
+        needed = [p for p in tool.parameters if p.name in entry.fields and p.type == "string" and not p.choices]
     found = {p.name: value for p in needed if (value := _field(p, entry)) is not None}
     if found:
         return found
@@ -413,7 +415,7 @@ def known_answer(prompt: Prompt, before: list[Turn], text: str) -> str:
     new = fill(tool, Message(core)).values
     measured = {p.name for p in tool.parameters if p.choices or p.kinds[:1] in (("unit",), ("currency",))}
     if any(
-        str(v).lower() not in given_text
+        str(v).lower() not in (given_text if isinstance(v, str) else names)
         and not {*plain(str(v)).split()} <= idle | (UNITS.keys() if k not in measured else set())
         for k, v in new.items()
     ):

@@ -4,7 +4,7 @@ of relative clauses, recipes *that take* 30 minutes."""
 import re
 from typing import Final
 
-from .filling import Filling
+from .filling import Filling, named
 from .message import Message
 from .words import IRREGULAR, LEAD, SETS, STARTERS, STOP, plain
 
@@ -52,7 +52,12 @@ def remarks(f: Filling) -> None:
     text = any(p.kinds[:1] == ("body",) for p in f.left)
     for first, last in said:
         behind = text and first > asking[0][0] and not m.has(first - 1, (".", "?", "!"))
-        if not behind and tells(m.said(first, last)):
+        if behind or not tells(m.said(first, last)):
+            continue
+        reason = next((p for p in f.texts() if named(p, ("reason",))), None)
+        if reason is not None and first > asking[0][0] and m.free(m.span(first, last)):
+            f.give_span(reason, m.span(first, last))  # cancel it, *I found it cheaper*
+        else:
             f.told.append(m.span(first, last))
             m.take(f.told[-1])
 

@@ -1,4 +1,5 @@
-"""What the last calls returned, as entries: a thing with its fields, or one for each of the things that are listed."""
+"""What the last calls returned, in words, and as entries: a thing with its fields, or one for each of the things that
+are listed."""
 
 import itertools
 import json
@@ -16,6 +17,10 @@ _MOST: Final = 50
 """The most entries of a result, and the most fields of an entry, that are read."""
 _LONGEST: Final = 2000
 """The most characters of a result that are read."""
+_NAMED: Final = 40
+"""The most characters of the argument that an answer names."""
+_TOLD: Final = 400
+"""The most characters of what an answer says of one result."""
 _WORDS: Final = re.compile(r"[^\W_]+|[\w-]+")
 MARKS: Final = "[](){}<>.,:;#*'\""
 """Marks around the first word of a line: ``[14] Login``."""
@@ -36,6 +41,43 @@ def results(prompt: Prompt) -> list[str]:
     """The results between the user's last two messages."""
     users = [i for i, t in enumerate(prompt.turns) if t.role == "user"]
     return [t.text for t in prompt.turns[users[-2] : users[-1]] if t.role == "result"] if len(users) > 1 else []
+
+
+def told(prompt: Prompt) -> str:
+    """The answer from the results after the last message, with all that they say; empty if there are none."""
+    asked = max((i for i, t in enumerate(prompt.turns) if t.role == "user"), default=-1)
+    calls, given = ([t for t in prompt.turns[asked + 1 :] if t.role == role] for role in ("call", "result"))
+    parts: list[str] = []
+    for call, result in zip(calls, given, strict=False):
+        about = next((v for v in call.arguments.values() if isinstance(v, str) and 0 < len(v) <= _NAMED), "")
+        about = f" for {about}" if about else ""
+        said = _in_words(_read(result.text[:_LONGEST]))[:_TOLD].rstrip(" .!?,;")
+        parts.append(f"Here is the answer{about}: {said}." if said else f"The tool found nothing{about}.")
+    return " ".join(parts) if len(calls) == len(given) else ""
+
+
+def _read(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):  # most tools answer in words
+        return "" if text.strip().lower() == "none" else text
+
+
+def _in_words(value: Any) -> str:
+    """A result's names and values, without its marks; empty if it holds nothing."""
+    if isinstance(value, dict):
+        return ", ".join(filter(None, (_named(" ".join(parts_of(k)) or k, v) for k, v in value.items())))
+    if isinstance(value, list):
+        return "; ".join(filter(None, map(_in_words, value)))
+    if value is None:
+        return ""
+    return " ".join(value.split()) if isinstance(value, str) else json.dumps(value)
+
+
+def _named(name: str, value: Any) -> str:
+    said = _in_words(value)
+    inside = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict) for v in value))
+    return said if inside or not said else f"{name} {said}"
 
 
 def entries(prompt: Prompt, before: Sequence[Turn] = ()) -> list[Entry]:

@@ -5,13 +5,15 @@ import re
 from datetime import date, timedelta
 from typing import Any, Final
 
+from .choices import canonical
 from .message import Message
 from .prompt import Prompt, Turn
 from .results import entries, results
 from .spans import expressions
-from .words import CURRENCIES, DAYS, OPERATOR, SETS, UNITS, parts_of, plain, without_lead
+from .words import CURRENCIES, DAYS, OPERATOR, QUESTION, SETS, UNITS, parts_of, plain, stem, without_lead
 
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_TWICE: Final = re.compile(r"(\d{4}-\d\d-\d\d)\W+\1")
 _SHIFTS: Final[tuple[tuple[re.Pattern[str], int], ...]] = tuple(
     (re.compile(rf"(?i)\b(?:{words})\b(?!\s+(?:of|tomorrow|yesterday)\b)"), days)
     for words, days in (
@@ -35,24 +37,97 @@ _YES: Final = re.compile(
     r"|do (?:it|that|so)|sounds good|right|exactly|that would be (?:great|nice|good)|thanks|thank you|and|then"
     r"|you can)\b\W*)+"
 )
+_OF_NUMBERS: Final = frozenset(("currency", "unit", "units"))
 _NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
-_MEASURED: Final = re.compile(r"(?i)\W*(-?\d{1,15}(?:\.\d{1,15})?)\s*([a-z°]{1,20})\W*")
+_MEASURED: Final = re.compile(r"(?i)\W*(-?\d{1,15}(?:\.\d{1,15})?)\s*(?:degrees?\s+)?([a-z°]{1,20})\W*")
 _THAT: Final = re.compile(r"(?i)\b(?:that|it|this|the (?:result|answer|sum|total))\b")
 _REST: Final = re.compile(rf"(?i)^\W*(?:(?:and|then|now|ok|okay|so)\b[\s,]*)*(?=(?:{OPERATOR})(?!\w).*\d)")
 _ORDER: Final = re.compile(
     r"(?i)\W*(?:(?:and|then|now|ok|okay|please|can you)\b[\s,]*)*(?P<verb>add|subtract|multiply|divide)"
-    r" (?P<a>[\w.]{1,20}) (?:by|with|to|from) (?P<b>[\w.]{0,20}\w)(?:,? please)?\W*"
+    r" (?P<a>[\w.]{1,20}) (?:by|with|to|from|and) (?P<b>[\w.]{0,20}\w)(?:,? please)?\W*"
 )
 _WANTED: Final = re.compile(
-    r"(?i)^\W*(?:(?:and|ok|okay|so|hm+)\b[\s,]*)*(?:(?:how (?:many|much)|what) (?:is|are) (?:that|it) in ([a-z]{1,20})"
-    r"|how many ([a-z]{1,20}) (?:is|are) (?:that|it)|(?:convert|turn) (?:that|it) (?:in)?to ([a-z]{1,20}))\W*$"
+    r"(?i)^\W*(?:(?:and|ok|okay|so|hm+|please|(?:can|could) you)\b[\s,]*)*"
+    r"(?:(?:how (?:many|much)|what)(?: is| are|'s) (?:that|it) in ([a-z]{1,20})|how many ([a-z]{1,20}) (?:is|are) "
+    r"(?:that|it)|(?:convert|turn|change|give(?: me)?|show(?: me)?|tell me|say) (?:that|it) (?:in|into|to) "
+    r"([a-z]{1,20}))(?:,? please)?\W*$"
 )
 """A question for the last result in another unit."""
+_COMPARED: Final = re.compile(
+    r"(?i)\W*(?:(?:please|can you|could you)\s+)?"
+    r"(?:compare\s+(?P<a>.{1,60}?)\s+(?:to|with|against|and|vs\.?|versus)"
+    r"|how do(?:es)? (?P<b>.{1,60}?) compare (?:to|with|against)"
+    r"|(?P<c>\w[^\s,]*(?: [^\s,]+){0,2}?),?\s+(?:vs\.?|versus))"
+    r"\s+(?P<d>.{1,60}?)\W*"
+)
+"""Two things to compare."""
+_CLOCKS: Final = re.compile(
+    r"(?i)^\W*(?:when|if) it(?:'s| is) (\d[\w:.]{0,6}(?: [ap]m)?) in ([\w .'-]{1,40}), "
+    r"what(?:'s| is)?(?: the)? time(?: is it)? in ([\w .'-]{1,40})\W*$"
+)
+"""A question for a time of one place in another."""
+_MEASURES: Final = re.compile(r"(?i)(?<!between )(?<!from )\b(\d[\d.]{0,9}) and (\d[\d.]{0,9}) ([a-z]{1,20})\b")
+"""Two numbers with one unit."""
+_COUNT: Final = re.compile(r"(?i)\b(?:two|2) ([a-z]{3,20}s)\b[,:]?(?: (?:for|of|at|one))*\s*$")
+"""How many things there are, before their two numbers."""
+_DONE: Final = re.compile(
+    r"(?i)\W*(?:(?P<a>[^,.?!]{2,40}?) (?:is|are|got) (?:done|finished|completed)"
+    r"|(?:i(?:'m| am|'ve| have)? )?(?:just )?(?:finished|completed|done with) (?P<b>[^,.?!]{2,40}))[.!]*"
+)
+"""What a list of tasks has no longer: *the laundry is done*."""
 
 
 def reworded(prompt: Prompt, before: list[Turn], text: str) -> str:
-    """A message with the offer that it accepts, and with dates in place of days relative to that of the last call."""
-    return _dated(before, _accepted(prompt, text))
+    """A message with the offer that it accepts, with dates in place of days relative to that of the last call, and with
+    what it compares or says to be done in the words that ask for it."""
+    text = _CLOCKS.sub(r"convert \1 from \2 to \3", text) if _converts(prompt) else text
+    if (found := _ORDER.fullmatch(text)) and not any(found["verb"].lower() in t.name_words for t in prompt.tools):
+        text = _operated(prompt, text) if found["a"][0].isdigit() and found["b"][0].isdigit() else text
+    text = _each_measured(prompt, text)
+    return _done(prompt, _compared(prompt, before, _dated(before, _in_unit(prompt, _accepted(prompt, text)))))
+
+
+def _in_unit(prompt: Prompt, text: str) -> str:
+    """*In fahrenheit*, for a question for the last result in a unit, if no tool converts and one takes the unit."""
+    found = _WANTED.match(text)
+    unit = next(filter(None, found.groups()), "").lower() if found else ""
+    choices = {canonical(str(c)) for t in prompt.tools for p in t.parameters for c in p.choices}
+    takes = UNITS.get(unit) in choices or any(p.kinds[:1] == ("unit",) for t in prompt.tools for p in t.parameters)
+    return f"in {unit}" if unit in UNITS and takes and not _converts(prompt) else text
+
+
+def _converts(prompt: Prompt) -> bool:
+    return any("convert" in parts_of(t.name) or "convert" in t.name_words for t in prompt.tools)
+
+
+def _compared(prompt: Prompt, before: list[Turn], text: str) -> str:
+    """*Compare A and B*, for *A versus B*, and for *compare it to B* after a call for A."""
+    found = _COMPARED.fullmatch(text)
+    compares = any("compare" in t.name_words for t in prompt.tools)
+    if not found or (found["c"] and (QUESTION.match(found["c"].lower()) or not compares)):
+        return text
+    things = [found["a"] or found["b"] or found["c"], found["d"]]
+    said = [v for turn in before[-1:] for v in turn.arguments.values() if isinstance(v, str)]
+    if len(said) == 1:
+        things = [said[0] if thing.lower() in SETS["it"] else thing for thing in things]
+    return "compare {} and {}".format(*things)
+
+
+def _each_measured(prompt: Prompt, text: str) -> str:
+    """*Timers for 5 minutes and 10 minutes*, for *two timers, 5 and 10 minutes*."""
+    found = _MEASURES.search(text)
+    if not found or found[3].lower() not in UNITS:
+        return text
+    counted = _COUNT.search(text, 0, found.start())
+    if counted and any(stem(counted[1].lower()) in t.name_words for t in prompt.tools):
+        text = f"{text[: counted.start()]}{counted[1]} for {text[found.start() :]}"
+    return _MEASURES.sub(r"\1 \3 and \2 \3", text)
+
+
+def _done(prompt: Prompt, text: str) -> str:
+    found = _DONE.fullmatch(text)
+    able = any({"complete", "finish", "done"} & t.name_words for t in prompt.tools)
+    return f"mark {found['a'] or found['b']} as done" if found and able else text
 
 
 def _accepted(prompt: Prompt, text: str) -> str:
@@ -71,6 +146,7 @@ def _dated(before: list[Turn], text: str) -> str:
     day = days.pop()
     for words, shift in _SHIFTS:
         text = words.sub((day + timedelta(shift)).isoformat(), text)
+    text = _TWICE.sub(r"\1", text)
     if _MONTHS.search(text):
         return text
 
@@ -103,8 +179,7 @@ def reckoned(prompt: Prompt, text: str) -> str:
         return text
     wanted = _WANTED.match(text)
     to = next(filter(None, wanted.groups()), "").lower() if wanted else ""
-    converts = any("convert" in parts_of(t.name) or "convert" in t.name_words for t in prompt.tools)
-    if converts and any(to in known and unit in known for known in (UNITS, CURRENCIES)):
+    if _converts(prompt) and any(to in known and unit in known for known in (UNITS, CURRENCIES)):
         return f"convert {number} {unit} to {to}"
     text = _operated(prompt, text)
     begun = _REST.match(text)
@@ -122,7 +197,7 @@ def _operated(prompt: Prompt, text: str) -> str:
     if not found or not any(p.kinds[:1] == ("expression",) for t in prompt.tools for p in t.parameters):
         return text
     sign = {"divide": "/", "multiply": "*", "add": "+", "subtract": "-"}[found["verb"].lower()]
-    one, other = (found["a"], found["b"]) if sign in "/*" else (found["b"], found["a"])
+    one, other = (found["a"], found["b"]) if sign in "/*" or " and " in text else (found["b"], found["a"])
     return f"{one} {sign} {other}"
 
 
@@ -140,7 +215,7 @@ def measure(prompt: Prompt) -> tuple[str, str]:
     if len(numbers) == 1 and _NUMBER.fullmatch(str(numbers[0][1])):
         [(name, value)] = numbers
         said = (w for w in reversed(parts_of(name)) if w in UNITS or w in CURRENCIES)
-        coin = (str(v).lower() for k, v in listed[0].fields.items() if "currency" in parts_of(k))
+        coin = (str(v).lower() for k, v in listed[0].fields.items() if not _OF_NUMBERS.isdisjoint(parts_of(k)))
         return str(value), next(said, next(coin, ""))
     written = last[0].strip().strip('"')
     if _NUMBER.fullmatch(written):

@@ -112,6 +112,13 @@ _ABOUT: Final = re.compile(
 """The beginning of a request to tell about something, or to compare things."""
 
 
+_LEADS: Final = re.compile(
+    r"(?i)\W*(?:(?:can|could) you |please )*(?:how(?:'s| is| are)|check|what about|how about|and in)\s+"
+    r"(.+?)(?: (?:today|now|right now))?\W*"
+)
+"""Words around a place that ask for whatever there is about it: *how's* Paris *today*?"""
+
+
 _SOUGHT: Final = re.compile(
     r"(?i)\b(?:find|search(?: for)?|look(?:ing)? (?:for|up)|get|show) (?:[\w'-]+ ){0,4}?([\w-]+) (?:about|on|by|with)\b"
 )
@@ -311,11 +318,16 @@ def _words(tool: Tool, asked: _Asked) -> float:
         asked.lists and p.type == "array" and not (p.optional or p.choices or p.inner) for p in tool.parameters
     )
     score += _DEED * ((done == asked.deed) - (done != asked.deed)) if done and asked.deed else 0
-    if asked.verb in ("is", "are", "was", "were") and parts_of(tool.name)[:1] in _SETTING:
-        score -= 2 * _NEAR  # *is Ann online?* sets no status
+    if only_sets(tool, asked.verb):
+        score -= 2 * _NEAR
     unasked = SETS["acts"] & {*named} - asked.concepts
     score -= 2 * ("delete" in unasked) or _LITTLE * bool(unasked)
     return score
+
+
+def only_sets(tool: Tool, verb: str) -> bool:
+    """Whether a message with this verb asks for what a tool only sets: *is Ann online?*"""
+    return verb in ("is", "are", "was", "were") and parts_of(tool.name)[:1] in _SETTING
 
 
 def _akin(said: frozenset[str], words: frozenset[str]) -> bool:
@@ -543,6 +555,8 @@ def _informs(tool: Tool) -> bool:
 
 def _bare(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     """The only tool that needs just one place or symbol, for a message of nothing else: *Paris and Berlin?*"""
+    led = _LEADS.fullmatch(message.text)
+    message = Message(led[1]) if led else message
     if len(list(symbols(message))) == sum(w.low not in SETS["joins"] | SETS["polite"] for w in message.words):
         return _needing(tools, "symbol")
     spans = bare(message)

@@ -114,6 +114,8 @@ def remark(tools: tuple[Tool, ...], text: str) -> str:
     low = text.lower().replace("’", "'")
     if "?" in text or '"' in text or _ASKS.search(low) or _CODE.search(text):
         return ""
+    if any(not t.parameters and not (t.name_words - GENERIC).isdisjoint(low.split()) for t in tools):
+        return ""  # there's a problem with my *billing*
     parts = [part for part in _PARTS.split(low) if plain(part)]
     remarks = list(map(tells, parts))
     small = [

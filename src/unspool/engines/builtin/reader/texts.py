@@ -127,6 +127,8 @@ def _group(f: Filling, kind: str, span: Span) -> None:
         first += 1  # *what can I cook with* rice
     value = _unquoted(m.said(first, end))
     idle = f.tool.nouns | f.tool.described | SETS["mere things"] if p.optional else f.tool.nouns
+    if kind == "query" and p.kinds[:1] not in (("query",), ("body",), ("subject",)) and m.has(first, SETS["inverting"]):
+        return  # *is Lucy online* is no name
     same = kind in ("body", "query") and {stem(w.low) for w in m.words[first:end]} <= idle
     if same or nothing(f, m.span(first, end)):
         return
@@ -294,6 +296,45 @@ def listed(f: Filling) -> None:
     needed = [p for p in f.texts() if not p.optional]
     if len(found) > 1 and len(needed) == 1 and between and between <= SETS["joins"]:
         f.give_all(needed[0], found)
+    _recipients(f)
+    _made_with(f)
+
+
+def _recipients(f: Filling) -> None:
+    """Give the only person whom a text is for each of the names that are listed: *tell Bob and Ann that ...*"""
+    m = f.message
+    able = [p for p in f.texts() if p.type == "string" and not p.optional]
+    able = [p for p in able if {*p.kinds[:1]} & {*_FITS["who"]} or named(p, SETS["person"])]
+    if len(able) != 1 or f.filled.several or not any(p.kinds[:1] == ("body",) for p in f.tool.parameters):
+        return
+    for i in range(1, len(m) - 2):
+        ends = [i]
+        while m.has(ends[-1] + 1, SETS["joins"]) and _names_one(
+            m, behind := ends[-1] + 2 + m.has(ends[-1] + 2, ("and",))
+        ):
+            ends.append(behind)
+        closed = ends[-1] + 1 == len(m) or m.has(ends[-1] + 1, (":", "that", "saying"))
+        sure = closed or all(map(m.large, ends))
+        if m.has(i - 1, {"to", "tell"} | f.tool.asking) and _names_one(m, i) and len(ends) > 1 and sure:
+            f.give_all(able[0], [m.span(k, k + 1) for k in ends])
+            m.taken[i : ends[-1] + 1] = [True] * (ends[-1] + 1 - i)
+            return
+
+
+def _names_one(m: Message, i: int) -> bool:
+    return i < len(m) and not m.taken[i] and m.words[i].low.isalpha() and m.words[i].low not in STOP
+
+
+def _made_with(f: Filling) -> None:
+    """Give the only list what something is made with: a pizza *with mushrooms and olives*."""
+    m = f.message
+    lists = [p for p in f.texts() if p.type == "array" and p.kinds[:1] in ((), ("items",))]
+    first = m.at.get("with", [len(m)])[-1] + 1
+    last = m.trimmed(first, _end(m, first, frozenset(PREPOSITIONS)), SETS["loose ends"] | SETS["polite"])
+    labels = {w for q in f.tool.parameters for w in own_parts(q)} | SETS["determiners"] | SETS["it"]
+    members = items(m, first, last) if first < last else []
+    if len(lists) == 1 and members and labels.isdisjoint({m.words[first].low, m.words[last - 1].low}):
+        f.give_all(lists[0], members)
 
 
 def worded(f: Filling) -> None:
