@@ -159,6 +159,7 @@ NOTICES: dict[str, str] = {
     "hold_overflow": "held text exceeded its limit and was released",
     "missing_close": "a call, a block or a frame had no closing marker",
     "repaired": "the arguments of a call were repaired; the detail names the first repair",
+    "skipped_member": "a call had no arguments, but a member that is none of its parts; the detail is the member's key",
     "stray_close": "a closing marker closed nothing, and was dropped",
     "stray_open": "an opening marker was followed by nothing to open, and was dropped",
     "text_in_block": "text inside a block of calls came back as content",

@@ -41,7 +41,7 @@ class ObjectReader:
         inner: reads the arguments, or a skipped member.
     """
 
-    __slots__ = ("_call", "_desk", "_expects", "_openings", "_quote", "_tape", "inner", "mode", "role", "why")
+    __slots__ = ("_call", "_desk", "_expects", "_openings", "_quote", "_skipped", "_tape", "inner", "mode", "role", "why")
 
     def __init__(self, call: Call, desk: Desk, openings: Openings, tape: Tape, quote: str) -> None:
         self.mode = Mode.READING
@@ -54,6 +54,7 @@ class ObjectReader:
         self._tape = tape
         self._quote = quote
         self._expects = Expects.FIRST
+        self._skipped = ""  # the key of the first member that was skipped
 
     def resume(self) -> None:
         """Go on after the broken part of a member."""
@@ -150,6 +151,8 @@ class ObjectReader:
         else:
             role = dict(shape.keys).get(key, "")
             self.role = role or ("arguments" if key in ARGUMENT_KEYS else "skip")
+        if self.role == "skip":
+            self._skipped = self._skipped or key
         if self.role == "arguments" and call.complete:
             call.notice("duplicate_arguments", key)
             self.role = "skip"
@@ -249,6 +252,8 @@ class ObjectReader:
     def _end(self) -> bool:
         call = self._call
         if not call.complete:
+            if self._skipped:
+                call.notice("skipped_member", self._skipped)
             call.put("{}", self._tape.here)
             call.close()
         self.mode = Mode.DONE
