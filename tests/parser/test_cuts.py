@@ -9,8 +9,8 @@ import pytest
 from unspool import Dialect, Message, Stage
 
 from ..support import CALLING, DIALECTS, named, notices, number, run, same, tool
-from ..test_tokens_feed import bytes_and, encode, feed, special, ways
 from ..writing import fill, write_call, write_calls, write_content
+from .test_tokens import bytes_and, encode, feed, special, ways
 
 TOOLS = [tool("get_weather", city="string", days="integer"), tool("now")]
 FIELDS = {"name": "get_weather", "index": "0", "number": "1", "id": "id0000000", "any": "x"}
