@@ -121,7 +121,7 @@ def test_sealed_items_that_are_forged_huge_or_many_are_refused(server: Victim) -
 
 @pytest.mark.parametrize("path", [CHAT, pytest.param(AGUI, marks=pytest.mark.attacks)])
 def test_clients_that_leave_a_tool_loop_at_any_moment_leak_nothing(server: Victim, path: str) -> None:
-    words = ("add it", "add many", "flood it", "hang it", "die it")
+    words = ("add it", "add many", "flood it", "hang it", "hang many", "die it")
     bodies = [
         run(user(w)) if path == AGUI else {"messages": [user(w)], "stream": i % 2 == 0} for i, w in enumerate(words)
     ]

@@ -135,6 +135,7 @@ def workshop(folder: Path, other: str = "") -> Path:
     lines: list[dict[str, Any]] = []
     calls = {QUICK: "Hello.", **{f"{name} it": call(name) for name in ("guarded", "add", "hang", "flood", "die")}}
     calls["add many"] = "".join(call("add", a=i) for i in range(200))
+    calls["hang many"] = "".join(call("hang", a=i) for i in range(200))
     for words, text in calls.items():
         lines += [{"type": "request", "match": words}, {"type": "chunk", "text": text, "finish_reason": "stop"}]
     lines += [{"type": "request"}, {"type": "chunk", "text": "It is done.", "finish_reason": "stop"}]

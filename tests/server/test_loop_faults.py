@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -44,6 +45,19 @@ def test_errors_of_a_tool_are_its_result() -> None:
     assert any(text.startswith("The tool did not answer within") for text in texts)
     assert answer.json()["choices"][0]["message"]["content"] == "Done."
     assert (workshop.cancelled, workshop.opened, workshop.closed) == (1, 1, 2), "the session, then the server"
+
+
+def test_many_calls_run_a_few_at_once_and_their_time_is_limited_together() -> None:
+    workshop = Workshop()
+    slow, fast = call("hang") * 40, "".join(call("add", a=i, b=1) for i in range(40))
+    answers = {"hang": slow, "go": fast, "used up": "Too slow.", "sum=40": "Done."}
+    with live(model(**answers), "hermes", servers=[workshop], tooltime=1) as server:
+        assert sorted(results(server.post(CHAT, messages=asked("go")))) == sorted(f"sum={i + 1}" for i in range(40))
+        assert workshop.most == 16
+        began = time.monotonic()
+        texts = results(server.post(CHAT, messages=asked("hang")))
+        assert time.monotonic() - began < 3, "each sixteen had all of the time"
+    assert [sum(part in text for text in texts) for part in ("left for tools", "used up")] == [16, 24]
 
 
 def test_results_that_are_too_long_are_cut() -> None:

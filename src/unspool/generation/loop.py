@@ -9,7 +9,7 @@ The events of all rounds form one list, which the wires write; see `unspool.wire
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -35,6 +35,8 @@ from ..wire.server_tools import (
 from .service import Service, log
 
 _N = TypeVar("_N", int, float)
+_AT_ONCE: Final = 16
+"""How many calls of an answer run at once."""
 
 
 class Host(Protocol):
@@ -85,6 +87,7 @@ class Loop:
         self._calls_left = _lower(limits.calls, bounds.calls)
         self._characters_left = _lower(limits.results, bounds.results)
         self._seconds_left = _lower(limits.tooltime, bounds.tooltime)
+        self._deadline = 0.0  # of the running calls, by the loop's clock
         self._tokens = 0
         self._count = 0  # the calls of all rounds so far
         self._indexes: dict[int, int] = {}  # the indexes of this round's calls among those of all rounds
@@ -251,10 +254,10 @@ class Loop:
 
     async def _call(self, session: Session, served: Served, arguments: str) -> ToolResult:
         """Run one call. Any failure becomes its result."""
-        if self._seconds_left <= 0:
+        if asyncio.get_running_loop().time() >= self._deadline:
             return ToolResult(text="The time for tools in this answer is used up.", error=True)
         try:
-            async with asyncio.timeout(self._seconds_left):
+            async with asyncio.timeout_at(self._deadline):
                 result = await session.call(served.tool, arguments)
         except TimeoutError:
             text = f"The tool did not answer within {self._seconds_left:.3g} s, the time that was left for tools."
@@ -271,16 +274,25 @@ class Loop:
         return result
 
     async def _side_by_side(self, work: Sequence[Coroutine[Any, Any, None]]) -> None:
-        """Run calls concurrently, and count their time. An error of one ends the others."""
+        """Run calls concurrently, a few at once, and count their time. An error of one ends the others."""
         clock = asyncio.get_running_loop().time
         began = clock()
-        tasks = [asyncio.ensure_future(one) for one in work]
+        self._deadline = began + self._seconds_left
+        left = list(reversed(work))
+
+        async def one_by_one() -> None:
+            while left:
+                await left.pop()
+
+        tasks = [asyncio.ensure_future(one_by_one()) for _ in left[:_AT_ONCE]]
         try:
             await asyncio.gather(*tasks)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            for one in left:
+                one.close()
             self._seconds_left -= clock() - began
 
     async def _emit_result(self, host: Host, index: int, result: ToolResult) -> None:
