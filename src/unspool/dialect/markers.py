@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Set
+from functools import lru_cache
 from itertools import product
 from typing import Any, Final, Literal, TypeVar
 
@@ -274,7 +275,8 @@ _TAG_ENDS: Final = "]>▷"
 """The characters around tags and special tokens."""
 
 
-def tags(pattern: Pattern) -> list[Pattern]:
+@lru_cache(256)
+def tags(pattern: Pattern) -> tuple[Pattern, ...]:
     """The tags and special tokens in a pattern that contain no field."""
     found: list[Pattern] = []
     group: list[Atom] = []
@@ -290,7 +292,7 @@ def tags(pattern: Pattern) -> list[Pattern]:
             group = []
         if atom is not None:
             group.append(atom)
-    return found
+    return tuple(found)
 
 
 def text(pattern: Pattern) -> str:

@@ -234,7 +234,7 @@ class Lookout(msgspec.Struct, eq=False):
         if not closings or self._spared_at == here:  # it was looked at before
             return
         self._spared_at = here
-        for literal, pattern in {text(t): t for c in closings for t in (tags(c) or [c]) if t}.items():
+        for literal, pattern in {text(t): t for c in closings for t in (tags(c) or (c,)) if t}.items():
             _, times = self._spared.get(literal, (pattern, 0))
             self._spared[literal] = pattern, times + 1
 
