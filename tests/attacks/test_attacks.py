@@ -210,7 +210,16 @@ def test_grammars_of_clients_that_left_are_not_compiled(computing: Victim) -> No
     survives(computing, lambda: burst(computing.port, 50, "at once", bodies=bodies, after=0.5))
 
 
-# -- the engine dies ---------------------------------------------------------------------------------------------------
+# -- the engine floods, or dies ---------------------------------------------------------------------------------------
+
+
+def test_an_upstream_that_has_much_ready_delays_no_answer() -> None:
+    with upstream() as engine:
+        engine.start()
+        options = ("--tokenizer", str(FOLDER), "--engine-kind", "vllm", *LIMITS)
+        with victim(f"http://127.0.0.1:{engine.port}", *options) as server:
+            bodies = [{**FLOODED, "n": 8}, {**FLOODED, "n": 8, "stream": False}, FLOODED]
+            survives(server, lambda: burst(server.port, 60, "at once", bodies=bodies, after=0.3))
 
 
 def test_an_upstream_that_is_killed_ends_its_streams_and_is_used_again_when_it_is_back() -> None:

@@ -19,6 +19,10 @@ async def serve(reader, writer):
         if path == "/v1/completions":
             writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Type: text/event-stream\\r\\nConnection: close\\r\\n\\r\\n")
             quick = b"the quick question" in body
+            event = b"data: " + json.dumps({"choices": [{"text": "word ", "finish_reason": None}]}).encode() + b"\\n\\n"
+            for _ in range(600 if b"the flood" in body else 0):
+                writer.write(event * 500)
+                await writer.drain()
             for i in range(2 if quick else 1000):
                 reason = "stop" if quick and i else None
                 told = {"choices": [{"text": "word ", "finish_reason": reason}]}
