@@ -509,6 +509,19 @@ def test_deeply_nested_values_are_refused_or_accepted(server: Live, path: str) -
             assert answer.status_code in (200, 400), (depth, answer.text[:200])
 
 
+@pytest.mark.parametrize("value", ["1e999", "-1e999", "{}", "[1]", "[[]]", "null", '"\\ud800"', "1" * 400])
+@pytest.mark.parametrize(
+    "keyword", ["minLength", "maxItems", "minProperties", "maximum", "format", "pattern", "type", "enum"]
+)
+def test_keywords_of_a_schema_may_have_any_value(bare: Live, keyword: str, value: str) -> None:
+    schema = {"type": "object", "properties": {"a": {keyword: "VALUE"}}}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+    body = json.dumps({"dialect": "hermes", "tools": tools, "tool_choice": "required"}).replace('"VALUE"', value)
+    answer = bare.http.post("/ui/grammar", content=body.encode())
+    assert answer.status_code in (200, 400), answer.text
+    assert answer.status_code == 200 or "tools.f.parameters" in message(answer), answer.text
+
+
 PICTURE = {"type": "image_url", "image_url": {"url": "data:"}}
 PARTS: dict[str, tuple[str, dict[str, Any], str]] = {
     "a picture": (CHAT, {"messages": [{"role": "user", "content": [PICTURE]}]}, "messages[0].content[0].type"),

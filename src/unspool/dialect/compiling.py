@@ -464,7 +464,7 @@ def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
             openings += [Stray(p, True, [suffix, *tags(suffix)]) for p in (head, *first)]
     if all(b.marked and b.prefix for b in parts.blocks):
         inner = (f for f in parts.forms if f.marked and f.shape is None and not tags(f.opening.head()))
-        openings += [Stray(f.opening, True, tags(f.suffix), text=True) for f in inner if f.opening.first]
+        openings += [Stray(f.opening, True, [*tags(f.suffix)], text=True) for f in inner if f.opening.first]
     return _distinct([*openings, *others, *closings(*(suffix for _, suffix in pairs))]), plain
 
 

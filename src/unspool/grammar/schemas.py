@@ -7,6 +7,7 @@ Schema defines it as an annotation). Unknown types and keywords are ignored, as 
 
 import json
 from collections.abc import Mapping
+from math import inf
 from typing import Any, Final
 
 from ..errors import ConstraintError
@@ -181,7 +182,8 @@ class _Copy:
 
     def simple(self, key: str, value: Any, at: str, found: Node) -> None:
         if key in _COUNTS:
-            if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 0:
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not 0 <= value < inf or value != int(value):
                 raise ConstraintError(f"{at}: must be an integer of at least 0, not {value!r}")
             check_count(key, int(value), at)
             found[key] = int(value)
@@ -208,7 +210,7 @@ class _Copy:
                 raise ConstraintError(f"{at}: must be a string, not {value!r}")
             self.budget.text(value, at, MAX_PATTERN)
             found[key] = value
-        elif key == "format" and value in FORMATS:
+        elif key == "format" and isinstance(value, str) and value in FORMATS:
             found[key] = value
 
     def tidy(self, node: Mapping[str, Any], found: Node, at: str, *, closed: bool) -> None:

@@ -148,11 +148,7 @@ def json_decoder(kind: type[_T]) -> "msgspec.json.Decoder[_T]":
     msgspec itself needs 20 µs for a number such as ``1e300``, a minute for 16 MB of them, and no other thread runs
     meanwhile. Python reads it in a hundredth of that time, and between two numbers other threads may run.
     """
-    return msgspec.json.Decoder(kind, float_hook=_number)
-
-
-def _number(text: str) -> float:
-    return float(text)
+    return msgspec.json.Decoder(kind, float_hook=float)
 
 
 _DECODER = json_decoder(object)

@@ -41,7 +41,19 @@ class ObjectReader:
         inner: reads the arguments, or a skipped member.
     """
 
-    __slots__ = ("_call", "_desk", "_expects", "_openings", "_quote", "_skipped", "_tape", "inner", "mode", "role", "why")
+    __slots__ = (
+        "_call",
+        "_desk",
+        "_expects",
+        "_openings",
+        "_quote",
+        "_skipped",
+        "_tape",
+        "inner",
+        "mode",
+        "role",
+        "why",
+    )
 
     def __init__(self, call: Call, desk: Desk, openings: Openings, tape: Tape, quote: str) -> None:
         self.mode = Mode.READING
