@@ -19,9 +19,9 @@ from unspool.check import read_file
 
 SUITES = (
     "tests/test_invariants.py", "tests/test_limits.py", "tests/test_message.py", "tests/test_policy.py",
-    "tests/test_renderer.py", "tests/test_stage.py", "tests/test_tokens_feed.py", "tests/test_traps.py",
-    "tests/test_values_read.py", "tests/test_values_strings.py", "tests/dialect", "tests/grammar", "tests/parser",
-    "tests/server/test_streams.py", "tests/wire/test_every_wire.py",
+    "tests/test_renderer.py", "tests/test_stage.py", "tests/test_tokens_feed.py", "tests/test_toolset.py",
+    "tests/test_traps.py", "tests/test_values_markup.py", "tests/test_values_read.py", "tests/test_values_strings.py",
+    "tests/dialect", "tests/grammar", "tests/parser", "tests/server/test_streams.py", "tests/wire/test_every_wire.py",
 )  # fmt: skip
 """The tests that are parametrized by dialects."""
 
