@@ -277,9 +277,10 @@ def _between(d: Dialect, t: Template) -> str:
 
 def _gap(d: Dialect, t: Template) -> str:
     """What is between a value and the next argument, if the marker that closes the value is missing."""
-    between = _between(d, t)
-    broken = "\n" in t.inner_trail + between or not _breaks(d)
-    return t.inner_trail + ("" if broken else "\n") + between
+    trail, between = t.inner_trail, _between(d, t)
+    broken = "\n" in trail + between or not _breaks(d)
+    shared = next(k for k in range(len(between), -1, -1) if trail.endswith(between[:k]))
+    return trail + ("" if broken else "\n") + between[shared:]
 
 
 def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -> _Parts:

@@ -283,7 +283,8 @@ class Openings(msgspec.Struct, eq=False):
 
     def goes_on(self, i: int) -> int:
         """Whether the next call of the same block begins at ``i``, with a marker or a declared name: 1, 0, `MORE`."""
-        return self._opens(self.look.plan.calls.inner_bare, i, edge=True)
+        inner = [o for o in self.look.plan.calls.inner_bare if o.pattern.first or not o.marked]
+        return self._opens(inner, i, edge=True)
 
     def _opens(self, openings: Iterable[Opening], i: int, *, edge: bool) -> int:
         more = False

@@ -232,15 +232,20 @@ class ArgumentsReader:
                 return True
         if call.form.shape is not None:
             self.track = ["{", *literal.stack]
-        elif call.form.syntax is Syntax.PYTHON or not (call.form.suffix or call.form.marked):
+        elif call.form.syntax is Syntax.PYTHON or (literal.stack and self._unended()):
             self.track = [*literal.stack]
         self.within = literal.delimiter[:1]
         return self._fail(literal.error)
 
+    def _unended(self) -> bool:
+        """Whether other calls may follow in the block, and nothing but brackets shows where this one ends."""
+        call = self._call
+        return bool(call.block.suffix) and not (call.form.suffix or call.form.marked)
+
     def _closes(self, i: int) -> int:
         """The end of what closes the call at ``i``: a closing, or the next call if this one has none; `NO`; `MORE`."""
         closing = self._openings.look.closing(i)
-        if closing >= 0 or self._call.form.suffix:
+        if closing >= 0 or self._call.form.suffix or not self._call.block.suffix:
             return closing
         opens = self._openings.goes_on(i)
         return i if opens == 1 else min(closing, MORE if opens == MORE else NO)
