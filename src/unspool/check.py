@@ -276,8 +276,14 @@ def _closed_like_names(dialect: Dialect) -> Iterator[Problem]:
 def _glued(dialect: Dialect) -> Iterator[Problem]:
     """Calls that begin with a field and close with nothing, with nothing between two of them."""
     for t in dialect.call[:1]:
-        glued = t.steps[0].name and not t.closing and not dialect.separator.calls
-        if glued and t.object is None and dialect.calls[0].body == "calls":
+        separator = dialect.separator.calls
+        if t.closing or t.object is not None or dialect.calls[0].body != "calls":
+            continue
+        if separator.strip() and dialect.argument_format == "json" and not marked(t.before, dialect.anywhere):
+            what = f"{t.text!r} closes with nothing, and {separator!r} is between two calls"
+            why = "if brackets are missing, it could be part of the arguments"
+            yield Problem("separator", f"{what}: {why}: let `call` close with a marker, or begin with a word")
+        elif t.steps[0].name and not separator:
             what = f"{t.text!r} begins with a field, and nothing is between two calls"
             why = "after a call without arguments, the next one would be part of its name"
             yield Problem("separator", f"{what}: {why}: write what is between them, as in separator.calls = '\\n'")

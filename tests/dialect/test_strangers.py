@@ -174,6 +174,8 @@ def test_brackets_end_a_broken_call_that_neither_begins_nor_ends_with_a_word() -
         keys, HELLO + """[[examples]]\nraw = "[calls]\\n1. now: {}\\n[/calls]"\ntool_calls = [{name = "now"}]"""
     )
     assert "write what is between them, as in separator.calls = '\\n'" in text
+    comma = said(keys + 'separator.calls = ", "', HELLO + NOW.replace("<do now/>", "[calls]\\n1. now: {}\\n[/calls]"))
+    assert "let `call` close with a marker, or begin with a word" in comma
 
 
 def test_a_tools_name_may_spell_the_opening_of_reasoning_where_calls_are_in_a_block() -> None:
