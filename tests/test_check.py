@@ -210,7 +210,7 @@ def test_a_template_without_a_closing_gets_a_proposal(write: Any, template: str,
     assert text.startswith(
         f"mine.toml: reasoning: {template!r} has no closing: write after {{reasoning}} what the model"
     )
-    assert text.endswith(f"as in {closed!r}")
+    assert f"as in {closed!r}; if the model writes none, leave `reasoning` out: it is content then" in text
 
 
 def test_a_users_file_must_keep_the_promises_of_every_dialect(write: Any) -> None:
@@ -677,7 +677,7 @@ OK = """content = "ok"\ntool_calls = [{ name = "f", arguments.a = 1 }]"""
         (
             """name = "mine"\ncalls = "<t>{calls}</t>"\ncall = "{name}({arguments})"\narguments = "python"\n""",
             """raw = '<t>f(a="x")</t>'\ntool_calls = [{ name = "f", arguments = { a = "x" } }]""",
-            "both are read as the message: if the model may write both, list the rendered one first",
+            "list the rendered text first in `raw`",
         ),
         (
             """name = "mine"\ncalls = "[CALLS]{calls}"\ncall = "{name}{arguments}"\n""",

@@ -212,14 +212,13 @@ def test_fragments_of_arguments_add_up_and_are_never_retracted(dialect: Dialect)
     text = write_calls(dialect, [("f", {"a": "one two three", "n": 12345}), ("g", {"a": "x"})])
     parser = Parser(dialect, tools=TOOLS)
     fields: dict[int, str] = {}
-    for c in text:
-        for event in parser.feed(c):
+    for c in [*text, None]:
+        for event in parser.close() if c is None else parser.feed(c):
             if isinstance(event, ToolCallStart):
                 fields[event.index] = ""
             if isinstance(event, ToolCallDelta):
                 fields[event.index] += event.arguments
         assert {t.index: t.arguments for t in parser.message.tool_calls} == fields
-    parser.close()
     assert [json.loads(a) for a in fields.values()] == [{"a": "one two three", "n": 12345}, {"a": "x"}]
 
 

@@ -14,6 +14,7 @@ import msgspec
 from .arguments import check
 from .dialect.compiling import compile_plan, listed, marked
 from .dialect.file import Dialect, Example, example_tools, read_dialect
+from .dialect.impossible import closing_for
 from .dialect.patterns import LITERAL, Pattern, plain_name, solid, worded
 from .dialect.registry import find_base
 from .dialect.template import BODIES, Template, id_steps, literal, unstarted
@@ -23,6 +24,7 @@ from .hints import end_hint, explained, rules
 from .message import Message, ToolCall
 from .parser import Parser
 from .renderer import render
+from .spacing import mended
 
 
 def load_dialect(path: str | PathLike[str]) -> Dialect:
@@ -83,7 +85,7 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     found += [*_unlike_their_block(dialect), *_ended_inside(dialect)]
     found += [*_closed_inside_calls(dialect), *_begun_alike(dialect), *_closed_like_names(dialect)]
     found += [*_opened_by_names(dialect), *_opened_by_json(dialect), *_opened_like_json(dialect)]
-    found += _bracketed_alone(dialect)
+    found += [*_bracketed_alone(dialect), *_without_arguments(dialect), *_glued(dialect)]
     if dialect.call and not any(example.tool_calls for example in dialect.examples):
         found.append(Problem("examples", "none contains a call, though the file has `call`: add one with `tool_calls`"))
     if found:
@@ -207,7 +209,9 @@ def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
                     what = f"{t.text!r} and {text!r} of `{inner}` both close with {min(closing, known, key=len)!r}"
                     why = "if one closing is missing, nothing shows which one it is: make them differ"
                     yield Problem(key, f"{what}: {why}")
-            if key != "reasoning" and not closing.strip(",;"):
+            if key == "argument" and closing in (",", ";"):
+                yield Problem(key, f"{t.text!r} closes with {closing!r}, which texts contain: write a longer one")
+            elif key not in ("reasoning", "argument") and not closing.strip(",;"):
                 what = f"{t.text!r} closes with {_end(t)!r}, which may also separate two parts"
                 yield Problem(key, f"{what}: write a closing that is more than commas and semicolons")
             elif key == "calls" and closing[0] in ",;":
@@ -267,6 +271,22 @@ def _closed_like_names(dialect: Dialect) -> Iterator[Problem]:
             what = f"{t.text!r} closes with {t.closing!r}, and {t.closing[0]!r} may be in a name"
             moved = t.text.replace("{name}{arguments}", "{name} {arguments}")
             yield Problem("call", f"{what}: without arguments, it is part of the name: separate them, as in {moved!r}")
+
+
+def _glued(dialect: Dialect) -> Iterator[Problem]:
+    """Calls that begin with a field and close with nothing, with nothing between two of them."""
+    for t in dialect.call[:1]:
+        separator = dialect.separator.calls
+        if t.closing or t.object is not None or dialect.calls[0].body != "calls":
+            continue
+        if separator.strip() and dialect.argument_format == "json" and not marked(t.before, dialect.anywhere):
+            what = f"{t.text!r} closes with nothing, and {separator!r} is between two calls"
+            why = "if brackets are missing, it could be part of the arguments"
+            yield Problem("separator", f"{what}: {why}: let `call` close with a marker, or begin with a word")
+        elif t.steps[0].name and not separator:
+            what = f"{t.text!r} begins with a field, and nothing is between two calls"
+            why = "after a call without arguments, the next one would be part of its name"
+            yield Problem("separator", f"{what}: {why}: write what is between them, as in separator.calls = '\\n'")
 
 
 def _begun_alike(dialect: Dialect) -> Iterator[Problem]:
@@ -345,8 +365,8 @@ def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
 
 def _opened_by_names(dialect: Dialect) -> Iterator[Problem]:
     """Parts whose opening is in the header of a call if a tool has a certain name: ``f:`` in ``<call>{name}: …``."""
-    if dialect.framed:  # calls are frames too, whatever their names
-        return
+    if dialect.framed or all(block.opening.strip() for block in dialect.calls):
+        return  # calls are frames, or begin in a block, whatever their names
     for key in ("reasoning", "content", "preamble"):
         for t in getattr(dialect, key):
             opening = solid(unstarted(t.opening, dialect.start))
@@ -376,6 +396,16 @@ def _bracketed_alone(dialect: Dialect) -> Iterator[Problem]:
             moved = f"{before}{{call}}{after}".join(re.split(r"\{calls?\}", block.text))
             what = f"{t.text!r} opens as a JSON list of calls does, and such a list would end after its first call"
             yield Problem("call", f"{what}: write the markers into `calls`, as in {moved!r}")
+
+
+def _without_arguments(dialect: Dialect) -> Iterator[Problem]:
+    """Calls that are written without arguments, whatever the tool: those of most tools could not be written."""
+    for t in dialect.call[:1]:
+        if not t.body:
+            whole = f"{t.text.rstrip()}{{arguments}}{closing_for(t.text.strip()) + t.trail}"
+            why = "has no {arguments}, and the first template writes the calls of all tools"
+            what = f"write first how the model writes arguments, as in call = [{whole!r}, {t.text!r}]"
+            yield Problem("call", f"{t.text!r} {why}: {what}")
 
 
 _JSON = """{"a": {"a": [{"a": "a"}, ["a", null]], "a": "a"}}"""
@@ -429,7 +459,9 @@ def _closed_as_opened(dialect: Dialect) -> Iterator[Problem]:
                 both = opening + closing[shared:]
                 what = f"{t.text!r} opens with {opening!r} and closes with {closing!r}, so that {both!r} contains both"
                 why = "if a prompt leaves open how the output begins, it may be either"
-                yield Problem(key, f"{what}: {why}: begin the closing with what the opening does not end with")
+                instead = "begin the closing with what the opening does not end with"
+                instead += ", or leave `reasoning` out" if key == "reasoning" else ""
+                yield Problem(key, f"{what}: {why}: {instead}")
     for field, keys in (("key", ("argument", "item")), ("name", ("call", "calls"))):
         parts = [(key, t) for key in keys for t in getattr(dialect, key)]
         openings = [u for _, u in parts if not literal(u.head).endswith("<")]
@@ -474,6 +506,14 @@ def _equal(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
+def _tried(dialect: Dialect, tools: list[dict[str, Any]], example: Example) -> str:
+    """How an example is written in a dialect; empty if it cannot be."""
+    try:
+        return render(example_message(example), dialect, tools=tools, stage=example.stage)
+    except DialectError:
+        return ""
+
+
 def _written(
     dialect: Dialect, tools: list[dict[str, Any]], example: Example, *, understood: bool
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -494,31 +534,20 @@ def _written(
             yield what, (f"hint: a message is written without its `end`: list the text without {end!r} first",)
         elif solid(written) == solid(raw):
             at = next(i for i, (a, b) in enumerate(zip(written + "\0", raw + "\0", strict=False)) if a != b)
-            why = _separated(dialect, tools, example, at) or (
-                "outer white space of the templates, and `separator`, say what is written between two parts"
+            keys = mended(dialect, written, raw, at, partial(_tried, tools=tools, example=example))
+            why = (
+                f"write {keys}"
+                if keys
+                else ("outer white space of the templates, and `separator`, say what is written between two parts")
             )
             yield what, (f"hint: only white space differs, after {raw[max(at - 12, 0) : at]!r}: {why}",)
         elif understood:
             yield (
                 what,
-                ("hint: both are read as the message: if the model may write both, list the rendered one first",),
+                (
+                    "hint: both are read as the message, and the first template is the one that is written: "
+                    "list the rendered text first in `raw`",
+                ),
             )
         else:
             yield what, ()
-
-
-def _separated(dialect: Dialect, tools: list[dict[str, Any]], example: Example, at: int) -> str:
-    """A hint with the separator that makes an example render as its first text; empty if none does.
-
-    Args:
-        at: where the white space of the two texts differs.
-    """
-    raw = example.raw[0]
-    begin = len(raw[:at].rstrip())
-    space = raw[begin : len(raw) - len(raw[begin:].lstrip())]
-    for key in ("calls", "arguments"):
-        separator = msgspec.structs.replace(dialect.separator, **{key: getattr(dialect.separator, key).strip() + space})
-        mended = msgspec.structs.replace(dialect, separator=separator)
-        if render(example_message(example), mended, tools=tools, stage=example.stage) == raw:
-            return f"write separator.{key} = {getattr(separator, key)!r}"
-    return ""

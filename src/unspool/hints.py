@@ -41,6 +41,7 @@ def explained(dialect: Dialect, raw: str, got: Message, events: Sequence[Event],
     yield from _begun_hint(dialect, raw, got, example)
     yield from _edge_hints(dialect, got, example)
     yield from _value_hint(dialect, got, example)
+    yield from _closed_itself_hint(dialect, raw, got, example)
     yield from _style_hint(dialect, got)
     yield from _object_hint(dialect, raw, got, example)
     yield from _unmarked_hint(dialect, raw, got, example)
@@ -212,6 +213,20 @@ def _value_hint(dialect: Dialect, got: Message, example: Example) -> Iterator[st
                     text = dialect.argument[0].text.replace("{value}", around)
                     yield f"hint: white space beside a value belongs to it: to exclude it, write argument = {text!r}"
                     return
+
+
+def _closed_itself_hint(dialect: Dialect, raw: str, got: Message, example: Example) -> Iterator[str]:
+    """A call without arguments in a tag that closes itself: ``/`` may be in a name."""
+    named = [call.name for call in got.tool_calls]
+    for call in example.tool_calls:
+        at = raw.find(f"{call.name}/")
+        if call.arguments or call.name in named or at < 0 or not dialect.call:
+            continue
+        after = raw[at + len(call.name) :].partition(">")[0] + ">"
+        own = dialect.call[0].text.partition("{name}")[0] + "{name}" + after
+        why = f"a name may contain '/', so {call.name + '/'!r} is read as one"
+        yield f"hint: {why}: add a template for calls without arguments: call = [{dialect.call[0].text!r}, {own!r}]"
+        return
 
 
 _KEYWORD = re.compile(r"\s*+[(]?\s*+[A-Za-z_]\w*+\s*+=")

@@ -400,7 +400,10 @@ def a_broken_call_leaves_the_next_one_alone(dialect: Dialect) -> None:
     kept = got == [("f", "invalid"), ("g", "ok")] or (bool(dialect.argument) and got == [("g", "ok")])
     head = dialect.call[0].head
     if dialect.argument and head and not head[-1].text.strip():
-        why = "write a marker before `{arguments}`, or let `call` open with one that has a letter or digit"
+        own = dialect.call[0].text.replace("{name}", "{name}:", 1)
+        why = f"write a marker before `{{arguments}}`, as in {own!r}"
+        if not marked(dialect.call[0].before, dialect.anywhere):
+            why += ", or let `call` open with one that has a letter or digit"
     else:
         why = "let `call` close with a marker that has a letter or digit, by which the call's end is found"
     what = f"the next call after a broken one is not read: {raw!r}"

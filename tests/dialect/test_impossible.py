@@ -32,6 +32,8 @@ def load(keys: str) -> Dialect:
         ("call = '<c {arguments} n=\"{name}\"/>'\nargument = '{key}=\"{value}\"'", "a tag of its own, as in call = '<call name=\"{name}\">{arguments}</call>' with argument = '<arg {key}=\"{value}\"/>'", ""),
         (XML + "argument = '@{key}=\"{value}\"'", "closes with '\"', which JSON and texts contain too", '@{key}="{value}"/>'),
         (XML + 'argument = "[{key}] {value} ]\\n"', "closes with ']', which JSON and texts contain too", "[{key}] {value} ]/>\\n"),
+        (XML + "argument = '* {key}: {value} \\'", "closes with '\\\\', which JSON and texts contain too", ""),
+        (XML.replace("<c {name}>", "{id}|{name}|") + 'argument = "<{key}>{value}</{key}>"', "so any text after a call is another one", ""),
         ('reasoning = "<a>{reasoning}</a>"\ncontent = "<a>{content}</b>"', "content: '<a>{content}</b>' begins like `reasoning`", "<a><content>{content}</b>"),
         ('reasoning = "<a>{reasoning}</a>"\ncalls = "<a>{calls}</b>"\n' + XML, "calls: '<a>{calls}</b>' begins like `reasoning`", "<a><calls>{calls}</b>"),
         ('reasoning = "<c {reasoning}</a>"\n' + XML, "call: '<c {name}>{arguments}</c>' begins like `reasoning`", "<call><c {name}>{arguments}</c>"),
@@ -62,6 +64,7 @@ def test_an_impossible_file_is_refused_with_a_reason_and_a_proposal(keys: str, w
         'call = "<c>{name} {arguments}</c>"\narguments = "python"',
         'call = "<c>{name} [{id}] {arguments}</c>"',
         'calls = "<calls>{calls}</calls>"\ncall = "\\n<c {name}>{arguments}</c>"',
+        'calls = "<c>{call}</c>"\ncall = "{id}|{name}|{arguments}"\nargument = "<{key}>{value}</{key}>"',
     ],
 )
 def test_a_file_that_resembles_an_impossible_one_but_is_readable_is_accepted(keys: str) -> None:

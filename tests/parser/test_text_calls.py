@@ -184,6 +184,17 @@ def test_a_wrong_table_is_refused_with_what_is_allowed(line: str, message: str) 
     assert message in str(error.value)
 
 
+def test_calls_of_bare_text_in_a_block_are_refused_with_the_templates_that_would_do() -> None:
+    keys = FRAMED.replace("<s>do {name}<m>{arguments}<c>", "do {name}<m>{arguments}<c>")
+    keys += 'calls = "<s>{calls}<x>"\n[text]\nrun = "<s>run<m>{code}<c>"\n'
+    with pytest.raises(DialectError) as error:
+        parse_dialect(keys + EXAMPLE, "x.toml", get_dialect)
+    assert "write calls = '{calls}', and its markers" in str(error.value)
+    assert "as in call = '<s>do {name}<m>{arguments}<c><x>'" in str(error.value)
+    moved = keys.replace("do {name}<m>{arguments}<c>", "<s>do {name}<m>{arguments}<c><x>")
+    parse_dialect(moved.replace("<s>{calls}<x>", "{calls}") + EXAMPLE, "x.toml", get_dialect)
+
+
 def test_the_tables_text_and_tools_need_framed_content() -> None:
     for key, own in (("text", "<r>{code}</r>"), ("tools", "<r>{name}{arguments}</r>")):
         with pytest.raises(DialectError, match=f"{key}: is allowed only where content is framed"):

@@ -33,7 +33,7 @@ from .markers import (
     tags,
     text,
 )
-from .patterns import Pattern, closing, joined, solid, worded
+from .patterns import DIGITS, LITERAL, NAME, Pattern, closing, joined, solid, worded
 from .plan import ArgumentPlan, CallPlan, Plan, ReasoningPlan
 from .syntax import Syntax
 from .template import ObjectShape, Piece, Template, unstarted
@@ -195,7 +195,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     barriers = (*(e.strip() for e in d.end), *(s.strip() for s in d.start))
     parts = _parts(d, policy, forced, barriers)
     reading, plain = _outlines(d, parts, named=forced == "named")
-    calls = _calls(d, parts, reading)
+    calls = _calls(d, parts, reading, barriers)
     ends: list[Marker] = [*parts.ends, *parts.starts]
     return Plan(
         dialect=d,
@@ -219,7 +219,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
             breaks=_breaks(d),
             quoted=len(plain_arguments(d)) < len(d.argument),
             closings=calls.closings,
-            others=[m.pattern for m in (*ends, *calls.following_inside)],
+            others=[m.pattern for m in (*ends, *calls.following_inside) if m.pattern.first],
         ),
         ends=ends,
         content_lead="" if parts.frames else _longest([t.inner_lead for t in d.content]),
@@ -228,9 +228,16 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     )
 
 
-def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
+def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...]) -> CallPlan:
     forms, blocks = parts.forms, parts.blocks
     inner = ranked(Opening(CALL, f.opening, form=f) for f in parts.inside)
+    # In markup, calls that no word marks, or that begin with their name or number, count if the tool is declared,
+    # unless arguments begin alike.
+    alike = tuple(first for t in d.argument if (first := Pattern(t.before, barriers).first))
+    others = [f for f in parts.inside if d.argument and not (f.marked and f.opening.first)]
+    others = [f for f in others if not f.opening.first.startswith(alike)]
+    begun = [f for f in others if f.opening.atoms and f.opening.atoms[0].kind in (LITERAL, NAME, DIGITS)]
+    named = [Opening(CALL, f.opening, False, form=f) for f in begun]
     suffixes = sorted((f.suffix for f in forms if f.suffix), key=lambda p: -p.weight)
     block_suffixes = sorted((b for b in blocks if b.suffix), key=lambda b: -b.suffix.weight)
     return CallPlan(
@@ -239,7 +246,7 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline) -> CallPlan:
         inner=inner,
         inner_bare=[Opening(CALL, o.pattern, o.form is not None and o.form.marked, form=o.form) for o in inner],
         following=_next_calls(reading.edge),
-        following_inside=_next_calls([*reading.edge, *inner]),
+        following_inside=[*_next_calls([*reading.edge, *inner]), *named],
         separator=Pattern((d.separator.calls.strip(),)) if d.separator.calls.strip(" \t\r\n,;") else Pattern(()),
         block_text=_block_text(parts, inner),
         block_trail=_longest([b.trail for b in blocks]),
@@ -262,8 +269,25 @@ def _framed(d: Dialect) -> list[Template]:
     return [t for t in (*d.content, *d.preamble) if t.before or t.after]
 
 
-def _breaks(d: Dialect) -> bool:
-    return "\n" in "".join([*(t.text for t in d.argument), d.separator.arguments])
+def _breaks(d: Dialect) -> tuple[str, ...]:
+    """A line break, and one with what comes before an argument; empty if arguments are written without line breaks."""
+    if "\n" not in "".join([*(t.text for t in d.argument), d.separator.arguments]):
+        return ()
+    indents = [_between(d, t).rpartition("\n")[2] for t in d.argument]
+    return tuple(dict.fromkeys(("\n", *(f"\n{indent}" for indent in indents))))
+
+
+def _between(d: Dialect, t: Template) -> str:
+    """What is written between two arguments."""
+    return t.trail + d.separator.arguments + t.lead
+
+
+def _gap(d: Dialect, t: Template) -> str:
+    """What is between a value and the next argument, if the marker that closes the value is missing."""
+    trail, between = t.inner_trail, _between(d, t)
+    broken = "\n" in trail + between or not _breaks(d)
+    shared = next(k for k in range(len(between), -1, -1) if trail.endswith(between[:k]))
+    return trail + ("" if broken else "\n") + between[shared:]
 
 
 def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -> _Parts:
@@ -373,15 +397,18 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
 def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barriers: tuple[str, ...]) -> list[Parameter]:
     outer = [*(f.suffix.first for f in parts.forms if f.suffix), *(b.suffix.first for b in parts.blocks if b.suffix)]
     openings = [first for t in d.argument if (first := Pattern(t.before, barriers).first)]
+    others = [*outer, *(f.opening.first for f in parts.inside), *(b.prefix.first for b in parts.blocks)]
+    others += [end.pattern.first for end in parts.ends]
     found: list[Parameter] = []
     for t in templates:
         own = closing(t.after)
         triggers = frozenset((own.first, *outer, *openings))
         trail = t.inner_trail
-        gap = "\n" if _breaks(d) and "\n" not in trail else trail
+        gap = _gap(d, t)
+        opening = Pattern(t.before, barriers)
         found.append(
             Parameter(
-                opening=Pattern(t.before, barriers),
+                opening=opening,
                 closing=own,
                 lead=t.inner_lead,
                 trail=trail,
@@ -389,6 +416,7 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
                 firsts="".join(sorted({x[0] for x in triggers})),
                 gap=gap,
                 held=_margin([trail, gap]),
+                vague=any(first.startswith(opening.first) for first in others),
             )
         )
     return found
@@ -414,13 +442,13 @@ def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
 
 def _recover(parts: _Parts) -> Scan:
     forms, blocks = parts.forms, parts.blocks
-    inside = all(b.marked for b in blocks)  # a fence in a marked block also belongs to its call
+    sure = all(b.marked for b in blocks)  # a fence in a marked block also belongs to its call
     # Brackets after an object, or after Python arguments, close in turn, like their own.
     brackets = [f for f in forms if set(text(f.suffix)) <= set("]}) ")]
     nested = [f for f in brackets if f.shape is not None or f.syntax is Syntax.PYTHON]
     closed = [f for f in forms if f.suffix and f not in nested]
     closings = [
-        *(Closing(CALL_END, _outer(f)) for f in closed if f.marked or (inside and f.suffix.weight > 1)),
+        *(Closing(CALL_END, _outer(f)) for f in closed if f.marked or (sure and f.suffix.weight > 1)),
         *(Closing(CALL_END, _outer(f)) for f in forms if worded(_outer(f).first)),
         *(Closing(CALL_END, f.suffix) for f in forms if f.suffix.first and f.suffix.last_name >= 0),
         *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if worded(b.suffix.first)),
@@ -428,7 +456,9 @@ def _recover(parts: _Parts) -> Scan:
         *(Closing(BLOCK_END, rest) for rest in _bare(blocks)),
     ]
     marked = (c for c in parts.calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked))
-    return Scan([*closings, *parts.ends, *parts.starts, *marked])
+    # In a block, the next call ends one that nothing closes.
+    inside = [Opening(CALL, f.opening, form=f) for f in parts.inside if f.marked and not any(o.suffix for o in forms)]
+    return Scan([*closings, *parts.ends, *parts.starts, *marked, *inside])
 
 
 def _outer(form: Form) -> Pattern:

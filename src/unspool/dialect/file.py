@@ -411,8 +411,8 @@ class _Loader:
             if not d.reasoning and not d.framed:
                 raise self.fail("call", "the file defines neither `call` nor `reasoning` nor a framed `content`")
         for key in ("text", "tools"):
-            if getattr(d.trained, key) and (not d.framed or not d.call or d.calls[0].opening or d.calls[0].closing):
-                raise self.fail(key, "is allowed only where content is framed and each call is on its own")
+            if getattr(d.trained, key) and (why := _not_alone(d, key)):
+                raise self.fail(key, f"is allowed only where content is framed and each call is on its own: {why}")
         for glob, own in d.trained.tools:
             if own.body != d.call[0].body or own.object is not None or d.call[0].object is not None:
                 raise self.fail(f"tools.{glob}", "must have the fields that `call` has")
@@ -440,6 +440,15 @@ class _Loader:
                 why = impossible(key, t, python=d.codec.name == "python", arguments=d.argument)
                 if why:
                     raise self.fail(key, f"{t.text!r} {why}")
+        for t in d.call if d.argument and any(b.body == "calls" for b in d.calls) else ():
+            if t.steps[0].name == "id":
+                own = f"call = {'<call>' + t.text!r}"
+                why = (
+                    f"{t.text!r} begins with {{id}}, so any text after a call is another one: write a marker before it"
+                )
+                raise self.fail(
+                    "call", f"{why}, as in {own}; or, if each call has a block of its own, {{call}} in `calls`"
+                )
         for t in d.call[:1]:  # templates that are only read may have it there
             if why := late_id(t):
                 raise self.fail("call", f"{t.text!r} {why}")
@@ -522,6 +531,21 @@ class _StrictCall(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     arguments: dict[str, Any]
     id: str | None = None
+
+
+def _not_alone(d: Dialect, key: str) -> str:
+    """What to write so that calls may be written differently for some tools; empty if they may be."""
+    if not d.call:
+        return "write `call`, for all other tools"
+    if not d.framed:
+        own = "content = '<say>{content}</say>'"
+        return f"if the model writes markers around content, write them, as in {own}; if not, leave `{key}` out"
+    block = d.calls[0]
+    if not block.opening and not block.closing:
+        return ""
+    moved = f"{block.opening}{d.call[0].text}{block.closing}"
+    why = f"write calls = '{{calls}}', and its markers into the templates of calls, as in call = {moved!r}"
+    return f"{why}; if several calls are between them, leave `{key}` out"
 
 
 def _fits(name: str, glob: str) -> bool:

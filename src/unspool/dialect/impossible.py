@@ -24,7 +24,7 @@ def impossible(key: str, t: Template, *, python: bool, arguments: Sequence[Templ
         return f"{why}. Write each argument as a tag of its own, as in {_AS_TAGS}"
     if body in ("reasoning", "value") and not t.after:
         return _unclosed(t, body)
-    if body == "value" and t.closing.strip() in ('"', "'", "[", "]", "{", "}"):
+    if body == "value" and t.closing.strip() in ('"', "'", "[", "]", "{", "}", "\\"):
         why = f"closes with {t.closing.strip()!r}, which JSON and texts contain too"
         return f"{why}: write a closing that they do not contain, as in {t.text.rstrip() + '/>' + t.trail!r}"
     if t.object is not None:
@@ -67,9 +67,14 @@ def _unclosed(t: Template, body: str) -> str:
     if behind:
         proposal = t.text.removesuffix(behind) + " <end>" + behind
         why = f"closes with white space only, which {'a value' if body == 'value' else body} may contain too"
-        return f"{why}: write after {{{body}}} a marker that it does not contain, as in {proposal!r}"
-    proposal = t.text + closing_for(t.opening)
-    return f"has no closing: write after {{{body}}} what the model ends it with, as in {proposal!r}"
+        why = f"{why}: write after {{{body}}} a marker that it does not contain"
+    else:
+        proposal = t.text + closing_for(t.opening)
+        why = f"has no closing: write after {{{body}}} what the model ends it with"
+    rest = "such values cannot be expressed"
+    if body == "reasoning":
+        rest = "leave `reasoning` out: it is content then, in frames by a later template of `content`"
+    return f"{why}, as in {proposal!r}; if the model writes none, {rest}"
 
 
 def _unseparated(t: Template, wordy: bool) -> str:
@@ -85,7 +90,8 @@ def _unseparated(t: Template, wordy: bool) -> str:
         found, written = f"{{{one.name}}}{space}{{{two}}}", f"{{{one.name}}}: {{{two}}}"
         why = f"nothing but white space is between {{{one.name}}} and {{{two}}}" if space else f"has {found} glued"
         why = f"{why}, so the end of the first cannot be found"
-        return f"{why}: write a marker between them, as in {t.text.replace(found, written)!r}"
+        why = f"{why}: write a marker between them, as in {t.text.replace(found, written)!r}"
+        return f"{why}; if the model writes none, such calls cannot be expressed"
     return ""
 
 

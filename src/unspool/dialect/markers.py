@@ -113,9 +113,11 @@ class Parameter(msgspec.Struct, eq=False):
     firsts: str
     """The first characters of ``triggers``."""
     gap: str
-    """White space between a value and the next argument's opening, if the closing between them is missing."""
+    """The text between a value and the next argument's opening, if the closing between them is missing."""
     held: str
-    """White space that may belong to either: `trail`, `gap`."""
+    """Text that may belong to either: `trail`, `gap`."""
+    vague: bool
+    """Whether it begins as a call or a closing does, so that what follows decides."""
     _opened: re.Pattern[str] | Literal[False] | None = False
     _plain: re.Pattern[str] | Literal[False] | None = False
     _find: re.Pattern[str] | None = None

@@ -387,7 +387,8 @@ def _plain_field(atom: Atom) -> str:
 
 def _whole_field(atom: Atom) -> str:
     """The same for a complete field, if `_field_in_doubt` knows it."""
-    return _WORDS if atom.kind == WORD else _field_in_doubt(atom)
+    field = _WORDS if atom.kind == WORD else _field_in_doubt(atom)
+    return f"(?!/){field}" if field and atom.tag else field
 
 
 def _field_in_doubt(atom: Atom) -> str:

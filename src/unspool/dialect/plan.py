@@ -44,7 +44,7 @@ class CallPlan(msgspec.Struct, eq=False):
     following: list[Opening]
     """Marked calls that may follow one whose block is closed."""
     following_inside: list[Opening]
-    """The same, if the block may be open."""
+    """The same, if the block may be open; also calls without a marker, if their name is declared."""
     separator: Pattern
     block_text: Scan
     """The ends of stray text in a block."""
@@ -71,8 +71,8 @@ class ArgumentPlan(msgspec.Struct, eq=False):
     items: list[Parameter]
     comma: Pattern
     """The separator of arguments."""
-    breaks: bool
-    """Whether arguments are written with line breaks."""
+    breaks: tuple[str, ...]
+    """If arguments are written with line breaks: what begins a line, without and with indentation."""
     quoted: bool
     """Whether a string that would read as something else is written in double quotes."""
     closings: list[Pattern]

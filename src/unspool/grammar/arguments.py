@@ -145,7 +145,9 @@ class Arguments:
         if not self.plan.arguments.breaks:
             return (*self.guard, opened), ()
         first = any("\n" in p.lead for p in self.plan.arguments.parameters)
-        return (*self.guard, seq(Const("\n"), opened)), (opened,) if first else ()
+        lines = [seq(Const(line), opened) for line in self.plan.arguments.breaks]
+        indented = (seq(Const(line[1:]), opened) for line in self.plan.arguments.breaks)
+        return (*self.guard, *lines), tuple(indented) if first else ()
 
     def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, Node]:
         """The text before a value, the first marker after it, and the rest."""
@@ -297,7 +299,7 @@ class _Markup:
             found.append((separator + self.opening, self.from_(i)))
         if not any(required for _, _, required in self.entries[i:]):
             found.append((self.end, EMPTY))
-        return found
+        return _factored(found)
 
     def one_of(self, i: int) -> Node:
         """One of the arguments from ``i`` on that may come next, after the beginning of its opening, with all that
@@ -403,6 +405,16 @@ class _Markup:
         else:
             value = values.value(schema, at)
         return seq(head, value, Const(self.template.inner_trail + stop + rest), _follows(follow))
+
+
+def _factored(found: list[tuple[str, Node]]) -> list[tuple[str, Node]]:
+    """The same continuations, of which none begins as another does: lexers take the shorter text."""
+    if len(found) < 2:
+        return found
+    (short, first), (long, second) = sorted(found, key=lambda each: len(each[0]))
+    if not long.startswith(short):
+        return found
+    return [(short, choice((first, seq(Const(long[len(short) :]), second))))]
 
 
 def _unwrapped(parameters: dict[str, Any]) -> dict[str, Any]:

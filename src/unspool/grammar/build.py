@@ -368,7 +368,12 @@ class _Builder:
             return ""
         opening = block.opening + literal(call.head)
         first = joined(Pattern(block.before), Pattern(call.before)).first
-        return opening[: opening.index(first) + len(first)]
+        end = opening.index(first) + len(first)
+        # Lexers take the shortest text: what also begins reasoning would hide it.
+        thoughts = [self.started(t.opening) for t in writable(self.d.reasoning)[:1]]
+        while end < len(opening) and any(t.startswith(opening[:end]) for t in thoughts):
+            end += 1
+        return opening[:end]
 
     @cached_property
     def whole(self) -> bool:

@@ -282,9 +282,32 @@ class Openings(msgspec.Struct, eq=False):
 
     def opens_next(self, i: int, *, inside: bool = False) -> int:
         """Whether another call begins at ``i``, with a block open (``inside``) or not: 1, 0 or `MORE`."""
+        calls = self.look.plan.calls
+        if not inside:
+            return self._opens(calls.following, i, edge=False)
+        r = self._opens(calls.following_inside, i, edge=True)
+        j = self._separated(i) if r == 0 else i
+        return r if j == i else MORE if j == MORE else self._opens(calls.following_inside, j, edge=True)
+
+    def _separated(self, i: int) -> int:
+        """The end of what separates calls at ``i``; ``i`` if nothing does; `MORE`."""
+        buf = self._tape.buf
+        separator = self.look.plan.calls.separator
+        j = skip_separators(buf, i)
+        r = self.look.stands(separator, j) if separator and j < len(buf) else NO
+        if r == MORE or j - i > MAX_SPACE:
+            return MORE if r == MORE and not self._tape.final else i
+        return skip_separators(buf, r) if r >= 0 else j
+
+    def goes_on(self, i: int) -> int:
+        """Whether the next call of the same block begins at ``i``, with a marker or a declared name: 1, 0, `MORE`."""
+        inner = [o for o in self.look.plan.calls.inner_bare if o.pattern.first or not o.marked]
+        return self._opens(inner, i, edge=True)
+
+    def _opens(self, openings: Iterable[Opening], i: int, *, edge: bool) -> int:
         more = False
-        for o in self.look.plan.calls.following_inside if inside else self.look.plan.calls.following:
-            r = self.match(o, i, edge=False).end
+        for o in openings:
+            r = self.match(o, i, edge=edge).end
             if r >= 0:
                 return 1
             more = more or r == MORE

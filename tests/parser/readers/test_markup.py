@@ -3,16 +3,32 @@
 import itertools
 import json
 import random
+from string import ascii_lowercase
 from typing import Any
 
 import pytest
 
-from tests.support import VERBATIM, chunkings, named, notices, number, random_split, run, same, splits, tool, values
+from tests.support import (
+    VERBATIM,
+    chunkings,
+    is_marked,
+    named,
+    notices,
+    number,
+    random_split,
+    run,
+    same,
+    splits,
+    tool,
+    values,
+)
 from tests.test_traps import UNTYPED, XML, Calls, assert_calls, ways
 from tests.writing import fill, write_arguments, write_calls
 from unspool import Dialect, ToolCallDelta, get_dialect
+from unspool.dialect.template import literal
+from unspool.promises import literals
 
-NESTING = [d for d in XML if d.item]
+NESTING = [d for d in UNTYPED if d.item]
 LIST = {"type": "array", "items": {"type": "string"}}
 TOOLS = [
     tool("h", city="string", state="string", n="integer", l=LIST, m={"type": "array", "items": {"type": "integer"}})
@@ -58,8 +74,13 @@ def closing(dialect: Dialect, key: str) -> str:
 def test_a_call_that_lacks_its_own_closing_does_not_swallow_the_next(dialect: Dialect) -> None:
     arguments = argument(dialect, "city", "Dallas")
     raw = write_calls(dialect, [("h", arguments), ("h", arguments)])
-    own = fill(dialect.call[0].text.partition("{arguments}")[2].strip())
-    broken = raw.replace(own, "", 1)
+    own = fill(dialect.call[0].text.partition("{arguments}")[2].strip(), name="h")
+    at = raw.index(own, raw.index(arguments.strip()) + len(arguments.strip()))
+    if any(t.opening.strip().startswith(own) for t in (dialect.calls[0], dialect.call[0])):
+        pytest.skip("the next call's opening begins with this closing")
+    if literal(dialect.call[0].head).strip() == literal(dialect.argument[0].head).strip():
+        pytest.skip("the next call's opening is that of an argument")
+    broken = raw[:at] + raw[at + len(own) :]
     calls, statuses, kinds = every_way(dialect, broken)
     assert calls == [("h", {"city": "Dallas"})] * 2, broken
     assert statuses == ["ok", "ok"], broken
@@ -70,9 +91,11 @@ def unclosed(dialect: Dialect, first: str = "Dallas", key: str = "state") -> str
     """A call whose first argument is not closed."""
     raw = call(dialect, ("city", first), (key, "TX"))
     close = closing(dialect, "city")
-    at = raw.index(close)
-    gap = "\n" if "\n" in dialect.argument[0].text + dialect.separator.arguments else ""
-    return raw[:at].rstrip("\n") + gap + raw[at + len(close) :].lstrip("\n")
+    at = raw.index(close, raw.index(first))
+    t = dialect.argument[0]
+    between = t.trail + dialect.separator.arguments + t.lead
+    gap = "\n" if "\n" in t.text and "\n" not in between else ""
+    return raw[:at].removesuffix(t.inner_trail) + gap + raw[at + len(close) :]
 
 
 @pytest.mark.parametrize(**named(XML))
@@ -84,6 +107,8 @@ def test_the_next_arguments_opening_makes_up_for_a_missing_closing(dialect: Dial
 @pytest.mark.parametrize(**named(XML))
 def test_an_opening_of_a_key_that_is_not_declared_or_given_already_is_the_values_text(dialect: Dialect) -> None:
     for key, tools in (("other", TOOLS), ("city", TOOLS), ("state", None), ("state", [tool("h", city="string")])):
+        if tools is None and not is_marked(dialect):
+            continue
         calls, statuses, _ = every_way(dialect, unclosed(dialect, key=key), tools=tools)
         assert [list(arguments) for _, arguments in calls] == [["city"]], key
         assert calls[0][1]["city"].startswith("Dallas")
@@ -102,7 +127,7 @@ def test_an_opening_within_a_line_is_the_values_text(dialect: Dialect) -> None:
 def test_a_call_that_lacks_only_its_own_closing_is_complete_when_the_model_stops(dialect: Dialect) -> None:
     raw = call(dialect, ("city", "Dallas"), ("state", "TX"))
     close = closing(dialect, "state")
-    cut = raw[: raw.rindex(close) + len(close)]
+    cut = raw[: raw.index(close, raw.rindex("TX")) + len(close)]
     for text in (cut, cut + "\n"):
         calls, statuses, notes = every_way(dialect, text)
         assert (calls, statuses) == ([("h", {"city": "Dallas", "state": "TX"})], ["ok"])
@@ -116,7 +141,7 @@ def test_a_call_that_lacks_only_its_own_closing_is_complete_when_the_model_stops
 @pytest.mark.parametrize(**named([d for d in XML if d.call[0].after and d.calls[0].after]))
 def test_a_blocks_closing_makes_up_for_a_calls_closing_once_the_arguments_are_closed(dialect: Dialect) -> None:
     raw = call(dialect, ("city", "Dallas"))
-    close = "".join(p for p in dialect.call[0].after if isinstance(p, str)).strip()
+    close = fill(dialect.call[0].text.partition("{arguments}")[2].strip(), name="h")
     at = raw.rindex(close)
     calls, statuses, notes = every_way(dialect, raw[:at] + raw[at + len(close) :])
     assert (calls, statuses) == ([("h", {"city": "Dallas"})], ["ok"])
@@ -126,7 +151,7 @@ def test_a_blocks_closing_makes_up_for_a_calls_closing_once_the_arguments_are_cl
 @pytest.mark.parametrize(**named([d for d in XML if d.call[0].after]))
 def test_a_call_without_an_argument_that_lacks_its_closing_is_incomplete(dialect: Dialect) -> None:
     raw = call(dialect, ("city", "Dallas"))
-    cut = raw[: raw.index(argument(dialect, "city", "").strip()[:8])]
+    cut = raw[: raw.index(argument(dialect, "city", "Dallas").partition("Dallas")[0].strip())]
     message, _ = run(dialect, [cut], tools=TOOLS)
     assert {c.status for c in message.tool_calls} <= {"incomplete"}
 
@@ -136,7 +161,7 @@ def test_a_call_without_an_argument_that_lacks_its_closing_is_incomplete(dialect
 
 @pytest.mark.parametrize(**named(XML))
 def test_a_key_given_twice_keeps_the_first_value_with_a_notice(dialect: Dialect) -> None:
-    for tools in (TOOLS, None):
+    for tools in (TOOLS, None) if is_marked(dialect) else (TOOLS,):
         raw = call(dialect, ("city", "a"), ("state", "b"), ("city", "c" * 40), ("state", "{}"))
         calls, statuses, notes = every_way(dialect, raw, tools=tools)
         assert (calls, statuses) == ([("h", {"city": "a", "state": "b"})], ["ok"])
@@ -226,7 +251,7 @@ def test_a_lone_argument_that_holds_all_arguments_is_taken_apart(dialect: Dialec
     ]:
         if dialect in UNTYPED:
             assert every_way(dialect, call(dialect, *arguments))[:2] == ([("h", kept)], ["ok"]), arguments
-    for tools in (None, [tool("h", **{name: "string"})]):
+    for tools in (None, [tool("h", **{name: "string"})])[not is_marked(dialect) :]:
         calls, _, _ = every_way(dialect, call(dialect, (name, inner)), tools=tools)
         assert list(calls[0][1]) == [name]
 
@@ -276,7 +301,11 @@ def test_a_wrapper_that_is_too_long_is_passed_on() -> None:
 
 @pytest.mark.parametrize(**named(XML))
 def test_a_string_streams_as_it_arrives_with_any_number_of_markers(dialect: Dialect) -> None:
-    raw = call(dialect, ("city", "abcdefgh" * 20), ("state", "TX"))
+    # Letters that may begin a marker, or belong to a separator, wait for the next one.
+    firsts = {*(marker[0] for marker in literals(dialect)), *dialect.separator.arguments}
+    letters = "".join(c for c in ascii_lowercase if c not in firsts)
+    text = "".join(itertools.islice(itertools.cycle(letters), 160))
+    raw = call(dialect, ("city", text), ("state", "TX"))
     _, events = run(dialect, list(raw), tools=TOOLS)
     assert sum(isinstance(e, ToolCallDelta) for e in events) > 150
 

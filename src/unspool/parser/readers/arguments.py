@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ...dialect.patterns import MAX_SPACE, MORE, skip_space
+from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...dialect.syntax import Syntax
 from ..call import Call, Desk
 from ..openings import NULL, Openings
@@ -225,17 +225,30 @@ class ArgumentsReader:
             return self._lose(literal.error)
         j = skip_space(tape.buf, tape.i)
         if self._openings.repairing and j - tape.i <= MAX_SPACE:
-            closing = MORE if j == len(tape.buf) else self._openings.look.closing(j)
+            closing = MORE if j == len(tape.buf) else self._closes(j)
             if closing == MORE and not tape.final:
                 return False
             if closing >= 0 and self._shut():
                 return True
         if call.form.shape is not None:
             self.track = ["{", *literal.stack]
-        elif call.form.syntax is Syntax.PYTHON:
+        elif call.form.syntax is Syntax.PYTHON or (literal.stack and self._unended()):
             self.track = [*literal.stack]
         self.within = literal.delimiter[:1]
         return self._fail(literal.error)
+
+    def _unended(self) -> bool:
+        """Whether other calls may follow in the block, and nothing but brackets shows where this one ends."""
+        call = self._call
+        return bool(call.block.suffix) and not (call.form.suffix or call.form.marked)
+
+    def _closes(self, i: int) -> int:
+        """The end of what closes the call at ``i``: a closing, or the next call if this one has none; `NO`; `MORE`."""
+        closing = self._openings.look.closing(i)
+        if closing >= 0 or self._call.form.suffix or not self._call.block.suffix:
+            return closing
+        opens = self._openings.goes_on(i)
+        return i if opens == 1 else min(closing, MORE if opens == MORE else NO)
 
     def cut(self) -> None:
         """A closing marker is in an open string: the value and the call end."""

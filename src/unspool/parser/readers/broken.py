@@ -28,7 +28,8 @@ class BrokenReader:
     """
 
     __slots__ = (
-        "_call", "_escaped", "_openings", "_outer", "_quiet", "_quote", "_tape", "_track", "mode", "why", "within",
+        "_call", "_enclosed", "_escaped", "_openings", "_outer", "_quiet", "_quote", "_tape", "_track",
+        "mode", "why", "within",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +59,8 @@ class BrokenReader:
         shape = call.form.shape
         # The bracket that stays open when the arguments close, if the object has members after them.
         self._outer = 1 if shape is not None and shape.keys and shape.keys[-1][1] != "arguments" and not quiet else 0
+        # Whether the last bracket is not that of the arguments.
+        self._enclosed = shape is not None or call.form.syntax is Syntax.PYTHON
         self._quiet = quiet
         self._quote = ""  # the quote of the open string, while brackets are tracked
         self._escaped = False  # the last character was a backslash
@@ -183,7 +186,7 @@ class BrokenReader:
             else:
                 top = stack[-1]
                 whole = len(stack) == 1 and (top, c) in (("(", ")"), ("{", "}"))
-                if (whole and self._call.form.syntax is not Syntax.QUOTE) or (top, c) not in _PAIRS:
+                if (whole and self._enclosed) or (top, c) not in _PAIRS:
                     return m.start()  # the call's own closing
                 stack.pop()
                 if len(stack) <= self._outer:

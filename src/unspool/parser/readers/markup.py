@@ -144,7 +144,7 @@ class MarkupReader:
         m = None if plain is None else plain.match(buf, tape.i)
         if m is None or not (self._opens_at(m.end()) or self._follows(m.end()) >= 0):
             return False
-        if parameter.opening.first[-1:] == "<" and self._openings.opens_next(skip_space(buf, tape.i), inside=True):
+        if parameter.vague and self._opens(parameter, skip_space(buf, tape.i), {}) < 0:
             return False
         start, end = m.span("value")
         start += common_prefix(buf, parameter.lead, start)
@@ -233,12 +233,15 @@ class MarkupReader:
         """The end of an argument's opening at ``i``."""
         opening = parameter.opening
         r = self._openings.look.stands(opening, i, fields)
-        if r == NO or opening.first[-1:] != "<":
+        if r == NO or not parameter.vague:
             return r
-        # If the key is the tag's own name, neither a closing nor a call's tag is an opening.
-        if self._tape.buf.startswith("/", i + len(opening.first)):
+        # Neither a closing nor a call is an argument, though its key could be any text.
+        if opening.first[-1:] == "<" and self._tape.buf.startswith("/", i + len(opening.first)):
             return NO
-        call = 0 if r < 0 else self._openings.opens_next(i, inside=True)
+        closing = self._openings.look.closing(i)
+        if closing != NO:
+            return NO if closing >= 0 or self._tape.final else MORE
+        call = self._openings.opens_next(i, inside=True)
         return NO if call == 1 else MORE if call == MORE else r
 
     def _children(self, level: Level) -> list[Parameter]:
@@ -277,12 +280,12 @@ class MarkupReader:
                 tape.move(len(tape.buf))
                 self._over()
             return False
-        opens = openings.opens_next(i, inside=True)
+        opens = 0 if closing >= 0 else openings.opens_next(i, inside=True)
         if opens == MORE:
             return False
         alone = len(self.containers.levels) == 1
-        if closing >= 0 and not call.form.suffix and alone:
-            # If a call has no closing of its own, that of its block or of the turn closes it.
+        if (closing >= 0 or opens) and not call.form.suffix and alone:
+            # If a call has no closing of its own, that of its block or of the turn closes it, or the next call.
             return self._end()
         if closing >= 0 or opens:
             # The block or the turn closes, or another call begins: this call lacks its own closing, or was cut.
@@ -403,17 +406,19 @@ class MarkupReader:
                 return False
             p = m.start()
             r = MORE if m.end() == n and m.group() not in parameter.triggers else self._ends(value, p)
-            own, closed = parameter.trail, r >= 0
+            closed = r >= 0
             if r == NO:
-                r, own = self._next_opens(value, p), parameter.gap
+                r = self._next_opens(value, p)
             if r == NO:
                 pos = p + 1
                 continue
             if r == MORE:
                 self._push(value, p - held_suffix(buf, i, p, trail))
                 return False
-            self._push(value, p - common_suffix(buf, i, p, own))
-            if not closed:
+            if closed:
+                self._push(value, p - common_suffix(buf, i, p, parameter.trail))
+            else:
+                self._push(value, p - held_suffix(buf, i, p, parameter.gap))
                 self._call.notice("missing_close", value.fields.get("key", ""))
             value.done(tape.here)
             tape.move(r)
@@ -474,8 +479,8 @@ class MarkupReader:
         plan = self._openings.look.plan
         level = self.containers.levels[-1]
         schema = level.schema
-        starts_line = tape.buf[p - 1] == "\n" if p > tape.i else value.line_start
-        if schema is None or level.bracket == "[" or (plan.arguments.breaks and not starts_line):
+        breaks = plan.arguments.breaks
+        if schema is None or level.bracket == "[" or (breaks and not self._starts_line(value, p, breaks)):
             return NO
         found = NO
         for parameter in plan.arguments.parameters:
@@ -486,6 +491,11 @@ class MarkupReader:
             if r == MORE:
                 found = MORE
         return NO if tape.final else found
+
+    def _starts_line(self, value: Value, p: int, breaks: tuple[str, ...]) -> bool:
+        """Whether a line begins at ``p``, or before the indentation there."""
+        buf, i = self._tape.buf, self._tape.i
+        return buf.endswith(breaks, i, p) or (value.line_start and f"\n{buf[i:p]}" in breaks)
 
     def _follows(self, i: int) -> int:
         """``i`` if the text there may follow an argument: another one, a closing of the call or the block, a call."""

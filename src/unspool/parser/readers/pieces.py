@@ -207,7 +207,8 @@ class _Value(_Plain):
     __slots__ = ("_first", "_margin", "_scan", "_triggers")
 
     def __init__(self, scan: re.Pattern[str], firsts: str, triggers: Set[str], margin: str) -> None:
-        super().__init__([""] if " " in margin else firsts)
+        # JSON escapes control characters such as line breaks, so pieces that contain them are not plain anyway.
+        super().__init__([""] if any(c >= " " for c in margin) else firsts)
         self._scan = scan
         self._first = firsts if len(firsts) == 1 else ""
         self._triggers = triggers
@@ -267,6 +268,6 @@ def markup_values(scan: re.Pattern[str], firsts: str, triggers: Set[str], margin
         scan: finds a marker that may end an argument, or the beginning of one at the end of a text.
         firsts: the first characters of those markers.
         triggers: the markers.
-        margin: white space that may belong to a marker that follows it.
+        margin: text that may belong to a marker that follows it.
     """
     return _kind(("value", scan.pattern, margin), lambda: _Value(scan, firsts, triggers, margin))
