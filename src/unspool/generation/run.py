@@ -34,7 +34,7 @@ from .outbox import Outbox, Sink
 from .service import Service, log
 from .tracing import Trace, named
 
-_TURN: Final = 16
+_TURN: Final = 64
 """After how many pieces in a row an output gives others a turn: an engine may have a thousand ready at once."""
 
 
