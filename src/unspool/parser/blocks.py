@@ -1,5 +1,7 @@
 """Steps between calls: the next call, the block's closing, or stray text."""
 
+from typing import Final
+
 from ..dialect.markers import CALL, CALL_END, Block, Form, Opening, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_separators, worded
 from .calls import Calls
@@ -15,83 +17,127 @@ class Blocks(Steps):
 
     def between(self) -> bool:
         """After a call: another one, the block's closing, or something else."""
-        tape, ledger, look, plan = self._tape, self._ledger, self._look, self._plan
-        buf = tape.buf
+        tape = self._tape
         i = tape.i
-        j = skip_separators(buf, i)
-        if plan.calls.separator and j - i <= MAX_SPACE:
-            r = look.stands(plan.calls.separator, j)
-            if r >= 0:
-                j = skip_separators(buf, r)
-            elif r == MORE and not tape.final:
-                return False
-        within = self._calls.within if self._calls.within is not None and self._calls.within.suffix else None
+        j = self._separated(i)
+        if j == MORE:
+            return False
         if j - i > MAX_SPACE:
-            ledger.notice("hold_overflow", "white space")
-            if within is not None and not ledger.paused:
-                ledger.markup(tape.base + i)
-                self._at.go(State.BLOCK_TEXT)
-            else:
-                self._parts.leave_block()
+            self._too_much_space()
             return True
-        if j == len(buf):
+        if j == len(tape.buf):
             if tape.final:
                 tape.move(j)
-                ledger.markup(tape.here)
+                self._ledger.markup(tape.here)
             return False
-        more = False
-        for block in (within, *plan.calls.block_suffixes) if within is not None else plan.calls.block_suffixes:
-            r = look.stands(block.suffix, j)
+        cut = False  # the output ends in the beginning of one of these
+        for step in _BETWEEN:
+            r = step(self, j)
+            if r >= 0:
+                return True
             if r == MORE and not tape.final:
                 return False
-            if r >= 0:
-                tape.move(r)
-                self._framing(tape.here)
-                self._parts.leave_block()
-                return True
-            more = more or r == MORE
-        r = look.soonest(plan.calls.bare_suffixes, j)
-        if r == MORE:
-            return False
-        if r >= 0:  # the model forgot the bracket
-            ledger.notice("missing_close", tape.buf[j:r])
-            tape.move(r)
-            self._framing(tape.here)
-            self._parts.leave_block()
-            return True
-        r = NO if within is None else self._openings.surplus(j, (within.suffix, *plan.calls.bare_suffixes))
-        if r == MORE:
-            return False
-        if r >= 0:
-            ledger.notice("stray_close", tape.buf[j:r].strip())
-            tape.move(r)
-            self._framing(tape.here)
-            return True
-        r = self._next_call(j)
-        if r >= 0:
-            return True
-        if r == MORE and not tape.final:  # a call may begin with what closes one
-            return False
-        more = more or r == MORE
-        thought = look.soonest([o.pattern for o in plan.reasoning.ends], j) if ledger.paused else NO
-        if thought == MORE:
-            return False
-        for suffix in () if thought >= 0 else plan.calls.suffixes:
-            r = look.stands(suffix, j)
-            if r >= 0 and worded(suffix.first):
-                tape.move(r)
-                ledger.markup(tape.here)
-                ledger.notice("stray_close", suffix.first)
-                return True
-            more = more or r == MORE
-        if more and not tape.final:
-            return False
-        rest = j if thought >= 0 or within is None else look.progress(within.suffix, j)
-        return self._after_block(within, j, len(buf) if more and not look.closed_behind(j) else rest)
+            cut = cut or r == MORE
+        return self._after_block(j, cut=cut)
 
-    def _after_block(self, within: Block | None, j: int, rest: int) -> bool:
-        """Leave the calls: neither a call nor a closing is at ``j``; the beginning of one may be, up to ``rest``."""
+    def _separated(self, i: int) -> int:
+        """The end of white space and of the separator of calls at ``i``; `MORE` if the separator may go on."""
+        tape = self._tape
+        j = skip_separators(tape.buf, i)
+        separator = self._plan.calls.separator
+        if not separator or j - i > MAX_SPACE:
+            return j
+        r = self._look.stands(separator, j)
+        if r == MORE and not tape.final:
+            return MORE
+        return skip_separators(tape.buf, r) if r >= 0 else j
+
+    def _too_much_space(self) -> None:
+        """So much white space follows a call that neither another call nor a closing is expected."""
         tape, ledger = self._tape, self._ledger
+        ledger.notice("hold_overflow", "white space")
+        if self._bracketed() is not None and not ledger.paused:
+            ledger.markup(tape.here)
+            self._at.go(State.BLOCK_TEXT)
+        else:
+            self._parts.leave_block()
+
+    def _bracketed(self) -> Block | None:
+        """The open block, if it has a closing."""
+        within = self._calls.within
+        return within if within is not None and within.suffix else None
+
+    # -- what may follow a call: each ends what is at ``j`` and returns its end, or `NO` or `MORE` --------------------
+
+    def _block_closing(self, j: int) -> int:
+        """The block's closing, or another block's."""
+        within, blocks = self._bracketed(), self._plan.calls.block_suffixes
+        found = NO
+        for block in blocks if within is None else (within, *blocks):
+            r = self._look.stands(block.suffix, j)
+            if r >= 0:
+                self._close_block(r)
+                return r
+            if r == MORE and not self._tape.final:
+                return MORE
+            found = min(found, r)
+        return found
+
+    def _bare_closing(self, j: int) -> int:
+        """The block's closing without the bracket that it begins with: the model forgot it."""
+        r = self._look.soonest(self._plan.calls.bare_suffixes, j)
+        if r >= 0:
+            self._ledger.notice("missing_close", self._tape.buf[j:r])
+            self._close_block(r)
+        return r
+
+    def _close_block(self, end: int) -> None:
+        self._tape.move(end)
+        self._framing(self._tape.here)
+        self._parts.leave_block()
+
+    def _surplus(self, j: int) -> int:
+        """Closing brackets that are too many, before the block's closing."""
+        within, tape = self._bracketed(), self._tape
+        r = NO if within is None else self._openings.surplus(j, (within.suffix, *self._plan.calls.bare_suffixes))
+        if r >= 0:
+            self._ledger.notice("stray_close", tape.buf[j:r].strip())
+            tape.move(r)
+            self._framing(tape.here)
+        return r
+
+    def _stray_closing(self, j: int) -> int:
+        """A second closing of the call, or another call's: it is dropped."""
+        thought = self._thought_closes(j)
+        if thought != NO:
+            return MORE if thought == MORE else NO
+        found = NO
+        for suffix in self._plan.calls.suffixes:
+            r = self._look.stands(suffix, j)
+            if r >= 0 and worded(suffix.first):
+                self._tape.move(r)
+                self._ledger.markup(self._tape.here)
+                self._ledger.notice("stray_close", suffix.first)
+                return r
+            found = min(found, r)
+        return found
+
+    def _thought_closes(self, j: int) -> int:
+        """The end of the closing of the reasoning that the calls interrupted."""
+        if not self._ledger.paused:
+            return NO
+        return self._look.soonest([o.pattern for o in self._plan.reasoning.ends], j)
+
+    def _cut_closing(self, j: int, *, cut: bool) -> int:
+        """The end of the beginning of a closing at ``j``; ``cut``: the output ends in the beginning of a marker."""
+        if cut and not self._look.closed_behind(j):
+            return len(self._tape.buf)
+        within = self._bracketed()
+        return j if within is None or self._thought_closes(j) >= 0 else self._look.progress(within.suffix, j)
+
+    def _after_block(self, j: int, *, cut: bool) -> bool:
+        """Leave the calls: neither a call nor a closing is at ``j``; ``cut``: the beginning of one is."""
+        tape, ledger, within = self._tape, self._ledger, self._bracketed()
         i = tape.i
         opens = self._opens_other(j)
         if opens == MORE:
@@ -104,13 +150,14 @@ class Blocks(Steps):
             else:
                 ledger.markup(tape.here)
         if within is not None:
-            if not opens and rest == j and not ledger.paused:
+            rest = j if opens else self._cut_closing(j, cut=cut)
+            if rest > j:
+                tape.move(rest)
+                ledger.markup(tape.here)
+            elif not opens and not ledger.paused:
                 ledger.markup(tape.base + i)
                 self._at.go(State.BLOCK_TEXT)
                 return True
-            if rest > j and not opens:
-                tape.move(rest)
-                ledger.markup(tape.here)
             ledger.notice("missing_close", within.suffix.first)
         self._parts.leave_block()
         return True
@@ -240,3 +287,13 @@ class Blocks(Steps):
         """Just after the opening of a block. The block counts as open from its first call on."""
         self._calls.enter(None)
         self._at.go(State.BLOCK if self._plan.calls.blocks else State.EDGE)
+
+
+_BETWEEN: Final = (
+    Blocks._block_closing,
+    Blocks._bare_closing,
+    Blocks._surplus,
+    Blocks._next_call,
+    Blocks._stray_closing,
+)
+"""What may follow a call, in the order in which it counts. A call may begin with what closes one."""

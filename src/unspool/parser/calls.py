@@ -1,7 +1,7 @@
 """Steps inside calls, from the opening to the closing, and calls that turn out to be text."""
 
 from ..dialect.markers import Block, Opening
-from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space
+from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.syntax import Syntax
 from ..events import Status
 from .call import Call, Desk, Sink
@@ -276,44 +276,62 @@ class Calls(Steps):
         """After the arguments: the call's own closing is expected."""
         call = self.call
         assert call is not None
-        tape, look = self._tape, self._look
-        suffix = call.form.suffix
+        tape = self._tape
         i = tape.i
-        if not suffix:
+        if not call.form.suffix:
             self._end_call(call.status, tape.here)
             return True
         j = skip_space(tape.buf, i)
         if j - i > MAX_SPACE:
-            self._ledger.notice("missing_close", call.name)
-            self._end_call(call.status, tape.here)
+            self._end_unclosed(call, i)
             return True
         if j == len(tape.buf) and not tape.final:
             return False
-        more = False
-        closings = [suffix, *(s for s in self._plan.calls.suffixes if s is not suffix)]
-        if call.status != "ok" and call.form.shape is not None:
-            closings.append(suffix.unbracketed())  # a broken call may lack the brackets around its object
-        for pattern in closings:
-            r = look.stands(pattern, j, dict(call.fields))
-            if r >= 0:
-                tape.move(r)
-                self._end_call(call.status, tape.here)
-                return True
-            more = more or r == MORE
-        if more and not tape.final:
+        closings = self._closings(call)
+        r = self._closing(call, closings, j)
+        if r >= 0:
+            tape.move(r)
+            self._end_call(call.status, tape.here)
+            return True
+        cut = r == MORE
+        if cut and not tape.final:
             return False
         r = NO if call.status != "ok" else self._openings.surplus(j, closings)
         if r == MORE:
             return False
-        if r >= 0:
+        if r >= 0:  # brackets that are too many; the closing follows
             self._ledger.notice("stray_close", tape.buf[j:r].strip())
             tape.move(r)
             return True
-        self._ledger.notice("missing_close", call.name)
-        end = len(tape.buf) if more else max(look.progress(p, j) for p in (suffix, *self._plan.calls.suffixes))
-        tape.move(end if end > j else i)
-        self._end_call(call.status, tape.here)
+        end = len(tape.buf) if cut else max(self._look.progress(p, j) for p in self._own_and_others(call))
+        self._end_unclosed(call, end if end > j else i)
         return True
+
+    def _own_and_others(self, call: Call) -> list[Pattern]:
+        """The call's closing, then the closings of other calls, which a model may write instead."""
+        suffix = call.form.suffix
+        return [suffix, *(s for s in self._plan.calls.suffixes if s is not suffix)]
+
+    def _closings(self, call: Call) -> list[Pattern]:
+        """What closes the call. If it is broken, the brackets around its object may be missing."""
+        bare = [call.form.suffix.unbracketed()] if call.status != "ok" and call.form.shape is not None else []
+        return self._own_and_others(call) + bare
+
+    def _closing(self, call: Call, closings: list[Pattern], j: int) -> int:
+        """The end of the first of some closings that is at ``j``; what it repeats of the opening must be the same."""
+        found = NO
+        for closing in closings:
+            r = self._look.stands(closing, j, dict(call.fields))
+            if r >= 0:
+                return r
+            found = min(found, r)
+        return found
+
+    def _end_unclosed(self, call: Call, i: int) -> None:
+        """The call ends at ``buf[i]`` without its closing."""
+        self._ledger.notice("missing_close", call.name)
+        self._tape.move(i)
+        self._end_call(call.status, self._tape.here)
 
     def _end_call(self, status: Status, end: int) -> None:
         """The call ends at an offset."""
