@@ -1,5 +1,6 @@
 """A dialect file must keep what its examples promise; otherwise, the problem is located."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -587,6 +588,42 @@ def test_calls_that_each_open_a_json_list_are_refused_with_a_proposal_that_reads
     for text in (listed, raw + raw.replace("1", "2")):
         message = unspool.parse(text, dialect, tools=tools)
         assert ([c.arguments for c in message.tool_calls], message.content) == (['{"a": 1}', '{"a": 2}'], "")
+
+
+@pytest.mark.parametrize(
+    ("keys", "proposal", "accepted", "raw"),
+    [
+        ("call = '<c>{{arguments}}</c>'", '<c>{"name": "{name}", "arguments": {arguments}}</c>', "call = '{}'",
+         '<c>{"name": "f", "arguments": {"a": 1}}</c>'),
+        ("call = '<c>{name}</c>'", "['<c>{name} {arguments}</c>', '<c>{name}</c>']", "call = {}", '<c>f {"a": 1}</c>'),
+        ("call = '<c>{name}</c>'\nargument = '<a {key}>{value}</a>'", "['<c>{name}{arguments}</c>', '<c>{name}</c>']",
+         "call = {}\nargument = '<a {{key}}>{{value}}</a>'", "<c>f<a a>1</a></c>"),
+        ('call = \'<c>{"name": "{name}"}</c>\'',
+         '[\'<c>{"name": "{name}", "arguments": {arguments}}</c>\', \'<c>{"name": "{name}"}</c>\']', "call = {}",
+         '<c>{"name": "f", "arguments": {"a": 1}}</c>'),
+        ("id = '??'\ncall = '{id}<c>{name} {arguments}</c>'", "<call>{id}<c>{name} {arguments}</c>",
+         "id = '??'\ncall = '{}'", '<call>q1<c>f {"a": 1}</c>'),
+        ("reasoning = '<r>{reasoning}</r>'\ncall = '<r>{name} {arguments}</c>'", "<call>{name} {arguments}</c>",
+         "reasoning = '<r>{{reasoning}}</r>'\ncall = '{}'", '<call>f {"a": 1}</c>'),
+        ("reasoning = '<c {reasoning}</a>'\ncall = '<c {name}>{arguments}</c>'", "<my-call {name}>{arguments}</c>",
+         "reasoning = '<c {{reasoning}}</a>'\ncall = '{}'", '<my-call f>{"a": 1}</c>'),
+        ("call = '<c {name}>{arguments}</c>'\nargument = ' {key}: {value}\\n'", " @{key}: {value} <end>\\n",
+         "call = '<c {{name}}>{{arguments}}</c>'\nargument = \"{}\"", "<c f> @a: 1 <end>\n</c>"),
+    ],
+)  # fmt: skip
+def test_a_file_that_follows_the_proposal_is_accepted(
+    write: Any, keys: str, proposal: str, accepted: str, raw: str
+) -> None:
+    own = "id = 'q1', " if "q1" in raw else ""
+    example = f"[[examples]]\nraw = {json.dumps(raw)}\ntool_calls = [{{ name = 'f', {own}arguments.a = 1 }}]\n"
+    keys = keys.replace("' {key}: {value}\\n'", '" {key}: {value}\\n"')
+    try:
+        refused = " ".join(map(str, check_dialect(read_file(write(example, f"name = 'mine'\n{keys}\n")))))
+    except DialectError as error:
+        refused = str(error)
+    assert f"as in call = {proposal}" in refused or f"as in '{proposal}'" in refused or f"write '{proposal}'" in refused
+    mended = write(example, f"name = 'mine'\n{accepted.format(proposal)}\n")
+    assert check_dialect(read_file(mended)) == []
 
 
 @pytest.mark.parametrize("margin", ["", "  ", "\\n"])

@@ -85,7 +85,7 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     found += [*_unlike_their_block(dialect), *_ended_inside(dialect)]
     found += [*_closed_inside_calls(dialect), *_begun_alike(dialect), *_closed_like_names(dialect)]
     found += [*_opened_by_names(dialect), *_opened_by_json(dialect), *_opened_like_json(dialect)]
-    found += [*_bracketed_alone(dialect), *_without_arguments(dialect), *_glued(dialect)]
+    found += [*_bracketed_alone(dialect), *_without_arguments(dialect), *_glued(dialect), *_begun_by_ids(dialect)]
     if dialect.call and not any(example.tool_calls for example in dialect.examples):
         found.append(Problem("examples", "none contains a call, though the file has `call`: add one with `tool_calls`"))
     if found:
@@ -264,6 +264,16 @@ def _unclosed_frames(dialect: Dialect) -> Iterator[Problem]:
                 yield Problem(key, f"{what}: {why}, or a closing with a marker")
 
 
+def _begun_by_ids(dialect: Dialect) -> Iterator[Problem]:
+    """Calls that begin with their id, where nothing marks the beginning of their block either."""
+    bare = any(not solid(unstarted(block.opening, dialect.start)) for block in dialect.calls)
+    for t in dialect.call if bare else ():
+        if t.object is None and t.steps[0].name == "id":
+            what = f"{t.text!r} begins with {{id}}, so any text before a call is its id"
+            proposal = f"<call>{t.text}"
+            yield Problem("call", f"{what}: write a marker before it, as in {proposal!r}, or open `calls` with one")
+
+
 def _closed_like_names(dialect: Dialect) -> Iterator[Problem]:
     """Calls whose closing begins like a name, and comes right after the name if the arguments are left out."""
     for t in dialect.call:
@@ -402,10 +412,21 @@ def _without_arguments(dialect: Dialect) -> Iterator[Problem]:
     """Calls that are written without arguments, whatever the tool: those of most tools could not be written."""
     for t in dialect.call[:1]:
         if not t.body:
-            whole = f"{t.text.rstrip()}{{arguments}}{closing_for(t.text.strip()) + t.trail}"
+            whole = _with_arguments(t, markup=bool(dialect.argument))
             why = "has no {arguments}, and the first template writes the calls of all tools"
             what = f"write first how the model writes arguments, as in call = [{whole!r}, {t.text!r}]"
             yield Problem("call", f"{t.text!r} {why}: {what}")
+
+
+def _with_arguments(t: Template, *, markup: bool) -> str:
+    """A template of calls without arguments, with a place for them: in its object, or before its closing."""
+    if '"{name}"}' in t.text:
+        return t.text.replace('"{name}"}', '"{name}", "arguments": {arguments}}')
+    text = t.text.rstrip()
+    closing = t.steps[-1].text.strip()
+    if worded(closing):
+        return f"{text.removesuffix(closing)}{'' if markup else ' '}{{arguments}}{closing}{t.trail}"
+    return f"{text}{{arguments}}{closing_for(text)}{t.trail}"
 
 
 _JSON = """{"a": {"a": [{"a": "a"}, ["a", null]], "a": "a"}}"""
@@ -471,7 +492,8 @@ def _closed_as_opened(dialect: Dialect) -> Iterator[Problem]:
                 if u.before and Pattern(u.before).match(f"{closing}\n", 0, {}) in (len(closing), len(closing) + 1):
                     what = f"{t.text!r} closes with {closing!r}, which the opening of {u.text!r} reads as a {field}"
                     head = literal(u.head).strip()
-                    yield Problem(key, f"{what}: write a closing that does not begin with {head!r}")
+                    begins = f"does not begin with {head!r}" if head else "begins with what no name contains, as <end>"
+                    yield Problem(key, f"{what}: write a closing that {begins}")
 
 
 def _differences(got: Message, example: Example) -> Iterator[str]:

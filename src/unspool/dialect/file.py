@@ -13,7 +13,7 @@ from ..events import Stage
 from ..policy import CHOICES, Policy
 from ..regex import Regex
 from ..schema import takes_text
-from .impossible import impossible, late_id
+from .impossible import impossible, late_id, other_opening
 from .plain_toml import MoreThanPlain, read_plain
 from .template import FIELDS, Codec, Field, Separator, Template, TextCall, Trained, literal, parse_template, pieces
 
@@ -479,9 +479,8 @@ class _Loader:
             written = " ".join(opening.split())
             if written and seen.setdefault(written, key) != key:
                 why = f"{t.text!r} begins like `{seen[written]}`, with {opening.strip()!r}"
-                own = f"<{key}>{opening}" if opening.rstrip()[-1].isalnum() else f"{opening.rstrip()}<{key}>"
-                proposal = t.text.replace(opening, own, 1)
-                raise self.fail(key, f"{why}: write into one what the other lacks, as in {proposal!r}")
+                proposal = t.text.replace(opening, other_opening(opening, key, d.start), 1)
+                raise self.fail(key, f"{why}: let them begin differently, as in {proposal!r}")
 
     def examples(self) -> tuple[Example, ...]:
         tables = self.data.get("examples", [])

@@ -40,9 +40,8 @@ def impossible(key: str, t: Template, *, python: bool, arguments: Sequence[Templ
     if key == "call" and not python and not arguments and "{{arguments}}" in t.text:
         return f"doubles the braces that JSON has of its own: write {t.text.replace('{{arguments}}', '{arguments}')!r}"
     if key == "argument" and not literal(t.steps).strip():
-        proposal = t.text.replace("{", "@{", 1)
         why = "begins with a field, so any text is a key"
-        return f"{why}: write before it what begins an argument, as in {proposal!r}"
+        return f"{why}: write before it what begins an argument, as in {_begun(t)!r}"
     wordy = python or any(_NAMED.match(literal(a.head).lstrip()) for a in arguments)
     return _unseparated(t, wordy) if key in ("call", "argument") else ""
 
@@ -65,7 +64,8 @@ _AS_TAGS = """call = '<call name="{name}">{arguments}</call>' with argument = '<
 def _unclosed(t: Template, body: str) -> str:
     behind = t.closing + t.trail
     if behind:
-        proposal = t.text.removesuffix(behind) + " <end>" + behind
+        begun = t.text if body != "value" or literal(t.steps).strip() else _begun(t)
+        proposal = begun.removesuffix(behind) + " <end>" + behind
         why = f"closes with white space only, which {'a value' if body == 'value' else body} may contain too"
         why = f"{why}: write after {{{body}}} a marker that it does not contain"
     else:
@@ -75,6 +75,11 @@ def _unclosed(t: Template, body: str) -> str:
     if body == "reasoning":
         rest = "leave `reasoning` out: it is content then, in frames by a later template of `content`"
     return f"{why}, as in {proposal!r}; if the model writes none, {rest}"
+
+
+def _begun(t: Template) -> str:
+    """A template that begins with a field, with a marker before it."""
+    return t.text.replace("{", "@{", 1)
 
 
 def _unseparated(t: Template, wordy: bool) -> str:
@@ -114,5 +119,16 @@ def opening_for(closing: str) -> str:
     return "<begin>" if tag is None else f"{tag[1]}{tag[2]}"
 
 
+def other_opening(opening: str, key: str, starts: Sequence[str]) -> str:
+    """An opening for a part, where the present one is another part's. What began with a turn's start still does."""
+    start = next((s for s in starts if opening.startswith(s)), "")
+    rest = opening[len(start) :]
+    word = _WORD.search(rest)
+    if word is None:
+        return f"{start.rstrip()}<{key}>{rest}"
+    return f"{start}{rest[: word.start()]}{f'my-{key}' if key.startswith(word[0]) else key}{rest[word.end() :]}"
+
+
+_WORD = Regex(r"\w++")
 _END_TAG = Regex(r"([<\[]\|?)/([\w.:-]+\|?[>\]])")
 _TAG = Regex(r"([<\[])([\w.:-]+)[^<>\[\]]*([>\]])[^<>\[\]]*$")

@@ -202,7 +202,8 @@ def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template
         raise DialectError(f"{where}: needs the field {' or '.join(f'{{{b}}}' for b in BODIES[kind])}")
     if kind == "call" and "name" not in names:
         object_ = '{"name": "{name}", "arguments": {arguments}}'
-        written = text.replace("{arguments}", object_) if "{arguments}" in text else object_
+        single = text.replace("{{arguments}}", "{arguments}")  # the object has braces of its own
+        written = single.replace("{arguments}", object_) if "{arguments}" in text else object_
         raise DialectError(f"{where}: needs {{name}}; where one object has both, write {written!r}")
     if kind == "argument" and "key" not in names:
         raise DialectError(f"{where}: needs {{key}}")
