@@ -1,5 +1,7 @@
 """Steps outside of calls: in reasoning, in content, and at the boundaries between parts."""
 
+import msgspec
+
 from ..dialect.compiling import listed
 from ..dialect.markers import (
     CALL,
@@ -23,6 +25,38 @@ from .openings import Match
 from .parts import Steps, lead_of
 from .states import State
 from .white import common_suffix, held_suffix
+
+
+class Doubts(msgspec.Struct, eq=False):
+    """What is at a place where no marker matches fully.
+
+    Attributes:
+        weak: the first weak match of a call.
+        cut: the first marker that the output's end cuts, if its beginning is no text.
+    """
+
+    weak: tuple[Marker, Match] | None = None
+    cut: Marker | None = None
+    _names: list[str | None] = []
+    """The names of those cut markers that may count more than the weak match; ``None`` for other than calls."""
+
+    def add_weak(self, o: Marker, match: Match) -> None:
+        """Add a weak match."""
+        self.weak = self.weak or (o, match)
+
+    def add_cut(self, o: Marker, match: Match | None) -> None:
+        """Add a marker that the output's end cuts."""
+        if self.weak is None or o.pattern.weight >= self.weak[0].pattern.weight:
+            self._names.append(None if match is None else match.fields.get("name"))
+
+    def drops(self, o: Marker) -> None:
+        """The beginning of this marker is no text."""
+        self.cut = o
+
+    def weak_alone(self) -> tuple[Marker, Match] | None:
+        """The weak match, if all that may count more is a call of the same name."""
+        weak = self.weak
+        return weak if weak is not None and all(name == weak[1].fields.get("name") for name in self._names) else None
 
 
 class Prose(Steps):
@@ -77,44 +111,54 @@ class Prose(Steps):
     def _open_at(self, i: int) -> int:
         """Begin the part whose opening is at ``i``; `NO` or `MORE` if there is none (yet)."""
         tape = self._tape
-        weak: tuple[Opening, Match] | None = None
-        maybe: list[str | None] = []  # the names of calls that the output's end cuts
-        cut: Marker | None = None
+        doubts: Doubts | None = None
         for o in self._look.outline.edge.at(tape.buf, i):
-            if isinstance(o, Opening) and o.kind == CALL:
-                match = self._openings.match(o, i, edge=True)
-                r = match.end
-                if r >= 0 and match.weak:
-                    weak = weak or (o, match)
-                    continue
-            else:
-                match = None
-                r = self._look.marker(o, i)
-            if r >= 0:
-                if weak is not None and match is None:
+            match = self._openings.match(o, i, edge=True) if isinstance(o, Opening) and o.kind == CALL else None
+            r = self._look.marker(o, i) if match is None else match.end
+            if r >= 0 and match is not None and match.weak:
+                doubts = doubts or Doubts()
+                doubts.add_weak(o, match)
+            elif r >= 0:
+                if match is None and doubts is not None and doubts.weak is not None:
                     break  # a call with wrong arguments is a more literal match
-                if cut is not None and self._goes_on(cut, o, r) and self._drop_cut(cut, i) >= 0:
+                if doubts is not None and self._is_cut(doubts, o, i, r):
                     return r
                 return self._parts.begin(o, i, r) if match is None else self._begin_call(o, i, match)
-            if r == MORE:
+            elif r == MORE:
                 if not tape.final:
                     return MORE
-                if weak is None or o.pattern.weight >= weak[0].pattern.weight:
-                    maybe.append(None if match is None else match.fields.get("name"))
-                cut = cut or (o if self._tells_cut(o, i) else None)
-        if not self._parts.seen and not self._ledger.spoken:
-            # A closing of reasoning at the very start closes empty reasoning.
-            r = self._look.soonest([o.pattern for o in self._plan.reasoning.ends], i)
-            if r == MORE:
-                return MORE
-            if r >= 0:
-                tape.move(r)
-                self._ledger.markup(tape.here)
-                self._parts.leaves(self._plan.reasoning.trail)
-                return r
-        if weak is not None and all(name == weak[1].fields.get("name") for name in maybe):
+                doubts = doubts or Doubts()
+                self._add_cut(doubts, o, i, match)
+        r = self._empty_reasoning(i)
+        if r != NO or doubts is None:
+            return r
+        weak = doubts.weak_alone()
+        if weak is not None:
             return self._begin_call(weak[0], i, weak[1])
-        return NO if cut is None else self._drop_cut(cut, i)
+        return NO if doubts.cut is None else self._drop_cut(doubts.cut, i)
+
+    def _empty_reasoning(self, i: int) -> int:
+        """Take a closing of reasoning at ``i``, if nothing came before it: the reasoning was empty."""
+        ledger, tape = self._ledger, self._tape
+        if self._parts.seen or ledger.spoken:
+            return NO
+        r = self._look.soonest([o.pattern for o in self._plan.reasoning.ends], i)
+        if r >= 0:
+            tape.move(r)
+            ledger.markup(tape.here)
+            self._parts.leaves(self._plan.reasoning.trail)
+        return r
+
+    def _add_cut(self, doubts: Doubts, o: Marker, i: int, match: Match | None) -> None:
+        """Add a marker at ``i`` that the output's end cuts."""
+        doubts.add_cut(o, match)
+        if doubts.cut is None and self._is_cut_marker(o, i):
+            doubts.drops(o)
+
+    def _is_cut(self, doubts: Doubts, o: Marker, i: int, end: int) -> bool:
+        """Whether ``o``, at ``buf[i:end]``, is only the beginning of a marker that the output's end cuts: drop that."""
+        cut = doubts.cut
+        return cut is not None and self._goes_on(cut, o, end) and self._drop_cut(cut, i) >= 0
 
     def reasoning_start(self) -> bool:
         """After an opening of reasoning, which may be repeated."""
@@ -236,13 +280,11 @@ class Prose(Steps):
         tape.move(p - take)
 
     def _marker_at(self, scan: Scan, p: int) -> int:
-        """Act on the marker at ``p``; `NO` or `MORE` if there is none (yet)."""
-        look = self._look
+        """Act on the marker at ``p`` in text; `NO` or `MORE` if there is none (yet)."""
+        look, tape = self._look, self._tape
         thinking = self._ledger.thinking
-        weak: tuple[Opening, Match] | None = None
-        maybe: list[str | None] = []
-        cut: Marker | None = None  # the output ends in this marker
-        for o in scan.markers.at(self._tape.buf, p):
+        doubts: Doubts | None = None
+        for o in scan.markers.at(tape.buf, p):
             match: Match | None = None
             if not isinstance(o, Opening) or o.kind != CALL:
                 r = look.marker(o, p)
@@ -256,24 +298,27 @@ class Prose(Steps):
                 r = match.end
                 if r >= 0 and match.weak:
                     if not thinking:
-                        weak = weak or (o, match)
+                        doubts = doubts or Doubts()
+                        doubts.add_weak(o, match)
                     continue
             if r >= 0:
                 r = self._counted(o, p, r)
-            if r >= 0:
-                if cut is not None and self._goes_on(cut, o, r) and self._drop_cut(cut, p) >= 0:
+            if r >= 0:  # unlike at a boundary, any other marker counts more than a call with wrong arguments
+                if doubts is not None and self._is_cut(doubts, o, p, r):
                     return r
                 return self._act(o, p, r) if match is None else self._begin_call(o, p, match)
             if r == MORE:
-                if not self._tape.final:
+                if not tape.final:
                     return MORE
-                if weak is None or o.pattern.weight >= weak[0].pattern.weight:
-                    maybe.append(None if match is None else match.fields.get("name"))
-                cut = cut or (o if self._tells_cut(o, p) else None)
-        if weak is not None and all(name == weak[1].fields.get("name") for name in maybe) and not look.quoted(p):
-            return self._begin_call(weak[0], p, weak[1])
-        if cut is not None and (r := self._drop_cut(cut, p)) >= 0:
-            return r
+                doubts = doubts or Doubts()
+                self._add_cut(doubts, o, p, match)
+        if doubts is not None:
+            weak = doubts.weak_alone()
+            if weak is not None and not look.quoted(p):
+                return self._begin_call(weak[0], p, weak[1])
+            r = NO if doubts.cut is None else self._drop_cut(doubts.cut, p)
+            if r >= 0:
+                return r
         if thinking:
             return NO
         r = self._drop_at(p)
@@ -367,7 +412,7 @@ class Prose(Steps):
         self._at.go(State.TEXT)
         return True
 
-    def _tells(self, o: Opening, p: int) -> bool:
+    def _is_begun_marker(self, o: Opening, p: int) -> bool:
         """Whether the beginning of an opening is at ``p``, and is a marker by itself: no word alone (``function``), no
         beginning of a longer word (``<call`` in ``<caller>``), and no sign (``[``), unless the file says that it counts
         anywhere."""
@@ -377,7 +422,7 @@ class Prose(Steps):
             return False
         return worded(here) or listed(here, self._plan.dialect.anywhere)
 
-    def _tells_cut(self, o: Marker, p: int) -> bool:
+    def _is_cut_marker(self, o: Marker, p: int) -> bool:
         """Whether the beginning of a marker that is at ``p``, where the output ends, is no text: a whole tag or special
         token, or enough of a call's opening."""
         call = o.kind == CALL
@@ -386,7 +431,7 @@ class Prose(Steps):
         if isinstance(o, Opening) and self._plan.headed and self._tape.here == self._parts.started:
             # A header must follow; a mere word begins one only if it may be a tool's name.
             return bool(o.pattern.first) or (self._openings.names is not None and self._openings.may_name(p))
-        if isinstance(o, Opening) and call and self._tells(o, p):
+        if isinstance(o, Opening) and call and self._is_begun_marker(o, p):
             return True
         tag = tag_of(o.pattern)
         return bool(tag) and self._tape.buf.startswith(tag, p)
@@ -397,7 +442,7 @@ class Prose(Steps):
 
     def _cut_at(self, markers: Candidates[Marker], p: int) -> int:
         """Drop the beginning of a marker's first literal, which is at ``p`` and ends the output, if that is no text."""
-        cut = (o for o in markers if self._look.stands(o.pattern, p) == MORE and self._tells_cut(o, p))
+        cut = (o for o in markers if self._look.stands(o.pattern, p) == MORE and self._is_cut_marker(o, p))
         o = next(cut, None)
         return NO if o is None else self._drop_cut(o, p)
 
@@ -438,7 +483,7 @@ class Prose(Steps):
         tape, look = self._tape, self._look
         buf = tape.buf
         calls = (o for o in scan.markers if isinstance(o, Opening) and o.kind == CALL)
-        found = [(o, o.pattern.first) for o in calls if o.marked and self._tells(o, p)]
+        found = [(o, o.pattern.first) for o in calls if o.marked and self._is_begun_marker(o, p)]
         # Another part's marker, which is text here, may begin like a call's and go on.
         text = max((look.stands(o.pattern, p) for o in scan.markers if o.kind != CALL), default=NO) if found else NO
         found = [(o, first) for o, first in found if o.pattern.progress(buf, p) >= text]
