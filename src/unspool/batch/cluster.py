@@ -63,7 +63,7 @@ def connected(workers: int, address: str | None) -> Iterator[None]:
     here = {} if address else {"num_cpus": max(workers, 2), "include_dashboard": False}
     try:
         ray.init(address=address, log_to_driver=False, **here)
-    except Exception as error:  # of many types; the message tells the reason
+    except Exception as error:  # of many types; the message contains the reason
         raise ClusterError(str(error).partition("\n")[0]) from error
     try:
         yield

@@ -14,7 +14,7 @@ from ..grammar import ToolStrictLevel
 from ..policy import Policy
 from .common import Misuse, missing, named_dialect, one_of, read_policy
 from .engines import BUILTIN, ENGINES, REPLAY, EngineKind, Opening, find_engine, open_engine
-from .prove import AUTO, choose, prove, tell
+from .prove import AUTO, choose, prove, report
 from .recordings import open_recordings, read_in_common
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def open_model(options: argparse.Namespace) -> Model:
         dialect = _dialect(options, template)
     if template is not None and _names_dialect(options) is not None:
         proof = prove(dialect, template.tool_template, template.special)
-        tell(dialect, proof, table=options.proof)
+        report(dialect, proof, table=options.proof)
     prompts = None if folder is None or template is None else _prompts(options, folder, template, dialect)
     engine = open_engine(kind, Opening(options, argument, options.engine or (), folder, dialect, recordings))
     if kind.needs_template and folder is None:
@@ -230,7 +230,7 @@ def _dialect(options: argparse.Namespace, template: "Tokenizer | None") -> Diale
             _source(options), template.tool_template, template.special, options.model, template.response_template
         )
         if options.proof or _source(options) in ("--tokenizer", "--engine"):  # not of the builtin model
-            tell(choice.dialect, choice.proof, table=options.proof, origin=choice.origin)
+            report(choice.dialect, choice.proof, table=options.proof, origin=choice.origin)
         return choice.dialect
     if options.dialect == AUTO:
         raise Misuse("--dialect: auto needs the model's chat template; pass --tokenizer")

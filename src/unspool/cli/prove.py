@@ -121,7 +121,7 @@ def prove(dialect: Dialect, template: str, special: dict[str, str]) -> list[Case
         return []
 
 
-def tell(dialect: Dialect, proof: list[Case], *, table: bool, origin: str = "") -> None:
+def report(dialect: Dialect, proof: list[Case], *, table: bool, origin: str = "") -> None:
     """Report on standard error what was proven: in one line, or with ``table`` case by case."""
     if table and proof:
         print(proof_table(proof), file=sys.stderr)

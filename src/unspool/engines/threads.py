@@ -22,7 +22,7 @@ class Abandoned(Exception):
 
 
 class Awaited:
-    """Tells work whether somebody still waits for it. Work in several steps calls `check` between them.
+    """Lets work find out whether somebody still waits for it. Work in several steps calls `check` between them.
 
     A thread that competes for the interpreter's lock holds it most of the time. The event loop releases the lock with
     every event and must acquire it again, which takes long on a busy machine. So every few milliseconds, `check` also

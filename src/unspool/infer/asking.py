@@ -17,7 +17,7 @@ _PRINTED: Final = re.compile(r"""['"]type['"]\s*:""")
 """Parts of content that a template prints as they are."""
 _STYLES: Final = tuple(
     h.Style(arguments, nothing, "keys", ids)
-    for ids in ("plain", "telling")
+    for ids in ("plain", "named")
     for arguments in ("object", "text")
     for nothing in ("", None)
 )
@@ -84,7 +84,7 @@ def _rank(shown: Rendered, style: h.Style) -> tuple[int, bool, bool, int]:
     before = text[: text.index(h.KEYS[0])]
     wrong = 2 if before.endswith('\\"') else 1 if before.endswith(("{'", "'{\"")) else 0
     # A name that appears only in the id is not written by itself.
-    return wrong, style.ids == "telling", style.arguments == "text", len(text)
+    return wrong, style.ids == "named", style.arguments == "text", len(text)
 
 
 def _views(renderer: Renderer, style: h.Style) -> Views:

@@ -294,7 +294,7 @@ class _Drafter:
         if style is None:
             return []
         keys, hide = style
-        if self.views.style.ids == "telling":
+        if self.views.style.ids == "named":
             keys = {**keys, "id": "functions.{name}:{index}"}
         frame = self.start if self._framed_calls(bodies) else ""
         two, single = _counted(hide(frame + bodies.get("two calls", "")), hide(frame + one))

@@ -118,7 +118,7 @@ class Style(NamedTuple):
         arguments: ``object`` or ``text``.
         nothing: the value for missing content next to calls.
         thoughts: ``keys`` of the message, or ``parts`` of its content.
-        ids: ``plain``, or ``telling`` if they contain the tool's name and the call's index.
+        ids: ``plain``, or ``named`` if they contain the tool's name and the call's index.
         followed: whether another user message comes after the turn, since some templates write the last turn as an
             answer to be continued.
     """

@@ -31,7 +31,7 @@ Take = Callable[["FastPaths", str, int], "list[Event] | None"]
 Stretch = tuple[Pieces, str | None, str | None, int, Callable[[str], None], Callable[[str], None] | None]
 """How to emit pieces of a string: the known pieces, and their two characters that no plain piece contains; the index of
 the call; the function that adds their JSON to the message; and the function that keeps what was written, if the JSON
-does not tell it."""
+cannot be turned back into it."""
 
 Flow = tuple[str, str, str, str, type[ContentDelta | ReasoningDelta]]
 """How to emit reasoning or content: the two characters, one of which begins everything that may end it (if there are
@@ -142,7 +142,7 @@ class FastPaths:
         if take is FastPaths._string:
             strings, waits = self._strings, self._buf
             known = strings.state(waits) if waits else strings.empty
-            keep = None if strings.tells else self._keep
+            keep = None if strings.reversible else self._keep
             self.stretch = known, known.stop, known.stop2, self._call, self._growing.put, keep
             self._buf = ""  # until `wait`
         else:
@@ -274,7 +274,7 @@ class FastPaths:
         if self._segment is not None:
             self._segment.reach(self.at)
             return
-        if self._strings.tells:
+        if self._strings.reversible:
             self._keep(self._strings.written(self._growing.since(self._begun)))
         self._begun = count
 

@@ -246,7 +246,7 @@ class Named:
         allowed: Iterable[str] | None = None,
         *,
         approvals: bool = True,
-        tell: bool = False,
+        show: bool = False,
     ) -> bool:
         """Take the tools of one server. Returns whether there is such a server, even if it is down.
 
@@ -255,7 +255,7 @@ class Named:
             approval: the request's rule for approvals; the operator's rule applies as well.
             allowed: the tools' own names; ``None`` means all.
             approvals: whether the protocol can ask for approval; if not, tools that need it are left out.
-            tell: whether the client gets the server's list.
+            show: whether the client gets the list of the server's tools.
         """
         names = None if allowed is None else frozenset(allowed)
         rule = approval or Approval()
@@ -271,7 +271,7 @@ class Named:
             schema = function.get("parameters") or {"type": "object"}
             listed.append({"name": tool.original, "description": function.get("description"), "input_schema": schema})
         failures = {**self._offer.listing.failures, **self._offer.own.failures}
-        if tell:
+        if show:
             self._listed.append(ToolsListed(label, tuple(listed), failures.get(label)))
         owners = {tool.server for tool in self._tools}
         return label in self._offer.servers or label in failures or label in owners

@@ -1,4 +1,4 @@
-"""The state and the output of a reader of literals. Output is held until it is certain."""
+"""The state of a reader of literals, and the JSON text that it emits, which is held until it is certain."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -115,8 +115,8 @@ class Doubt:
         return self.size + i - self._from > MAX_HELD
 
 
-class Telling:
-    """The state and the output of a reader.
+class Emitter:
+    """The state of a reader, and the JSON text that it emits.
 
     Attributes:
         out: pieces of JSON text since the last `take`.

@@ -54,7 +54,7 @@ _PAIRS = frozenset(("{}", "[]", "t)", "s}"))
 
 
 class LiteralReader(Strings):
-    """Reads one value; its base class `Telling` emits it."""
+    """Reads one value; its base class `Emitter` emits it as JSON."""
 
     __slots__ = ()
 

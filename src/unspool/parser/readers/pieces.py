@@ -85,11 +85,11 @@ class Kind:
     Attributes:
         stops: `Pieces.stop` and `Pieces.stop2`, while no text waits.
         empty: the state in which no text waits.
-        tells: JSON tells what was written for it; see `written`.
+        reversible: `written` returns what was written for its JSON text.
     """
 
     __slots__ = ("_size", "_states", "empty", "stops")
-    tells = True
+    reversible = True
 
     def __init__(self, stops: Sequence[str] = "") -> None:
         self.stops: tuple[str | None, str | None] = (
@@ -158,7 +158,7 @@ class _Python(Kind):
     """Python strings. They have several ways to write a character."""
 
     __slots__ = ("_delimiter",)
-    tells = False
+    reversible = False
 
     def __init__(self, delimiter: str) -> None:
         super().__init__(delimiter[0])

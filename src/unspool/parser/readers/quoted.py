@@ -3,6 +3,7 @@
 import re
 
 from ...regex import Regex
+from .emitting import PYTHON_SPACE, Emitter
 from .strings import (
     JSON_PARTIAL,
     JSON_RUN,
@@ -16,7 +17,6 @@ from .strings import (
     unescaped,
 )
 from .syntax import COLON, MAX_KEY, MAX_SPACE, STRING
-from .telling import PYTHON_SPACE, Telling
 
 STRING_OPEN = Regex(r"([rRuU]?)('''|\"\"\"|'|\")")
 _STRING_MAYBE = Regex(r"[rRuU]?(?:''?|\"\"?)?\Z")
@@ -25,7 +25,7 @@ _ESCAPE_MAYBE = Regex(r"\\(?:\r|[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9
 _SIMPLE = {"n": "\\n", "t": "\\t", "r": "\\r", "b": "\\b", "f": "\\f", "a": "\\u0007", "v": "\\u000b"}
 
 
-class Strings(Telling):
+class Strings(Emitter):
     """Reads strings."""
 
     __slots__ = ()
@@ -144,7 +144,7 @@ class Strings(Telling):
 
     def _python_string(self, text: str, i: int, n: int) -> int:
         delimiter = self.delimiter
-        run, told = (RAW_RUN, escaped) if self._escape_free else (PYTHON_RUN, translated)
+        run, to_json = (RAW_RUN, escaped) if self._escape_free else (PYTHON_RUN, translated)
         out = self.out
         quote = -1  # where the next one may be
         while i < n:
@@ -152,7 +152,7 @@ class Strings(Telling):
                 quote = quote_in(text, i, delimiter)
             j = run.match(text, i, min(quote, i + STRETCH)).end()
             if j > i:
-                out.append(told(text[i:j]))
+                out.append(to_json(text[i:j]))
                 self._mark = i = j
                 continue
             if text[i] == "\\":

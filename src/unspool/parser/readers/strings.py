@@ -42,7 +42,7 @@ def json_run(text: str, i: int) -> int:
     if len(text) - i >= LONG and quote_in(text, i, '"') < len(text):
         try:
             end: int = scanstring(text, i)[1] - 1
-        except ValueError:  # wrong, or not ended: `JSON_RUN` tells how far it is right
+        except ValueError:  # wrong, or not ended: `JSON_RUN` finds how far it is right
             pass
         else:
             return end

@@ -65,7 +65,7 @@ def hosted_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> S
             if one.has(field):
                 raise one.wrong(field, "is not supported; name one of the server's tool servers with server_label")
         label = one.text("server_label")
-        if not named.server(label, _approval(one, offer), _allowed(one), tell=True):
+        if not named.server(label, _approval(one, offer), _allowed(one), show=True):
             raise named.unknown(one, "server_label", label)
     return named.all(bounds)
 
