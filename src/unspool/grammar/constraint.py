@@ -35,7 +35,7 @@ MAX_NAME: Final = 256
 
 
 class Constraint:
-    """A constraint on the output, in several forms; each is derived on first use.
+    """A constraint on the output, in several formats; each is derived on first use.
 
     Attributes:
         grammar: the intermediate grammar.

@@ -21,7 +21,7 @@ from .flat import ANY, literal
 __all__ = ["MAX_GRAMMAR", "NO_LARK", "Freeform", "read_lark"]
 
 NO_LARK: Final = "tools: the grammar of a custom tool is in Lark, which cannot be kept in this form"
-"""The error of all forms of grammar other than Lark."""
+"""The error of all formats other than Lark."""
 MAX_GRAMMAR: Final = 64 * 1024
 """The longest grammar, in characters."""
 

@@ -1,6 +1,6 @@
-"""Lowers a grammar to what one form of grammar can express, so that its printer only prints.
+"""Lowers a grammar to what one format can express, so that its printer only prints.
 
-What a form cannot express is expressed differently, which may be narrower: free text that must not *begin* with
+What a format cannot express is expressed differently, which may be narrower: free text that must not *begin* with
 something does not contain it at all, and text in markup that may contain its own closing does not.
 """
 
@@ -17,7 +17,7 @@ __all__ = ["Abilities", "lowered"]
 
 
 class Abilities(msgspec.Struct, frozen=True):
-    """What a form of grammar can express.
+    """What a format can express.
 
     Attributes:
         guards: text that may contain a marker unless something follows it.
@@ -33,7 +33,7 @@ class Abilities(msgspec.Struct, frozen=True):
 
 
 def lowered(grammar: Grammar, abilities: Abilities) -> Grammar:
-    """The same grammar or a narrower one, without `Finer`, without what the form cannot express, and without unused
+    """The same grammar or a narrower one, without `Finer`, without what the format cannot express, and without unused
     rules."""
     lower = _Lowering(abilities)
     root = lower.node(grammar.root)

@@ -134,7 +134,7 @@ class CheckEndpoint(ThreadEndpoint):
 
 
 class GrammarEndpoint(ThreadEndpoint):
-    """Derives a constraint, in each of its forms."""
+    """Derives a constraint, in each of its formats."""
 
     _FIELDS: Final = (
         *("dialect", "toml", "reasoning", "policy", "tools", "tool_choice", "parallel_tool_calls"),
@@ -167,7 +167,7 @@ class GrammarEndpoint(ThreadEndpoint):
 
 
 def grammar_forms(constraint: Constraint | None) -> dict[str, Any] | None:
-    """A constraint in all its forms, with the reason instead if a form cannot express it."""
+    """A constraint in all its formats, with the reason instead if a format cannot express it."""
     if constraint is None:
         return None
     forms: dict[str, Callable[[], Any]] = {
