@@ -281,7 +281,7 @@ _TAKES: Final[dict[type[Event], Callable[[Fold, Any], None]]] = {
     ToolCallEnd: Fold._call_ends,
     ToolCallStart: Fold._call,
 }
-"""How each type of event is added; framing adds nothing."""
+"""How each type of event is added; markup adds nothing."""
 
 
 def fold(events: Iterable[Event]) -> Message:

@@ -93,7 +93,7 @@ class Blocks(Steps):
 
     def _close_block(self, end: int) -> None:
         self._tape.move(end)
-        self._framing(self._tape.here)
+        self._block_markup(self._tape.here)
         self._parts.leave_block()
 
     def _surplus(self, j: int) -> int:
@@ -103,7 +103,7 @@ class Blocks(Steps):
         if r >= 0:
             self._ledger.notice("stray_close", tape.buf[j:r].strip())
             tape.move(r)
-            self._framing(tape.here)
+            self._block_markup(tape.here)
         return r
 
     def _stray_closing(self, j: int) -> int:
@@ -146,7 +146,7 @@ class Blocks(Steps):
             separated = tape.buf[i:j].strip()
             tape.move(j)
             if separated:
-                self._framing(tape.here)
+                self._block_markup(tape.here)
             else:
                 ledger.markup(tape.here)
         if within is not None:
@@ -186,7 +186,7 @@ class Blocks(Steps):
         if self._calls.refused(j):
             self._parts.leave_block()
             return j
-        self._framing(self._tape.base + j)
+        self._block_markup(self._tape.base + j)
         self._tape.move(j)
         self._calls.open(found[0], j, found[1])
         return j
@@ -196,7 +196,7 @@ class Blocks(Steps):
         others = (m for m in self._plan.plain.edge if m.pattern.weight > o.pattern.weight)
         return self._look.first_marker(others, j) >= 0
 
-    def _framing(self, end: int) -> None:
+    def _block_markup(self, end: int) -> None:
         """Take a closing or a separator of the block, up to an offset; it is text if the block is."""
         if self._calls.given_back:
             self._ledger.text(end)

@@ -3,6 +3,7 @@
 from ..dialect.markers import Block, Opening
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.syntax import Syntax
+from ..dialect.template import ObjectShape
 from ..events import Status
 from .call import Call, Desk, Sink
 from .ledger import CAP, Hold, Why
@@ -27,8 +28,8 @@ class Calls(Steps):
         call: the open call, if any.
         reader: reads the inside of the call; ``broken`` reads the rest of it after an error.
         within: the open block of calls.
-        given_back: the block was opened by a call that is text, and none was sent since, so its other framing is text
-            too.
+        given_back: the block was opened by a call that is text, and none was sent since, so its other markers are
+            text too.
     """
 
     _desk: Desk
@@ -74,11 +75,7 @@ class Calls(Steps):
         sure = not (ledger.holds or ledger.thinking or ledger.paused or self._look.by_ids)
         whole = whole_call(self._plan, self._desk.tools, form, block, buf, end, match.fields) if sure else None
         if self._at.state in (State.TEXT, State.REASONING):
-            low = max(tape.i, ledger.at - base)
-            take = common_suffix(buf, low, i, block.margin)
-            if ledger.thinking:
-                take = max(take, common_suffix(buf, low, i, self._look.outline.reasoning.inner))
-            ledger.text(base + i - take)
+            self._text_before(i, block)
         start = max(ledger.at, 0)
         if whole is not None:
             self._take_whole(whole, block, match, start if self._at.state is State.BLOCK else base + i)
@@ -97,20 +94,39 @@ class Calls(Steps):
             call.announce(base + end)
             self._begin_arguments(call, end)
         elif form.forced and self._openings.named and self._openings.wrapped(end) == 0:
-            call.call_it(self._openings.named)
-            call.announce(base + end - 1)
-            literal = LiteralReader(Syntax.JSON, Root.OBJECT, repair=self._openings.repairing)
-            self.reader = ArgumentsReader(call, self._desk, self._openings, tape, literal)
-            tape.move(end - 1)
-            self._at.go(State.ARGUMENTS)
+            self._begin_forced(call, end - 1)
         else:
-            j = skip_space(buf, end)
-            quote = "'" if j < len(buf) and buf[j] == "'" else form.shape.quote
-            if quote != form.shape.quote:
-                call.mend()
-            self.reader = ObjectReader(call, self._desk, self._openings, tape, quote)
-            tape.move(end)
-            self._at.go(State.OBJECT)
+            self._begin_object(call, form.shape, end)
+
+    def _text_before(self, i: int, block: Block) -> None:
+        """Emit the text before a call's opening at ``i``, without the white space that belongs to the opening."""
+        tape, ledger = self._tape, self._ledger
+        low = max(tape.i, ledger.at - tape.base)
+        take = common_suffix(tape.buf, low, i, block.margin)
+        if ledger.thinking:
+            take = max(take, common_suffix(tape.buf, low, i, self._look.outline.reasoning.inner))
+        ledger.text(tape.base + i - take)
+
+    def _begin_forced(self, call: Call, i: int) -> None:
+        """Begin a call that is its arguments alone: the tool choice names the function."""
+        tape = self._tape
+        call.call_it(self._openings.named)
+        call.announce(tape.base + i)
+        literal = LiteralReader(Syntax.JSON, Root.OBJECT, repair=self._openings.repairing)
+        self.reader = ArgumentsReader(call, self._desk, self._openings, tape, literal)
+        tape.move(i)
+        self._at.go(State.ARGUMENTS)
+
+    def _begin_object(self, call: Call, shape: ObjectShape, i: int) -> None:
+        """Begin a call that is an object, whose keys may have other quotes than they should."""
+        tape = self._tape
+        j = skip_space(tape.buf, i)
+        quote = "'" if j < len(tape.buf) and tape.buf[j] == "'" else shape.quote
+        if quote != shape.quote:
+            call.mend()
+        self.reader = ObjectReader(call, self._desk, self._openings, tape, quote)
+        tape.move(i)
+        self._at.go(State.OBJECT)
 
     def _take_whole(self, whole: Whole, block: Block, match: Match, start: int) -> None:
         """Read a call that is complete in the text, from an offset on."""
@@ -488,7 +504,7 @@ class Calls(Steps):
             self._end_call("incomplete", tape.end)
 
     def _reading_value(self) -> bool:
-        """Whether the text being read belongs to the call's arguments, not to its framing."""
+        """Whether the text being read belongs to the call's arguments, not to markers."""
         if self.broken is not None:
             return False
         reader = self.reader
@@ -500,7 +516,7 @@ class Calls(Steps):
         return inner is not None and not (inner.shut or inner.skip)
 
     def release_space(self) -> None:
-        """Release framing inside a call, which must not wait without limit."""
+        """Emit markup inside a call, which must not wait without limit."""
         call = self.call
         here = self._tape.here
         if call is None or here - self._ledger.at <= MAX_SPACE or self._ledger.held_for(Why.HEADER):

@@ -143,7 +143,7 @@ class Ledger(msgspec.Struct, eq=False):
                 self.prose = self.spoken = True
 
     def markup(self, end: int) -> None:
-        """Emit framing up to an offset."""
+        """Emit markup up to an offset."""
         start = self.at
         if end <= start:
             return

@@ -239,7 +239,7 @@ class Lookout(msgspec.Struct, eq=False):
             self._spared[literal] = pattern, times + 1
 
     def is_spared(self, i: int) -> bool:
-        """Whether the closing at ``i`` belongs to an opening that is text."""
+        """Whether the closing at ``i`` belongs to an opening that is text; each opening spares one closing."""
         here = self._tape.base + i
         if self._spared_at == here:
             return True

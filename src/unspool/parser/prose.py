@@ -27,7 +27,7 @@ from .states import State
 from .white import common_suffix, held_suffix
 
 
-class Doubts(msgspec.Struct, eq=False):
+class Partial(msgspec.Struct, eq=False):
     """What is at a place where no marker matches fully.
 
     Attributes:
@@ -111,31 +111,31 @@ class Prose(Steps):
     def _open_at(self, i: int) -> int:
         """Begin the part whose opening is at ``i``; `NO` or `MORE` if there is none (yet)."""
         tape = self._tape
-        doubts: Doubts | None = None
+        partial: Partial | None = None
         for o in self._look.outline.edge.at(tape.buf, i):
             match = self._openings.match(o, i, edge=True) if isinstance(o, Opening) and o.kind == CALL else None
             r = self._look.marker(o, i) if match is None else match.end
             if r >= 0 and match is not None and match.weak:
-                doubts = doubts or Doubts()
-                doubts.add_weak(o, match)
+                partial = partial or Partial()
+                partial.add_weak(o, match)
             elif r >= 0:
-                if match is None and doubts is not None and doubts.weak is not None:
+                if match is None and partial is not None and partial.weak is not None:
                     break  # a call with wrong arguments is a more literal match
-                if doubts is not None and self._is_cut(doubts, o, i, r):
+                if partial is not None and self._is_cut(partial, o, i, r):
                     return r
                 return self._parts.begin(o, i, r) if match is None else self._begin_call(o, i, match)
             elif r == MORE:
                 if not tape.final:
                     return MORE
-                doubts = doubts or Doubts()
-                self._add_cut(doubts, o, i, match)
+                partial = partial or Partial()
+                self._add_cut(partial, o, i, match)
         r = self._empty_reasoning(i)
-        if r != NO or doubts is None:
+        if r != NO or partial is None:
             return r
-        weak = doubts.weak_alone()
+        weak = partial.weak_alone()
         if weak is not None:
             return self._begin_call(weak[0], i, weak[1])
-        return NO if doubts.cut is None else self._drop_cut(doubts.cut, i)
+        return NO if partial.cut is None else self._drop_cut(partial.cut, i)
 
     def _empty_reasoning(self, i: int) -> int:
         """Take a closing of reasoning at ``i``, if nothing came before it: the reasoning was empty."""
@@ -149,15 +149,15 @@ class Prose(Steps):
             self._parts.leaves(self._plan.reasoning.trail)
         return r
 
-    def _add_cut(self, doubts: Doubts, o: Marker, i: int, match: Match | None) -> None:
+    def _add_cut(self, partial: Partial, o: Marker, i: int, match: Match | None) -> None:
         """Add a marker at ``i`` that the output's end cuts."""
-        doubts.add_cut(o, match)
-        if doubts.cut is None and self._is_cut_marker(o, i):
-            doubts.drops(o)
+        partial.add_cut(o, match)
+        if partial.cut is None and self._is_cut_marker(o, i):
+            partial.drops(o)
 
-    def _is_cut(self, doubts: Doubts, o: Marker, i: int, end: int) -> bool:
+    def _is_cut(self, partial: Partial, o: Marker, i: int, end: int) -> bool:
         """Whether ``o``, at ``buf[i:end]``, is only the beginning of a marker that the output's end cuts: drop that."""
-        cut = doubts.cut
+        cut = partial.cut
         return cut is not None and self._goes_on(cut, o, end) and self._drop_cut(cut, i) >= 0
 
     def reasoning_start(self) -> bool:
@@ -283,7 +283,7 @@ class Prose(Steps):
         """Act on the marker at ``p`` in text; `NO` or `MORE` if there is none (yet)."""
         look, tape = self._look, self._tape
         thinking = self._ledger.thinking
-        doubts: Doubts | None = None
+        partial: Partial | None = None
         for o in scan.markers.at(tape.buf, p):
             match: Match | None = None
             if not isinstance(o, Opening) or o.kind != CALL:
@@ -298,25 +298,25 @@ class Prose(Steps):
                 r = match.end
                 if r >= 0 and match.weak:
                     if not thinking:
-                        doubts = doubts or Doubts()
-                        doubts.add_weak(o, match)
+                        partial = partial or Partial()
+                        partial.add_weak(o, match)
                     continue
             if r >= 0:
                 r = self._counted(o, p, r)
             if r >= 0:  # unlike at a boundary, any other marker counts more than a call with wrong arguments
-                if doubts is not None and self._is_cut(doubts, o, p, r):
+                if partial is not None and self._is_cut(partial, o, p, r):
                     return r
                 return self._act(o, p, r) if match is None else self._begin_call(o, p, match)
             if r == MORE:
                 if not tape.final:
                     return MORE
-                doubts = doubts or Doubts()
-                self._add_cut(doubts, o, p, match)
-        if doubts is not None:
-            weak = doubts.weak_alone()
+                partial = partial or Partial()
+                self._add_cut(partial, o, p, match)
+        if partial is not None:
+            weak = partial.weak_alone()
             if weak is not None and not look.quoted(p):
                 return self._begin_call(weak[0], p, weak[1])
-            r = NO if doubts.cut is None else self._drop_cut(doubts.cut, p)
+            r = NO if partial.cut is None else self._drop_cut(partial.cut, p)
             if r >= 0:
                 return r
         if thinking:

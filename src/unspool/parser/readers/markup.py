@@ -167,67 +167,85 @@ class MarkupReader:
     # -- between arguments --------------------------------------------------------------------------------------------
 
     def _between(self) -> bool:
+        """Read the next argument's opening, or what closes the innermost container or the call."""
         tape = self._tape
-        found = self._scalar(tape.buf, tape.i)
-        if found is not None and self._take_scalar(*found):
-            return True
-        look = self._openings.look
-        plan = look.plan
         buf = tape.buf
+        scalar = self._scalar(buf, tape.i)
+        if scalar is not None and self._take_scalar(*scalar):
+            return True
         i = skip_space(buf, tape.i)
-        if len(buf) - tape.i <= _WAITING and not tape.final and not look.by_ids:
-            awaited = self._awaited()
-            waits = None if awaited is None else awaited.between if found is None else awaited.whole(found[0])
-            if waits is not None and waits.fullmatch(buf, tape.i):
-                if found is None:
-                    tape.move(i)
-                return False
-        level = self.containers.levels[-1]
-        if plan.arguments.comma and level.begun:
-            r = look.stands(plan.arguments.comma, i)
-            if r >= 0:
-                i = skip_space(buf, r)
-            elif r == MORE and i < len(buf):
-                tape.move(len(buf) if tape.final else i)
-                return self._over()
-        if i == len(buf):
-            tape.move(i)
-            return self._over()
-        more = closes = False
-        if level.parameter is not None:
-            r = look.stands(level.parameter.closing, i, dict(level.fields))
-            if r >= 0:
-                self.containers.close(tape.base + r)
-                tape.move(r)
-                return True
-            more = r == MORE
-        else:
-            r = look.first(plan.calls.suffixes, i)
-            if r >= 0:
+        if self._may_wait(None if scalar is None else scalar[0]):
+            if scalar is None:
                 tape.move(i)
-                return self._end()
-            more = closes = r == MORE
+            return False
+        level = self.containers.levels[-1]
+        j = self._past_comma(level, i)
+        if j == MORE or j == len(buf):
+            tape.move(i if j == MORE and not tape.final else len(buf))
+            return self._over()
+        closed = self._closing(level, j)
+        if closed >= 0:
+            return self._close(level, j, closed)
+        opened = self._opening(level, j)
+        if opened >= 0:
+            return True
+        if MORE in (closed, opened):
+            tape.move(len(buf) if tape.final else j)
+            return closed == MORE and level.parameter is None and tape.final and self._over()
+        tape.move(j)
+        if buf[j] == "{" and len(self.containers.levels) == 1 and not level.given:
+            self.mode = Mode.JSON
+            return True
+        return self._fails(j)
+
+    def _may_wait(self, parameter: Parameter | None) -> bool:
+        """Whether all text may simply wait; ``parameter``: a number or a boolean opens, and is taken when complete."""
+        tape = self._tape
+        if len(tape.buf) - tape.i > _WAITING or tape.final or self._openings.look.by_ids:
+            return False
+        awaited = self._awaited()
+        waits = None if awaited is None else awaited.between if parameter is None else awaited.whole(parameter)
+        return waits is not None and waits.fullmatch(tape.buf, tape.i) is not None
+
+    def _past_comma(self, level: Level, i: int) -> int:
+        """The place of the next argument: after a comma at ``i``, if arguments have one between them; or `MORE`."""
+        buf = self._tape.buf
+        comma = self._openings.look.plan.arguments.comma
+        if not comma or not level.begun:
+            return i
+        r = self._openings.look.stands(comma, i)
+        if r >= 0:
+            return skip_space(buf, r)
+        return MORE if r == MORE and i < len(buf) else i
+
+    def _closing(self, level: Level, i: int) -> int:
+        """The end of what closes a container, or for the arguments themselves the call, at ``i``."""
+        look = self._openings.look
+        if level.parameter is None:
+            return look.first(look.plan.calls.suffixes, i)
+        return look.stands(level.parameter.closing, i, dict(level.fields))
+
+    def _close(self, level: Level, i: int, end: int) -> bool:
+        """The closing at ``buf[i:end]`` counts."""
+        tape = self._tape
+        if level.parameter is None:
+            tape.move(i)
+            return self._end()
+        self.containers.close(tape.base + end)
+        tape.move(end)
+        return True
+
+    def _opening(self, level: Level, i: int) -> int:
+        """Begin the argument whose opening is at ``i``: its end, `NO`, or `MORE`."""
         for parameter in self._children(level):
             fields: dict[str, str] = {}
             r = self._opens(parameter, i, fields)
-            if r == MORE:
-                more = True
-                break
             if r >= 0:
-                tape.move(r)
+                self._tape.move(r)
                 self._begin(parameter, fields)
-                return True
-        if more and not tape.final:
-            tape.move(i)
-            return False
-        if more:
-            tape.move(len(buf))
-            return closes and self._over()
-        tape.move(i)
-        if buf[i] == "{" and len(self.containers.levels) == 1 and not level.given:
-            self.mode = Mode.JSON
-            return True
-        return self._fails(i)
+            if r != NO:
+                return r
+        return NO
 
     def _opens(self, parameter: Parameter, i: int, fields: dict[str, str]) -> int:
         """The end of an argument's opening at ``i``."""
