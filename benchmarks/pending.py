@@ -8,7 +8,7 @@ from itertools import product
 from typing import Final, NamedTuple
 
 from unspool import Dialect, Parser, Policy, Stage, list_dialects
-from unspool.dialect.file import example_tools
+from unspool.dialect.examples import example_tools
 
 from .effort import Effort
 from .samples import cut

@@ -11,7 +11,8 @@ import msgspec
 import unspool
 from unspool import ContentDelta, Dialect, Event, Message, ReasoningDelta, Stage, trials
 from unspool.dialect.compiling import compile_plan, marked
-from unspool.dialect.file import Example, example_tools, parse_dialect
+from unspool.dialect.examples import example_tools
+from unspool.dialect.file import Example, parse_dialect
 from unspool.dialect.registry import find_base
 from unspool.promises import check_truncated as assert_cut
 from unspool.promises import closings, literals

@@ -13,7 +13,8 @@ import msgspec
 
 from .arguments import check
 from .dialect.compiling import compile_plan, listed, marked
-from .dialect.file import Dialect, Example, example_tools, read_dialect
+from .dialect.examples import example_tools
+from .dialect.file import Dialect, Example, read_dialect
 from .dialect.impossible import closing_for
 from .dialect.patterns import LITERAL, Pattern, plain_name, solid, worded
 from .dialect.registry import find_base

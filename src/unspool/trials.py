@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from .dialect.file import Dialect, Example, ExampleCall, example_tools
+from .dialect.examples import example_tools
+from .dialect.file import Dialect, Example, ExampleCall
 from .events import (
     NOTICES,
     ContentDelta,

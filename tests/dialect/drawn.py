@@ -29,7 +29,8 @@ from tests.grammar.sampling import PLAIN, Sampler, as_tools, words_of
 from tests.grammar.support import Grammars, calls_of, eos, read
 from unspool import Dialect, DialectError, Policy, constrain, parse, render
 from unspool.check import check_dialect
-from unspool.dialect.file import example_tools, parse_dialect
+from unspool.dialect.examples import example_tools
+from unspool.dialect.file import parse_dialect
 from unspool.dialect.registry import find_base
 from unspool.policy import CHOICES
 from unspool.promises import literals

@@ -12,7 +12,7 @@ import pytest
 from tests.grammar.sampling import PLAIN, RICH, Sampler, as_tools, words_of
 from tests.grammar.values import random_value
 from unspool import ConstraintError, Dialect, DialectError, ToolStrictLevel, constrain, parse, render
-from unspool.dialect.file import example_tools
+from unspool.dialect.examples import example_tools
 
 from .support import EOS, WITH_CALLS, engine, refuses, some, turn
 

@@ -8,7 +8,7 @@ import pytest
 
 import unspool
 from unspool import Dialect, DialectError, ToolStrictLevel, constrain, render
-from unspool.dialect.file import example_tools
+from unspool.dialect.examples import example_tools
 from unspool.grammar.gbnf import gbnf
 
 from ..support import dialect_of

@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator, Sequence
 
 from ..check import check_dialect, read_file
-from ..dialect.file import Dialect, Example, example_tools
+from ..dialect.examples import example_tools
+from ..dialect.file import Dialect, Example
 from ..dialect.patterns import worded
 from ..dialect.registry import list_dialects
 from ..dialect.template import Field, Template, pieces

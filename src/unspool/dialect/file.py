@@ -440,23 +440,34 @@ class _Loader:
                 why = impossible(key, t, python=d.codec.name == "python", arguments=d.argument)
                 if why:
                     raise self.fail(key, f"{t.text!r} {why}")
+        self._check_ids(d)
+        self._check_ends(d)
+        self._check_anywhere(d)
+        self._check_margins(d)
+        if d.stage is Stage.REASONING and not d.reasoning:
+            raise self.fail("stage", "is 'reasoning', but the file has no `reasoning`: write it, or leave `stage` out")
+        self._check_openings(d)
+
+    def _check_ids(self, d: Dialect) -> None:
+        """An id is between a marker and the arguments."""
         for t in d.call if d.argument and any(b.body == "calls" for b in d.calls) else ():
             if t.steps[0].name == "id":
-                own = f"call = {'<call>' + t.text!r}"
-                why = (
-                    f"{t.text!r} begins with {{id}}, so any text after a call is another one: write a marker before it"
-                )
-                raise self.fail(
-                    "call", f"{why}, as in {own}; or, if each call has a block of its own, {{call}} in `calls`"
-                )
+                why = "begins with {id}, so any text after a call is another one: write a marker before it"
+                own = f"call = {'<call>' + t.text!r}; or, if each call has a block of its own, {{call}} in `calls`"
+                raise self.fail("call", f"{t.text!r} {why}, as in {own}")
         for t in d.call[:1]:  # templates that are only read may have it there
             if why := late_id(t):
                 raise self.fail("call", f"{t.text!r} {why}")
+
+    def _check_ends(self, d: Dialect) -> None:
+        """No `end` is a single character."""
         for end in d.end:
             if len(end.strip()) == 1 and end.strip().isascii() and end.strip().isprintable():
-                raise self.fail(
-                    "end", f"{end!r} is one character, which text may also end with: write what the model stops at"
-                )
+                why = "is one character, which text may also end with: write what the model stops at"
+                raise self.fail("end", f"{end!r} {why}")
+
+    def _check_anywhere(self, d: Dialect) -> None:
+        """What counts anywhere begins calls, and is not a single character that text contains."""
         openings = [t.opening.strip() for t in (*d.calls, *d.call)]
         for text in d.anywhere:
             if not any(o.startswith(text) for o in openings):
@@ -465,13 +476,17 @@ class _Loader:
             if alone and text.isascii() and text not in '[{("':
                 why = f"{text!r} is one character, which text contains too"
                 raise self.fail("anywhere", f"{why}: leave it out, so that calls begin content or a line")
+
+    def _check_margins(self, d: Dialect) -> None:
+        """White space before a call is inside its block."""
         for t in d.call:
             if t.lead and not all(b.opening for b in d.calls):
                 why = f"{t.text!r} begins with white space, and no marker of `calls` comes before it"
                 moved = d.calls[0].text.replace("{", f"{t.lead}{{", 1)
                 raise self.fail("call", f"{why}: write it into `calls`, as in {moved!r}, and into `separator.calls`")
-        if d.stage is Stage.REASONING and not d.reasoning:
-            raise self.fail("stage", "is 'reasoning', but the file has no `reasoning`: write it, or leave `stage` out")
+
+    def _check_openings(self, d: Dialect) -> None:
+        """No two parts have the same opening."""
         first = [(key, t, t.opening) for key in ("reasoning", "content", "calls") for t in getattr(d, key)[:1]]
         first += [("call", t, literal(t.head)) for t in d.call[:1] if not d.calls[0].opening]
         seen: dict[str, str] = {}
@@ -567,38 +582,6 @@ def _is_json(value: Any) -> bool:
 
 def _kind(value: object) -> str:
     return type(value).__name__
-
-
-def example_tools(dialect: Dialect) -> list[dict[str, Any]]:
-    """The tools that a file's examples call, with schemas from the types of their arguments."""
-    tools: dict[str, dict[str, Any]] = {}
-    for example in dialect.examples:
-        for call in example.tool_calls:
-            properties = tools.setdefault(call.name, {})
-            for key, value in call.arguments.items():
-                properties[key] = value_schema(value)
-    return [
-        {"type": "function", "function": {"name": n, "parameters": {"type": "object", "properties": p}}}
-        for n, p in tools.items()
-    ]
-
-
-def value_schema(value: Any) -> dict[str, Any]:
-    """The schema for the type of an example's value."""
-    if isinstance(value, bool):
-        return {"type": "boolean"}
-    if isinstance(value, int):
-        return {"type": "integer"}
-    if isinstance(value, float):
-        return {"type": "number"}
-    if isinstance(value, str):
-        return {"type": "string"}
-    if isinstance(value, list):
-        items = [value_schema(v) for v in value]
-        return (
-            {"type": "array", "items": items[0]} if items and items.count(items[0]) == len(items) else {"type": "array"}
-        )
-    return {"type": "object", "properties": {k: value_schema(v) for k, v in value.items()}}
 
 
 def read_dialect(path: "str | os.PathLike[str]", bases: Any, *, trusted: bool = False) -> Dialect:

@@ -10,7 +10,8 @@ import msgspec
 
 from .. import promises, trials
 from ..check import example_message
-from ..dialect.file import Dialect, example_tools
+from ..dialect.examples import example_tools
+from ..dialect.file import Dialect
 from ..dialect.template import unstarted
 from ..errors import ConstraintError, DialectError
 from ..events import Stage
