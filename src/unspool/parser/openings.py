@@ -191,32 +191,33 @@ class Openings(msgspec.Struct, eq=False):
             return NO
         if j == len(buf):
             return MORE
-        plan = self.look.plan
-        found = NO
-        if form.syntax is None:
-            for p in plan.arguments.parameters:
-                r = self.look.stands(p.opening, j)
-                if r >= 0:
-                    return i
-                found = min(found, r)
-            if buf[j] == "{":
-                return i
-        elif buf[j] == "{" or (form.syntax is Syntax.JSON and buf[j] == '"'):
+        begins = self._markup_begins(j) if form.syntax is None else self._literal_begins(form.syntax, j)
+        if begins >= 0:
             return i
-        elif form.syntax is Syntax.JSON and NULL.startswith(buf[j : j + len(NULL)]):
-            if buf.startswith(NULL, j):
-                return i
-            found = MORE
-        suffixes = plan.calls.suffixes
-        if not form.suffix:
-            blocks = plan.calls.blocks if o.block is None else [o.block]
-            suffixes = [*suffixes, *(b.suffix for b in blocks)] if all(b.suffix.worded for b in blocks) else suffixes
-        for suffix in suffixes:
-            r = self.look.stands(suffix, j)
-            if r >= 0:
-                return i
-            found = min(found, r)
-        return found
+        closes = self.look.first(self._closings(o, form), j)
+        return i if closes >= 0 else min(begins, closes)
+
+    def _markup_begins(self, i: int) -> int:
+        """Whether an argument in markup opens at ``i``, or JSON instead; by the rules of `Lookout`."""
+        r = self.look.first([p.opening for p in self.look.plan.arguments.parameters], i)
+        return i if r < 0 and self._tape.buf[i] == "{" else r
+
+    def _literal_begins(self, syntax: Syntax, i: int) -> int:
+        """Whether arguments that are one literal begin at ``i``: an object, an object in a string, or null."""
+        buf = self._tape.buf
+        if buf[i] == "{" or (syntax is Syntax.JSON and buf[i] == '"'):
+            return i
+        if syntax is Syntax.JSON and NULL.startswith(buf[i : i + len(NULL)]):
+            return i if buf.startswith(NULL, i) else MORE
+        return NO
+
+    def _closings(self, o: Opening, form: Form) -> list[Pattern]:
+        """What may close a call without arguments; its block's closing, if it has none of its own."""
+        calls = self.look.plan.calls
+        blocks = calls.blocks if o.block is None else [o.block]
+        if form.suffix or not all(b.suffix.worded for b in blocks):
+            return calls.suffixes
+        return [*calls.suffixes, *(b.suffix for b in blocks)]
 
     def wrapped(self, i: int) -> int:
         """Under a named choice: whether the object is a call (name, then arguments), not arguments: 1, 0, `MORE`."""

@@ -510,23 +510,17 @@ class Prose(Steps):
 
     def undecided(self) -> bool:
         """In text that is reasoning or content: hold it until a marker decides."""
-        tape, look = self._tape, self._look
+        tape = self._tape
         buf = tape.buf
         i = tape.i
-        n = len(buf)
         if self._scanned == 0:
-            j = skip_space(buf, i)
-            near = j - i <= MAX_SPACE
-            if near and j == n and not tape.final:
-                return False
-            thoughts = [o.pattern for o in self._plan.plain.edge if o.kind == REASONING] if near and j < n else []
-            r = look.soonest(thoughts, j)
+            r = self._begins_with_reasoning(i)
             if r == MORE:
                 return False
             if r >= 0:
                 self._at.go(State.EDGE)
                 return True
-        scan = look.outline.undecided
+        scan = self._look.outline.undecided
         pos = i + self._scanned
         while True:
             m = scan.find.search(buf, pos)
@@ -534,26 +528,46 @@ class Prose(Steps):
                 if tape.final:
                     self._at.go(State.EDGE)
                     return True
-                self._scanned = (n if m is None else m.start()) - i
+                self._scanned = (len(buf) if m is None else m.start()) - i
                 return self._too_long()
             p = m.start()
             if p - i > CAP:
                 return self._too_long()
-            for o in scan.markers:
-                if isinstance(o, Opening) and o.kind == CALL:
-                    r = self._openings.match(o, p, edge=False).end
-                else:
-                    r = look.marker(o, p)
-                if r == MORE and not tape.final:
-                    self._scanned = p - i
-                    return self._too_long()
-                if r >= 0 and not (o.kind in (CALL, REASONING) and look.quoted(p)):
-                    if o.kind == REASONING_END:
-                        self._parts.begin_reasoning(self._ledger.at, self._plan.reasoning.lead)
-                    else:
-                        self._at.go(State.EDGE)
-                    return True
+            r = self._decides(scan, p)
+            if r == MORE:
+                self._scanned = p - i
+                return self._too_long()
+            if r >= 0:
+                return True
             pos = p + 1
+
+    def _begins_with_reasoning(self, i: int) -> int:
+        """The end of an opening of reasoning that is the first thing after white space at ``i``."""
+        tape = self._tape
+        j = skip_space(tape.buf, i)
+        if j - i > MAX_SPACE:
+            return NO
+        if j == len(tape.buf):
+            return NO if tape.final else MORE
+        return self._look.soonest([o.pattern for o in self._plan.plain.edge if o.kind == REASONING], j)
+
+    def _decides(self, scan: Scan, p: int) -> int:
+        """If a marker at ``p`` decides what the text before it is, change the state: its end, `NO`, or `MORE`."""
+        look = self._look
+        for o in scan.markers:
+            if isinstance(o, Opening) and o.kind == CALL:
+                r = self._openings.match(o, p, edge=False).end
+            else:
+                r = look.marker(o, p)
+            if r == MORE and not self._tape.final:
+                return MORE
+            if r >= 0 and not (o.kind in (CALL, REASONING) and look.quoted(p)):
+                if o.kind == REASONING_END:
+                    self._parts.begin_reasoning(self._ledger.at, self._plan.reasoning.lead)
+                else:
+                    self._at.go(State.EDGE)
+                return r
+        return NO
 
     def _too_long(self) -> bool:
         if len(self._tape.buf) - self._tape.i <= CAP:
