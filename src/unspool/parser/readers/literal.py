@@ -50,6 +50,10 @@ _EXPONENT = Regex(r"[eE][+-]?[0-9]++")
 _JSON_SPACE = Regex(r"[ \t\n\r]*+")
 _BARE_KEY = Prefix(r"[^:,{}\[\]]*+")
 
+_COMPLETE = frozenset((ZERO, INT, FRACTION, EXP_DIGITS))
+"""The states in which a number may end."""
+_AFTER_DIGITS = {SIGN: INT, DOT: FRACTION, EXP: EXP_DIGITS, EXP_SIGN: EXP_DIGITS}
+"""The states that digits change."""
 _PAIRS = frozenset(("{}", "[]", "t)", "s}"))
 
 
@@ -147,7 +151,7 @@ class LiteralReader(Strings):
         elif mode == STRING and not self._is_key:
             tail = '"'
         elif mode == NUMBER:
-            if self._number not in (ZERO, INT, FRACTION, EXP_DIGITS) or self._endless():
+            if self._number not in _COMPLETE or self._endless():
                 return ""
         elif mode not in (AFTER, FIRST_ITEM, FIRST_KEY) and not (self._comma and mode in (KEY, VALUE)):
             return ""
@@ -404,65 +408,70 @@ class LiteralReader(Strings):
     # -- numbers --------------------------------------------------------------------------------------------------
 
     def _digits(self, text: str, i: int, n: int) -> int:
-        state = self._number
-        lenient = self._how.repair or self._how.python
+        """Read digits of a number, or the character after them."""
         j = _DIGITS.match(text, i).end()
-        if j > i:
-            if state == SIGN and text[i] == "0":
-                return self._zero(text, i, n)
-            if state == ZERO:
-                return self._fail(text, i, "a number with a leading zero")
-            if state == SIGN:
-                state = INT
-            elif state == DOT:
-                state = FRACTION
-            elif state == EXP or state == EXP_SIGN:
-                state = EXP_DIGITS
-            self._number = state
-            digits = text[i:j]
-            self._size.more(digits)
-            if not self._how.keep:
-                self.out.append(digits)
-            return j
+        if j == i:
+            return self._after_digits(text, i, n)
+        state = self._number
+        if state == SIGN and text[i] == "0":
+            return self._zero(text, i, n)
+        if state == ZERO:
+            return self._fail(text, i, "a number with a leading zero")
+        self._number = _AFTER_DIGITS.get(state, state)
+        digits = text[i:j]
+        self._size.more(digits)
+        if not self._how.keep:
+            self.out.append(digits)
+        return j
+
+    def _after_digits(self, text: str, i: int, n: int) -> int:
+        """Read a character that is no digit: a point, a sign, an exponent, or what ends the number."""
         c = text[i]
+        state = self._number
+        complete = state in _COMPLETE
+        lenient = self._how.repair or self._how.python
         named = self._name_follows(text, i, n) if c.isalpha() or c == "_" else 0
-        if named < 0 and state in (ZERO, INT, FRACTION, EXP_DIGITS):
+        if named < 0 and complete:
             return -1
         if c == "." and state in (ZERO, INT):
-            state = DOT
-        elif named and state in (ZERO, INT, FRACTION, EXP_DIGITS) and not self._endless():
+            return self._goes_on(i, c, DOT)
+        if named and complete and not self._endless():
             self._ended()
             return i
-        elif (c in "eE" and state in (ZERO, INT, FRACTION)) or (c in "eE" and state == DOT and lenient):
-            if state == DOT:
-                self._flush(text, i)
-                self.out.append("0")
-            state = EXP
-        elif c in "+-" and state == EXP:
-            state = EXP_SIGN
-        elif c == "_" and state in (INT, FRACTION, EXP_DIGITS) and lenient:
+        if c in "eE" and (state in (ZERO, INT, FRACTION) or (state == DOT and lenient)):
+            self._add_fraction(text, i)
+            return self._goes_on(i, c, EXP)
+        if c in "+-" and state == EXP:
+            return self._goes_on(i, c, EXP_SIGN)
+        if c == "_" and state in (INT, FRACTION, EXP_DIGITS) and lenient:
             self._fix("number")
             self._flush(text, i)
             self._mark = i + 1
             return i + 1
-        elif state in (ZERO, INT, FRACTION, EXP_DIGITS) or (state == DOT and lenient):
-            if c.isalnum() or c == "_" or c == ".":
-                return self._fail(text, i, f"{c!r} in a number")
-            if self._endless():
-                return self._fail(text, i, "a number too large for a float")
-            if state == DOT:
-                self._flush(text, i)
-                self.out.append("0")
-                self._fix("number")
-            self._ended()
-            return i
-        else:
+        if c.isalnum() or c in "_." or not (complete or (state == DOT and lenient)):
             return self._fail(text, i, f"{c!r} in a number")
+        if self._endless():
+            return self._fail(text, i, "a number too large for a float")
+        if self._add_fraction(text, i):
+            self._fix("number")
+        self._ended()
+        return i
+
+    def _goes_on(self, i: int, c: str, state: int) -> int:
+        """The number goes on with the character at ``i``."""
         self._number = state
         self._size.more(c)
         if not self._how.keep:
             self.out.append(c)
         return i + 1
+
+    def _add_fraction(self, text: str, i: int) -> bool:
+        """If a point is the last thing before ``i``, add the zero that JSON wants after it."""
+        if self._number != DOT:
+            return False
+        self._flush(text, i)
+        self.out.append("0")
+        return True
 
     def _zero(self, text: str, i: int, n: int) -> int:
         """Read a leading zero: it is all of the integer part, or one too many."""
