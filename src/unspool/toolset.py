@@ -40,7 +40,7 @@ class Toolset(msgspec.Struct, frozen=True):
     kind: Kind = "auto"
     name: str = ""
     allowed: tuple[str, ...] | None = None
-    _schemas: dict[str, Schema] = msgspec.field(default_factory=dict)
+    _schemas: dict[str, Schema] = {}
     """The schemas of the tools' arguments, each read on first use."""
 
     @property

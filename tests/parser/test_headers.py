@@ -70,3 +70,9 @@ def test_a_template_that_begins_with_a_space_is_read_after_one(call: str) -> Non
     message = read(f"Let me check. {call}", "openai-generic")
     assert (message.content, [c.name for c in message.tool_calls]) == ("Let me check.", ["f"])
     assert read(f"Let me check. {call}", "json").tool_calls == []
+
+
+def test_a_call_that_is_numbered_from_zero_gets_an_id_that_fits() -> None:
+    call = '<|open|>tools<|sep|><|open|>call tool="f" index="0"<|sep|><|close|>call<|sep|><|close|>tools<|sep|>'
+    (made,) = read(call, "kimi_k3").tool_calls
+    assert (made.id, made.arguments) == ("f:0", "{}")

@@ -11,7 +11,7 @@ from ..dialect.plan import Plan
 from ..events import Status
 from ..schema import Schema
 from ..toolset import Toolset
-from .ids import Ids
+from .ids import Ids, MakeId
 from .ledger import Ledger, Why
 
 
@@ -35,7 +35,9 @@ class Desk(msgspec.Struct, eq=False):
     ledger: Ledger
     plan: Plan
     tools: Toolset
-    _ids: Ids
+    _make_id: MakeId | None
+    _ids: Ids | None = None
+    """Made for the first call: most outputs have none."""
 
     def known(self, name: str) -> bool | None:
         """Whether a tool is declared; ``None`` if the tools are unknown."""
@@ -48,8 +50,11 @@ class Desk(msgspec.Struct, eq=False):
 
     def id_of(self, index: int, name: str, fields: Mapping[str, str], own: str = "") -> str:
         """The id of a call: its own (``own``, or from its fields) unless an earlier call has it, else a new one."""
-        call_id = own or self._ids.of(index, name, fields)
-        given = self._ids.give(call_id, index, name)
+        ids = self._ids
+        if ids is None:
+            ids = self._ids = Ids(self.plan.dialect.id, self._make_id)
+        call_id = own or ids.of(index, name, fields)
+        given = ids.give(call_id, index, name)
         if given != call_id:
             self.ledger.notice("duplicate_id", call_id)
         return given

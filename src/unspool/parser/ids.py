@@ -33,7 +33,7 @@ class Ids(msgspec.Struct, eq=False):
         template = self._template
         number = fields.get("index")
         if "number" in fields:
-            number = str(int(fields["number"]) - 1)
+            number = str(max(int(fields["number"]) - 1, 0))
         if number is not None and "{index}" in template:
             return fill_id(template, name, number)
         return self._new(index, name) if self._make is None else self._make(index, name)

@@ -45,26 +45,24 @@ class Why(enum.Enum):
 _THOUGHTS: Final = (Why.OPEN_REASONING, Why.OPENED_REASONING)
 
 
-class Hold:
+class Hold(msgspec.Struct, eq=False):
     """The beginning of events that wait, and the state of the ledger to restore if they are discarded.
 
     Attributes:
+        why: why they wait.
+        place: where the machine returns.
         before: how many of the ledger's events come before them.
         start: the offset at which the span of the events begins.
         thinking, paused, index: the values of the ledger's attributes.
-        place: where the machine returns.
     """
 
-    __slots__ = ("before", "index", "paused", "place", "start", "thinking", "why")
-
-    def __init__(self, why: Why, ledger: "Ledger", place: Any) -> None:
-        self.why = why
-        self.start = ledger.at
-        self.thinking = ledger.thinking
-        self.paused = ledger.paused
-        self.index = ledger.index
-        self.place = place
-        self.before = len(ledger.events)
+    why: Why
+    place: Any
+    before: int
+    start: int
+    thinking: bool
+    paused: bool
+    index: int
 
     def move(self, by: int) -> None:
         """So many events more, or less, come before those that wait."""
@@ -247,7 +245,7 @@ class Ledger(msgspec.Struct, eq=False):
     def hold(self, why: Why, place: Any) -> None:
         """Hold what comes from now on, until `commit` or `discard`."""
         self._tape.keep()
-        self.holds.append(Hold(why, self, place))
+        self.holds.append(Hold(why, place, len(self.events), self.at, self.thinking, self.paused, self.index))
 
     def held_for(self, *why: Why) -> bool:
         """Whether the innermost hold is for one of these reasons."""

@@ -15,7 +15,7 @@ from ..toolset import ToolChoice, Toolset, read_toolset
 from .call import Desk
 from .fast import AGAIN, FastPaths, Stretch
 from .glance import glance
-from .ids import Ids, MakeId
+from .ids import MakeId
 from .ledger import Ledger
 from .lookout import Lookout
 from .machine import Machine
@@ -78,7 +78,7 @@ class Parser:
         ledger = Ledger(tape)
         look = Lookout(plan, plan.reading if calls else plan.plain, tape, ledger)
         openings = Openings(look, tape, request.names, request.name)
-        machine = self._machine = Machine(tape, Desk(ledger, plan, request, Ids(plan.dialect.id, ids)), openings)
+        machine = self._machine = Machine(tape, Desk(ledger, plan, request, ids), openings)
         fold = self._fold = Fold()
         self._fast = FastPaths(machine, fold)
         self._dialect = plan.dialect
