@@ -170,4 +170,4 @@ def block_is_marked(dialect: Dialect) -> bool:
 def is_marked(dialect: Dialect) -> bool:
     """Whether written calls count anywhere in text, by their block's opening or by their own."""
     block = compile_plan(dialect).calls.blocks[0]
-    return block.marked or (not block.prefix and marked(dialect.call[0].before, dialect.anywhere))
+    return block.marked or (not block.opening and marked(dialect.call[0].before, dialect.anywhere))

@@ -320,7 +320,7 @@ def test_a_call_at_the_end_of_reasoning_that_it_closes_leaves_no_text(dialect: D
 
 # -- bare_calls --------------------------------------------------------------------------------------------------------
 
-WRAPPED = [d for d in MARKED if all(b.prefix for b in compile_plan(d).calls.blocks)]
+WRAPPED = [d for d in MARKED if all(b.opening for b in compile_plan(d).calls.blocks)]
 
 
 @pytest.mark.parametrize(**named(WRAPPED))

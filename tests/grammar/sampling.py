@@ -99,7 +99,9 @@ def words_of(dialect: Dialect, names: Iterable[str] = ()) -> list[str]:
     """Words that move an output forward: the markers of the dialect, and the beginnings of calls."""
     plan = compile_plan(dialect, Policy())
     words = {
-        w for w in (*plan.literals, *(s.first for s in plan.calls.suffixes), dialect.codec.quote) if w and w.strip()
+        w
+        for w in (*plan.literals, *(s.first for s in plan.calls.call_closings), dialect.codec.quote)
+        if w and w.strip()
     }
     call, block = dialect.call[0], dialect.calls[0]
     head, end = call.lead + call.opening, call.closing + call.trail

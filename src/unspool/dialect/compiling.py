@@ -125,14 +125,14 @@ def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[tuple[Template, F
             t,
             Form(
                 Pattern(_unstarted(t.before, d.start), barriers),
-                suffix := closing(t.after),
+                end := closing(t.after),
                 None,
                 Syntax.TEXT,
                 True,
                 marked(t.before, d.anywhere),
                 name=one.name,
                 key=one.key,
-                triggers=frozenset((suffix.first, *(b for b in barriers if b))),
+                triggers=frozenset((end.first, *(b for b in barriers if b))),
             ),
         )
         for one in d.trained.text
@@ -238,8 +238,8 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...
     others = [f for f in others if not f.opening.first.startswith(alike)]
     begun = [f for f in others if f.opening.atoms and f.opening.atoms[0].kind in (LITERAL, NAME, DIGITS)]
     named = [Opening(CALL, f.opening, False, form=f) for f in begun]
-    suffixes = sorted((f.suffix for f in forms if f.suffix), key=lambda p: -p.weight)
-    block_suffixes = sorted((b for b in blocks if b.suffix), key=lambda b: -b.suffix.weight)
+    call_closings = sorted((f.closing for f in forms if f.closing), key=lambda p: -p.weight)
+    closed_blocks = sorted((b for b in blocks if b.closing), key=lambda b: -b.closing.weight)
     return CallPlan(
         forms=sorted(forms, key=lambda f: -f.opening.weight),
         blocks=blocks,
@@ -250,17 +250,17 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...
         separator=Pattern((d.separator.calls.strip(),)) if d.separator.calls.strip(" \t\r\n,;") else Pattern(()),
         block_text=_block_text(parts, inner),
         block_trail=_longest([b.trail for b in blocks]),
-        suffixes=suffixes,
-        block_suffixes=block_suffixes,
-        bare_suffixes=_bare(block_suffixes),
-        closings=[*suffixes, *(b.suffix for b in block_suffixes)],
+        call_closings=call_closings,
+        closed_blocks=closed_blocks,
+        bare_closings=_bare(closed_blocks),
+        closings=[*call_closings, *(b.closing for b in closed_blocks)],
         recover=_recover(parts),
         string_ends=Scan(_string_ends(forms, blocks)),
     )
 
 
 def _bare(blocks: list[Block]) -> list[Pattern]:
-    bare = ((b.suffix, b.suffix.unbracketed()) for b in blocks)
+    bare = ((b.closing, b.closing.unbracketed()) for b in blocks)
     return [rest for whole, rest in bare if rest is not whole and worded(rest.first)]
 
 
@@ -322,7 +322,7 @@ def _blocks(d: Dialect, policy: Policy, barriers: tuple[str, ...]) -> list[tuple
         for t in d.calls
         for before in _openings(t, d)
     ]
-    if d.call and policy.bare_calls and all(b.prefix for _, b in blocks):
+    if d.call and policy.bare_calls and all(b.opening for _, b in blocks):
         blocks.append((None, Block(Pattern(()), Pattern(()), "", "", False)))
     longest = _longest([b.lead for _, b in blocks] + [t.lead for t in d.reasoning])
     for _, block in blocks:
@@ -332,20 +332,20 @@ def _blocks(d: Dialect, policy: Policy, barriers: tuple[str, ...]) -> list[tuple
 
 def _call(d: Dialect, block: tuple[Template | None, Block], form: tuple[Template, Form]) -> Opening:
     (around, b), (call, f) = block, form
-    marked = b.marked or (f.marked and not b.prefix)
+    marked = b.marked or (f.marked and not b.opening)
     anywhere = around is not None and loose(around, call, d.anywhere)
     spaced = " " in b.lead
-    return Opening(CALL, joined(b.prefix, f.opening), marked, block=b, form=f, spaced=spaced, anywhere=anywhere)
+    return Opening(CALL, joined(b.opening, f.opening), marked, block=b, form=f, spaced=spaced, anywhere=anywhere)
 
 
 def _forced_calls() -> list[Opening]:
     """A bare object, or a list of them."""
     bare = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, True)
     found: list[Opening] = []
-    for prefix, suffix in (((), ()), (("[",), ("]",))):
+    for before, after in (((), ()), (("[",), ("]",))):
         inner = [Opening(CALL, bare.opening, False, form=bare)]
-        block = Block(Pattern(prefix), Pattern(suffix), "", "", False, inner=inner)
-        found.append(Opening(CALL, joined(block.prefix, bare.opening), False, block=block, form=bare))
+        block = Block(Pattern(before), Pattern(after), "", "", False, inner=inner)
+        found.append(Opening(CALL, joined(block.opening, bare.opening), False, block=block, form=bare))
     return found
 
 
@@ -360,7 +360,7 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
     undecided = parts.reasoning if policy.reasoning_in_content != "text" else []
     # When calls are text, their closings are text too, even those that would end a frame or the turn.
     closers = {o.pattern.first for o in (*frame_ends, *ends)}
-    shared = [c for c in calls if c.form and c.block and {c.form.suffix.first, c.block.suffix.first} & closers]
+    shared = [c for c in calls if c.form and c.block and {c.form.closing.first, c.block.closing.first} & closers]
     thought: list[Marker] = [*reasoning_ends, *headers, *ends, *starts]
     in_thoughts = policy.call_in_reasoning != "text"
     frame_inner = _longest([t.inner_trail for t in _framed(d)])
@@ -395,9 +395,12 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
 
 
 def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barriers: tuple[str, ...]) -> list[Parameter]:
-    outer = [*(f.suffix.first for f in parts.forms if f.suffix), *(b.suffix.first for b in parts.blocks if b.suffix)]
+    outer = [
+        *(f.closing.first for f in parts.forms if f.closing),
+        *(b.closing.first for b in parts.blocks if b.closing),
+    ]
     openings = [first for t in d.argument if (first := Pattern(t.before, barriers).first)]
-    others = [*outer, *(f.opening.first for f in parts.inside), *(b.prefix.first for b in parts.blocks)]
+    others = [*outer, *(f.opening.first for f in parts.inside), *(b.opening.first for b in parts.blocks)]
     others += [end.pattern.first for end in parts.ends]
     found: list[Parameter] = []
     for t in templates:
@@ -430,8 +433,8 @@ def _next_calls(markers: Iterable[Marker]) -> list[Opening]:
 def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
     return Scan(
         [
-            *(Closing(BLOCK_END, b.suffix, block=b) for b in parts.blocks if b.suffix),
-            *(Closing(CALL_END, f.suffix) for f in parts.forms if f.suffix.worded),
+            *(Closing(BLOCK_END, b.closing, block=b) for b in parts.blocks if b.closing),
+            *(Closing(CALL_END, f.closing) for f in parts.forms if f.closing.worded),
             *parts.calls,
             *(o for o in inner if o.form and o.form.marked),
             *parts.ends,
@@ -444,26 +447,26 @@ def _recover(parts: _Parts) -> Scan:
     forms, blocks = parts.forms, parts.blocks
     sure = all(b.marked for b in blocks)  # a fence in a marked block also belongs to its call
     # Brackets after an object, or after Python arguments, close in turn, like their own.
-    brackets = [f for f in forms if set(text(f.suffix)) <= set("]}) ")]
+    brackets = [f for f in forms if set(text(f.closing)) <= set("]}) ")]
     nested = [f for f in brackets if f.shape is not None or f.syntax is Syntax.PYTHON]
-    closed = [f for f in forms if f.suffix and f not in nested]
+    closed = [f for f in forms if f.closing and f not in nested]
     closings = [
-        *(Closing(CALL_END, _outer(f)) for f in closed if f.marked or (sure and f.suffix.weight > 1)),
+        *(Closing(CALL_END, _outer(f)) for f in closed if f.marked or (sure and f.closing.weight > 1)),
         *(Closing(CALL_END, _outer(f)) for f in forms if worded(_outer(f).first)),
-        *(Closing(CALL_END, f.suffix) for f in forms if f.suffix.first and f.suffix.last_name >= 0),
-        *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if worded(b.suffix.first)),
-        *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if b.suffix.weight > 1),
+        *(Closing(CALL_END, f.closing) for f in forms if f.closing.first and f.closing.last_name >= 0),
+        *(Closing(BLOCK_END, b.closing, block=b) for b in blocks if worded(b.closing.first)),
+        *(Closing(BLOCK_END, b.closing, block=b) for b in blocks if b.closing.weight > 1),
         *(Closing(BLOCK_END, rest) for rest in _bare(blocks)),
     ]
     marked = (c for c in parts.calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked))
     # In a block, the next call ends one that nothing closes.
-    inside = [Opening(CALL, f.opening, form=f) for f in parts.inside if f.marked and not any(o.suffix for o in forms)]
+    inside = [Opening(CALL, f.opening, form=f) for f in parts.inside if f.marked and not any(o.closing for o in forms)]
     return Scan([*closings, *parts.ends, *parts.starts, *marked, *inside])
 
 
 def _outer(form: Form) -> Pattern:
     """What closes a call whose objects are left open: an object around the call's own is, too."""
-    return form.suffix if form.shape is None else form.suffix.unbracketed()
+    return form.closing if form.shape is None else form.closing.unbracketed()
 
 
 def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
@@ -478,24 +481,24 @@ def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
         return [Stray(t, False, []) for p in patterns for t in tags(p) if text(t) not in known]
 
     pairs = [
-        *((b.prefix, b.suffix) for b in parts.blocks),
-        *((f.opening.head(), f.suffix) for f in parts.forms),
+        *((b.opening, b.closing) for b in parts.blocks),
+        *((f.opening.head(), f.closing) for f in parts.forms),
     ]
-    called = {text(t) for _, suffix in pairs for t in tags(suffix)}
+    called = {text(t) for _, end in pairs for t in tags(end)}
     thoughts = closings(*(o.pattern for o in parts.reasoning_ends))
     others = [*thoughts, *closings(*(o.pattern for o in parts.frame_ends))]
     # Where calls are text, so is what closes reasoning, or the turn, and may close one of them.
     called = {c for c in called if c in ends or c in {text(s.pattern) for s in thoughts}}
     plain = _distinct([s for s in others if text(s.pattern) not in called])
     openings: list[Stray] = []
-    for head, suffix in pairs:
+    for head, end in pairs:
         first = tags(head)[:1]
         if first and text(head).startswith(text(first[0])):
-            openings += [Stray(p, True, [suffix, *tags(suffix)]) for p in (head, *first)]
-    if all(b.marked and b.prefix for b in parts.blocks):
+            openings += [Stray(p, True, [end, *tags(end)]) for p in (head, *first)]
+    if all(b.marked and b.opening for b in parts.blocks):
         inner = (f for f in parts.forms if f.marked and f.shape is None and not tags(f.opening.head()))
-        openings += [Stray(f.opening, True, [*tags(f.suffix)], text=True) for f in inner if f.opening.first]
-    return _distinct([*openings, *others, *closings(*(suffix for _, suffix in pairs))]), plain
+        openings += [Stray(f.opening, True, [*tags(f.closing)], text=True) for f in inner if f.opening.first]
+    return _distinct([*openings, *others, *closings(*(end for _, end in pairs))]), plain
 
 
 def _distinct(strays: list[Stray]) -> list[Stray]:
@@ -520,9 +523,9 @@ def quotes_value(t: Template, d: Dialect) -> bool:
 
 def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Closing]:
     """The closings of calls, or of blocks if calls have none of their own; only those with a word in them."""
-    found = [Closing(CALL_END, _outer(f)) for f in forms if f.suffix.worded]
+    found = [Closing(CALL_END, _outer(f)) for f in forms if f.closing.worded]
     if len(found) < len(forms):
-        found += [Closing(BLOCK_END, b.suffix, block=b) for b in blocks if b.suffix.worded]
+        found += [Closing(BLOCK_END, b.closing, block=b) for b in blocks if b.closing.worded]
     return found
 
 

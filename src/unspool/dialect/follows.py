@@ -37,8 +37,8 @@ class Follows(msgspec.Struct, eq=False):
 
 def follows(plan: Plan, own: Pattern) -> list[Follows]:
     """`FOLLOWERS` in terms of a dialect's markers, for a value that ``own`` closes."""
-    calls = [f.suffix for f in plan.calls.forms if f.suffix]
-    blocks = [b.suffix for b in plan.calls.blocks if b.suffix]
+    calls = [f.closing for f in plan.calls.forms if f.closing]
+    blocks = [b.closing for b in plan.calls.blocks if b.closing]
     stands = {
         CALL_END: calls,
         BLOCK_END: blocks,

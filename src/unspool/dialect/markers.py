@@ -25,7 +25,7 @@ class Form(msgspec.Struct, eq=False):
     """One way a call is written."""
 
     opening: Pattern
-    suffix: Pattern
+    closing: Pattern
     shape: ObjectShape | None
     syntax: Syntax | None
     """The syntax of the arguments; ``None`` if each argument has a template."""
@@ -52,8 +52,8 @@ class Form(msgspec.Struct, eq=False):
 class Block(msgspec.Struct, eq=False):
     """One way a block of calls is written."""
 
-    prefix: Pattern
-    suffix: Pattern
+    opening: Pattern
+    closing: Pattern
     lead: str
     trail: str
     marked: bool

@@ -286,7 +286,7 @@ class Pattern:
         return _of(self.atoms[at:]) if at and self.first else self
 
     def progress(self, text: str, i: int, *, whole: bool = False) -> int:
-        """Where those of the pattern's first literals end that match from ``i`` on.
+        """The end of the pattern's first literals at ``i``, as far as they match.
 
         Args:
             whole: leave out a literal that is only the beginning of a longer word, in which no field may go on:

@@ -50,12 +50,12 @@ class CallPlan(msgspec.Struct, eq=False):
     """The ends of stray text in a block."""
     block_trail: str
     """White space after a block."""
-    suffixes: list[Pattern]
+    call_closings: list[Pattern]
     """Closings of calls."""
-    block_suffixes: list[Block]
+    closed_blocks: list[Block]
     """Blocks that have a closing."""
-    bare_suffixes: list[Pattern]
-    """Their closings without the bracket that such a closing begins with."""
+    bare_closings: list[Pattern]
+    """The closings of blocks that begin with a bracket, without it."""
     closings: list[Pattern]
     """Closings of calls and of blocks."""
     recover: Scan

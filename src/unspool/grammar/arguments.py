@@ -47,7 +47,7 @@ class Arguments:
         self.d = d
         self.rules = rules
         self.plan = plan
-        self.outer = [s for s in (*(f.suffix for f in plan.calls.forms), *(b.suffix for b in plan.calls.blocks)) if s]
+        self.outer = [s for s in (*(f.closing for f in plan.calls.forms), *(b.closing for b in plan.calls.blocks)) if s]
         self.guard = _guard(d, plan) if d.argument else ()
         self.openings = tuple(dict.fromkeys(p.opening.first for p in plan.arguments.parameters))
         self.items = tuple(dict.fromkeys(p.opening.first for p in plan.arguments.items))

@@ -65,16 +65,16 @@ class Blocks(Steps):
     def _bracketed(self) -> Block | None:
         """The open block, if it has a closing."""
         within = self._calls.within
-        return within if within is not None and within.suffix else None
+        return within if within is not None and within.closing else None
 
     # -- what may follow a call: each ends what is at ``j`` and returns its end, or `NO` or `MORE` --------------------
 
     def _block_closing(self, j: int) -> int:
         """The block's closing, or another block's."""
-        within, blocks = self._bracketed(), self._plan.calls.block_suffixes
+        within, blocks = self._bracketed(), self._plan.calls.closed_blocks
         found = NO
         for block in blocks if within is None else (within, *blocks):
-            r = self._look.stands(block.suffix, j)
+            r = self._look.stands(block.closing, j)
             if r >= 0:
                 self._close_block(r)
                 return r
@@ -85,7 +85,7 @@ class Blocks(Steps):
 
     def _bare_closing(self, j: int) -> int:
         """The block's closing without the bracket that it begins with: the model forgot it."""
-        r = self._look.soonest(self._plan.calls.bare_suffixes, j)
+        r = self._look.soonest(self._plan.calls.bare_closings, j)
         if r >= 0:
             self._ledger.notice("missing_close", self._tape.buf[j:r])
             self._close_block(r)
@@ -99,7 +99,7 @@ class Blocks(Steps):
     def _surplus(self, j: int) -> int:
         """Closing brackets that are too many, before the block's closing."""
         within, tape = self._bracketed(), self._tape
-        r = NO if within is None else self._openings.surplus(j, (within.suffix, *self._plan.calls.bare_suffixes))
+        r = NO if within is None else self._openings.surplus(j, (within.closing, *self._plan.calls.bare_closings))
         if r >= 0:
             self._ledger.notice("stray_close", tape.buf[j:r].strip())
             tape.move(r)
@@ -112,12 +112,12 @@ class Blocks(Steps):
         if thought != NO:
             return MORE if thought == MORE else NO
         found = NO
-        for suffix in self._plan.calls.suffixes:
-            r = self._look.stands(suffix, j)
-            if r >= 0 and worded(suffix.first):
+        for closing in self._plan.calls.call_closings:
+            r = self._look.stands(closing, j)
+            if r >= 0 and worded(closing.first):
                 self._tape.move(r)
                 self._ledger.markup(self._tape.here)
-                self._ledger.notice("stray_close", suffix.first)
+                self._ledger.notice("stray_close", closing.first)
                 return r
             found = min(found, r)
         return found
@@ -133,7 +133,7 @@ class Blocks(Steps):
         if cut and not self._look.closed_behind(j):
             return len(self._tape.buf)
         within = self._bracketed()
-        return j if within is None or self._thought_closes(j) >= 0 else self._look.progress(within.suffix, j)
+        return j if within is None or self._thought_closes(j) >= 0 else self._look.progress(within.closing, j)
 
     def _after_block(self, j: int, *, cut: bool) -> bool:
         """Leave the calls: neither a call nor a closing is at ``j``; ``cut``: the beginning of one is."""
@@ -158,7 +158,7 @@ class Blocks(Steps):
                 ledger.markup(tape.base + i)
                 self._at.go(State.BLOCK_TEXT)
                 return True
-            ledger.notice("missing_close", within.suffix.first)
+            ledger.notice("missing_close", within.closing.first)
         self._parts.leave_block()
         return True
 
@@ -281,7 +281,7 @@ class Blocks(Steps):
     def _spare(self, form: Form, p: int) -> None:
         """If a call's marker is at ``p``, it is text there, and so is its closing."""
         if self._tape.buf.startswith(form.opening.first, p):
-            self._look.spare(p, form.suffix)
+            self._look.spare(p, form.closing)
 
     def enter(self) -> None:
         """Just after the opening of a block. The block counts as open from its first call on."""

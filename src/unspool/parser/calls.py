@@ -294,7 +294,7 @@ class Calls(Steps):
         assert call is not None
         tape = self._tape
         i = tape.i
-        if not call.form.suffix:
+        if not call.form.closing:
             self._end_call(call.status, tape.here)
             return True
         j = skip_space(tape.buf, i)
@@ -325,12 +325,12 @@ class Calls(Steps):
 
     def _own_and_others(self, call: Call) -> list[Pattern]:
         """The call's closing, then the closings of other calls, which a model may write instead."""
-        suffix = call.form.suffix
-        return [suffix, *(s for s in self._plan.calls.suffixes if s is not suffix)]
+        own = call.form.closing
+        return [own, *(s for s in self._plan.calls.call_closings if s is not own)]
 
     def _closings(self, call: Call) -> list[Pattern]:
         """What closes the call. If it is broken, the brackets around its object may be missing."""
-        bare = [call.form.suffix.unbracketed()] if call.status != "ok" and call.form.shape is not None else []
+        bare = [call.form.closing.unbracketed()] if call.status != "ok" and call.form.shape is not None else []
         return self._own_and_others(call) + bare
 
     def _closing(self, call: Call, closings: list[Pattern], j: int) -> int:
@@ -415,8 +415,8 @@ class Calls(Steps):
             self.back_to_thought(hold)
             return
         if call is not None and self._opens_block:
-            suffixes = (call.form.suffix, call.block.suffix)
-            self._look.spare(hold.start - self._tape.base, *(s for s in suffixes if s))
+            call_closings = (call.form.closing, call.block.closing)
+            self._look.spare(hold.start - self._tape.base, *(s for s in call_closings if s))
         here = min(self._tape.here, hold.start + CAP + 1)
         self._tape.rewind(here, keep=True)  # what lies beyond the cap is read again, however the text is cut
         self._drop_call()
@@ -495,7 +495,7 @@ class Calls(Steps):
             self.broken.finish()
             self._end_call(call.status, tape.end)
         elif call.complete:
-            if call.form.suffix or call.form.shape is not None:
+            if call.form.closing or call.form.shape is not None:
                 self._ledger.notice("missing_close", call.name)
             tape.move(len(tape.buf))
             self._end_call(call.status, tape.end)

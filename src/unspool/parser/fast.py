@@ -240,21 +240,21 @@ class FastPaths:
         if self.take is FastPaths._waits:
             self.take = None
             return
-        said = ""
+        text = ""
         self._stand()
         self._record()
         self.take = self.stretch = None
         if self._segment is not None and self._segment.kind == "content":
-            said = self._growing.since(self._begun)
+            text = self._growing.since(self._begun)
         if self._read:
             machine.tape.move(self._read)
             self._read = 0
-        machine.ledger.said(at, content=said)
+        machine.ledger.emitted(at, content=text)
 
     def read(self, at: int) -> tuple[int, int]:
         """How many characters are emitted and how many wait, if everything up to an offset was read."""
-        said = self._machine.ledger.at if self.take is FastPaths._waits else at
-        return said, at + len(self._buf) - said
+        emitted = self._machine.ledger.at if self.take is FastPaths._waits else at
+        return emitted, at + len(self._buf) - emitted
 
     def joins(self) -> None:
         """Record what was read, because its pieces are joined now."""

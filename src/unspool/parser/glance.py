@@ -226,7 +226,7 @@ class _Glance:
             if j - i > MAX_SPACE:
                 raise _NotPlain
             if j == len(text):
-                if within.suffix:
+                if within.closing:
                     raise _NotPlain
                 self._leave(j, "")
                 return
@@ -237,8 +237,8 @@ class _Glance:
             o, end, fields = self._standing(
                 plan.calls.inner if within.marked else within.inner or plan.calls.inner_bare, j
             )
-            if o is None and not within.suffix:
-                self._none_stands(plan.calls.suffixes, j)
+            if o is None and not within.closing:
+                self._none_stands(plan.calls.call_closings, j)
                 other, _, _ = self._standing(plan.reading.edge.at(text, j), j)
                 self._leave(i if other is None else j, plan.calls.block_trail)
                 return
@@ -246,8 +246,8 @@ class _Glance:
 
     def _closes(self, within: Block, i: int) -> int:
         """The end of the block's closing at ``i``."""
-        for block in (within, *self._plan.calls.block_suffixes) if within.suffix else self._plan.calls.block_suffixes:
-            r = block.suffix.match(self._text, i, {})
+        for block in (within, *self._plan.calls.closed_blocks) if within.closing else self._plan.calls.closed_blocks:
+            r = block.closing.match(self._text, i, {})
             if r == MORE:
                 raise _NotPlain
             if r >= 0:

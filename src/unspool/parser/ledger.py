@@ -222,7 +222,7 @@ class Ledger(msgspec.Struct, eq=False):
         """Take the special token without a template that begins at an offset: its end, or -1 if there is none."""
         return self._foreign.pop(0)[1] if self._foreign and self._foreign[0][0] == offset else -1
 
-    def said(self, at: int, *, content: str = "") -> None:
+    def emitted(self, at: int, *, content: str = "") -> None:
         """A fast path has emitted the output up to an offset, ``content`` included."""
         if content:
             self.quoting.put(content, at - len(content))
@@ -320,13 +320,13 @@ class Ledger(msgspec.Struct, eq=False):
         """The prompt was read: forget its events, and return the arguments of the call with this index."""
         if self.held_for(Why.THOUGHT_CALL):
             self.commit()  # a call in the prompt is meant as one
-        said, self.events = self.events, []
+        events, self.events = self.events, []
         for hold in self.holds:
             hold.restart()
         self.spoken = self.prose = False
         self.calls = self.index = 0
         self.at = min(self.at, self._tape.here)
-        return "".join(e.arguments for e in said if isinstance(e, ToolCallDelta) and e.index == call)
+        return "".join(e.arguments for e in events if isinstance(e, ToolCallDelta) and e.index == call)
 
     def reopen_call(self, call_id: str, name: str, known: bool | None, begun: str) -> None:
         """Start the call that the prompt opened, with the prompt's part of its arguments."""

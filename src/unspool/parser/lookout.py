@@ -138,10 +138,10 @@ class Lookout(msgspec.Struct, eq=False):
         # A tag may go on in another case than the token, and then counts.
         return MORE if r == MORE and pattern.any_case and not self._tape.final else NO
 
-    def closes_call(self, suffix: Pattern, i: int, name: str) -> int:
+    def closes_call(self, closing: Pattern, i: int, name: str) -> int:
         """The end of a call's closing at ``i``; another call's name in it makes it text."""
         fields: dict[str, str] = {}
-        r = self.stands(suffix, i, fields)
+        r = self.stands(closing, i, fields)
         return NO if fields.get("name", name) != name else r
 
     def progress(self, pattern: Pattern, i: int) -> int:

@@ -133,7 +133,7 @@ class Machine:
         return going or self.ledger.too_much()
 
     def _thought_closes(self) -> tuple[int, bool]:
-        """Where the closing of reasoning is or may begin; else the end of the text."""
+        """The place of the closing of reasoning, and whether it is certain; else the end of the text."""
         tape = self.tape
         buf = tape.buf
         scan = self._plan.reasoning.ends_in_text
@@ -249,8 +249,8 @@ class Machine:
             ledger.notice("unclosed_reasoning")
         ledger.markup(tape.end)
         within = self.calls.within
-        if within is not None and within.suffix and self.at.state in (State.BLOCK, State.BLOCK_TEXT, State.CLOSE):
-            ledger.notice("missing_close", within.suffix.first)
+        if within is not None and within.closing and self.at.state in (State.BLOCK, State.BLOCK_TEXT, State.CLOSE):
+            ledger.notice("missing_close", within.closing.first)
 
     def _cut(self) -> None:
         """End what is still open: the output, or a stage that an engine set, is over."""

@@ -215,9 +215,9 @@ class Openings(msgspec.Struct, eq=False):
         """What may close a call without arguments; its block's closing, if it has none of its own."""
         calls = self.look.plan.calls
         blocks = calls.blocks if o.block is None else [o.block]
-        if form.suffix or not all(b.suffix.worded for b in blocks):
-            return calls.suffixes
-        return [*calls.suffixes, *(b.suffix for b in blocks)]
+        if form.closing or not all(b.closing.worded for b in blocks):
+            return calls.call_closings
+        return [*calls.call_closings, *(b.closing for b in blocks)]
 
     def wrapped(self, i: int) -> int:
         """Under a named choice: whether the object is a call (name, then arguments), not arguments: 1, 0, `MORE`."""
@@ -274,7 +274,7 @@ class Openings(msgspec.Struct, eq=False):
         for o in self.look.outline.edge:
             if not isinstance(o, Opening) or o.kind != CALL or not o.marked or o.block is None or o.form is None:
                 continue
-            marker = o.block.prefix if o.block.prefix and o.block.marked else o.form.opening
+            marker = o.block.opening if o.block.opening and o.block.marked else o.form.opening
             if marker.first and buf.startswith(marker.first, i) and self.look.stands(o.pattern, i) != NO:
                 return True
         return False
@@ -332,7 +332,7 @@ class Openings(msgspec.Struct, eq=False):
         return i if r >= 0 or (r == MORE and tape.ended) else r
 
     def surplus(self, i: int, closings: Iterable[Pattern]) -> int:
-        """The end of closing brackets at ``i`` that are too many: one of some closings, or the end, follows."""
+        """The end of the brackets at ``i`` that close too much, if one of some closings or the turn's end follows."""
         buf = self._tape.buf
         n = skip_brackets(buf, i)
         if n == i:
@@ -340,7 +340,7 @@ class Openings(msgspec.Struct, eq=False):
         if n == len(buf) and not self._tape.final:
             return MORE
         patterns = list(closings)
-        for k in range(i + 1, n + 1):
+        for k in range(i + 1, n + 1):  # as few brackets as possible are too many: a closing may begin with others
             r = n if k == len(buf) else min(self.look.first(patterns, k), k)
             if r == NO and buf[k - 1] in "]})":
                 r = min(self.look.end_here(skip_space(buf, k)), k)
@@ -372,9 +372,9 @@ class Openings(msgspec.Struct, eq=False):
         """The end of a marker of one kind at ``i``; ``inside``: in the arguments of a call."""
         look = self.look
         if kind == CALL_END:
-            return look.first(look.plan.calls.suffixes, i)
+            return look.first(look.plan.calls.call_closings, i)
         if kind == BLOCK_END:
-            return look.first([b.suffix for b in look.plan.calls.block_suffixes], i)
+            return look.first([b.closing for b in look.plan.calls.closed_blocks], i)
         return look.end_here(i) if kind == END else self._another(i, inside=inside)
 
     def _another(self, i: int, *, inside: bool) -> int:

@@ -97,13 +97,13 @@ class Parser:
 
     def __repr__(self) -> str:
         message = self.message
-        said, read = self._machine.ledger.at, self._tape.end
+        emitted, read = self._machine.ledger.at, self._tape.end
         if self._fast.take is not None:
-            said, waits = self._fast.read(self._at)
-            read = said + (waits if self._stretch is None else len(self._stretch[0].waits))
+            emitted, waits = self._fast.read(self._at)
+            read = emitted + (waits if self._stretch is None else len(self._stretch[0].waits))
         parts = [f"{max(read, 0):,} characters read"]
-        if read > max(said, 0):
-            parts.append(f"{read - max(said, 0):,} held back")
+        if read > max(emitted, 0):
+            parts.append(f"{read - max(emitted, 0):,} held back")
         parts += [f"{len(text):,} of {kind}" for kind in ("reasoning", "content") if (text := getattr(message, kind))]
         if message.tool_calls:
             parts.append("calls of " + ", ".join(call.name for call in message.tool_calls))
@@ -328,7 +328,7 @@ class Parser:
             raise wrong_type("ids", ids, "token ids, an iterable of integers")
         ids = tuple(ids)
         check_ids("ids", ids)
-        said = None if stage is None else to_stage(stage, "stage")
+        forced = None if stage is None else to_stage(stage, "stage")
         tokens = self._tokens
         if tokens is None:
             if self._tokenizer is None:
@@ -346,14 +346,14 @@ class Parser:
                     pending.append(text)
                 if literal:
                     if pending:
-                        events += self._feed("".join(pending), said)
+                        events += self._feed("".join(pending), forced)
                         pending = []
-                    events += self._feed_special(literal, tokens.foreign(literal, self._machine.look.plan), said)
+                    events += self._feed_special(literal, tokens.foreign(literal, self._machine.look.plan), forced)
                     tokens.count(literal)
             if texts:
                 pending.append(tokens.join(texts))
         if pending:
-            events += self._feed("".join(pending), said)
+            events += self._feed("".join(pending), forced)
         self._machine.look.forget_marks()
         return events
 

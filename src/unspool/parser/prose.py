@@ -32,7 +32,7 @@ class Partial(msgspec.Struct, eq=False):
 
     Attributes:
         weak: the first weak match of a call.
-        cut: the first marker that the output's end cuts, if its beginning is no text.
+        cut: the first marker that the output's end cuts, if enough of it is there to be a marker.
     """
 
     weak: tuple[Marker, Match] | None = None
@@ -49,8 +49,8 @@ class Partial(msgspec.Struct, eq=False):
         if self.weak is None or o.pattern.weight >= self.weak[0].pattern.weight:
             self._names.append(None if match is None else match.fields.get("name"))
 
-    def drops(self, o: Marker) -> None:
-        """The beginning of this marker is no text."""
+    def add_dropped(self, o: Marker) -> None:
+        """Enough of this cut marker is there: it is dropped."""
         self.cut = o
 
     def weak_alone(self) -> tuple[Marker, Match] | None:
@@ -153,7 +153,7 @@ class Prose(Steps):
         """Add a marker at ``i`` that the output's end cuts."""
         partial.add_cut(o, match)
         if partial.cut is None and self._is_cut_marker(o, i):
-            partial.drops(o)
+            partial.add_dropped(o)
 
     def _is_cut(self, partial: Partial, o: Marker, i: int, end: int) -> bool:
         """Whether ``o``, at ``buf[i:end]``, is only the beginning of a marker that the output's end cuts: drop that."""
@@ -413,9 +413,11 @@ class Prose(Steps):
         return True
 
     def _is_begun_marker(self, o: Opening, p: int) -> bool:
-        """Whether the beginning of an opening is at ``p``, and is a marker by itself: no word alone (``function``), no
-        beginning of a longer word (``<call`` in ``<caller>``), and no sign (``[``), unless the file says that it counts
-        anywhere."""
+        """Whether enough of an opening is at ``p`` to be a marker, although it does not match.
+
+        A word alone (``function``) and the beginning of a longer word (``<call`` in ``<caller>``) are text. So is a
+        sign (``[``), unless the file says that it counts anywhere.
+        """
         buf, first = self._tape.buf, o.pattern.first
         here = buf[p : o.pattern.progress(buf, p, whole=True)]
         if solid(here).isalnum() or not buf.startswith(first, p):
@@ -423,8 +425,8 @@ class Prose(Steps):
         return worded(here) or listed(here, self._plan.dialect.anywhere)
 
     def _is_cut_marker(self, o: Marker, p: int) -> bool:
-        """Whether the beginning of a marker that is at ``p``, where the output ends, is no text: a whole tag or special
-        token, or enough of a call's opening."""
+        """Whether enough of a marker is at ``p``, where the output's end cuts it: a whole tag or special token, or what
+        `_is_begun_marker` asks of a call's opening."""
         call = o.kind == CALL
         if not o.marked or (call and (self._ledger.thinking or not self._look.outline.calls)):
             return False
@@ -489,18 +491,18 @@ class Prose(Steps):
         found = [(o, first) for o, first in found if o.pattern.progress(buf, p) >= text]
         here = [o for o, first in found if not look.spelled(first, p, p + len(first))]
         pairs = [(o.block, o.form) for o in here if o.block and o.form]
-        look.spare(p, *(b.suffix if b.prefix else f.suffix for b, f in pairs), *look.stray_closings(p))
+        look.spare(p, *(b.closing if b.opening else f.closing for b, f in pairs), *look.stray_closings(p))
         if not here:
             return NO
         self._ledger.text(tape.base + p)
         tape.move(p)
         self._ledger.notice("call_without_name", here[0].pattern.first)
         for block, form in pairs:
-            if block.marked and block.prefix and worded(form.opening.first):
-                end = block.prefix.match(buf, p, {})
+            if block.marked and block.opening and worded(form.opening.first):
+                end = block.opening.match(buf, p, {})
                 j = skip_space(buf, end) if end >= 0 else -1
                 if 0 <= j <= end + MAX_SPACE and buf.startswith(form.opening.first, j) and not self._calls.refused(p):
-                    look.spare(j, form.suffix)
+                    look.spare(j, form.closing)
                     tape.move(j + len(form.opening.first))
                     self._ledger.text(tape.here)
                     self._calls.enter(block)
@@ -578,7 +580,7 @@ class Prose(Steps):
 
     def _spare(self, o: Opening, i: int) -> None:
         """Leave the call that opens at ``i`` as text, with its closing and its block's."""
-        closings = (o.form and o.form.suffix, o.block and o.block.suffix)
+        closings = (o.form and o.form.closing, o.block and o.block.closing)
         self._look.spare(i, *(c for c in closings if c))
 
     def _begin_call(self, o: Marker, i: int, match: Match) -> int:

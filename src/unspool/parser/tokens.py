@@ -118,5 +118,5 @@ def _apart(part: str, literal: str) -> bool:
 
 def closes(literal: str, plan: Plan) -> bool:
     """Whether an added token begins a closing of a call, a block or the turn."""
-    patterns = (*plan.calls.closings, *plan.calls.bare_suffixes, *(o.pattern for o in plan.ends))
+    patterns = (*plan.calls.closings, *plan.calls.bare_closings, *(o.pattern for o in plan.ends))
     return any(p.first.startswith(literal) for p in patterns)

@@ -71,9 +71,9 @@ def whole_call(
         return None
     if form.syntax is not None and _WRAPPED.match(arguments) and tools.schema(name) is not None:
         return None
-    if form.suffix:
+    if form.closing:
         closing = skip_space(text, end)
-        end = form.suffix.match(text, closing, dict(fields)) if closing - end <= MAX_SPACE else NO
+        end = form.closing.match(text, closing, dict(fields)) if closing - end <= MAX_SPACE else NO
     if policy.bad_arguments in ("drop", "text") and end - i > CAP // 2:  # as a held call, it may be beyond the cap
         return None
     return Whole(name, arguments, header, inside, end) if end >= 0 else None
@@ -100,7 +100,7 @@ def _object(form: Form, marked: bool, names: Container[str] | None, text: str, i
 
 def _markup(plan: Plan, schema: Schema | None, form: Form, text: str, i: int, fields: dict[str, str]) -> _Inside | None:
     """A call in markup, whose arguments are strings, numbers or booleans."""
-    if schema is None or plan.arguments.items or plan.arguments.comma or plan.arguments.quoted or not form.suffix:
+    if schema is None or plan.arguments.items or plan.arguments.comma or plan.arguments.quoted or not form.closing:
         return None
     parameter = plan.arguments.parameters[0]  # the most literal one, which is tried first
     plain = parameter.plain()
@@ -118,7 +118,7 @@ def _markup(plan: Plan, schema: Schema | None, form: Form, text: str, i: int, fi
         i = m.end()
         m = plain.match(text, i)
     closed, i = i, skip_space(text, i)
-    if not arguments or i - closed > MAX_SPACE or form.suffix.match(text, i, {}) < 0:
+    if not arguments or i - closed > MAX_SPACE or form.closing.match(text, i, {}) < 0:
         return None
     pieces: list[str] = []  # joined once, since a value may be long
     for key, value in arguments.items():

@@ -169,12 +169,12 @@ class ArgumentsReader:
             self._unwrapping = unwrapping(self._desk.schema(call.name)) if call.started else None
         watch = self._unwrapping
         if watch is not None:
-            said = watch.push(fragment)
+            passed = watch.push(fragment)
             if not watch.over:
                 if not fragment:
                     call.put("", end)
                 return
-            fragment = said
+            fragment = passed
             self._unwrapping = None
             if watch.overflown:
                 call.notice("hold_overflow", call.name)
@@ -205,7 +205,7 @@ class ArgumentsReader:
             if tape.final:
                 tape.move(len(buf))
             return False
-        if closing >= 0 or not call.form.suffix:
+        if closing >= 0 or not call.form.closing:
             return self._no_arguments()
         return self._fail(_NO_OBJECT)
 
@@ -240,12 +240,12 @@ class ArgumentsReader:
     def _unended(self) -> bool:
         """Whether other calls may follow in the block, and nothing but brackets shows where this one ends."""
         call = self._call
-        return bool(call.block.suffix) and not (call.form.suffix or call.form.marked)
+        return bool(call.block.closing) and not (call.form.closing or call.form.marked)
 
     def _closes(self, i: int) -> int:
         """The end of what closes the call at ``i``: a closing, or the next call if this one has none; `NO`; `MORE`."""
         closing = self._openings.look.closing(i)
-        if closing >= 0 or self._call.form.suffix or not self._call.block.suffix:
+        if closing >= 0 or self._call.form.closing or not self._call.block.closing:
             return closing
         opens = self._openings.goes_on(i)
         return i if opens == 1 else min(closing, MORE if opens == MORE else NO)

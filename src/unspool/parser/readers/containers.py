@@ -62,7 +62,7 @@ class Level:
         self.held: dict[str, list[Held]] | None = None
         self.wrapper = ""
 
-    def say(self) -> None:
+    def fill(self) -> None:
         """Something in it is emitted."""
         self.empty = False
 
@@ -164,16 +164,16 @@ class Containers:
         """Add a piece of a value that ends at an offset."""
         if first and not self.held_back:
             fragment = self._prefix(len(self.levels) - 1, self.key) + fragment
-            self.levels[-1].say()
-        self._say(fragment, end)
+            self.levels[-1].fill()
+        self._emit(fragment, end)
 
     def value(self, held: Held, end: int) -> None:
         """Add a whole value."""
         if self.dropped >= 0:
             self._call.put("", end)
         elif self._hold < 0:
-            self._say(self._prefix(len(self.levels) - 1, self.key) + held.json, end)
-            self.levels[-1].say()
+            self._emit(self._prefix(len(self.levels) - 1, self.key) + held.json, end)
+            self.levels[-1].fill()
         else:
             self._parts.clear()
             self._store(self.key, held, end)
@@ -191,7 +191,7 @@ class Containers:
         if self.dropped == len(self.levels):
             self.dropped = -1
 
-    def _say(self, fragment: str, end: int) -> None:
+    def _emit(self, fragment: str, end: int) -> None:
         if self.dropped >= 0:
             self._call.put("", end)
         elif self._hold < 0:
@@ -222,8 +222,8 @@ class Containers:
     def open(self, level: Level, end: int) -> None:
         """A container begins, as the value of the last argument that was opened."""
         if not self.held_back:
-            self._say(self._prefix(len(self.levels) - 1, self.key) + level.bracket, end)
-            self.levels[-1].say()
+            self._emit(self._prefix(len(self.levels) - 1, self.key) + level.bracket, end)
+            self.levels[-1].fill()
         self.levels.append(level)
         if self._hold >= 0:
             level.hold()
@@ -271,15 +271,15 @@ class Containers:
             level = levels[i]
             if i > self._hold:
                 text += self._prefix(i - 1, level.fields.get("key", "")) + level.bracket
-                levels[i - 1].say()
+                levels[i - 1].fill()
             members = self._members(level)
             if members:
                 text += ("{" if i == 0 and level.empty else "" if level.empty else ", ") + members
-                level.say()
+                level.fill()
             level.release()
         if self._parts:
             text += self._prefix(len(levels) - 1, self.key) + "".join(self._parts)
-            levels[-1].say()
+            levels[-1].fill()
         self._hold = -1
         self._parts = []
         return text

@@ -222,7 +222,7 @@ class MarkupReader:
         """The end of what closes a container, or for the arguments themselves the call, at ``i``."""
         look = self._openings.look
         if level.parameter is None:
-            return look.first(look.plan.calls.suffixes, i)
+            return look.first(look.plan.calls.call_closings, i)
         return look.stands(level.parameter.closing, i, dict(level.fields))
 
     def _close(self, level: Level, i: int, end: int) -> bool:
@@ -302,7 +302,7 @@ class MarkupReader:
         if opens == MORE:
             return False
         alone = len(self.containers.levels) == 1
-        if (closing >= 0 or opens) and not call.form.suffix and alone:
+        if (closing >= 0 or opens) and not call.form.closing and alone:
             # If a call has no closing of its own, that of its block or of the turn closes it, or the next call.
             return self._end()
         if closing >= 0 or opens:
@@ -471,16 +471,16 @@ class MarkupReader:
         if r == MORE:
             return MORE
         found = NO
-        for suffix in plan.calls.suffixes:
-            r = look.closes_call(suffix, p, self._call.name)
+        for closing in plan.calls.call_closings:
+            r = look.closes_call(closing, p, self._call.name)
             if r >= 0:
                 r = r if certain else openings.follows_call(r)
                 if r >= 0:
                     return p
             found = min(found, r)
         tape = self._tape
-        for block in plan.calls.block_suffixes:
-            r = look.stands(block.suffix, p)
+        for block in plan.calls.closed_blocks:
+            r = look.stands(block.closing, p)
             if r >= 0:
                 j = skip_space(tape.buf, r)
                 if j - r > MAX_SPACE:

@@ -62,8 +62,8 @@ class TextReader:
         look = openings.look
         found = NO
         tried = NO  # forms with the same closing end at the same place
-        for suffix in look.plan.calls.suffixes:
-            r = look.closes_call(suffix, p, self._call.name)
+        for closing in look.plan.calls.call_closings:
+            r = look.closes_call(closing, p, self._call.name)
             if r >= 0 and r != tried:
                 tried = r
                 r = r if look.certain(p) else openings.follows_call(r)

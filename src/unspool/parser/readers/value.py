@@ -129,7 +129,7 @@ class Value:
         self.line_start = False
         kind = self.kind
         if kind is Kind.STRING:
-            self._say(escaped(text), end)
+            self._emit(escaped(text), end)
             return
         room = self._limit - self._size
         self._held.append(text)
@@ -161,9 +161,9 @@ class Value:
         text = "".join(self._held)
         self._held = []
         self.kind = Kind.STRING
-        self._say(escaped(text), end)
+        self._emit(escaped(text), end)
 
-    def _say(self, fragment: str, end: int) -> None:
+    def _emit(self, fragment: str, end: int) -> None:
         """Emit a piece of a string."""
         if self.begun:
             self._containers.piece(fragment, end, first=False)
@@ -175,7 +175,7 @@ class Value:
         """End the value at an offset."""
         containers = self._containers
         if self.kind is Kind.STRING:
-            self._say('"', end)
+            self._emit('"', end)
             json_text = containers.pieces()
             if json_text is not None:
                 containers.value(Held(json_text, json.loads(json_text)), end)
