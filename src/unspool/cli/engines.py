@@ -20,7 +20,7 @@ GROUP = "unspool.engines"
 """The group of entry points. Each makes an engine from the text after ``NAME:``, which may be empty."""
 
 
-class Opening(NamedTuple):
+class EngineSettings(NamedTuple):
     """The settings of an engine.
 
     Attributes:
@@ -54,7 +54,7 @@ class EngineKind:
     """
 
     form: str
-    make: "Callable[[Opening], Engine]"
+    make: "Callable[[EngineSettings], Engine]"
     extra: str = "server"
     folder: Callable[[str], str | Path | None] = lambda argument: None
     local: bool = False
@@ -66,11 +66,11 @@ class EngineKind:
         return self.form.partition(":")[0]
 
 
-def _builtin(opening: Opening) -> "Engine":
+def _builtin(settings: EngineSettings) -> "Engine":
     from ..engines.batching import Batching
     from ..engines.builtin.serving import SAMPLING, served
 
-    return Batching(served(), slots=opening.options.slots, sampling=SAMPLING)
+    return Batching(served(), slots=settings.options.slots, sampling=SAMPLING)
 
 
 def _builtin_folder(argument: str) -> Path:
@@ -79,39 +79,39 @@ def _builtin_folder(argument: str) -> Path:
     return FOLDER
 
 
-def _replay(opening: Opening) -> "Engine":
+def _replay(settings: EngineSettings) -> "Engine":
     from ..engines import Replay
 
-    return Replay(opening.recordings, opening.options.replay_speed)
+    return Replay(settings.recordings, settings.options.replay_speed)
 
 
-def _transformers(opening: Opening) -> "Engine":
+def _transformers(settings: EngineSettings) -> "Engine":
     from ..engines.batching import Batching
     from ..engines.hf import TransformersModel
 
-    options = opening.options
-    model = TransformersModel(opening.argument, device=options.device, context=options.context)
+    options = settings.options
+    model = TransformersModel(settings.argument, device=options.device, context=options.context)
     return Batching(model, slots=options.slots, sampling=model.sampling)
 
 
-def _upstream(opening: Opening) -> "Engine":
+def _upstream(settings: EngineSettings) -> "Engine":
     from ..dialect.compiling import compile_plan
     from ..engines.upstream import Upstream
 
-    options = opening.options
+    options = settings.options
     tokenizer = None
-    file = None if opening.folder is None else Path(opening.folder) / "tokenizer.json"
+    file = None if settings.folder is None else Path(settings.folder) / "tokenizer.json"
     if file is not None and file.is_file():
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_file(str(file))
     return Upstream(
-        opening.urls,
+        settings.urls,
         kind=options.engine_kind,
         model=options.engine_model,
         api_key=read_key("--engine-key", options.engine_key),
         tokenizer=tokenizer,
-        markers=sorted(compile_plan(opening.dialect).literals),
+        markers=sorted(compile_plan(settings.dialect).literals),
         keep_end=options.engine_keep_end,
         budgets=options.engine_budgets,
     )
@@ -158,9 +158,9 @@ def find_engine(engines: Sequence[str]) -> tuple[EngineKind, str]:
 def _installed(entry: "metadata.EntryPoint") -> EngineKind:
     """The kind of engine that an entry point makes."""
 
-    def make(opening: Opening) -> "Engine":
+    def make(settings: EngineSettings) -> "Engine":
         try:
-            engine: Engine = entry.load()(opening.argument)
+            engine: Engine = entry.load()(settings.argument)
         except (ImportError, AttributeError) as error:
             raise Misuse(f"--engine: {entry.name}: cannot load {entry.value}: {error}") from None
         return engine
@@ -168,19 +168,19 @@ def _installed(entry: "metadata.EntryPoint") -> EngineKind:
     return EngineKind(entry.name, make)
 
 
-def open_engine(kind: EngineKind, opening: Opening) -> "Engine":
+def open_engine(kind: EngineKind, settings: EngineSettings) -> "Engine":
     """Make an engine.
 
     Raises:
         Misuse: an argument is wrong, or a package is missing.
     """
-    if opening.options.slots < 1:
-        raise Misuse(f"--slots: must be at least 1, not {opening.options.slots}")
+    if settings.options.slots < 1:
+        raise Misuse(f"--slots: must be at least 1, not {settings.options.slots}")
     try:
-        return kind.make(opening)
+        return kind.make(settings)
     except ImportError as error:
         raise missing(error, kind.extra) from None
     except OSError as error:
-        raise Misuse(f"--engine: {opening.argument}: {error.strerror or error}") from None
+        raise Misuse(f"--engine: {settings.argument}: {error.strerror or error}") from None
     except ValueError as error:
         raise Misuse(f"--engine: {error}") from None

@@ -13,7 +13,7 @@ from ..dialect.registry import get_dialect
 from ..grammar import ToolStrictLevel
 from ..policy import Policy
 from .common import Misuse, missing, named_dialect, one_of, read_policy
-from .engines import BUILTIN, ENGINES, REPLAY, EngineKind, Opening, find_engine, open_engine
+from .engines import BUILTIN, ENGINES, REPLAY, EngineKind, EngineSettings, find_engine, open_engine
 from .prove import AUTO, choose, prove, report
 from .recordings import open_recordings, read_in_common
 
@@ -143,7 +143,7 @@ def open_model(options: argparse.Namespace) -> Model:
         proof = prove(dialect, template.tool_template, template.special)
         report(dialect, proof, table=options.proof)
     prompts = None if folder is None or template is None else _prompts(options, folder, template, dialect)
-    engine = open_engine(kind, Opening(options, argument, options.engine or (), folder, dialect, recordings))
+    engine = open_engine(kind, EngineSettings(options, argument, options.engine or (), folder, dialect, recordings))
     if kind.needs_template and folder is None:
         raise Misuse("--tokenizer: is required for this engine, because the model's chat template renders the prompt")
     if options.capture is not None:

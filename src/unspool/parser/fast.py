@@ -13,7 +13,7 @@ from .call import Sink
 from .machine import Machine
 from .readers.literal import DONE, LiteralReader
 from .readers.markup import MarkupReader
-from .readers.pieces import Kind, Pieces, guarded_strings, json_strings, markup_values
+from .readers.pieces import Pieces, StringKind, guarded_strings, json_strings, markup_values
 from .readers.recall import Spot, Step, memory
 from .readers.strings import SHORT
 from .states import State
@@ -94,7 +94,7 @@ class FastPaths:
     """The character in everything that may end a waiting value; ``""``: unknown."""
     _calm: str | None
     """The same, if text without it may wait unseen; else ``None``."""
-    _strings: Kind
+    _strings: StringKind
     """The kind of the open string."""
     _then: Take | None
     """Reads the piece in which that string ends."""

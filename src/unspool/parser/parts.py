@@ -18,7 +18,7 @@ _OPEN: Final = Why.OPEN_REASONING
 _START: Final = State.REASONING_START
 
 
-class Place(msgspec.Struct, frozen=True, eq=False):
+class Origin(msgspec.Struct, frozen=True, eq=False):
     """The state to return to when something is given back as text."""
 
     state: State
@@ -47,11 +47,11 @@ class Parts(msgspec.Struct, eq=False):
     seen: bool = False
     started: int = ALWAYS
 
-    def place(self) -> Place:
+    def place(self) -> Origin:
         """The state to return to."""
-        return Place(self._at.state, self.framed)
+        return Origin(self._at.state, self.framed)
 
-    def back_to(self, place: Place) -> None:
+    def back_to(self, place: Origin) -> None:
         """Restore whether a frame is open."""
         self.framed = place.framed
 

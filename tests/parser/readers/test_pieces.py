@@ -10,7 +10,7 @@ import pytest
 
 import unspool
 from unspool.parser.readers import pieces as module
-from unspool.parser.readers.pieces import Kind, guarded_strings, json_strings, markup_values, python_strings
+from unspool.parser.readers.pieces import StringKind, guarded_strings, json_strings, markup_values, python_strings
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"s": {"type": "string"}}}}}
 WRITTEN: dict[str, Callable[[str], str]] = {
@@ -30,7 +30,7 @@ def test_a_piece_is_read_the_same_from_memory_and_anew() -> None:
         known = kind.state(waits)
         for letters in product('ab"\\nu0\n', repeat=4):
             text = "".join(letters)
-            fresh = Kind().state(waits)
+            fresh = StringKind().state(waits)
             part = kind.split(waits + text)
             whole = part[0] if part is not None and not part[1] and not waits else ""
             assert known[text] == known[text] == fresh[text] == whole

@@ -6,8 +6,8 @@ from functools import lru_cache
 from ...dialect.syntax import Syntax
 from ...regex import Prefix
 from .numbers import Magnitude
-from .pieces import Kind, json_strings, python_strings, quoted_strings
-from .recall import MOST_WAITING, Deeds, Place, Spot, memory
+from .pieces import StringKind, json_strings, python_strings, quoted_strings
+from .recall import MOST_WAITING, Deeds, ReaderState, Spot, memory
 from .strings import marker_scan
 from .syntax import AFTER, DONE, ERROR, FIRST_KEY, KEY, MAX_HELD, MAX_KEYS, NUMBER, SIGN, STRING, VALUE, Root
 
@@ -215,7 +215,7 @@ class Emitter:
         """Whether the reader passes JSON on unchanged and repairs nothing, so that its steps can be remembered."""
         return self._how.keep and not self._how.repair
 
-    def strings(self) -> Kind | None:
+    def strings(self) -> StringKind | None:
         """The kind of the string value that this is inside of; ``None`` if a piece of it cannot be read on its own."""
         if not self.simple():
             return None
@@ -263,7 +263,7 @@ class Emitter:
         key = self._key_text if is_key else ""
         if key is not None and (len(key) > MOST_WAITING or "\\" in key):
             key = None
-        place = Place(self._how, mode, brackets, comma, is_key, number, delimiter, waits, unread, key)
+        place = ReaderState(self._how, mode, brackets, comma, is_key, number, delimiter, waits, unread, key)
         return memory.spot(place, None if waits else self.strings())
 
     def stand(self, spot: Spot) -> None:

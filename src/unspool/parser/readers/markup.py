@@ -21,7 +21,7 @@ from ..white import common_prefix, common_suffix, held_suffix
 from .containers import Containers, Held, Level
 from .literal import MAX_DEPTH
 from .reader import Mode
-from .value import Kind, Value, marked_by, scalar
+from .value import Value, ValueKind, marked_by, scalar
 from .wrapped import WRAPPERS
 
 _WAITING = 256
@@ -32,7 +32,7 @@ Waits = tuple[re.Pattern[str], str]
 reached the end; ``""``: all text must be matched."""
 
 
-class Place(enum.Enum):
+class Reading(enum.Enum):
     """What the reader is reading."""
 
     BETWEEN = "between arguments"
@@ -48,7 +48,7 @@ class MarkupReader:
         containers: the arguments, and the containers inside them.
     """
 
-    __slots__ = ("_call", "_openings", "_place", "_tape", "_value", "containers", "mode", "status", "why")
+    __slots__ = ("_call", "_openings", "_reading", "_tape", "_value", "containers", "mode", "status", "why")
 
     def __init__(self, call: Call, openings: Openings, tape: Tape, schema: Schema | None) -> None:
         self.mode = Mode.READING
@@ -58,16 +58,16 @@ class MarkupReader:
         self._call = call
         self._openings = openings
         self._tape = tape
-        self._place = Place.BETWEEN
+        self._reading = Reading.BETWEEN
         self._value: Value | None = None
 
     def read(self) -> bool:
         """See `Reader`."""
-        if self._place is Place.BETWEEN:
+        if self._reading is Reading.BETWEEN:
             return self._between()
         value = self._value
         assert value is not None
-        return self._start(value) if self._place is Place.START else self._text(value)
+        return self._start(value) if self._reading is Reading.START else self._text(value)
 
     def take(self) -> str | None:
         """See `Reader`."""
@@ -80,17 +80,17 @@ class MarkupReader:
     @property
     def in_value(self) -> bool:
         """Whether it is reading the text of a value."""
-        return self._place is Place.VALUE
+        return self._reading is Reading.VALUE
 
     @property
     def guessing(self) -> bool:
         """Whether a value that may be JSON begins."""
-        return self._place is Place.START and self._value is not None and self._value.kind is Kind.GUESS
+        return self._reading is Reading.START and self._value is not None and self._value.kind is ValueKind.GUESS
 
     def streams(self) -> Value | None:
         """The value, if its text is passed on piece by piece."""
         value = self._value
-        if self._place is not Place.VALUE or value is None or not value.begun or value.kind is not Kind.STRING:
+        if self._reading is not Reading.VALUE or value is None or not value.begun or value.kind is not ValueKind.STRING:
             return None
         return None if self.containers.held_back else value
 
@@ -100,16 +100,16 @@ class MarkupReader:
         value = self._value
         if awaited is None:
             return None
-        if self._place is Place.BETWEEN or value is None:
+        if self._reading is Reading.BETWEEN or value is None:
             return _waits(awaited.between)
-        held = self._place is Place.VALUE and value.kind is not Kind.TYPED and self.containers.quiet
+        held = self._reading is Reading.VALUE and value.kind is not ValueKind.TYPED and self.containers.quiet
         parameter = value.parameter
         return _waits(awaited.inside(parameter), parameter.firsts) if held or value.holds() else None
 
     def waits_on(self, text: str) -> re.Pattern[str] | None:
         """As `waits`, for waiting text in which nothing is decided but the opening of an argument that is held to its
         end."""
-        found = self._scalar(text, 0) if self._place is Place.BETWEEN else None
+        found = self._scalar(text, 0) if self._reading is Reading.BETWEEN else None
         awaited = self._awaited()
         return None if found is None or awaited is None else awaited.whole(found[0])
 
@@ -335,7 +335,7 @@ class MarkupReader:
         margin = parameter.trail if above is None else parameter.held
         plan = self._openings.look.plan
         self._value = Value(self._call, plan, self.containers, parameter, fields, schema, margin=margin)
-        self._place = Place.START
+        self._reading = Reading.START
 
     # -- at a value's start -------------------------------------------------------------------------------------------
 
@@ -346,7 +346,7 @@ class MarkupReader:
         buf = tape.buf
         i = tape.i
         n = len(buf)
-        if plan.arguments.items and value.kind not in (Kind.STRING, Kind.NULLABLE):
+        if plan.arguments.items and value.kind not in (ValueKind.STRING, ValueKind.NULLABLE):
             r = self._nested(value)
             if r != NO:
                 return r == 1
@@ -358,7 +358,7 @@ class MarkupReader:
             return False
         tape.move(i + k)
         value.starts(line=k > 0 and buf[i + k - 1] == "\n", quoted=plan.arguments.quoted and buf.startswith('"', i + k))
-        self._place = Place.VALUE
+        self._reading = Reading.VALUE
         return True
 
     def _nested(self, value: Value) -> int:
@@ -400,7 +400,7 @@ class MarkupReader:
         level = Level("[" if named else bracket, value.parameter, value.fields, within, children=named)
         containers.open(level, self._tape.base + j)
         self._tape.move(j)
-        self._place = Place.BETWEEN
+        self._reading = Reading.BETWEEN
         return 1
 
     # -- in a value ---------------------------------------------------------------------------------------------------
@@ -440,7 +440,7 @@ class MarkupReader:
                 self._call.notice("missing_close", value.fields.get("key", ""))
             value.done(tape.here)
             tape.move(r)
-            self._place = Place.BETWEEN
+            self._reading = Reading.BETWEEN
             return True
         # At the end of the output, what may begin a closing is not emitted.
         self._push(value, n - held_suffix(buf, i, n, trail))

@@ -37,7 +37,7 @@ class Pieces(dict[str, str]):
 
     __slots__ = ("_kind", "stop", "stop2", "turns", "waits")
 
-    def __init__(self, kind: "Kind", waits: str) -> None:
+    def __init__(self, kind: "StringKind", waits: str) -> None:
         self._kind = kind
         self.turns = Turns(kind, waits)
         self.waits = waits
@@ -69,7 +69,7 @@ class Turns(dict[str, Turn | None]):
 
     __slots__ = ("_kind", "_waits")
 
-    def __init__(self, kind: "Kind", waits: str) -> None:
+    def __init__(self, kind: "StringKind", waits: str) -> None:
         self._kind = kind
         self._waits = waits
 
@@ -79,7 +79,7 @@ class Turns(dict[str, Turn | None]):
         return self._kind.turn(whole, self._kind.split(whole))
 
 
-class Kind:
+class StringKind:
     """A kind of string, here JSON's, with the states of its automaton.
 
     Attributes:
@@ -135,7 +135,7 @@ class Kind:
         return (text[:end], text[end:]) if text[end] == "\\" and JSON_PARTIAL.match(text, end) else None
 
 
-class _Guarded(Kind):
+class _Guarded(StringKind):
     """JSON strings that a marker ends too."""
 
     __slots__ = ("_scan",)
@@ -145,7 +145,7 @@ class _Guarded(Kind):
         self._scan = scan
 
     def split(self, text: str) -> Part | None:
-        """See `Kind`."""
+        """See `StringKind`."""
         m = self._scan.search(text)
         if m is None:
             return super().split(text)
@@ -154,7 +154,7 @@ class _Guarded(Kind):
         return (text[:end], text[end:]) if whole else None
 
 
-class _Python(Kind):
+class _Python(StringKind):
     """Python strings. They have several ways to write a character."""
 
     __slots__ = ("_delimiter",)
@@ -165,19 +165,19 @@ class _Python(Kind):
         self._delimiter = delimiter
 
     def split(self, text: str) -> Part | None:
-        """See `Kind`."""
+        """See `StringKind`."""
         end = PYTHON_RUN.match(text, 0, quote_in(text, 0, self._delimiter)).end()
         rest = text[end:]
         return (translated(text[:end]), rest) if not rest or rest == "\\" else None
 
 
-class _Plain(Kind):
+class _Plain(StringKind):
     """Strings that contain text as it is."""
 
     __slots__ = ()
 
     def written(self, fragment: str) -> str:
-        """See `Kind`."""
+        """See `StringKind`."""
         return unescaped(fragment)
 
 
@@ -192,7 +192,7 @@ class _Quoted(_Plain):
         self._delimiter = delimiter
 
     def split(self, text: str) -> Part | None:
-        """See `Kind`."""
+        """See `StringKind`."""
         m = self._scan.search(text) if self._delimiter[0] in text else None
         if m is None:
             return escaped(text), ""
@@ -215,7 +215,7 @@ class _Value(_Plain):
         self._margin = margin
 
     def split(self, text: str) -> Part | None:
-        """See `Kind`."""
+        """See `StringKind`."""
         end = len(text)
         m = self._scan.search(text) if self._first in text else None
         if m is not None:
@@ -227,11 +227,11 @@ class _Value(_Plain):
         return (escaped(text), "") if end == len(text) else (escaped(text[:end]), text[end:])
 
 
-_kinds: Final[dict[tuple[str, ...], Kind]] = {}
+_kinds: Final[dict[tuple[str, ...], StringKind]] = {}
 """All kinds, shared by all readers."""
 
 
-def _kind(key: tuple[str, ...], make: Callable[[], Kind]) -> Kind:
+def _kind(key: tuple[str, ...], make: Callable[[], StringKind]) -> StringKind:
     """The shared automaton of a kind."""
     found = _kinds.get(key)
     if found is None:
@@ -241,27 +241,27 @@ def _kind(key: tuple[str, ...], make: Callable[[], Kind]) -> Kind:
     return found
 
 
-def json_strings() -> Kind:
+def json_strings() -> StringKind:
     """JSON strings."""
-    return _kind(("json",), Kind)
+    return _kind(("json",), StringKind)
 
 
-def guarded_strings(scan: re.Pattern[str], firsts: Sequence[str]) -> Kind:
+def guarded_strings(scan: re.Pattern[str], firsts: Sequence[str]) -> StringKind:
     """JSON strings that a marker ends too; the arguments are as in `markup_values`."""
     return _kind(("guarded", scan.pattern), lambda: _Guarded(scan, firsts))
 
 
-def python_strings(delimiter: str) -> Kind:
+def python_strings(delimiter: str) -> StringKind:
     """Python strings that end with a quote, or with three."""
     return _kind(("python", delimiter), lambda: _Python(delimiter))
 
 
-def quoted_strings(scan: re.Pattern[str], delimiter: str) -> Kind:
+def quoted_strings(scan: re.Pattern[str], delimiter: str) -> StringKind:
     """Strings that only a quote ends; ``scan`` finds it, or its beginning at the end of a text."""
     return _kind(("quoted", delimiter), lambda: _Quoted(scan, delimiter))
 
 
-def markup_values(scan: re.Pattern[str], firsts: str, triggers: Set[str], margin: str) -> Kind:
+def markup_values(scan: re.Pattern[str], firsts: str, triggers: Set[str], margin: str) -> StringKind:
     """Arguments in markup.
 
     Args:

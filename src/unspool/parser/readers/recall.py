@@ -10,7 +10,7 @@ limited number in all; then all are forgotten.
 from typing import Final, NamedTuple
 
 from ...regex import Prefix, Regex
-from .pieces import Kind
+from .pieces import StringKind
 from .strings import SHORT
 from .syntax import COLON, NUMBER, STRING
 
@@ -40,7 +40,7 @@ Step = tuple["Spot", str, str, Deeds | None]
 (the beginning of a word), and its other effects."""
 
 
-class Place(NamedTuple):
+class ReaderState(NamedTuple):
     """A state of a reader, and the text that waits there.
 
     Attributes:
@@ -75,7 +75,7 @@ class Spot(dict[str, Step]):
 
     __slots__ = ("place", "strings")
 
-    def __init__(self, place: Place, strings: Kind | None) -> None:
+    def __init__(self, place: ReaderState, strings: StringKind | None) -> None:
         self.place = place
         self.strings = strings
 
@@ -94,10 +94,10 @@ class Memory:
     __slots__ = ("_spots", "_steps")
 
     def __init__(self) -> None:
-        self._spots: dict[Place, Spot] = {}
+        self._spots: dict[ReaderState, Spot] = {}
         self._steps = 0
 
-    def spot(self, place: Place, strings: Kind | None) -> Spot:
+    def spot(self, place: ReaderState, strings: StringKind | None) -> Spot:
         """The shared spot of a place."""
         found = self._spots.get(place)
         if found is None:
@@ -130,7 +130,7 @@ memory: Final = Memory()
 _NOTHING: Final[Deeds] = "", False, "", None, 0, ()
 
 
-def _deeds(at: Place, text: str, to: Place) -> Deeds | None:
+def _deeds(at: ReaderState, text: str, to: ReaderState) -> Deeds | None:
     """The effects of JSON that led from one spot to another; ``None`` if `Deeds` cannot express them."""
     if at.key is None or to.key is None:
         return None
@@ -169,6 +169,6 @@ def _deeds(at: Place, text: str, to: Place) -> Deeds | None:
     return digits, number_ends, number, known, left, tuple(map(frozenset, objects))
 
 
-def _is_key(after: str, to: Place) -> bool:
+def _is_key(after: str, to: ReaderState) -> bool:
     """Whether a string is a key, by the text after it, which may lead to the end."""
     return (after.lstrip(" \t\n\r")[:1] or (":" if to.mode == COLON else "")) == ":"

@@ -18,7 +18,7 @@ from .literal import DONE, ERROR, LiteralReader, Root
 from .strings import escaped, json_string
 
 
-class Kind(enum.Enum):
+class ValueKind(enum.Enum):
     """How the text of an argument becomes JSON."""
 
     STRING = "string"
@@ -94,33 +94,33 @@ class Value:
         self._marked = marked(fields)
         self.kind = self._choose()
 
-    def _choose(self) -> Kind:
+    def _choose(self) -> ValueKind:
         """Choose how the value's text becomes JSON, by markup and schema."""
         kinds, marked = self._kinds, self._marked
         any_string = kinds is not None and "string" in kinds.types and kinds.strings is None
         if marked is Marked.STRING and (kinds is None or any_string):
-            return Kind.STRING
+            return ValueKind.STRING
         if marked is not Marked.NOT:
-            return Kind.TYPED
+            return ValueKind.TYPED
         if kinds is None:
             self._literal = LiteralReader(Syntax.JSON, Root.ANY)
-            return Kind.GUESS
+            return ValueKind.GUESS
         if any_string:
-            return Kind.NULLABLE if "null" in kinds.types else Kind.STRING
+            return ValueKind.NULLABLE if "null" in kinds.types else ValueKind.STRING
         if kinds.strings is not None and kinds.types <= {"string", "null"}:
             self._limit = max(map(len, (NULL, *kinds.strings)))
-        return Kind.TYPED
+        return ValueKind.TYPED
 
     def starts(self, *, line: bool, quoted: bool) -> None:
         """Its text begins: at the start of a line (``line``), with a quote."""
         self.line_start = line
-        if quoted and self.kind is not Kind.TYPED:
+        if quoted and self.kind is not ValueKind.TYPED:
             # It may be a string in quotes that distinguish it from another type.
-            self.kind = Kind.QUOTED
+            self.kind = ValueKind.QUOTED
 
     def holds(self) -> bool:
         """Whether it is held to its end, however long it is."""
-        return self.kind is Kind.TYPED and self._limit == CAP and self._size < CAP // 2
+        return self.kind is ValueKind.TYPED and self._limit == CAP and self._size < CAP // 2
 
     # -- its text -----------------------------------------------------------------------------------------------------
 
@@ -128,16 +128,16 @@ class Value:
         """Add text that ends at an offset."""
         self.line_start = False
         kind = self.kind
-        if kind is Kind.STRING:
+        if kind is ValueKind.STRING:
             self._emit(escaped(text), end)
             return
         room = self._limit - self._size
         self._held.append(text)
         self._size += len(text)
-        if kind is Kind.NULLABLE:
+        if kind is ValueKind.NULLABLE:
             if self._size > 64 or not NULL.startswith("".join(self._held).strip()):
                 self._as_string(end)
-        elif kind is Kind.GUESS:
+        elif kind is ValueKind.GUESS:
             literal = self._literal
             assert literal is not None
             rest = self._rest + text[:room]  # nothing beyond the limit decides, however the text is cut
@@ -147,11 +147,11 @@ class Value:
             begins = self._held[0].lstrip()[:1] if not literal.stack else ""
             if literal.mode == ERROR or begins == '"' or (literal.mode == DONE and self._rest.strip()):
                 self._as_string(end)
-        elif kind is Kind.QUOTED:
+        elif kind is ValueKind.QUOTED:
             head = "".join(self._held[:2])[1:2]
             if head and head not in " \t\n\r{[-0123456789tfn":
                 self._as_string(end)
-        if self._size > self._limit and self.kind is not Kind.STRING:
+        if self._size > self._limit and self.kind is not ValueKind.STRING:
             notice = "hold_overflow" if self._limit == CAP else "value_type"
             self._call.notice(notice, self.fields.get("key", ""))
             self._as_string(end)
@@ -160,7 +160,7 @@ class Value:
         """Emit what was held as a string."""
         text = "".join(self._held)
         self._held = []
-        self.kind = Kind.STRING
+        self.kind = ValueKind.STRING
         self._emit(escaped(text), end)
 
     def _emit(self, fragment: str, end: int) -> None:
@@ -174,7 +174,7 @@ class Value:
     def done(self, end: int) -> None:
         """End the value at an offset."""
         containers = self._containers
-        if self.kind is Kind.STRING:
+        if self.kind is ValueKind.STRING:
             self._emit('"', end)
             json_text = containers.pieces()
             if json_text is not None:
@@ -191,7 +191,7 @@ class Value:
     def _decoded(self, text: str) -> Held:
         """The JSON of a value that was held to its end."""
         kind = self.kind
-        if kind is Kind.GUESS:
+        if kind is ValueKind.GUESS:
             literal = self._literal
             assert literal is not None
             if literal.mode != DONE:
@@ -199,9 +199,9 @@ class Value:
             if literal.mode != DONE:
                 return Held(json_string(text), text)
             decoded = text.strip()
-        elif kind is Kind.NULLABLE:
+        elif kind is ValueKind.NULLABLE:
             return Held(NULL if text.strip() == NULL else json_string(text), text)
-        elif kind is Kind.QUOTED:
+        elif kind is ValueKind.QUOTED:
             return Held(json_string(unquoted(text)), text)
         else:
             kinds = self._kinds
