@@ -1,7 +1,5 @@
 """Steps outside of calls: in reasoning, in content, and at the boundaries between parts."""
 
-import msgspec
-
 from ..dialect.compiling import listed
 from ..dialect.markers import (
     CALL,
@@ -11,7 +9,9 @@ from ..dialect.markers import (
     REASONING,
     REASONING_END,
     START,
+    Block,
     Candidates,
+    Form,
     Marker,
     Opening,
     Region,
@@ -22,41 +22,10 @@ from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space, solid, worded
 from .calls import Calls
 from .ledger import CAP, Why
 from .openings import Match
+from .partial import Partial
 from .parts import Steps, lead_of
 from .states import State
 from .white import common_suffix, held_suffix
-
-
-class Partial(msgspec.Struct, eq=False):
-    """What is at a place where no marker matches fully.
-
-    Attributes:
-        weak: the first weak match of a call.
-        cut: the first marker that the output's end cuts, if enough of it is there to be a marker.
-    """
-
-    weak: tuple[Marker, Match] | None = None
-    cut: Marker | None = None
-    _names: list[str | None] = []
-    """The names of those cut markers that may count more than the weak match; ``None`` for other than calls."""
-
-    def add_weak(self, o: Marker, match: Match) -> None:
-        """Add a weak match."""
-        self.weak = self.weak or (o, match)
-
-    def add_cut(self, o: Marker, match: Match | None) -> None:
-        """Add a marker that the output's end cuts."""
-        if self.weak is None or o.pattern.weight >= self.weak[0].pattern.weight:
-            self._names.append(None if match is None else match.fields.get("name"))
-
-    def add_dropped(self, o: Marker) -> None:
-        """Enough of this cut marker is there: it is dropped."""
-        self.cut = o
-
-    def weak_alone(self) -> tuple[Marker, Match] | None:
-        """The weak match, if all that may count more is a call of the same name."""
-        weak = self.weak
-        return weak if weak is not None and all(name == weak[1].fields.get("name") for name in self._names) else None
 
 
 class Prose(Steps):
@@ -478,37 +447,46 @@ class Prose(Steps):
         return end
 
     def _no_call(self, scan: Scan, p: int) -> int:
-        """Read text at ``p`` that opens no call; if it is a call's marker, a notice says so.
-
-        If the markers of a block and of a call are together, the block is still open: the calls after this one count.
-        """
-        tape, look = self._tape, self._look
-        buf = tape.buf
-        calls = (o for o in scan.markers if isinstance(o, Opening) and o.kind == CALL)
-        found = [(o, o.pattern.first) for o in calls if o.marked and self._is_begun_marker(o, p)]
-        # Another part's marker, which is text here, may begin like a call's and go on.
-        text = max((look.stands(o.pattern, p) for o in scan.markers if o.kind != CALL), default=NO) if found else NO
-        found = [(o, first) for o, first in found if o.pattern.progress(buf, p) >= text]
-        here = [o for o, first in found if not look.spelled(first, p, p + len(first))]
-        pairs = [(o.block, o.form) for o in here if o.block and o.form]
+        """Read text at ``p`` that opens no call; if it is a call's marker, a notice says so."""
+        look = self._look
+        begun = self._begun_calls(scan, p)
+        pairs = [(o.block, o.form) for o in begun if o.block and o.form]
         look.spare(p, *(b.closing if b.opening else f.closing for b, f in pairs), *look.stray_closings(p))
-        if not here:
+        if not begun:
             return NO
-        self._ledger.text(tape.base + p)
-        tape.move(p)
-        self._ledger.notice("call_without_name", here[0].pattern.first)
-        for block, form in pairs:
-            if block.marked and block.opening and worded(form.opening.first):
-                end = block.opening.match(buf, p, {})
-                j = skip_space(buf, end) if end >= 0 else -1
-                if 0 <= j <= end + MAX_SPACE and buf.startswith(form.opening.first, j) and not self._calls.refused(p):
-                    look.spare(j, form.closing)
-                    tape.move(j + len(form.opening.first))
-                    self._ledger.text(tape.here)
-                    self._calls.enter(block)
-                    self._at.go(State.BLOCK_TEXT)
-                    return tape.i
-        return NO
+        self._ledger.text(self._tape.base + p)
+        self._tape.move(p)
+        self._ledger.notice("call_without_name", begun[0].pattern.first)
+        return next((r for block, form in pairs if (r := self._enter_nameless(block, form, p)) >= 0), NO)
+
+    def _begun_calls(self, scan: Scan, p: int) -> list[Opening]:
+        """The openings of calls of which enough is at ``p`` to be markers, although they do not match."""
+        look = self._look
+        calls = (o for o in scan.markers if isinstance(o, Opening) and o.kind == CALL)
+        found = [o for o in calls if o.marked and self._is_begun_marker(o, p)]
+        if not found:
+            return found
+        # Another part's marker, which is text here, may begin like a call's and go on.
+        text = max((look.stands(o.pattern, p) for o in scan.markers if o.kind != CALL), default=NO)
+        found = [o for o in found if o.pattern.progress(self._tape.buf, p) >= text]
+        return [o for o in found if not look.spelled(o.pattern.first, p, p + len(o.pattern.first))]
+
+    def _enter_nameless(self, block: Block, form: Form, p: int) -> int:
+        """If the markers of a block and of a call without a name are at ``p``, open the block: later calls count."""
+        tape, look = self._tape, self._look
+        first = form.opening.first
+        if not (block.marked and block.opening and worded(first)):
+            return NO
+        end = block.opening.match(tape.buf, p, {})
+        i = skip_space(tape.buf, end) if end >= 0 else -1
+        if not (0 <= i <= end + MAX_SPACE and tape.buf.startswith(first, i)) or self._calls.refused(p):
+            return NO
+        look.spare(i, form.closing)
+        tape.move(i + len(first))
+        self._ledger.text(tape.here)
+        self._calls.enter(block)
+        self._at.go(State.BLOCK_TEXT)
+        return tape.i
 
     def undecided(self) -> bool:
         """In text that is reasoning or content: hold it until a marker decides."""
