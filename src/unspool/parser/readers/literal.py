@@ -221,28 +221,9 @@ class LiteralReader(Strings):
 
     def _key(self, text: str, i: int, n: int, c: str) -> int:
         if self.stack[-1] == "(":
-            name = KEYWORD.match(text, i)
-            end = self._how.space.match(text, name.end()).end()
-            if end - i > MAX_KEY:
-                return self._fail(text, i, "an unterminated name")
-            if end == n:
-                return -1
-            if text[end] != "=":
-                return self._fail(text, i, "a positional argument (allowed are keyword arguments)")
-            return self._bare_key(name.group(), end)
+            return self._keyword(text, i, n)
         if self._how.quoted:
-            if not text.startswith(self._how.quote, i):
-                if self._how.quote.startswith(text[i:n]):
-                    return -1
-                bare = _BARE_KEY.match(text, i)
-                if bare.end() - i > MAX_KEY:
-                    return self._fail(text, i, "an unterminated key")
-                if bare.end() == n:
-                    return -1
-                if bare.end() == i or text[bare.end()] != ":":
-                    return self._fail(text, i, "an object without a key")
-                return self._bare_key(bare.group().rstrip(), bare.end())
-            return self._open_string(text, i, n, True)
+            return self._quoted_key(text, i, n)
         if c == '"' or (c in "'rRuU" and self._how.python) or (c == "'" and self._how.repair):
             return self._open_string(text, i, n, True)
         if self._how.repair and (c.isalpha() or c == "_"):
@@ -262,6 +243,33 @@ class LiteralReader(Strings):
             self.mode = VALUE
             return self._value(text, i, n, c)
         return self._fail(text, i, f"{c!r} where a key is expected")
+
+    def _keyword(self, text: str, i: int, n: int) -> int:
+        """Read the name of a keyword argument."""
+        name = KEYWORD.match(text, i)
+        end = self._how.space.match(text, name.end()).end()
+        if end - i > MAX_KEY:
+            return self._fail(text, i, "an unterminated name")
+        if end == n:
+            return -1
+        if text[end] != "=":
+            return self._fail(text, i, "a positional argument (allowed are keyword arguments)")
+        return self._bare_key(name.group(), end)
+
+    def _quoted_key(self, text: str, i: int, n: int) -> int:
+        """Read a key in JSON with other quotes, where keys may be bare."""
+        if text.startswith(self._how.quote, i):
+            return self._open_string(text, i, n, True)
+        if self._how.quote.startswith(text[i:n]):
+            return -1
+        bare = _BARE_KEY.match(text, i)
+        if bare.end() - i > MAX_KEY:
+            return self._fail(text, i, "an unterminated key")
+        if bare.end() == n:
+            return -1
+        if bare.end() == i or text[bare.end()] != ":":
+            return self._fail(text, i, "an object without a key")
+        return self._bare_key(bare.group().rstrip(), bare.end())
 
     def _name_follows(self, text: str, i: int, n: int) -> int:
         """Whether a keyword argument begins where a comma was left out: 1, 0, or -1 if that is undecided."""

@@ -456,31 +456,40 @@ class MarkupReader:
             value.push(tape.buf[i:end], tape.here)
 
     def _ends(self, value: Value, p: int) -> int:
-        """If the value ends at ``p``: where reading continues, after its closing or at another; else `NO` or
-        `MORE`."""
-        openings = self._openings
-        look = openings.look
-        plan = look.plan
+        """If the value ends at ``p``: where reading continues, after its closing or at another; else `NO` or `MORE`."""
+        look = self._openings.look
         certain = look.certain(p)
         # Only its own closing: another alternative's may be text here (`</param>` in CDATA).
         r = look.stands(value.parameter.closing, p, dict(value.fields))
         if r >= 0:
             r = r if certain else self._follows(r)
+        if r >= 0 or r == MORE:
+            return r
+        call = self._call_closes(p, certain=certain)
+        if call >= 0:
+            return p
+        block = self._block_closes(p, certain=certain)
+        return p if block >= 0 else min(call, block)
+
+    def _call_closes(self, p: int, *, certain: bool) -> int:
+        """Whether the closing of the call is at ``p``, and what follows it may; by the rules of `Lookout`."""
+        openings = self._openings
+        found = NO
+        for closing in openings.look.plan.calls.call_closings:
+            r = openings.look.closes_call(closing, p, self._call.name)
+            if r >= 0 and not certain:
+                r = openings.follows_call(r)
             if r >= 0:
                 return r
-        if r == MORE:
-            return MORE
-        found = NO
-        for closing in plan.calls.call_closings:
-            r = look.closes_call(closing, p, self._call.name)
-            if r >= 0:
-                r = r if certain else openings.follows_call(r)
-                if r >= 0:
-                    return p
             found = min(found, r)
-        tape = self._tape
-        for block in plan.calls.closed_blocks:
-            r = look.stands(block.closing, p)
+        return found
+
+    def _block_closes(self, p: int, *, certain: bool) -> int:
+        """The same for the closing of a block."""
+        openings, tape = self._openings, self._tape
+        found = NO
+        for block in openings.look.plan.calls.closed_blocks:
+            r = openings.look.stands(block.closing, p)
             if r >= 0:
                 j = skip_space(tape.buf, r)
                 if j - r > MAX_SPACE:
