@@ -90,7 +90,7 @@ class Prose(Steps):
             elif r >= 0:
                 if match is None and partial is not None and partial.weak is not None:
                     break  # a call with wrong arguments is a more literal match
-                if partial is not None and self._is_cut(partial, o, i, r):
+                if partial is not None and self._dropped_as_cut(partial, o, i, r):
                     return r
                 return self._parts.begin(o, i, r) if match is None else self._begin_call(o, i, match)
             elif r == MORE:
@@ -124,8 +124,8 @@ class Prose(Steps):
         if partial.cut is None and self._is_cut_marker(o, i):
             partial.add_dropped(o)
 
-    def _is_cut(self, partial: Partial, o: Marker, i: int, end: int) -> bool:
-        """Whether ``o``, at ``buf[i:end]``, is only the beginning of a marker that the output's end cuts: drop that."""
+    def _dropped_as_cut(self, partial: Partial, o: Marker, i: int, end: int) -> bool:
+        """Drop the marker that the output's end cuts, if ``o``, at ``buf[i:end]``, is only its beginning; whether it is."""
         cut = partial.cut
         return cut is not None and self._goes_on(cut, o, end) and self._drop_cut(cut, i) >= 0
 
@@ -273,7 +273,7 @@ class Prose(Steps):
             if r >= 0:
                 r = self._counted(o, p, r)
             if r >= 0:  # unlike at a boundary, any other marker counts more than a call with wrong arguments
-                if partial is not None and self._is_cut(partial, o, p, r):
+                if partial is not None and self._dropped_as_cut(partial, o, p, r):
                     return r
                 return self._act(o, p, r) if match is None else self._begin_call(o, p, match)
             if r == MORE:
