@@ -125,7 +125,7 @@ class Prose(Steps):
             partial.add_dropped(o)
 
     def _dropped_as_cut(self, partial: Partial, o: Marker, i: int, end: int) -> bool:
-        """Drop the marker that the output's end cuts, if ``o``, at ``buf[i:end]``, is only its beginning; whether it is."""
+        """Drop a marker that the output's end cuts, if ``o``, at ``buf[i:end]``, only begins it; whether that is so."""
         cut = partial.cut
         return cut is not None and self._goes_on(cut, o, end) and self._drop_cut(cut, i) >= 0
 
