@@ -1,12 +1,12 @@
 """`constrain`: restricts what an engine generates to what parses as the request demands."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
 import msgspec
 
-from ..arguments import check, check_prompt
+from ..arguments import check, check_prompt, check_tokenizer
 from ..dialect.file import Dialect
 from ..dialect.registry import as_dialect
 from ..errors import ConstraintError, DialectError, ToolsError
@@ -119,6 +119,10 @@ def constrain(
     d = as_dialect(dialect)
     check("parallel_tool_calls", parallel_tool_calls, bool, "true or false")
     check("strict_level", strict_level, ToolStrictLevel, "a ToolStrictLevel")
+    check_tokenizer(tokenizer)
+    check("grammars", grammars, (Mapping, type(None)), "an object of grammars by the names of tools, or None")
+    for name, one in (grammars or {}).items():
+        check(f"grammars[{name!r}]", one, Freeform, "a Freeform")
     request = _read(d, tools, tool_choice)
     kind, listed = request.kind, request.callable
     answer = _answer(response_format)
@@ -178,9 +182,11 @@ def structure_constraint(
     requests in the dialect's own format.
 
     Raises:
-        ConstraintError, UnknownDialect: see `constrain`.
+        ConstraintError, UnknownDialect, TypeError: see `constrain`.
     """
     d = as_dialect(dialect)
+    check("parallel_tool_calls", parallel_tool_calls, bool, "true or false")
+    check("strict_level", strict_level, ToolStrictLevel, "a ToolStrictLevel")
     request = _read(d, tools, tool_choice)
     kind, listed = request.kind, request.callable
     if kind == "none" or not listed:
