@@ -65,6 +65,43 @@ def test_rendered_messages_are_generated(dialect: Dialect) -> None:
     assert written > 8
 
 
+def called(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+PARTS: tuple[tuple[str, str, list[dict[str, Any]]], ...] = (
+    ("", "", []),
+    ("Plan.", "", []),
+    ("", "Hi.", []),
+    ("Plan.", "Hi.", []),
+    ("", "", [called("now", {})]),
+    ("", "", [called("now", {}), called("get_weather", {"city": "Bonn"})]),
+    ("Plan.", "", [called("now", {})]),
+    ("Plan.", "Hi.", [called("get_weather", {"city": "Bonn", "days": 3}), called("now", {})]),
+)
+
+
+@pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda d: d.name)
+def test_every_rendered_combination_of_parts_is_generated_in_every_stage(dialect: Dialect) -> None:
+    tools = as_tools(PLAIN)
+    written = 0
+    for stage in (None, "content", "tool_call", *(("reasoning", "undecided") if dialect.reasoning else ())):
+        for choice in ("auto", "required"):
+            constraint = constrain(dialect, tools, choice, stage=stage)
+            assert constraint is not None
+            grammar = Grammars(constraint)
+            for reasoning, content, calls in PARTS:
+                turn = {"reasoning_content": reasoning, "content": content, "tool_calls": calls}
+                try:
+                    raw = render(turn, dialect, tools=tools, stage=stage)
+                except DialectError:
+                    continue  # not every dialect can write everything
+                written += 1
+                wanted = choice == "auto" or (calls and not content and not (stage == "content" and reasoning))
+                assert bool(grammar.refuses(raw)) != bool(wanted), (stage, choice, raw)
+    assert written > 10
+
+
 @pytest.mark.parametrize("lead", ["", "\n\n"])
 def test_the_white_space_after_reasoning_comes_before_content_of_any_frame(lead: str) -> None:
     dialect = dialect_of(f"""reasoning = "Thought: {{reasoning}}\\nEnd of thought.\\n"
@@ -357,6 +394,17 @@ def test_strings_contain_no_marker_that_would_end_them() -> None:
         assert not Grammars(constraint).refuses(raw)
         spelled = raw.replace("\\u003c", "<")
         assert bool(Grammars(constraint).refuses(spelled)) != held
+
+
+def test_a_marker_in_the_name_of_a_property_is_escaped_where_it_would_end_a_string() -> None:
+    key = "x<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+    tools = as_tools({"f": {"type": "object", "properties": {key: {"type": "integer"}}, "required": [key]}})
+    constraint = constrain("deepseek", tools, "required", stage="content")
+    assert constraint is not None
+    raw = render({"tool_calls": [called("f", {key: 3})]}, "deepseek", tools=tools)
+    assert not Grammars(constraint).refuses(raw)
+    assert Grammars(constraint).refuses(raw.replace("\\u003c", "<"))
+    assert unspool.parse(raw, "deepseek", tools=tools).tool_calls[0].arguments_dict() == {key: 3}
 
 
 @pytest.mark.parametrize("dialect", ["hermes", "qwen3-coder", "pythonic", "gemma4"])

@@ -108,7 +108,7 @@ class _Builder:
         if demand.bare:
             return self.section(first=True)
         if demand.stage is Stage.TOOL_CALL and d.call and demand.tools:
-            return seq(self.section(first=False, opened=True), EMPTY if demand.low else self.after_calls())
+            return seq(self.opened(), EMPTY if demand.low else self.after_calls())
         if not d.reasoning:
             return self.body(first=True)
         if demand.stage is Stage.REASONING:
@@ -117,6 +117,11 @@ class _Builder:
         if self.undecided:
             begins.append(seq(self.guessed(), self.body(first=False)))
         return choice(begins)
+
+    def opened(self) -> Node:
+        """Calls after the opening of their block. Where a block has none, a turn may begin here."""
+        calls = self.section(first=False, opened=True)
+        return calls if self.block is None or self.block.opening else choice((self.section(first=True), calls))
 
     def reasoning(self, *, first: bool, opened: bool = False) -> Node:
         """A reasoning part, with the white space that the template writes after it."""
@@ -129,8 +134,13 @@ class _Builder:
     def guessed(self) -> Node:
         """Reasoning without an opening, recognized by its closing; a call would show that it is content."""
         closed = writable(self.d.reasoning)[0].closing.lstrip()
-        unlike = tuple(_begins(o.pattern) for o in self.plan.reading.edge if o.kind == REASONING)
-        return self.kept(closed, self.plan.reading.undecided.triggers | self.plan.plain.reasoning.scan.triggers, unlike)
+        without = self.plan.reading.undecided.triggers | self.plan.plain.reasoning.scan.triggers
+        unlike = [_begins(o.pattern) for o in self.plan.reading.edge if o.kind == REASONING]
+        if self.demand.names and self.block is not None and not self.distinct(self.block):
+            # What the dialect itself writes without a marker; elsewhere a bare call is so rare that tags stay wide.
+            names = choice(map(Const, self.demand.names))
+            unlike += [seq(_WHITE, call) for call in self.bare_calls(self.bare(list(without)), names)]
+        return self.kept(closed, without, tuple(dict.fromkeys(unlike)))
 
     def free(self, head: str, closed: str, without: Iterable[str], unlike: tuple[Node, ...] = ()) -> Node:
         """Free text between two markers; white space before the second belongs to it or to the text."""
@@ -203,12 +213,10 @@ class _Builder:
     def unlike_calls(self, without: list[str]) -> list[Node]:
         """The beginnings and continuations that text must avoid, because they would be read as calls without
         markers."""
-        plan = self.plan
         unlike: list[Node] = []
         names = choice(map(Const, self.demand.names)) if self.demand.names else None
         if names is not None:
-            bare = [o for o in plan.reading.edge if isinstance(o, Opening) and o.kind == CALL and not o.marked]
-            bare = [o for o in bare if not any(w in _literals(o) for w in without)]
+            bare = self.bare(without)
             spaced = [o for o in bare if o.spaced]
             # Engines limit the size of patterns: if calls may come after any space, one rule serves all places.
             if spaced and set(self.bare_calls(spaced, names)) == set(self.bare_calls(bare, names)):
@@ -222,6 +230,12 @@ class _Builder:
                         calls = choice(self.bare_calls(openings, names, whole=False))
                         unlike.append(seq(_ANYTHING, before, calls))
         return unlike
+
+    def bare(self, without: list[str]) -> list[Opening]:
+        """The openings of calls that no marker distinguishes from text, and no text excludes."""
+        edge = self.plan.reading.edge
+        found = [o for o in edge if isinstance(o, Opening) and o.kind == CALL and not o.marked]
+        return [o for o in found if not any(w in _literals(o) for w in without)]
 
     def bare_calls(self, openings: list[Opening], names: Node, *, whole: bool = True) -> tuple[Node, ...]:
         """The texts that would be read as calls without markers at the beginning of content.
@@ -253,9 +267,10 @@ class _Builder:
         """A frame of content, or calls, with content of their own before them."""
         template = writable(self.d.content)[0]
         content = seq(self.frame(template, first=first), _optional_text(template.trail))
+        nothing = EMPTY if first else self.margin(template)
         if not self.demand.tools:
-            return content
-        return choice((content, self.calls(first=first), *self.announced(first=first)))
+            return choice((content, nothing))
+        return choice((content, nothing, self.calls(first=first), *self.announced(first=first)))
 
     def frame(self, template: Template, *, first: bool) -> Node:
         margin, head = self.headed(template, first=first)
