@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from unspool import ConstraintError, Dialect, constrain, get_dialect, parse
+from unspool import ConstraintError, Dialect, constrain, get_dialect, parse, render
 
 from .sampling import JSON_ONLY, PLAIN, RICH, Sampler, as_tools, words_of
 from .support import WITH_CALLS, Grammars, calls_of, eos, named, read, validate
@@ -61,6 +61,34 @@ def test_samples_parse_into_calls_that_match_schema_and_choice(dialect: Dialect)
             assert least <= len(calls) <= max(least, most), text
             assert not isinstance(choice, dict) or calls[0].name == first
     assert ended >= 0.75 * count - 2  # the rest was cut off, and proves nothing; few samples vary
+
+
+ANOTHER = (
+    '{"name": "get_weather", "arguments": {"days": "x"}}',
+    '{"name": "get_weather", "parameters": {"days": "x"}}',
+    "{'name': 'get_weather', 'parameters': {'days': 'x'}}",
+    '[{"name": "get_weather", "arguments": {"days": "x"}}]',
+    'get_weather{"days": "x"}',
+    'get_weather\n{"days": "x"}',
+    'get_weather(days="x")',
+    "elsewhere {}",
+)
+"""Calls with wrong arguments, in the forms that formats without markers have."""
+
+
+@pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda d: d.name)
+def test_text_after_a_call_is_not_read_as_another(dialect: Dialect) -> None:
+    tools = as_tools(PLAIN)
+    for stage, parallel in itertools.product(("content", "tool_call"), (True, False)):
+        constraint = constrain(dialect, tools, "auto", parallel, stage=stage)
+        assert constraint is not None
+        grammar = Grammars(constraint)
+        turn = {"tool_calls": [{"function": {"name": "now", "arguments": {}}}]}
+        call = render(turn, dialect, tools=tools, stage=stage)
+        for gap, text in itertools.product(("", " ", "\n", "; ", ",\n", "x "), ANOTHER):
+            if not grammar.refuses(call + gap + text):
+                found = parse(call + gap + text, dialect, tools=tools, stage=stage).tool_calls
+                assert len(found) == 1, call + gap + text
 
 
 @pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda d: d.name)
