@@ -362,7 +362,8 @@ class _Markup:
     def strings(self, i: int, key: Node, schema: dict[str, Any], at: str, follow: list[tuple[str, Node]]) -> list[Node]:
         template = self.template
         later = self.later(i)
-        ends = self.arguments.ends_of(template, [key.text] if isinstance(key, Const) else self.names, self.tool)
+        names = [key.text] if isinstance(key, Const) else self.names
+        ends = self.arguments.ends_of(template, names, self.tool)
         kept_out = (*ends, *self.arguments.opened(later)) if later else ends
         head, stop, rest = self.around(template, key, "string")
         listed = _listed(schema)
@@ -382,14 +383,16 @@ class _Markup:
         if not longer or not isinstance(head, Const):
             texts = [Text(closed + f, others(kept_out, closed + f), unlike, *bounds, guard=guard) for f, _ in follow]
             return [seq(head, text, node) for text, (_, node) in zip(texts, follow, strict=True)]
-        # What this alternative excludes may be allowed in a longer one, such as a CDATA section. Its text forms one
-        # word with what comes before it, since both openings begin alike.
+        # The closing that this alternative excludes may be allowed in a longer one, such as a CDATA section; the call's
+        # may not, because with another call behind it, it ends this one. The section's text forms one word with what
+        # comes before it, since both openings begin alike.
         found: list[Node] = []
         for other in longer:
             opening, other_stop, other_rest = self.around(other, key, "string")
             assert isinstance(opening, Const)
             unlike = (*unlike, Const(opening.text[len(head.text) :]))
-            without = others((closing(other.after).first, *kept_out[len(ends) :]), other_stop)
+            own = self.arguments.ends_of(other, names, self.tool)
+            without = others((*own, *kept_out[len(ends) :]), other_stop)
             found.append(seq(Text(other_stop, without, head=opening.text), Const(other_rest), _follows(follow)))
         for f, n in follow:
             text = Text(closed + f, others(kept_out, closed + f), unlike, head=head.text, guard=guard)
