@@ -256,6 +256,18 @@ def test_a_section_of_raw_text_contains_no_closing_that_ends_its_call(value: str
     assert bool(Grammars(constraint).refuses(raw)) == ("</function>" in value)
 
 
+@pytest.mark.parametrize("schema", [{"type": "string", "maxLength": 20}, {"type": "string"}])
+def test_a_text_does_not_begin_as_a_section_of_raw_text(schema: dict[str, Any]) -> None:
+    tools = as_tools({"f": {"type": "object", "properties": {"a": schema}}}, strict=False)
+    constraint = constrain("minicpm5", tools, "required", stage="content")
+    assert constraint is not None
+    for key in ("a", "undeclared"):
+        for value, taken in (("<![CDATA[x", False), ("x<![CDATA[", True), ("<!", True)):
+            raw = f'<function name="f"><param name="{key}">{value}</param></function>'
+            assert bool(Grammars(constraint).refuses(raw)) != taken, raw
+            assert not Reader(gbnf(constraint.grammar)).takes(raw) or taken, raw
+
+
 NESTED = dialect_of("""
 calls = "[calls]{calls}[/calls]"
 call = "* {name}: {arguments} 1)"

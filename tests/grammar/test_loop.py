@@ -72,6 +72,8 @@ ANOTHER = (
     'get_weather\n{"days": "x"}',
     'get_weather(days="x")',
     "elsewhere {}",
+    'elsewhere">',
+    "now null",
 )
 """Calls with wrong arguments, in the forms that formats without markers have."""
 

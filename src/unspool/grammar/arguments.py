@@ -379,8 +379,9 @@ class _Markup:
         closed = stop + rest if free else template.inner_trail + stop + rest
         guard, unlike = self.arguments.guards(later) if follow else ((), ())
         follow = follow or [("", EMPTY)]
-        longer = [t for t in writable(plain_arguments(self.arguments.d))[1:] if free and _continues(t, template)]
-        if not longer or not isinstance(head, Const):
+        longer = [t for t in writable(plain_arguments(self.arguments.d))[1:] if _continues(t, template)]
+        unlike = (*unlike, *(Const(_beyond(t, template)) for t in longer))
+        if not longer or not free or not isinstance(head, Const):
             texts = [Text(closed + f, others(kept_out, closed + f), unlike, *bounds, guard=guard) for f, _ in follow]
             return [seq(head, text, node) for text, (_, node) in zip(texts, follow, strict=True)]
         # The closing that this alternative excludes may be allowed in a longer one, such as a CDATA section; the call's
@@ -390,7 +391,6 @@ class _Markup:
         for other in longer:
             opening, other_stop, other_rest = self.around(other, key, "string")
             assert isinstance(opening, Const)
-            unlike = (*unlike, Const(opening.text[len(head.text) :]))
             own = self.arguments.ends_of(other, names, self.tool)
             without = others((*own, *kept_out[len(ends) :]), other_stop)
             found.append(seq(Text(other_stop, without, head=opening.text), Const(other_rest), _follows(follow)))
@@ -581,5 +581,10 @@ def _readable(parts: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[s
 
 def _continues(other: Template, first: Template) -> bool:
     """Whether a template's opening continues another's, with a different closing."""
+    return bool(_beyond(other, first))
+
+
+def _beyond(other: Template, first: Template) -> str:
+    """What an opening has after all of another; ``""`` if it begins otherwise."""
     opening, longer = first.lead + first.opening, other.lead + other.opening
-    return longer.startswith(opening) and len(longer) > len(opening)
+    return longer[len(opening) :] if longer.startswith(opening) else ""

@@ -244,7 +244,7 @@ class _Builder:
         names = choice(map(Const, self.demand.names))
         calls = self.bare_calls([o for o in unmarked if o.pattern.first], names)
         if any(not o.pattern.first for o in unmarked):
-            calls = (*calls, seq(_NAME, _WHITE, Const("{")))
+            calls = (*calls, *(seq(_NAME, _WHITE, Const(begin)) for begin in ("{", '"', "null")))
         return [seq(_GAP, call) for call in calls]
 
     def bare(self, without: list[str]) -> list[Opening]:
