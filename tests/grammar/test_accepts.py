@@ -243,7 +243,10 @@ def test_a_value_closed_by_its_key_may_contain_other_tags(value: str) -> None:
             assert not grammar.refuses(raw), raw
 
 
-@pytest.mark.parametrize("value", ["x</param>y", 'x</function>\n<function name="write">y', "x</param></function>\n"])
+SECTIONS = ("x</param>y", "x</function>y", "x</param></function>", 'x</function>\n<function name="write">y')
+
+
+@pytest.mark.parametrize("value", SECTIONS)
 def test_a_section_of_raw_text_contains_no_closing_that_ends_its_call(value: str) -> None:
     tools = as_tools({"write": {"properties": STRINGS, "required": ["a"]}})
     constraint = constrain("minicpm5", tools, "required", stage="content")
@@ -251,9 +254,9 @@ def test_a_section_of_raw_text_contains_no_closing_that_ends_its_call(value: str
     raw = f'<function name="write"><param name="a"><![CDATA[{value}]]></param></function>'
     (call, *more) = unspool.parse(raw, "minicpm5", tools=tools).tool_calls
     as_meant = not more and call.status == "ok" and call.arguments_dict() == {"a": value}
-    assert as_meant or Grammars(constraint).refuses(raw)
+    assert bool(Grammars(constraint).refuses(raw)) != as_meant
+    assert as_meant == ("<function" not in value)
     assert as_meant or not Reader(gbnf(constraint.grammar)).takes(raw)
-    assert bool(Grammars(constraint).refuses(raw)) == ("</function>" in value)
 
 
 @pytest.mark.parametrize("schema", [{"type": "string", "maxLength": 20}, {"type": "string"}])

@@ -48,7 +48,7 @@ class Arguments:
         self.rules = rules
         self.plan = plan
         self.outer = [s for s in (*(f.suffix for f in plan.calls.forms), *(b.suffix for b in plan.calls.blocks)) if s]
-        self.guard = _guard(d, plan) if d.argument else ()
+        self.guard = _guard(d.argument[0], plan) if d.argument else ()
         self.openings = tuple(dict.fromkeys(p.opening.first for p in plan.arguments.parameters))
         self.items = tuple(dict.fromkeys(p.opening.first for p in plan.arguments.items))
         self.serials = itertools.count()
@@ -385,15 +385,17 @@ class _Markup:
             texts = [Text(closed + f, others(kept_out, closed + f), unlike, *bounds, guard=guard) for f, _ in follow]
             return [seq(head, text, node) for text, (_, node) in zip(texts, follow, strict=True)]
         # The closing that this alternative excludes may be allowed in a longer one, such as a CDATA section; the call's
-        # may not, because with another call behind it, it ends this one. The section's text forms one word with what
+        # may not where another call follows, because it ends this one. The section's text forms one word with what
         # comes before it, since both openings begin alike.
         found: list[Node] = []
         for other in longer:
             opening, other_stop, other_rest = self.around(other, key, "string")
             assert isinstance(opening, Const)
             own = self.arguments.ends_of(other, names, self.tool)
-            without = others((*own, *kept_out[len(ends) :]), other_stop)
-            found.append(seq(Text(other_stop, without, head=opening.text), Const(other_rest), _follows(follow)))
+            inside = _guard(other, self.arguments.plan) if guard else ()
+            without = others((*(own[:1] if inside else own), *kept_out[len(ends) :]), other_stop)
+            text = Text(other_stop, without, head=opening.text, guard=inside)
+            found.append(seq(text, Const(other_rest), _follows(follow)))
         for f, n in follow:
             text = Text(closed + f, others(kept_out, closed + f), unlike, head=head.text, guard=guard)
             found.append(seq(text, n))
@@ -446,10 +448,10 @@ def _follows(follow: list[tuple[str, Node]]) -> Node:
     return choice(seq(Const(text), node) for text, node in follow)
 
 
-def _guard(d: Dialect, plan: Plan) -> tuple[Node, ...]:
+def _guard(template: Template, plan: Plan) -> tuple[Node, ...]:
     """The ends of a text value: a closing, and something that may follow it. None if a closing contains a field,
     which lexers cannot handle: the text then contains no closing at all."""
-    rule = follows(plan, closing(d.argument[0].after))
+    rule = follows(plan, closing(template.after))
     if any(a.kind not in (LITERAL, SPACE) for part in rule for p in part.closings for a in p.atoms):
         return ()
     found: list[Node] = []
