@@ -20,7 +20,11 @@ detect_stage: Any = unspool.detect_stage
 get_dialect: Any = unspool.get_dialect
 load_dialect: Any = unspool.load_dialect
 fold: Any = unspool.fold
+structure_constraint: Any = unspool.structure_constraint
 structure_info: Any = unspool.structure_info
+choose_dialect: Any = unspool.choose_dialect
+infer_dialect: Any = unspool.infer_dialect
+prove_dialect: Any = unspool.prove_dialect
 TOOLS = [tool("f", a="string")]
 MESSAGES = [{"role": "user", "content": "Hi"}]
 
@@ -77,12 +81,64 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         "prompt: must be the r",
     ),
     "a format as text": (lambda: constrain("hermes", response_format="json"), "response_format: must be an object"),
+    "a grammar with a path as tokenizer": (
+        lambda: constrain("hermes", TOOLS, "required", tokenizer="tokenizer.json"),
+        "tokenizer: must be a tokenizer (an object with",
+    ),
+    "grammars in a list": (
+        lambda: constrain("hermes", TOOLS, "required", grammars=[]),
+        "grammars: must be an object of grammars by the names of tools, or None, not list",
+    ),
+    "a grammar as text": (
+        lambda: constrain("hermes", TOOLS, "required", grammars={"f": "start: /a/"}),
+        "grammars['f']: must be a Freeform, not str",
+    ),
+    "a flag by its name for a host": (
+        lambda: structure_constraint("hermes", TOOLS, "required", "false"),
+        "parallel_tool_calls: must be true or false, not str",
+    ),
+    "a level as a number for a host": (
+        lambda: structure_constraint("hermes", TOOLS, strict_level=2),
+        "strict_level: must be a ToolStrictLevel, not int",
+    ),
+    "an info of a number": (lambda: structure_info("hermes", 3), "tool: must be an OpenAI tool dict, or a tool's name"),
+    "an info with a text as index": (lambda: structure_info("hermes", "f", index="1"), "index: must be an integer fr"),
+    "an info before the first": (lambda: structure_info("hermes", "f", index=-1), "index: -1 is not an index; it coun"),
     "an info without dialect": (lambda: structure_info(None, "f"), "dialect: must be the name of a dialect or a Dial"),
     "a stage of no prompt": (lambda: detect_stage("hermes", None), "prompt: must be the rendered prompt"),
     "a stage of no dialect": (lambda: detect_stage(None, "x"), "dialect: must be the name of a dialect or a Dialect"),
     "detecting nothing": (lambda: detect_dialect(), "detect_dialect: needs model=, chat_template= or output="),
     "detecting by a number": (lambda: detect_dialect(3), "model: must be a model's name or None, not int"),
     "detecting by bytes": (lambda: detect_dialect(chat_template=b"x"), "chat_template: must be the text of a chat"),
+    "detecting by a number as output": (
+        lambda: detect_dialect(output=3),
+        "output: must be a string or a list of strings",
+    ),
+    "detecting with a number to call": (
+        lambda: detect_dialect(output="Hi", awaited=3),
+        "awaited: must be a callable () -> None, or None, not int",
+    ),
+    "choosing by bytes": (lambda: choose_dialect(b"x"), "template: must be the text of a chat template, not bytes"),
+    "choosing by a number as model": (lambda: choose_dialect("x", model=3), "model: must be a model's name or None"),
+    "choosing by a text as response template": (
+        lambda: choose_dialect("x", response_template="{}"),
+        "response_template: must be an object or None, not str",
+    ),
+    "proving a name": (lambda: prove_dialect("hermes", "x"), "dialect: must be a Dialect, such as get_dialect(name)"),
+    "proving without a template": (lambda: prove_dialect(DIALECTS[0], None), "template: must be the text of a chat"),
+    "inferring with a path as tokenizer": (
+        lambda: infer_dialect("x", "tokenizer.json"),
+        "tokenizer: must be a tokenizer (an object with",
+    ),
+    "inferring with tokens in a list": (
+        lambda: infer_dialect("x", special_tokens=["<s>"]),
+        "special_tokens: must be an object of texts by the tokens' names, or None, not list",
+    ),
+    "inferring with a token by its id": (
+        lambda: infer_dialect("x", special_tokens={"bos_token": 1}),
+        "special_tokens['bos_token']: must be a string, not int",
+    ),
+    "inferring with limits in a dict": (lambda: infer_dialect("x", limits={}), "limits: must be Limits or None, not"),
     "getting no dialect": (lambda: get_dialect(None), "name: must be the name of a dialect, not None"),
     "reasoning of an object": (
         lambda: get_dialect("hermes", DIALECTS[0]),

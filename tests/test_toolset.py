@@ -31,6 +31,16 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
     "a tool without a function": ([{"type": "function"}], "auto", "tools[0].function: must be an object, not null"),
     "a tool without a name": ([F, {"function": {}}], "auto", "tools[1].function.name: is required"),
     "a name that is a number": ([{"function": {"name": 3}}], "auto", "tools[0].function.name: must be a string, not a"),
+    "parameters in a text": (
+        [{"function": {"name": "f", "parameters": "{}"}}],
+        "auto",
+        "tools[0].function.parameters: must be an object, not a string",
+    ),
+    "parameters in a list": (
+        [F, {"function": {"name": "g", "parameters": []}}],
+        "auto",
+        "tools[1].function.parameters: must be an object, not a list",
+    ),
     "tools in an object": ({"f": F}, "auto", "tools: must be a list of tools, not an object"),
     "an undeclared function": ([F], choice_of("h"), 'tool_choice.function.name: "h" is not declared; allowed are f'),
     "a function without tools": ([], choice_of("f"), "is not declared; allowed are none: no tools"),
@@ -80,6 +90,15 @@ def test_renderer_and_command_line_refuse_the_same_tools(
     path.write_text(json.dumps(tools), encoding="utf-8")
     assert main(["parse", "-d", "hermes", "--tools", str(path), str(path)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_command_line_refuses_an_empty_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "tools.json"
+    path.write_text(json.dumps([F]), encoding="utf-8")
+    for command in ("parse", "constrain"):
+        output = [str(path)] if command == "parse" else []
+        assert main([command, "-d", "hermes", "--tools", str(path), "--tool-choice", "", *output]) == 2
+        assert "--tool-choice: is empty" in capsys.readouterr().err
 
 
 def test_the_command_line_refuses_an_undeclared_function_and_required_without_tools(

@@ -4,7 +4,17 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["check", "check_ids", "check_prompt", "described", "json_kind", "json_shown", "near", "wrong_type"]
+__all__ = [
+    "check",
+    "check_ids",
+    "check_prompt",
+    "check_tokenizer",
+    "described",
+    "json_kind",
+    "json_shown",
+    "near",
+    "wrong_type",
+]
 
 _SHOWN: Final = 60  # how many characters of a wrong value an error repeats
 _LONGEST: Final = 100  # the longest word, in characters, that gets a suggestion
@@ -70,6 +80,16 @@ def check_prompt(prompt: object) -> None:
         inner = next((x for x in prompt if not _is_id(x)), None) if isinstance(prompt, list | tuple) else None
         got = described(prompt) if inner is None else f"{described(prompt)} of {described(inner)}"
         raise TypeError(f"prompt: must be the rendered prompt, its text or its token ids, not {got}{hint}")
+
+
+def check_tokenizer(tokenizer: object) -> None:
+    """Refuse anything that cannot decode token ids, except ``None``.
+
+    Raises:
+        TypeError: it has no ``decode``.
+    """
+    if tokenizer is not None and (isinstance(tokenizer, bytes | bytearray) or not hasattr(tokenizer, "decode")):
+        raise wrong_type("tokenizer", tokenizer, "a tokenizer (an object with a `decode` method), or None")
 
 
 def check_ids(argument: str, ids: Sequence[Any]) -> None:

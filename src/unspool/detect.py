@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from .arguments import check, described
+from .arguments import check, described, wrong_type
 from .dialect.file import Dialect
 from .dialect.patterns import worded
 from .dialect.registry import list_dialects, model_key
@@ -72,6 +72,9 @@ def detect_dialect(
     """
     check("model", model, (str, type(None)), "a model's name or None")
     check("chat_template", chat_template, (str, type(None)), "the text of a chat template or None")
+    check("output", output, (str, Sequence, type(None)), "a string or a list of strings, or None")
+    if awaited is not None and not callable(awaited):
+        raise wrong_type("awaited", awaited, "a callable () -> None, or None")
     if model is None and chat_template is None and output is None:
         raise ValueError("detect_dialect: needs model=, chat_template= or output=")
     dialects = list_dialects()

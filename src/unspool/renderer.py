@@ -19,7 +19,7 @@ from .message import Message
 from .parser import parse
 from .toolset import Toolset, read_toolset
 from .turn import Call, Turn, read_turn
-from .values import JSON, PYTHON, Raw, Value, declare, kind, quoted, unfold, write
+from .values import JSON, PYTHON, Raw, Value, declare, escaped, kind, quoted, unfold, write
 
 _ALPHABET: Final = string.ascii_letters + string.digits
 _choice = random.SystemRandom().choice
@@ -376,8 +376,7 @@ def _spelled_otherwise(m: re.Match[str]) -> str:
     text = m.group()
     if text[0] == "\\":
         return text
-    units = text[0].encode("utf-16-be").hex()
-    return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4)) + text[1:]
+    return escaped(text[0]) + text[1:]
 
 
 def _plain(value: Value) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from .arguments import json_kind, json_shown
 from .errors import ToolsError
-from .schema import Schema, for_tool, tool_name
+from .schema import Schema, for_tool, function_of, tool_name
 
 __all__ = ["CHOICES", "ToolChoice", "Toolset", "choice_of", "read_tools", "read_toolset"]
 
@@ -111,7 +111,7 @@ def read_tools(tools: object) -> dict[str, Mapping[str, Any]] | None:
     """Read tools by name, in order; ``None`` if they are unknown.
 
     Raises:
-        ToolsError: they are not a list, there are too many, or one has no name or that of another.
+        ToolsError: they are not a list, there are too many, or one has no name, that of another, or wrong parameters.
     """
     if tools is None:
         return None
@@ -129,6 +129,10 @@ def read_tools(tools: object) -> dict[str, Mapping[str, Any]] | None:
             raise _nameless(f"tools[{i}]", tool)
         if name in found:
             raise ToolsError(f"tools[{i}]", f"the name {json_shown(name)} is declared twice")
+        parameters = function_of(tool).get("parameters")
+        if parameters is not None and not isinstance(parameters, Mapping):
+            where = f"tools[{i}].function" if "function" in tool else f"tools[{i}]"
+            raise ToolsError(f"{where}.parameters", f"must be an object, not {json_kind(parameters)}")
         found[name] = tool
     return found
 
@@ -138,10 +142,12 @@ def _written_plainly(tools: Sequence[Any]) -> dict[str, Mapping[str, Any]] | Non
     found: dict[str, Mapping[str, Any]] = {}
     try:
         for tool in tools:
-            name = tool["function"]["name"]
-            if type(tool) is dict and type(name) is str and name:
+            function = tool["function"]
+            name = function["name"]
+            parameters = function.get("parameters")
+            if type(tool) is dict and type(name) is str and name and (parameters is None or type(parameters) is dict):
                 found[name] = tool
-    except (KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError):
         return None
     return found if len(found) == len(tools) else None
 

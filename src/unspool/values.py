@@ -127,9 +127,14 @@ def python_string(text: str) -> str:
 
 JSON: Final = Style(encode_basestring, encode_basestring)
 """The style of `json.dumps` by default, except that characters beyond ASCII are kept."""
-
 PYTHON: Final = Style(python_string, python_string, "True", "False", "None")
 """The style of Python's `repr`."""
+
+
+def escaped(char: str) -> str:
+    """A character as an escape of JSON."""
+    units = char.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
 
 
 def quoted(marker: str) -> Style:

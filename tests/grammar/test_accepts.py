@@ -65,6 +65,43 @@ def test_rendered_messages_are_generated(dialect: Dialect) -> None:
     assert written > 8
 
 
+def called(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+PARTS: tuple[tuple[str, str, list[dict[str, Any]]], ...] = (
+    ("", "", []),
+    ("Plan.", "", []),
+    ("", "Hi.", []),
+    ("Plan.", "Hi.", []),
+    ("", "", [called("now", {})]),
+    ("", "", [called("now", {}), called("get_weather", {"city": "Bonn"})]),
+    ("Plan.", "", [called("now", {})]),
+    ("Plan.", "Hi.", [called("get_weather", {"city": "Bonn", "days": 3}), called("now", {})]),
+)
+
+
+@pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda d: d.name)
+def test_every_rendered_combination_of_parts_is_generated_in_every_stage(dialect: Dialect) -> None:
+    tools = as_tools(PLAIN)
+    written = 0
+    for stage in (None, "content", "tool_call", *(("reasoning", "undecided") if dialect.reasoning else ())):
+        for choice in ("auto", "required"):
+            constraint = constrain(dialect, tools, choice, stage=stage)
+            assert constraint is not None
+            grammar = Grammars(constraint)
+            for reasoning, content, calls in PARTS:
+                turn = {"reasoning_content": reasoning, "content": content, "tool_calls": calls}
+                try:
+                    raw = render(turn, dialect, tools=tools, stage=stage)
+                except DialectError:
+                    continue  # not every dialect can write everything
+                written += 1
+                wanted = choice == "auto" or (calls and not content and not (stage == "content" and reasoning))
+                assert bool(grammar.refuses(raw)) != bool(wanted), (stage, choice, raw)
+    assert written > 10
+
+
 @pytest.mark.parametrize("lead", ["", "\n\n"])
 def test_the_white_space_after_reasoning_comes_before_content_of_any_frame(lead: str) -> None:
     dialect = dialect_of(f"""reasoning = "Thought: {{reasoning}}\\nEnd of thought.\\n"
@@ -204,6 +241,34 @@ def test_a_value_closed_by_its_key_may_contain_other_tags(value: str) -> None:
         if "<i>" in value or "<c>" in value:
             assert as_meant, raw
             assert not grammar.refuses(raw), raw
+
+
+SECTIONS = ("x</param>y", "x</function>y", "x</param></function>", 'x</function>\n<function name="write">y')
+
+
+@pytest.mark.parametrize("value", SECTIONS)
+def test_a_section_of_raw_text_contains_no_closing_that_ends_its_call(value: str) -> None:
+    tools = as_tools({"write": {"properties": STRINGS, "required": ["a"]}})
+    constraint = constrain("minicpm5", tools, "required", stage="content")
+    assert constraint is not None
+    raw = f'<function name="write"><param name="a"><![CDATA[{value}]]></param></function>'
+    (call, *more) = unspool.parse(raw, "minicpm5", tools=tools).tool_calls
+    as_meant = not more and call.status == "ok" and call.arguments_dict() == {"a": value}
+    assert bool(Grammars(constraint).refuses(raw)) != as_meant
+    assert as_meant == ("<function" not in value)
+    assert as_meant or not Reader(gbnf(constraint.grammar)).takes(raw)
+
+
+@pytest.mark.parametrize("schema", [{"type": "string", "maxLength": 20}, {"type": "string"}])
+def test_a_text_does_not_begin_as_a_section_of_raw_text(schema: dict[str, Any]) -> None:
+    tools = as_tools({"f": {"type": "object", "properties": {"a": schema}}}, strict=False)
+    constraint = constrain("minicpm5", tools, "required", stage="content")
+    assert constraint is not None
+    for key in ("a", "undeclared"):
+        for value, taken in (("<![CDATA[x", False), ("x<![CDATA[", True), ("<!", True)):
+            raw = f'<function name="f"><param name="{key}">{value}</param></function>'
+            assert bool(Grammars(constraint).refuses(raw)) != taken, raw
+            assert not Reader(gbnf(constraint.grammar)).takes(raw) or taken, raw
 
 
 NESTED = dialect_of("""
@@ -357,6 +422,17 @@ def test_strings_contain_no_marker_that_would_end_them() -> None:
         assert not Grammars(constraint).refuses(raw)
         spelled = raw.replace("\\u003c", "<")
         assert bool(Grammars(constraint).refuses(spelled)) != held
+
+
+def test_a_marker_in_the_name_of_a_property_is_escaped_where_it_would_end_a_string() -> None:
+    key = "x<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+    tools = as_tools({"f": {"type": "object", "properties": {key: {"type": "integer"}}, "required": [key]}})
+    constraint = constrain("deepseek", tools, "required", stage="content")
+    assert constraint is not None
+    raw = render({"tool_calls": [called("f", {key: 3})]}, "deepseek", tools=tools)
+    assert not Grammars(constraint).refuses(raw)
+    assert Grammars(constraint).refuses(raw.replace("\\u003c", "<"))
+    assert unspool.parse(raw, "deepseek", tools=tools).tool_calls[0].arguments_dict() == {key: 3}
 
 
 @pytest.mark.parametrize("dialect", ["hermes", "qwen3-coder", "pythonic", "gemma4"])

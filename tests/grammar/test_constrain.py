@@ -208,6 +208,24 @@ def test_a_feature_that_a_dialect_cannot_express_is_refused_with_the_reason() ->
     assert constrain("hermes", as_tools(JSON_ONLY)) is not None
 
 
+def test_one_odd_name_among_many_properties_is_found_in_few_steps() -> None:
+    properties: dict[str, Any] = {**{f"a {i}": {} for i in range(900)}, "x>y": {}, **{f"b {i}": {} for i in range(90)}}
+    with pytest.raises(ConstraintError, match="properties: the name 'x>y' cannot be written in dialect 'qwen3-coder'"):
+        constrain("qwen3-coder", as_tools({"f": {"type": "object", "properties": properties}}), "required")
+
+
+def test_a_text_that_holds_a_quote_without_escapes_is_not_listed() -> None:
+    for name in ("functiongemma", "gemma4"):
+        quote = unspool.get_dialect(name).codec.quote
+        listed = {"f": {"type": "object", "properties": {"a": {"enum": [f"x{quote}", "y", [quote]]}}}}
+        written = constrain(name, as_tools(listed), "required")
+        assert written is not None
+        assert f"x{quote}" not in written.lark
+        assert json.dumps(f"{quote}y{quote}")[1:-1] in written.lark
+        with pytest.raises(ConstraintError, match="all its values contain markers"):
+            constrain(name, as_tools({"f": {"type": "object", "properties": {"a": {"const": quote}}}}), "required")
+
+
 def test_deep_and_large_schemas_are_refused() -> None:
     deep: dict[str, Any] = {"type": "string"}
     for _ in range(200):

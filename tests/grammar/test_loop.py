@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from unspool import Dialect, constrain, get_dialect, parse
+from unspool import ConstraintError, Dialect, constrain, get_dialect, parse, render
 
 from .sampling import JSON_ONLY, PLAIN, RICH, Sampler, as_tools, words_of
 from .support import WITH_CALLS, Grammars, calls_of, eos, named, read, validate
@@ -61,6 +61,57 @@ def test_samples_parse_into_calls_that_match_schema_and_choice(dialect: Dialect)
             assert least <= len(calls) <= max(least, most), text
             assert not isinstance(choice, dict) or calls[0].name == first
     assert ended >= 0.75 * count - 2  # the rest was cut off, and proves nothing; few samples vary
+
+
+ANOTHER = (
+    '{"name": "get_weather", "arguments": {"days": "x"}}',
+    '{"name": "get_weather", "parameters": {"days": "x"}}',
+    "{'name': 'get_weather', 'parameters': {'days': 'x'}}",
+    '[{"name": "get_weather", "arguments": {"days": "x"}}]',
+    'get_weather{"days": "x"}',
+    'get_weather\n{"days": "x"}',
+    'get_weather(days="x")',
+    "elsewhere {}",
+    'elsewhere">',
+    "now null",
+)
+"""Calls with wrong arguments, in the forms that formats without markers have."""
+
+
+@pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda d: d.name)
+def test_text_after_a_call_is_not_read_as_another(dialect: Dialect) -> None:
+    tools = as_tools(PLAIN)
+    for stage, parallel in itertools.product(("content", "tool_call"), (True, False)):
+        constraint = constrain(dialect, tools, "auto", parallel, stage=stage)
+        assert constraint is not None
+        grammar = Grammars(constraint)
+        turn = {"tool_calls": [{"function": {"name": "now", "arguments": {}}}]}
+        call = render(turn, dialect, tools=tools, stage=stage)
+        for gap, text in itertools.product(("", " ", "\n", "; ", ",\n", "x "), ANOTHER):
+            if not grammar.refuses(call + gap + text):
+                found = parse(call + gap + text, dialect, tools=tools, stage=stage).tool_calls
+                assert len(found) == 1, call + gap + text
+
+
+@pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda d: d.name)
+def test_a_property_is_refused_or_read_back_by_its_name(dialect: Dialect) -> None:
+    rng = random.Random(dialect.name)
+    for key in ("a>b", "</parameter>", "{x}", " a", '<|"|>', "a b"):
+        inner = {"type": "object", "properties": {key: {"type": "string"}}, "required": [key]}
+        for schema in (inner, {"type": "object", "properties": {"k": inner}, "required": ["k"]}):
+            tools = as_tools({"f": schema})
+            try:
+                constraint = constrain(dialect, tools, "required", stage="content")
+            except ConstraintError as error:
+                assert repr(key) in str(error)  # noqa: PT017
+                continue
+            assert constraint is not None
+            for _ in range(3):
+                sampler = Sampler(words_of(dialect, {"f": schema}), rng, eos(), 300)
+                data, done = sampler.sample(Grammars(constraint).matcher())
+                for call in parse(data.decode(), dialect, tools=tools).tool_calls if done else ():
+                    assert call.status == "ok", data
+                    validate(json.loads(call.arguments), schema)
 
 
 @pytest.mark.parametrize("name", ["hermes", "deepseekv31", "qwen3-coder", "glm47", "pythonic", "gemma4", "minimax-m3"])

@@ -62,7 +62,7 @@ def run_parse(options: argparse.Namespace) -> int:
     form = options.format or ("pretty" if sys.stdout.isatty() else "message")
     tools = read_tools(options.tools)
     if tools is not None:  # report their errors before waiting for input
-        read_tool_choice(options.tool_choice or "auto", tools)
+        read_tool_choice("auto" if options.tool_choice is None else options.tool_choice, tools)
     recordings, given = None, None
     if options.file != "-":
         recordings = find_recordings("FILE", options.file)
@@ -74,7 +74,7 @@ def run_parse(options: argparse.Namespace) -> int:
         parser = Parser(
             chosen_dialect(options),
             tools=tools,
-            tool_choice=read_tool_choice(options.tool_choice or "auto", tools),
+            tool_choice=read_tool_choice("auto" if options.tool_choice is None else options.tool_choice, tools),
             stage=options.stage,
             prompt=read_given("--prompt", options.prompt),
             policy=read_policy(options.policy),

@@ -48,7 +48,7 @@ class Arguments:
         self.rules = rules
         self.plan = plan
         self.outer = [s for s in (*(f.closing for f in plan.calls.forms), *(b.closing for b in plan.calls.blocks)) if s]
-        self.guard = _guard(d, plan) if d.argument else ()
+        self.guard = _guard(d.argument[0], plan) if d.argument else ()
         self.openings = tuple(dict.fromkeys(p.opening.first for p in plan.arguments.parameters))
         self.items = tuple(dict.fromkeys(p.opening.first for p in plan.arguments.items))
         self.serials = itertools.count()
@@ -362,7 +362,8 @@ class _Markup:
     def strings(self, i: int, key: Node, schema: dict[str, Any], at: str, follow: list[tuple[str, Node]]) -> list[Node]:
         template = self.template
         later = self.later(i)
-        ends = self.arguments.ends_of(template, [key.text] if isinstance(key, Const) else self.names, self.tool)
+        names = [key.text] if isinstance(key, Const) else self.names
+        ends = self.arguments.ends_of(template, names, self.tool)
         kept_out = (*ends, *self.arguments.opened(later)) if later else ends
         head, stop, rest = self.around(template, key, "string")
         listed = _listed(schema)
@@ -378,19 +379,23 @@ class _Markup:
         closed = stop + rest if free else template.inner_trail + stop + rest
         guard, unlike = self.arguments.guards(later) if follow else ((), ())
         follow = follow or [("", EMPTY)]
-        longer = [t for t in writable(plain_arguments(self.arguments.d))[1:] if free and _continues(t, template)]
-        if not longer or not isinstance(head, Const):
+        longer = [t for t in writable(plain_arguments(self.arguments.d))[1:] if _continues(t, template)]
+        unlike = (*unlike, *(Const(_beyond(t, template)) for t in longer))
+        if not longer or not free or not isinstance(head, Const):
             texts = [Text(closed + f, others(kept_out, closed + f), unlike, *bounds, guard=guard) for f, _ in follow]
             return [seq(head, text, node) for text, (_, node) in zip(texts, follow, strict=True)]
-        # What this alternative excludes may be allowed in a longer one, such as a CDATA section. Its text forms one
-        # word with what comes before it, since both openings begin alike.
+        # The closing that this alternative excludes may be allowed in a longer one, such as a CDATA section; the call's
+        # may not where another call follows, because it ends this one. The section's text forms one word with what
+        # comes before it, since both openings begin alike.
         found: list[Node] = []
         for other in longer:
             opening, other_stop, other_rest = self.around(other, key, "string")
             assert isinstance(opening, Const)
-            unlike = (*unlike, Const(opening.text[len(head.text) :]))
-            without = others((closing(other.after).first, *kept_out[len(ends) :]), other_stop)
-            found.append(seq(Text(other_stop, without, head=opening.text), Const(other_rest), _follows(follow)))
+            own = self.arguments.ends_of(other, names, self.tool)
+            inside = _guard(other, self.arguments.plan) if guard else ()
+            without = others((*(own[:1] if inside else own), *kept_out[len(ends) :]), other_stop)
+            text = Text(other_stop, without, head=opening.text, guard=inside)
+            found.append(seq(text, Const(other_rest), _follows(follow)))
         for f, n in follow:
             text = Text(closed + f, others(kept_out, closed + f), unlike, head=head.text, guard=guard)
             found.append(seq(text, n))
@@ -443,10 +448,10 @@ def _follows(follow: list[tuple[str, Node]]) -> Node:
     return choice(seq(Const(text), node) for text, node in follow)
 
 
-def _guard(d: Dialect, plan: Plan) -> tuple[Node, ...]:
+def _guard(template: Template, plan: Plan) -> tuple[Node, ...]:
     """The ends of a text value: a closing, and something that may follow it. None if a closing contains a field,
     which lexers cannot handle: the text then contains no closing at all."""
-    rule = follows(plan, closing(d.argument[0].after))
+    rule = follows(plan, closing(template.after))
     if any(a.kind not in (LITERAL, SPACE) for part in rule for p in part.closings for a in p.atoms):
         return ()
     found: list[Node] = []
@@ -578,5 +583,10 @@ def _readable(parts: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[s
 
 def _continues(other: Template, first: Template) -> bool:
     """Whether a template's opening continues another's, with a different closing."""
+    return bool(_beyond(other, first))
+
+
+def _beyond(other: Template, first: Template) -> str:
+    """What an opening has after all of another; ``""`` if it begins otherwise."""
     opening, longer = first.lead + first.opening, other.lead + other.opening
-    return longer.startswith(opening) and len(longer) > len(opening)
+    return longer[len(opening) :] if longer.startswith(opening) else ""

@@ -40,6 +40,8 @@ from .values import JSON_SPELLING, Rules, Values
 __all__ = ["Demand", "Tool", "build"]
 
 _WHITE: Final = Chars(WHITE, min=0, max=None)
+_GAP: Final = Chars(WHITE + ",;", min=0, max=None)
+"""What may come between calls, so that text after a call may not begin with it and another call."""
 _ANYTHING: Final = Chars("", min=0, max=None)
 _BRACES: Final = seq(Const("{"), Chars("{}", negated=True, min=0, max=None), Const("}"))
 _NAME: Final = Chars("A-Za-z0-9_.\\-:/", max=None)
@@ -108,7 +110,7 @@ class _Builder:
         if demand.bare:
             return self.section(first=True)
         if demand.stage is Stage.TOOL_CALL and d.call and demand.tools:
-            return seq(self.section(first=False, opened=True), EMPTY if demand.low else self.after_calls())
+            return seq(self.opened(), EMPTY if demand.low else self.after_calls(called=True))
         if not d.reasoning:
             return self.body(first=True)
         if demand.stage is Stage.REASONING:
@@ -117,6 +119,11 @@ class _Builder:
         if self.undecided:
             begins.append(seq(self.guessed(), self.body(first=False)))
         return choice(begins)
+
+    def opened(self) -> Node:
+        """Calls after the opening of their block. Where a block has none, a turn may begin here."""
+        calls = self.section(first=False, opened=True)
+        return calls if self.block is None or self.block.opening else choice((self.section(first=True), calls))
 
     def reasoning(self, *, first: bool, opened: bool = False) -> Node:
         """A reasoning part, with the white space that the template writes after it."""
@@ -129,8 +136,13 @@ class _Builder:
     def guessed(self) -> Node:
         """Reasoning without an opening, recognized by its closing; a call would show that it is content."""
         closed = writable(self.d.reasoning)[0].closing.lstrip()
-        unlike = tuple(_begins(o.pattern) for o in self.plan.reading.edge if o.kind == REASONING)
-        return self.kept(closed, self.plan.reading.undecided.triggers | self.plan.plain.reasoning.scan.triggers, unlike)
+        without = self.plan.reading.undecided.triggers | self.plan.plain.reasoning.scan.triggers
+        unlike = [_begins(o.pattern) for o in self.plan.reading.edge if o.kind == REASONING]
+        if self.demand.names and self.block is not None and not self.distinct(self.block):
+            # What the dialect itself writes without a marker; elsewhere a bare call is so rare that tags stay wide.
+            names = choice(map(Const, self.demand.names))
+            unlike += [seq(_WHITE, call) for call in self.bare_calls(self.bare(list(without)), names)]
+        return self.kept(closed, without, tuple(dict.fromkeys(unlike)))
 
     def free(self, head: str, closed: str, without: Iterable[str], unlike: tuple[Node, ...] = ()) -> Node:
         """Free text between two markers; white space before the second belongs to it or to the text."""
@@ -182,8 +194,11 @@ class _Builder:
 
     # -- content --------------------------------------------------------------------------------------------------
 
-    def text(self, stop: str, *more: str) -> Text:
-        """Content outside of frames, without ``more``, up to a marker or to the end."""
+    def text(self, stop: str, *more: str, called: bool = False) -> Text:
+        """Content outside of frames, without ``more``, up to a marker or to the end.
+
+        ``called``: after a call whose block may go on.
+        """
         plan = self.plan
         scan = (plan.reading if self.d.call else plan.plain).text.scan
         without = [*self.markers(scan), *more]
@@ -197,31 +212,46 @@ class _Builder:
         if self.undecided:
             without += [o.pattern.first for o in plan.reasoning.ends]
         unlike += self.unlike_calls(without)
+        if called and self.endless:
+            unlike += self.next_calls()
         # The end of a line also ends a code span.
         return self.kept(stop, without, tuple(dict.fromkeys(unlike)), code=not stop.startswith("\n"))
 
     def unlike_calls(self, without: list[str]) -> list[Node]:
         """The beginnings and continuations that text must avoid, because they would be read as calls without
         markers."""
-        plan = self.plan
         unlike: list[Node] = []
         names = choice(map(Const, self.demand.names)) if self.demand.names else None
         if names is not None:
-            bare = [o for o in plan.reading.edge if isinstance(o, Opening) and o.kind == CALL and not o.marked]
-            bare = [o for o in bare if not any(w in _literals(o) for w in without)]
+            bare = self.bare(without)
             spaced = [o for o in bare if o.spaced]
             # Engines limit the size of patterns: if calls may come after any space, one rule serves all places.
             if spaced and set(self.bare_calls(spaced, names)) == set(self.bare_calls(bare, names)):
                 calls = choice(self.bare_calls(bare, names, whole=False))
                 unlike.append(seq(choice((seq(_ANYTHING, Chars(WHITE)), EMPTY)), calls))
             else:
-                unlike += [seq(_WHITE, call) for call in self.bare_calls(bare, names)]
+                unlike += [seq(_GAP, call) for call in self.bare_calls(bare, names)]
                 anywhere = [o for o in bare if o.anywhere]
                 for before, openings in ((seq(Const("\n"), _WHITE), bare), (Const(" "), spaced), (EMPTY, anywhere)):
                     if openings:
                         calls = choice(self.bare_calls(openings, names, whole=False))
                         unlike.append(seq(_ANYTHING, before, calls))
         return unlike
+
+    def next_calls(self) -> list[Node]:
+        """The beginnings that text must avoid after a call, because without a closing the block would go on."""
+        unmarked = [o for o in self.plan.calls.inner if o.form is not None and not o.form.marked]
+        names = choice(map(Const, self.demand.names))
+        calls = self.bare_calls([o for o in unmarked if o.pattern.first], names)
+        if any(not o.pattern.first for o in unmarked):
+            calls = (*calls, *(seq(_NAME, _WHITE, Const(begin)) for begin in ("{", '"', "null")))
+        return [seq(_GAP, call) for call in calls]
+
+    def bare(self, without: list[str]) -> list[Opening]:
+        """The openings of calls that no marker distinguishes from text, and no text excludes."""
+        edge = self.plan.reading.edge
+        found = [o for o in edge if isinstance(o, Opening) and o.kind == CALL and not o.marked]
+        return [o for o in found if not any(w in _literals(o) for w in without)]
 
     def bare_calls(self, openings: list[Opening], names: Node, *, whole: bool = True) -> tuple[Node, ...]:
         """The texts that would be read as calls without markers at the beginning of content.
@@ -253,9 +283,10 @@ class _Builder:
         """A frame of content, or calls, with content of their own before them."""
         template = writable(self.d.content)[0]
         content = seq(self.frame(template, first=first), _optional_text(template.trail))
+        nothing = EMPTY if first else self.margin(template)
         if not self.demand.tools:
-            return content
-        return choice((content, self.calls(first=first), *self.announced(first=first)))
+            return choice((content, nothing))
+        return choice((content, nothing, self.calls(first=first), *self.announced(first=first)))
 
     def frame(self, template: Template, *, first: bool) -> Node:
         margin, head = self.headed(template, first=first)
@@ -320,32 +351,41 @@ class _Builder:
     def mixed(self) -> Node:
         """Text and calls, in any order that reads back."""
         if self.content_first:
-            return choice((self.text(""), seq(self.calls(first=True), self.text(""))))
+            return choice((self.text(""), seq(self.calls(first=True), self.text("", called=True))))
         if self.block is not None and not self.distinct(self.block):
             found = [self.text(""), self.calls(first=True)]
             return choice([*found, self.preceded()] if self.lined or self.trigger else found)
         return self.after_calls()
 
-    def after_calls(self) -> Node:
-        """Text, and more calls if several are allowed."""
+    def after_calls(self, *, called: bool = False) -> Node:
+        """Text, and more calls if several are allowed; ``called``: after a call."""
         if self.lined or not self.trigger or self.plan.framed:
             return EMPTY
         single = self.demand.high == 1
         if self.content_first or (single and self.demand.stage is Stage.TOOL_CALL):
-            return self.text("")
+            return self.text("", called=called)
         if single:
-            return choice((self.text(""), seq(self.preceded(), self.text(""))))
-        return seq(Repeat(self.preceded()), self.text(""))
+            return choice((self.text(""), seq(self.preceded(), self.text("", called=True))))
+        if called or not self.endless:
+            return seq(Repeat(self.preceded(called=called)), self.text("", called=called))
+        return choice((self.text(""), seq(self.preceded(), self.after_calls(called=True))))
 
-    def preceded(self) -> Node:
-        """Calls after text."""
+    def preceded(self, *, called: bool = False) -> Node:
+        """Calls after text; ``called``: after a call and text."""
         if self.lined:
             # In a fence that prose opened, they would not be calls.
             return choice(
                 seq(self.text(self.begun(tool)[0], "```"), self.section(first=False, opened=True, begun=tool))
                 for tool in self.demand.tools
             )
-        return seq(self.text(self.trigger), self.section(first=False, cut=len(self.trigger), block=self.behind))
+        return seq(
+            self.text(self.trigger, called=called), self.section(first=False, cut=len(self.trigger), block=self.behind)
+        )
+
+    @property
+    def endless(self) -> bool:
+        """Whether nothing closes a block of calls, so that another call may follow without a marker."""
+        return bool(self.demand.names) and self.block is not None and not self.block.closing.strip()
 
     def distinct(self, block: Template) -> bool:
         """Whether a letter or digit distinguishes a block of calls from text. What begins with a name is not found."""
@@ -528,7 +568,7 @@ def _optional_text(text: str) -> Node:
 
 def _named(pattern: Pattern) -> Node:
     later = next(a.text for a in pattern.atoms if a.kind == LITERAL)
-    return seq(Chars(WHITE + ",;", min=0, max=None), _NAME, _WHITE, Const(later))
+    return seq(_GAP, _NAME, _WHITE, Const(later))
 
 
 def _begins(pattern: Pattern) -> Node:

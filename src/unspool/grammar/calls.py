@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ..arguments import check
 from ..dialect.file import Dialect
 from ..dialect.patterns import Pattern, joined, worded
 from ..dialect.registry import as_dialect
@@ -56,8 +57,13 @@ def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str", *, i
 
     Raises:
         ConstraintError: the tool has no name.
+        TypeError, ValueError: an argument is wrong; the message names it.
     """
     d = as_dialect(dialect)
+    check("tool", tool, (str, Mapping), "an OpenAI tool dict, or a tool's name")
+    check("index", index, int, "an integer from 0")
+    if index < 0 or isinstance(index, bool):
+        raise ValueError(f"index: {index} is not an index; it counts from 0")
     name = tool if isinstance(tool, str) else tool_name(tool)
     if not name:
         raise ConstraintError("tool: needs a name")

@@ -1,12 +1,12 @@
 """`constrain`: restricts what an engine generates to what parses as the request demands."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
 import msgspec
 
-from ..arguments import check, check_prompt
+from ..arguments import check, check_prompt, check_tokenizer
 from ..dialect.file import Dialect
 from ..dialect.registry import as_dialect
 from ..errors import ConstraintError, DialectError, ToolsError
@@ -119,6 +119,10 @@ def constrain(
     d = as_dialect(dialect)
     check("parallel_tool_calls", parallel_tool_calls, bool, "true or false")
     check("strict_level", strict_level, ToolStrictLevel, "a ToolStrictLevel")
+    check_tokenizer(tokenizer)
+    check("grammars", grammars, (Mapping, type(None)), "an object of grammars by the names of tools, or None")
+    for name, one in (grammars or {}).items():
+        check(f"grammars[{name!r}]", one, Freeform, "a Freeform")
     request = _read(d, tools, tool_choice)
     kind, listed = request.kind, request.callable
     answer = _answer(response_format)
@@ -178,9 +182,11 @@ def structure_constraint(
     requests in the dialect's own format.
 
     Raises:
-        ConstraintError, UnknownDialect: see `constrain`.
+        ConstraintError, UnknownDialect, TypeError: see `constrain`.
     """
     d = as_dialect(dialect)
+    check("parallel_tool_calls", parallel_tool_calls, bool, "true or false")
+    check("strict_level", strict_level, ToolStrictLevel, "a ToolStrictLevel")
     request = _read(d, tools, tool_choice)
     kind, listed = request.kind, request.callable
     if kind == "none" or not listed:
@@ -238,6 +244,7 @@ def _read(d: Dialect, tools: object, tool_choice: object) -> Toolset:
 
 
 _PLAIN_NAME: Final = Regex(r"[\w.:/-]{1,256}")
+_ALLOWED: Final = "letters, digits and _ - . : /"
 
 
 def _check_name(d: Dialect, name: str) -> None:
@@ -251,13 +258,58 @@ def _check_name(d: Dialect, name: str) -> None:
     where = "tools: the name"
     if not name.isprintable() or len(name) > MAX_NAME:
         raise ConstraintError(f"{where} {name[:60]!r} must have at most {MAX_NAME} printable characters")
+    if not _writes(d, name, {}):
+        raise ConstraintError(f"{where} {name!r} cannot be written in dialect {d.name!r}; allowed are {_ALLOWED}")
+
+
+def _check_keys(d: Dialect, parameters: Mapping[str, Any], where: str) -> None:
+    """Refuse names of properties that the dialect cannot write so that they read back.
+
+    Raises:
+        ConstraintError: it cannot.
+    """
+    if d.codec.name == "python":
+        return  # `keywords` in `unspool.grammar.arguments` checks the names of keyword arguments
+    odd = [key for key in parameters.get("properties", {}) if not _PLAIN_NAME.fullmatch(key)]
+    if d.item or not d.argument:  # nested objects are written in the dialect's own way too
+        odd = [key for key in dict.fromkeys(_keys(parameters)) if not _PLAIN_NAME.fullmatch(key)]
+    if not odd or _writes_keys(d, odd):
+        return
+    while len(odd) > 1:
+        half = odd[: len(odd) // 2]
+        odd = odd[len(half) :] if _writes_keys(d, half) else half
+    why = f"{odd[0][:60]!r} cannot be written in dialect {d.name!r}; allowed are {_ALLOWED}"
+    raise ConstraintError(f"{where}.properties: the name {why}")
+
+
+def _keys(node: object) -> Iterator[str]:
+    """The names of all properties in a prepared schema."""
+    if isinstance(node, list):
+        for one in node:
+            yield from _keys(one)
+    if isinstance(node, dict):
+        for keyword, inner in node.items():
+            if keyword == "properties":
+                yield from inner
+            if keyword in ("properties", "$defs"):
+                yield from _keys(list(inner.values()))
+            elif keyword not in ("enum", "const"):
+                yield from _keys(inner)
+
+
+def _writes_keys(d: Dialect, keys: Sequence[str]) -> bool:
+    values = dict.fromkeys(keys, "x")
+    return _writes(d, "f", {"k": values} if d.item or not d.argument else values) and _writes(d, "f", values)
+
+
+def _writes(d: Dialect, name: str, arguments: Mapping[str, Any]) -> bool:
+    """Whether a call reads back as it is written by the first templates, which a grammar uses."""
+    first = msgspec.structs.replace(d, call=d.call[:1], argument=d.argument[:1])
     try:
-        render({"role": "assistant", "tool_calls": [{"function": {"name": name}}]}, d)
+        render({"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": arguments}}]}, first)
     except DialectError:
-        allowed = "letters, digits and _ - . : /"
-        raise ConstraintError(
-            f"{where} {name!r} cannot be written in dialect {d.name!r}; allowed are {allowed}"
-        ) from None
+        return False
+    return True
 
 
 def _stage(d: Dialect, stage: Stage | str | None, prompt: Any, tokenizer: Any) -> Stage:
@@ -298,6 +350,8 @@ def _tool(
         if "object" not in parameters["type"]:
             raise ConstraintError(f"{where}.type: must be 'object', not {parameters['type']!r}")
         parameters["type"] = "object"
+    if dialect is not None:
+        _check_keys(dialect, parameters, where)
     return Tool(name, parameters, None if dialect is None else dialect.text_call(tool, name))
 
 

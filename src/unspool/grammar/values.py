@@ -12,7 +12,7 @@ import msgspec
 
 from ..errors import ConstraintError
 from ..schema import MAX_DEPTH
-from ..values import JSON, PYTHON, Style, quoted, read_json, write
+from ..values import JSON, PYTHON, Style, escaped, quoted, read_json, write
 from .nodes import EMPTY, Chars, Const, Json, Node, Ref, Repeat, Seq, Text, Word, choice, optional, seq
 from .schemas import merged
 
@@ -115,6 +115,12 @@ class Spelling(msgspec.Struct, frozen=True):
     style: Style
     string: Callable[[int, int | None, tuple[str, ...]], Node]
     key: Callable[[list[str], tuple[str, ...]], Node]
+    quote: str = ""
+    """The marker that no text contains, because it is not escaped."""
+
+    def writes(self, value: object) -> bool:
+        """Whether no text in a value contains the quote."""
+        return not self.quote or JSON.string(self.quote)[1:-1] not in json.dumps(value, ensure_ascii=False)
 
 
 def _json_string(min: int, max: int | None, without: tuple[str, ...]) -> Node:
@@ -154,7 +160,7 @@ def quote_spelling(quote: str) -> Spelling:
     def string(min: int, max: int | None, without: tuple[str, ...]) -> Node:
         return seq(Const(quote), Text(quote, without, min=min, max=max))
 
-    return Spelling(quoted(quote), string, lambda names, without: other_names(names))
+    return Spelling(quoted(quote), string, lambda names, without: other_names(names), quote)
 
 
 _FIRST: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
@@ -280,7 +286,7 @@ class Values:
             if "const" in schema and schema["const"] not in listed:
                 return None
             listed = [schema["const"]] if "const" in schema else listed
-            texts = [self.write(v) for v in listed]
+            texts = [self.write(v) for v in listed if self.spelling.writes(v)]
             kept = [t for t in texts if not any(w in t for w in self.without)]
             if not kept:
                 raise ConstraintError(f"{at}: all its values contain markers of the dialect")
@@ -342,11 +348,26 @@ class Values:
             tail = tail if i < low else optional(tail)
         return tail
 
+    def key(self, name: str, at: str) -> str:
+        """The name of a property; in JSON, markers in it are escaped, as `unspool.render` does.
+
+        Raises:
+            ConstraintError: another spelling has no escapes.
+        """
+        text = self.style.key(name)
+        marker = next((t for t in self.without if t and t in text), "")
+        if marker and self.style is not JSON:
+            raise ConstraintError(f"{at}.properties: the name {name[:60]!r} contains a marker of the dialect")
+        while marker:
+            text = text.replace(marker, escaped(marker[0]) + marker[1:])
+            marker = next((t for t in self.without if t and t in text), "")
+        return text
+
     def object(self, schema: dict[str, Any], at: str) -> Node:
         entries, extra = self.entries(schema, at)
         if extra is not None:
             extra = seq(self.spelling.key(named(schema), self.without), Const(self.style.colon), extra)
-        members = [(seq(Const(self.style.key(k) + self.style.colon), v), r) for k, v, r in entries]
+        members = [(seq(Const(self.key(k, at) + self.style.colon), v), r) for k, v, r in entries]
         inside = self.members(members, extra, self.style.comma)
         return seq(Const("{"), inside, Const("}"))
 

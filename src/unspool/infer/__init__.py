@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ..arguments import check
+from ..arguments import check, check_tokenizer
 from ..dialect.file import Dialect, parse_dialect
 from ..dialect.registry import find_base
 from ..errors import DialectError, TemplateError
@@ -88,9 +88,26 @@ def infer_dialect(
     """
     check("template", template, str, "the text of a chat template")
     check("name", name, str, "a dialect's name")
-    special = {"bos_token": "", "eos_token": EOS, **(special_tokens or {})}
-    with Renderer(template, special, limits or Limits()) as renderer:
+    check_tokenizer(tokenizer)
+    with template_renderer(template, special_tokens, limits) as renderer:
         return infer_views(ask(renderer), renderer, template, tokenizer, name)
+
+
+def template_renderer(
+    template: str, special_tokens: Mapping[str, str] | None = None, limits: Limits | None = None
+) -> Renderer:
+    """A renderer of a template. Unless ``special_tokens`` say otherwise, ``bos_token`` is empty and ``eos_token`` is
+    `EOS`.
+
+    Raises:
+        TypeError: an argument has the wrong type; the message names it.
+    """
+    check("template", template, str, "the text of a chat template")
+    check("special_tokens", special_tokens, (Mapping, type(None)), "an object of texts by the tokens' names, or None")
+    for name, text in (special_tokens or {}).items():
+        check(f"special_tokens[{name!r}]", text, str, "a string")
+    check("limits", limits, (Limits, type(None)), "Limits or None")
+    return Renderer(template, {"bos_token": "", "eos_token": EOS, **(special_tokens or {})}, limits or Limits())
 
 
 def infer_views(asked: Iterable[Views], renderer: Renderer, template: str, tokenizer: Any, name: str) -> Inference:

@@ -5,14 +5,15 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from ..arguments import check, check_tokenizer
 from ..detect import detect_dialect
 from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
 from ..errors import DialectError, UnknownDialect
-from . import NO_CALL, infer_views, proven
+from . import NO_CALL, infer_views, proven, template_renderer
 from .asking import ask
 from .cutting import Views, behind_user, cut
-from .histories import EOS, NAMES
+from .histories import NAMES
 from .proof import NEEDED, Case, Prover
 from .rendering import Limits, Renderer
 
@@ -69,6 +70,9 @@ def choose_dialect(
         TemplateError: the text is not a template, met a limit, or tried what the sandbox refuses.
         ImportError: jinja2 is not installed (extra ``server``).
     """
+    check("model", model, (str, type(None)), "a model's name or None")
+    check("response_template", response_template, (Mapping, type(None)), "an object or None")
+    check_tokenizer(tokenizer)
     failed: list[str] = []
     with template_renderer(template, special_tokens, limits) as renderer:
         views = list(ask(renderer))
@@ -105,6 +109,8 @@ def prove_dialect(
         TemplateError: the text is not a template, met a limit, or tried what the sandbox refuses.
         ImportError: jinja2 is not installed (extra ``server``).
     """
+    check("dialect", dialect, Dialect, "a Dialect, such as get_dialect(name)")
+    check_tokenizer(tokenizer)
     with template_renderer(template, special_tokens, limits) as renderer:
         return prove_views(dialect, list(ask(renderer)), renderer, tokenizer)
 
@@ -137,13 +143,6 @@ def summary(proof: list[Case]) -> str:
         return f"not proven by the chat template: {failed} of {len(proof)} cases fail; {first_failure(proof)}"
     silent = "" if proven(proof) else "; it writes no call"
     return f"proven by the chat template: {passed} of {len(proof)} cases pass{silent}"
-
-
-def template_renderer(
-    template: str, special: Mapping[str, str] | None = None, limits: Limits | None = None
-) -> Renderer:
-    """A renderer of a template. Without ``special``, ``bos_token`` is empty and ``eos_token`` is `EOS`."""
-    return Renderer(template, {"bos_token": "", "eos_token": EOS, **(special or {})}, limits or Limits())
 
 
 def _candidates(

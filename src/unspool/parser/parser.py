@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..arguments import check, check_ids, check_prompt, described, wrong_type
+from ..arguments import check, check_ids, check_prompt, check_tokenizer, described, wrong_type
 from ..dialect.compiling import compile_plan
 from ..dialect.file import Dialect
 from ..dialect.plan import Plan
@@ -70,8 +70,8 @@ class Parser:
         tokenizer: Any = None,
         ids: MakeId | None = None,
     ) -> None:
-        if tokenizer is not None and not hasattr(tokenizer, "decode"):
-            raise wrong_type("tokenizer", tokenizer, "a tokenizer (an object with a `decode` method), or None")
+        if tokenizer is not None:
+            check_tokenizer(tokenizer)
         plan, request = _asked(dialect, tools, tool_choice, policy, ids)
         calls = bool(plan.calls.forms) and request.kind != "none" and (request.tools is None or bool(request.tools))
         tape = self._tape = Tape()
