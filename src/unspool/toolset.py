@@ -144,10 +144,10 @@ def _written_plainly(tools: Sequence[Any]) -> dict[str, Mapping[str, Any]] | Non
         for tool in tools:
             function = tool["function"]
             name = function["name"]
-            parameters = function.get("parameters")
-            if type(tool) is dict and type(name) is str and name and (parameters is None or type(parameters) is dict):
+            # Every parser comes here, and `type(tool)` would be a call.
+            if tool.__class__ is dict and name.__class__ is str and name and function["parameters"].__class__ is dict:
                 found[name] = tool
-    except (AttributeError, KeyError, TypeError):
+    except (KeyError, TypeError):
         return None
     return found if len(found) == len(tools) else None
 
