@@ -120,13 +120,10 @@ def constrain(
     check("parallel_tool_calls", parallel_tool_calls, bool, "true or false")
     check("strict_level", strict_level, ToolStrictLevel, "a ToolStrictLevel")
     check_tokenizer(tokenizer)
-    check("grammars", grammars, (Mapping, type(None)), "an object of grammars by the names of tools, or None")
-    for name, one in (grammars or {}).items():
-        check(f"grammars[{name!r}]", one, Freeform, "a Freeform")
     request = _read(d, tools, tool_choice)
     kind, listed = request.kind, request.callable
     answer = _answer(response_format)
-    free = {name: one for name, one in (grammars or {}).items() if name in (request.allowed or ())}
+    free = _grammars(grammars, request)
     calling = kind in ("required", "named") or (
         kind == "auto" and bool(listed) and (strict_level > ToolStrictLevel.OFF or strict_tools(listed) or bool(free))
     )
@@ -148,6 +145,14 @@ def constrain(
     )
     schema = _array(made, low, high) if made else None
     return Constraint(build(d, demand), schema, {} if tokenizer is None else special_tokens(tokenizer))
+
+
+def _grammars(grammars: Mapping[str, Freeform] | None, request: Toolset) -> dict[str, Freeform]:
+    """The grammars of tools that may be called."""
+    check("grammars", grammars, (Mapping, type(None)), "an object of grammars by the names of tools, or None")
+    for name, one in (grammars or {}).items():
+        check(f"grammars[{name!r}]", one, Freeform, "a Freeform")
+    return {name: one for name, one in (grammars or {}).items() if name in (request.allowed or ())}
 
 
 def _tools(
