@@ -2,6 +2,10 @@
 
 import itertools
 import re
+from collections.abc import Iterator
+from re import _constants as ops  # type: ignore[attr-defined]  # it has no stub
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any
 
 import pytest
 
@@ -36,6 +40,42 @@ def test_a_possessive_group_takes_what_a_greedy_one_takes(regex: Regex, alphabet
         for characters in itertools.product(alphabet, repeat=length):
             text = "".join(characters)
             assert span(possessive.match(text)) == span(greedy.match(text)), text
+
+
+_REPEATS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
+_MOVING = (*_REPEATS, ops.BRANCH, ops.ASSERT, ops.ASSERT_NOT)
+
+
+def unsafe(items: Any) -> Iterator[str]:
+    """What Python before 3.11.5 may leave behind in a possessive group, if it fails there after the group's beginning.
+
+    A repetition that may be empty cannot fail.
+    """
+    for op, argument in items:
+        if op is ops.POSSESSIVE_REPEAT:
+            for inner, what in list(argument[2])[1:]:
+                if inner in _MOVING and not (inner in _REPEATS and what[0] == 0):
+                    yield str(inner)
+        if op in _REPEATS:
+            yield from unsafe(argument[2])
+        elif op is ops.BRANCH:
+            for branch in argument[1]:
+                yield from unsafe(branch)
+        elif op is ops.SUBPATTERN:
+            yield from unsafe(argument[3])
+
+
+@pytest.mark.parametrize(("regex", "alphabet"), POSSESSIVE.values(), ids=POSSESSIVE)
+def test_a_possessive_group_has_what_may_fail_only_at_its_beginning(regex: Regex, alphabet: str) -> None:
+    """So the fault of older Pythons shows in every Python."""
+    regex.match("")
+    compiled: re.Pattern[str] = regex.match.__self__  # type: ignore[attr-defined]
+    assert list(unsafe(parser.parse(compiled.pattern, compiled.flags))) == []
+
+
+def test_a_common_beginning_of_two_choices_hides_what_may_fail() -> None:
+    assert list(unsafe(parser.parse(r"a*+(?:bc|bd)*+"))) == []  # one set of characters
+    assert list(unsafe(parser.parse(r"a*+(?:b[cd]a*+|bxyy)*+"))) == ["BRANCH"]
 
 
 def span(match: re.Match[str] | None) -> tuple[int, int] | None:

@@ -18,7 +18,7 @@ LONG: Final = 64
 STRETCH: Final = 16_384
 """Long texts are translated in stretches of this length, in characters, because large blocks of memory are slow."""
 
-JSON_RUN = Prefix(r'[^"\\\x00-\x1f]*+(?:(?:\\["\\/bfnrt]|\\uHHHH)[^"\\\x00-\x1f]*+)*+'.replace("H", "[0-9a-fA-F]"))
+JSON_RUN = Prefix(r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\uHHHH)*+'.replace("H", "[0-9a-fA-F]"))
 JSON_PARTIAL = Regex(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 # Up to a quote that may end the string (see `quote_in`): text and common escapes.
 PYTHON_RUN = Prefix(r"[^\\]*+(?:\\[\\'\"ntrbf][^\\]*+)*+")
