@@ -3,7 +3,7 @@
 from typing import Final
 
 from ..dialect.markers import CALL, CALL_END, Block, Form, Opening, Scan
-from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_separators, worded
+from ..dialect.patterns import MAX_SPACE, MORE, NO, worded
 from .calls import Calls
 from .openings import Match
 from .parts import Steps
@@ -19,7 +19,7 @@ class Blocks(Steps):
         """After a call: another one, the block's closing, or something else."""
         tape = self._tape
         i = tape.i
-        j = self._separated(i)
+        j = self._openings.separated(i)
         if j == MORE:
             return False
         if j - i > MAX_SPACE:
@@ -39,18 +39,6 @@ class Blocks(Steps):
                 return False
             cut = cut or r == MORE
         return self._after_block(j, cut=cut)
-
-    def _separated(self, i: int) -> int:
-        """The end of white space and of the separator of calls at ``i``; `MORE` if the separator may go on."""
-        tape = self._tape
-        j = skip_separators(tape.buf, i)
-        separator = self._plan.calls.separator
-        if not separator or j - i > MAX_SPACE:
-            return j
-        r = self._look.stands(separator, j)
-        if r == MORE and not tape.final:
-            return MORE
-        return skip_separators(tape.buf, r) if r >= 0 else j
 
     def _too_much_space(self) -> None:
         """So much white space follows a call that neither another call nor a closing is expected."""

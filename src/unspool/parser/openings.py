@@ -287,17 +287,21 @@ class Openings(msgspec.Struct, eq=False):
         if not inside:
             return self._opens(calls.following, i, edge=False)
         r = self._opens(calls.following_inside, i, edge=True)
-        j = self._separated(i) if r == 0 else i
-        return r if j == i else MORE if j == MORE else self._opens(calls.following_inside, j, edge=True)
+        j = self.separated(i) if r == 0 else i
+        if j == i or j - i > MAX_SPACE:
+            return r
+        return MORE if j == MORE else self._opens(calls.following_inside, j, edge=True)
 
-    def _separated(self, i: int) -> int:
-        """The end of what separates calls at ``i``; ``i`` if nothing does; `MORE`."""
+    def separated(self, i: int) -> int:
+        """The end of white space and of the separator of calls at ``i``; `MORE` if the separator may go on."""
         buf = self._tape.buf
         separator = self.look.plan.calls.separator
         j = skip_separators(buf, i)
-        r = self.look.stands(separator, j) if separator and j < len(buf) else NO
-        if r == MORE or j - i > MAX_SPACE:
-            return MORE if r == MORE and not self._tape.final else i
+        if not separator or j - i > MAX_SPACE:
+            return j
+        r = self.look.stands(separator, j)
+        if r == MORE and not self._tape.final:
+            return MORE
         return skip_separators(buf, r) if r >= 0 else j
 
     def goes_on(self, i: int) -> int:
