@@ -1,0 +1,4 @@
+"""Data and programs that make the adapter of the embedded model."""
+
+SCALE = 2.0
+"""The factor of the adapter's product."""
