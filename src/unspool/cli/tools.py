@@ -22,8 +22,8 @@ def tools_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--mcp-config", metavar="FILE", type=Path, help='MCP servers as {"mcpServers": {"NAME": {…}}}')
     text = "whether a person must allow a tool's calls: never (default), always, or the tools' names, with commas"
     p.add_argument("--tool-approval", metavar="RULE", default="never", help=text)
-    text = "where demo runs Python: monty (default), bwrap, wasi, none"
-    p.add_argument("--sandbox", metavar="NAME", default="monty", help=text)
+    text = "where demo runs Python: monty (default), or none"
+    p.add_argument("--sandbox", metavar="NAME", choices=("monty", "none"), default="monty", help=text)
     text = "a host that demo's browser may read: HOST, HOST:PORT, *.HOST or * (repeatable); default: none"
     p.add_argument("--browser-host", metavar="HOST", action="append", default=[], help=text)
     p.add_argument(
@@ -56,13 +56,11 @@ def open_tools(options: argparse.Namespace) -> "Tools | None":
     approval = Approval(rule == "always") if rule in ("never", "always") else Approval(always=named)
     opened: dict[str, Tools] = {}
     try:
-        from ..tools.sandbox import SandboxError, open_sandbox
+        from ..tools.interpreter import InterpreterError, monty
 
         if options.sandbox != "none" and "demo" in (options.tool_server or "").split(","):
-            open_sandbox(options.sandbox).command(limits)
-    except ValueError as error:
-        raise Misuse(f"--sandbox: {error} or none") from None
-    except SandboxError as error:
+            monty(limits)
+    except InterpreterError as error:
         raise Misuse(f"--sandbox: {options.sandbox}: {error}") from None
     for argument, value, settings in (
         ("--tool-server", options.tool_server, {"tool_server": options.tool_server}),
@@ -75,7 +73,7 @@ def open_tools(options: argparse.Namespace) -> "Tools | None":
                 **settings,
                 limits=limits,
                 approval=approval,
-                sandbox=options.sandbox,
+                python=options.sandbox != "none",
                 hosts=options.browser_host,
                 private=options.browser_private,
                 search=options.search_provider,
