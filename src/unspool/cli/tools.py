@@ -2,14 +2,14 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .common import Misuse, missing
 
 if TYPE_CHECKING:
     from ..tools import Tools
 
-__all__ = ["open_tools", "tools_arguments"]
+__all__ = ["open_tools", "tools_arguments", "tools_of"]
 
 
 def tools_arguments(p: argparse.ArgumentParser) -> None:
@@ -68,22 +68,35 @@ def open_tools(options: argparse.Namespace) -> "Tools | None":
     ):
         if value is None:
             continue
-        try:
-            opened[argument] = Tools.from_flags(
-                **settings,
-                limits=limits,
-                approval=approval,
-                python=options.sandbox != "none",
-                hosts=options.browser_host,
-                private=options.browser_private,
-                search=options.search_provider,
-            )
-        except ImportError as error:
-            raise missing(error, "browser" if value == "demo" else "mcp") from None
-        except (ValueError, OSError) as error:
-            raise Misuse(f"{argument}: {value}: {getattr(error, 'strerror', None) or error}") from None
+        opened[argument] = tools_of(
+            argument,
+            value,
+            **settings,
+            limits=limits,
+            approval=approval,
+            python=options.sandbox != "none",
+            hosts=options.browser_host,
+            private=options.browser_private,
+            search=options.search_provider,
+        )
     servers = [server for tools in opened.values() for server in tools.servers.values()]
     try:
         return Tools(servers, approval)
     except ValueError as error:
         raise Misuse(f"--tool-server, --mcp-config: {error}") from None
+
+
+def tools_of(argument: str, value: Any, **settings: Any) -> "Tools":
+    """The tools that an argument names; ``settings`` are those of `Tools.from_flags`.
+
+    Raises:
+        Misuse: its value is wrong.
+    """
+    try:
+        from ..tools import Tools
+
+        return Tools.from_flags(**settings)
+    except ImportError as error:
+        raise missing(error, "browser" if value == "demo" else "mcp") from None
+    except (ValueError, OSError) as error:
+        raise Misuse(f"{argument}: {value}: {getattr(error, 'strerror', None) or error}") from None
