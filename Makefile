@@ -25,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test pythons kills coverage coverage-core lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts bench-ray llama processes agui agui-browser rollouts trainers ray free-threaded bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
+.PHONY: help quick test pythons kills coverage coverage-core lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui agui-browser rollouts trainers ray free-threaded bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -228,7 +228,7 @@ image: $(STAMP) ## build the container's image and run it, as root (installs bui
 kills: $(STAMP) ## kill runs of unspool batch at random a hundred times; no row may be lost or repeated (minutes)
 	$(BIN)/python -m tests.batch.kills $(ARGS)
 
-ray: $(RAY)/.installed ## test batches on a real Ray on this machine, and kill one of its workers
+ray: $(RAY)/.installed ## test parse_table on a real Ray on this machine, and kill one of its workers
 	$(RAY)/bin/python -m pytest -m ray tests/batch $(ARGS)
 
 # PYTHON names an interpreter without a global lock, for which all of these packages have wheels.
@@ -239,9 +239,6 @@ $(THREADS)/.installed: pyproject.toml
 
 free-threaded: $(THREADS)/.installed ## test threads that read concurrently, and compare two with one; PYTHON=python3.14t
 	$(THREADS)/bin/python -m tests.batch.threads $(ARGS)
-
-bench-ray: $(RAY)/.installed ## measure Ray with two workers on this machine, compared with one local worker (four minutes)
-	$(RAY)/bin/python -m benchmarks.cluster $(ARGS)
 
 tools: $(STAMP) ## test servers of MCP's own SDK in other processes, and bombs of Python (minutes)
 	$(BIN)/python -m pytest -m tools tests/tools $(ARGS)
