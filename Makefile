@@ -30,7 +30,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test pythons kills coverage coverage-core lint workflows wheel lowest format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui agui-browser rollouts trainers ray free-threaded bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
+.PHONY: help quick test test-all pythons kills coverage coverage-core lint workflows wheel lowest format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui agui-browser rollouts trainers ray free-threaded bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -48,7 +48,10 @@ quick: $(STAMP) ## run a sample of the tests, in less than a minute; ARGS="..." 
 	$(BIN)/python -m pytest -n 2 --cases 1 --ignore=tests/engines --ignore=tests/cli/test_model.py \
 		$(foreach folder,agui_node attacks batch clients examples infer plugins server templates tools,--ignore=tests/$(folder)) $(ARGS)
 
-test: $(STAMP) ## run all tests; ARGS="..." goes to pytest
+test: $(STAMP) ## run the tests, properties on one dialect of each style and on those that differ from main's; ARGS="..." goes to pytest
+	$(BIN)/python -m pytest -n 2 --styles $(ARGS)
+
+test-all: $(STAMP) ## run the tests, properties on every dialect; ARGS="..." goes to pytest
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 pythons: ## run the core's tests under each Python from 3.11 on that is found, also by pyenv; PYTHONS="PATH..." adds more
