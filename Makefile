@@ -96,7 +96,7 @@ lowest: ## test the core and its server with the lowest versions of the packages
 	$(LOWEST)/bin/python $(INSTALL) uv
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[all]'
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --group test
-	$(LOWEST)/bin/python -m pytest -n 2 --cases 2 tests/parser tests/dialect tests/request tests/wire tests/batch tests/server $(ARGS)
+	$(LOWEST)/bin/python -m pytest -n 2 --cases 1 tests/parser tests/dialect tests/request tests/wire tests/batch tests/server $(ARGS)
 
 format: $(STAMP) ## rewrite the sources the way lint wants them
 	$(BIN)/ruff check --fix .
