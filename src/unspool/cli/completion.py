@@ -29,6 +29,6 @@ def run_completion(options: argparse.Namespace) -> int:
             elif "|FILE.toml" in metavar:
                 action.choices = dialects
             elif "@" not in metavar and not _FILES.isdisjoint(re.split(r"\W+", metavar)):
-                action.complete = shtab.FILE  # type: ignore[attr-defined]  # where shtab looks
+                action.complete = shtab.FILE  # where shtab looks
     write(shtab.complete(options.parser, options.shell) + "\n")
     return 0
