@@ -1,7 +1,6 @@
 """The command ``chat``: a conversation in the terminal, with an engine or with a server of chat completions."""
 
 import argparse
-import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncGenerator
@@ -46,6 +45,8 @@ def run_chat(options: argparse.Namespace) -> int:
     options.api_key = read_key("--api-key", options.api_key)
     body = request_body(options)
     model = open_model(options) if options.url is None else None
+    import asyncio  # slow to import
+
     with asyncio.Runner() as runner, contextlib.closing(_Chat(options, runner, model, body)) as chat:
         try:
             chat.open_tools()
@@ -57,7 +58,7 @@ def run_chat(options: argparse.Namespace) -> int:
 class _Chat:
     """A conversation with an engine's model, or, without one, with the server at ``URL``."""
 
-    def __init__(self, options: Any, runner: asyncio.Runner, model: Model | None, body: dict[str, Any]) -> None:
+    def __init__(self, options: Any, runner: Any, model: Model | None, body: dict[str, Any]) -> None:
         self._options, self._runner, self._model, self._body = options, runner, model, body
         self._messages: list[dict[str, Any]] = list(body["messages"])
         self._tools: Any = None
@@ -159,11 +160,9 @@ class _Chat:
         if tool is None:
             text = _asked(f"result of {_plain(name)}: ")
         else:
-            run = _plain(f"run {name}({arguments})? [y/N] ")
+            text, run = "The user did not allow this call.", _plain(f"run {name}({arguments})? [y/N] ")
             if self._options.yes or (sys.stdin.isatty() and _asked(run).strip().lower() in ("y", "yes")):
                 text = str(self._runner.run(self._session.call(tool, arguments)).text)
-            else:
-                text = "The user did not allow this call."
             write(f"{'result':<11}{_plain(text)}\n")
         return {"role": "tool", "tool_call_id": id, "content": text}
 
@@ -183,12 +182,10 @@ def _line() -> str | None:
 
 
 def _asked(prompt: str) -> str:
-    """A line of input. The prompt is shown only on a terminal."""
     return input(prompt if sys.stdin.isatty() else "")
 
 
 def _plain(text: str) -> str:
-    """The text without characters that control the terminal."""
     return text.translate(_CONTROLS).encode("utf-8", "replace").decode()
 
 
