@@ -498,6 +498,6 @@ def test_after_a_call_that_is_text_the_same_markers_count_however_the_output_is_
 
 def test_a_dialect_keeps_few_of_the_plans_that_clients_ask_for() -> None:
     dialect = get_dialect("hermes")
-    for values in itertools.islice(itertools.product(*CHOICES.values()), 200):
-        compile_plan(dialect, Policy(**dict(zip(CHOICES, values, strict=True))))
+    for chosen in itertools.islice(itertools.product(*CHOICES.values()), 200):
+        compile_plan(dialect, Policy(**dict(zip(CHOICES, chosen, strict=True))))
         assert len(dialect.compiled) <= 34

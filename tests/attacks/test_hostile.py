@@ -224,6 +224,7 @@ FIELDS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.attacks
 @pytest.mark.parametrize("path", FIELDS)
 def test_any_value_in_any_field_is_answered_or_refused(server: Victim, path: str) -> None:
     body, fields = FIELDS[path]

@@ -35,8 +35,13 @@ def page(cursor: str | None) -> dict[str, Any]:
         return {"tools": [*map(schema, bad), *named, GOOD]}
     if FAULT == "odd":
         schemas: list[Any] = [{"type": "string"}, {}, None, 7, deep(150), {"type": "object", "properties": []}]
-        fields = [{"name": 7}, {"description": {}}, {"title": 7}, {"name": None}]
-        odd = [{**GOOD, "outputSchema": {"type": "object", "properties": {"a": {"pattern": "(a|a)*b"}}}}, None, 7, []]
+        fields: list[dict[str, Any]] = [{"name": 7}, {"description": {}}, {"title": 7}, {"name": None}]
+        odd: list[Any] = [
+            {**GOOD, "outputSchema": {"type": "object", "properties": {"a": {"pattern": "(a|a)*b"}}}},
+            None,
+            7,
+            [],
+        ]
         return {"tools": [*map(schema, schemas), *({**GOOD, **field} for field in fields), *odd]}
     if FAULT == "no-list":
         return {"tools": "none"}
