@@ -48,9 +48,9 @@ class Hosts:
 
         A header that decides who may do what may occur once: a proxy may check one of two, and the server the other.
         """
-        for name in _ONCE:
-            if sum(given == name for given, _ in scope["headers"]) > 1:
-                return Failure(f"{name.decode()}: occurs more than once", 400)
+        for once in _ONCE:
+            if sum(given == once for given, _ in scope["headers"]) > 1:
+                return Failure(f"{once.decode()}: occurs more than once", 400)
         host = header(scope, b"host")
         if host is None or "*" in self._allowed:
             return None
