@@ -33,7 +33,7 @@ def sifted(message: bytes, server: str) -> bytes:
         return message  # the SDK says what is wrong
     result = found.get("result") if isinstance(found, dict) else None
     tools = result.get("tools") if isinstance(result, dict) else None
-    if not isinstance(tools, list):
+    if not isinstance(result, dict) or not isinstance(tools, list):
         return message
     kept = []
     for tool in tools:
