@@ -1,6 +1,7 @@
 """The command ``batch``: parses many outputs, from files into files."""
 
 import argparse
+import errno
 import multiprocessing
 import os
 import sys
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _EVERY = 0.2  # seconds between two drawings of the progress bar
 _WIDTH = 24  # the bar's width in characters
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _LARGE = 1 << 20  # bytes of input from which several workers pay off
 
 
@@ -100,7 +102,8 @@ def run_batch(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise Misuse(str(error)) from None
     except OSError as error:
-        raise Misuse(f"{error.filename or 'INPUT'}: {error.strerror or error}") from None
+        unnamed = options.output if error.errno in _FULL else "INPUT"  # reads and writes name no file
+        raise Misuse(f"{error.filename or unnamed}: {error.strerror or error}") from None
     finally:
         bar.clear()
     seconds = time.monotonic() - began

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -49,6 +49,10 @@ _TEMPLATES = ("reasoning", "content", "preamble", "calls", "call", "argument", "
 _EXAMPLE_KEYS = ("raw", "stage", "reasoning", "content", "tool_calls")
 _STAGES = ("content", "reasoning", "undecided")
 _CODECS = ("json", "python")
+MAX_TEXT = 512
+"""How many characters a template, a marker or a name may have; regular expressions of longer ones nest too deeply."""
+MAX_TEXTS = 64
+"""How many templates, markers or names a key may list, since each is searched for everywhere."""
 _PARTS = 200
 """The largest number of parts in a dotted key."""
 _DOTTED = Regex(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{_PARTS}}}""")
@@ -214,6 +218,17 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
     return dialect
 
 
+def _texts(value: object) -> Iterator[str]:
+    """Every text in a value, and every key of its tables."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value:
+            yield from _texts(inner)
+        if isinstance(value, dict):
+            yield from _texts(list(value.values()))
+
+
 def _meant(key: str) -> str:
     """A question that names the key most like a misspelt one."""
     import difflib  # only misspelt keys need it
@@ -236,7 +251,7 @@ def read_toml(text: str, where: str) -> dict[str, Any]:
         raise DialectError(f"{where}: not TOML that can be read: {why}")
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # `TOMLDecodeError` is one; another is a number of more digits than Python reads
         raise DialectError(f"{where}: not TOML: {error}") from None
     except RecursionError:
         raise DialectError(f"{where}: not TOML that can be read: it is nested too deeply") from None
@@ -255,9 +270,11 @@ class _Loader:
 
     def load(self) -> Dialect:
         data = self.data
-        for key in data:
+        for key, value in data.items():
             if key not in KEYS:
-                raise self.fail(key, f"unknown key{_meant(key)}; allowed are {', '.join(KEYS)}")
+                raise self.fail(key[:MAX_TEXT], f"unknown key{_meant(key)}; allowed are {', '.join(KEYS)}")
+            if key != "examples":
+                self.check_sizes(key, list(_texts(value)))
         name = self.string("name", "")
         if not name:
             raise self.fail("name", "is required")
@@ -385,6 +402,13 @@ class _Loader:
             if not isinstance(value, str):
                 raise self.fail(f"separator.{key}", f"must be a string, not {_kind(value)}")
         return Separator(table.get("calls", base.calls), table.get("arguments", base.arguments))
+
+    def check_sizes(self, key: str, texts: list[str]) -> None:
+        longest = max(map(len, texts), default=0)
+        if longest > MAX_TEXT:
+            raise self.fail(key, f"contains a text of {longest:,} characters; allowed are {MAX_TEXT}")
+        if len(texts) > MAX_TEXTS:
+            raise self.fail(key, f"contains {len(texts):,} texts; allowed are {MAX_TEXTS}")
 
     def check_id(self, template: str) -> None:
         for piece in pieces(template):

@@ -159,7 +159,7 @@ def get_dialect(name: str, reasoning: str | None = None) -> Dialect:
     """
     check("name", name, str, "the name of a dialect")
     check("reasoning", reasoning, (str, type(None)), "the name of a dialect or None")
-    return find(name) if reasoning is None else _combined(name, reasoning)
+    return find(name) if reasoning is None else _combined(name.lower(), reasoning.lower())
 
 
 def as_dialect(dialect: object) -> Dialect:
