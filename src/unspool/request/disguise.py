@@ -1,0 +1,155 @@
+"""Proves that the special tokens of a prompt are the template's own.
+
+Values of a request contain no special token, but a template may make one of them: it may write ``<`` before a key and
+``>`` behind it, join two values, or change them. So a conversation whose values could take part in that is rendered a
+second time, in disguise: other letters and signs stand in for those of which special tokens consist, one for one. What
+the template writes itself is in both prompts, at the same place; a special token that is in the first one only comes
+from values, and is broken up there.
+"""
+
+import re
+import string
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from .special_tokens import BREAK, SpecialTokens
+
+__all__ = ["Disguise", "Neutral", "broken_up"]
+
+_KEPT: Final = frozenset(
+    """role content name type text function tool_calls tool_call_id id arguments reasoning_content thinking
+    description parameters strict properties required enum const items prefixItems additionalProperties anyOf oneOf
+    allOf not default examples format pattern title nullable minimum maximum minItems maxItems minLength maxLength $ref
+    $defs definitions return response zqkey""".split()
+)
+"""Keys that templates look up, which keep their names."""
+_TYPES: Final = frozenset("string object array integer number boolean null function text".split())
+_SYNTAX: Final = frozenset("\"'\\{}:,._-=\n\t\r " + string.digits)
+"""Characters that keep their meaning: those of JSON, and those of ids."""
+_STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_ESCAPED: Final = re.compile(r"(\\u[0-9a-fA-F]{4}|\\.)|[^\\]+", re.DOTALL)
+_IDLE: Final = "^;`"
+"""Signs that may stand in for others, if no special token contains them."""
+
+
+class Neutral:
+    """Breaks up special tokens in the values of one request, and records whether those could still take part in one.
+
+    Args:
+        special: the special tokens.
+
+    Attributes:
+        risky: whether a value contains a sign of special tokens, an escape, or is itself a piece of one.
+    """
+
+    def __init__(self, special: SpecialTokens) -> None:
+        self._special = special
+        self._pieces = "\n".join(special.words)
+        signs = {c for c in self._pieces if not c.isalnum() and c not in _SYNTAX}
+        self._signs = re.compile(f"[{re.escape(''.join(sorted(signs | set('&' + chr(92)))))}]")
+        self._longest = max(map(len, special.words), default=0)
+        self.risky = False
+
+    def __call__(self, value: Any) -> Any:
+        """The value without special tokens."""
+        made = self._special.break_up(value)
+        self.risky = self.risky or any(self._is_risky(text) for text in _texts(made))
+        return made
+
+    def json(self, text: str) -> str:
+        """The same for a value that is JSON text."""
+        made: str = self(text)
+        return made
+
+    def _is_risky(self, text: str) -> bool:
+        if self._signs.search(text):
+            return True
+        piece = text.strip() if len(text) <= 2 * self._longest else text
+        return 0 < len(piece) <= self._longest and piece not in _KEPT and piece in self._pieces
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The strings and keys in a value."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            waiting.extend(one)
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+
+
+class Disguise:
+    """Changes values as `Neutral` does, and then their characters.
+
+    Args:
+        special: the special tokens.
+        letters: whether letters are changed as well as signs.
+    """
+
+    def __init__(self, special: SpecialTokens, *, letters: bool) -> None:
+        self._special = special
+        used = set("".join(special.words))
+        idle = next((c for c in _IDLE if c not in used), _IDLE[0])
+        changed: dict[str, str] = {}
+        for c in used - _SYNTAX - {BREAK}:
+            if not c.isascii():
+                changed[c] = "ˑ" if c != "ˑ" else "˒"
+            elif not c.isalnum():
+                changed[c] = idle
+        if letters:
+            for alphabet in (string.ascii_lowercase, string.ascii_uppercase):
+                changed |= dict(zip(alphabet, alphabet[13:] + alphabet[:13], strict=True))
+        self._table = str.maketrans(changed)
+
+    def __call__(self, value: Any) -> Any:
+        """The value in disguise."""
+        return self._changed(self._special.break_up(value))
+
+    def json(self, text: str) -> str:
+        """The same for a value that is JSON text, which stays JSON."""
+        broken: str = self._special.break_up(text)
+        return _STRING.sub(lambda found: _ESCAPED.sub(self._outside, found[0]), broken)
+
+    def _outside(self, piece: re.Match[str]) -> str:
+        return piece[0] if piece[1] else piece[0].translate(self._table)
+
+    def _changed(self, value: Any, key: str = "") -> Any:
+        if isinstance(value, str):
+            return value if key == "type" and value in _TYPES else value.translate(self._table)
+        if isinstance(value, dict):
+            return {k if k in _KEPT else self._changed(k): self._changed(v, k) for k, v in value.items()}
+        if isinstance(value, list):
+            return [self._changed(v, key) for v in value]
+        return value
+
+
+def broken_up(prompt: str, disguised: Iterable[Callable[[], str | None]], special: SpecialTokens) -> str | None:
+    """A prompt, in which special tokens that come from values are broken up.
+
+    Args:
+        prompt: the prompt.
+        disguised: the same in one disguise after another; ``None`` where the template refused it.
+        special: the special tokens.
+
+    Returns:
+        The prompt; ``None`` if it has more special tokens than in any disguise, and it is unknown which.
+    """
+    places = special.places(prompt)
+    if not places:
+        return prompt
+    for write in disguised:
+        other = write()
+        if other is None:
+            continue
+        own = special.places(other)
+        forged = sorted(set(places) - set(own))
+        if len(other) == len(prompt) and len(forged) == len(places) - len(own):
+            cuts = [0, *(at + 1 for at in forged), len(prompt)]
+            return BREAK.join(prompt[a:b] for a, b in zip(cuts, cuts[1:], strict=False))
+        if len(places) <= len(own):
+            return prompt
+    return None
