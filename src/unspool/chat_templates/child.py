@@ -11,6 +11,7 @@ import datetime
 import functools
 import json
 import math
+import re
 import runpy
 import signal
 import sys
@@ -26,6 +27,9 @@ import jinja2.sandbox
 
 DATE = datetime.datetime(2026, 1, 2, 3, 4, 5)
 """What ``strftime_now`` returns without a clock. It is constant, so that renderings differ only by their messages."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""What no tokenizer accepts. Two of them side by side would become one character in JSON."""
 
 
 class Limit(BaseException):
@@ -69,7 +73,7 @@ def _render(template: jinja2.Template, variables: dict[str, Any], most: int) -> 
 def _answer(template: jinja2.Template, variables: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
     _start(job["seconds"])
     try:
-        return {"text": _render(template, variables, job["output"])}
+        return {"text": _SURROGATE.sub("\ufffd", _render(template, variables, job["output"]))}
     except Limit as error:
         return {"error": f"the template {error}", "limit": True}
     except MemoryError:

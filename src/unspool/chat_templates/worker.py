@@ -95,7 +95,7 @@ class Worker:
             TemplateError: the template met a limit, or tried what the sandbox refuses.
         """
         answers = self._exchange(list(requests), len(requests), self._limits.output * _ESCAPED + 1000)
-        return [Rendered(_clean(a.get("text", "")), a.get("error", "")) for a in answers]
+        return [Rendered(a.get("text", ""), a.get("error", "")) for a in answers]
 
     @property
     def alive(self) -> bool:
@@ -159,8 +159,3 @@ class Worker:
             with contextlib.suppress(BrokenPipeError):  # some input may still be buffered
                 pipe.close()
         self._process.wait()
-
-
-def _clean(text: str) -> str:
-    """The text without lone surrogates, which no tokenizer accepts."""
-    return text.encode(errors="replace").decode()

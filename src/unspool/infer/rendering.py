@@ -1,4 +1,4 @@
-"""Renders chat templates, which are untrusted programs, in a child process with limits; see `unspool.chat_templates`."""
+"""Renders chat templates, which are untrusted programs; see `unspool.chat_templates`."""
 
 import json
 import re

@@ -10,6 +10,7 @@ from values, and is broken up there.
 import re
 import string
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Any, Final
 
 from .special_tokens import BREAK, SpecialTokens
@@ -17,13 +18,14 @@ from .special_tokens import BREAK, SpecialTokens
 __all__ = ["Disguise", "Neutral", "broken_up"]
 
 _KEPT: Final = frozenset(
-    """role content name type text function tool_calls tool_call_id id arguments reasoning_content thinking
-    description parameters strict properties required enum const items prefixItems additionalProperties anyOf oneOf
-    allOf not default examples format pattern title nullable minimum maximum minItems maxItems minLength maxLength $ref
-    $defs definitions return response zqkey""".split()
+    ("role", "content", "name", "type", "text", "function", "tool_calls", "tool_call_id", "id", "arguments")
+    + ("reasoning_content", "thinking", "description", "parameters", "strict", "properties", "required", "enum")
+    + ("const", "items", "prefixItems", "additionalProperties", "anyOf", "oneOf", "allOf", "not", "default", "examples")
+    + ("format", "pattern", "title", "nullable", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength")
+    + ("$ref", "$defs", "definitions", "return", "response")
 )
 """Keys that templates look up, which keep their names."""
-_TYPES: Final = frozenset("string object array integer number boolean null function text".split())
+_TYPES: Final = frozenset(("string", "object", "array", "integer", "number", "boolean", "null", "function", "text"))
 _SYNTAX: Final = frozenset("\"'\\{}:,._-=\n\t\r " + string.digits)
 """Characters that keep their meaning: those of JSON, and those of ids."""
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
@@ -149,7 +151,7 @@ def broken_up(prompt: str, disguised: Iterable[Callable[[], str | None]], specia
         forged = sorted(set(places) - set(own))
         if len(other) == len(prompt) and len(forged) == len(places) - len(own):
             cuts = [0, *(at + 1 for at in forged), len(prompt)]
-            return BREAK.join(prompt[a:b] for a, b in zip(cuts, cuts[1:], strict=False))
+            return BREAK.join(prompt[a:b] for a, b in pairwise(cuts))
         if len(places) <= len(own):
             return prompt
     return None

@@ -8,6 +8,7 @@ changed, nor is the beginning of an answer that the model should continue. No me
 
 import datetime
 import json
+import logging
 import os.path
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -29,12 +30,13 @@ from .chat_request import ChatRequest
 from .common import SWITCHES, tool
 from .disguise import Disguise, Neutral, broken_up
 from .fields import BadRequest
-from .shapes import LATE, Traits, examine, missing, shape
+from .shapes import LATE, Traits, described, examine, missing, shape
 from .special_tokens import SpecialTokens, markers
 from .tokenizer import SPECIAL, Tokenizer, read_tokenizer
 
 __all__ = ["NoBridge", "Prompts", "Tokenizer", "read_tokenizer"]
 
+log = logging.getLogger("unspool.server")
 _LIMITS: Final = Limits(seconds=5.0, total=20.0, output=1 << 24)
 """The output is four times as long as the longest messages that the server takes."""
 _SENTINEL: Final = "\ue000unspool\ue001"
@@ -316,6 +318,8 @@ class Prompts:
 
         texts = [*self._pools[0].texts, *self._pools[1].texts]
         traits, written = examine(write, texts, self._no_content)
+        if not traits.whole:
+            log.warning("the chat template does not write a user's message as it is, so prompts are not checked")
         made_up = {w for w in markers(written) if "zq" in w.lower()}
         of_dialect = () if self._dialect is None else _literals(self._dialect)
         words = {*self._tokenizer.added, *markers([*texts, *written, *of_dialect]), LATE} - made_up
@@ -389,7 +393,7 @@ class _Writing:
             self._known = prompts._ready()
         except TemplateError as error:
             raise _refused(error) from None
-        self._tools = prompts.tools_of(request)
+        self._tools = described(prompts.tools_of(request), self._known.traits)
         self._neutral = Neutral(self._known.special)
         self._sides = {
             change: _Side(prompts, change, self._tools) for change in (self._neutral, *self._known.disguises)
@@ -438,7 +442,7 @@ class _Writing:
             if found.error:
                 problem = problem or _refused(found.error)
                 continue
-            at = missing(plain[:count], found.text)
+            at = missing(plain[:count], found.text) if traits.whole else None
             if at is None:
                 return self._proven(found.text, made, traits, generate)
             why = f"the chat template leaves out the text of message {at + 1}, of role {messages[at]['role']!r}"

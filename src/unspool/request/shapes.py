@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["LATE", "Traits", "examine", "missing", "shape"]
+__all__ = ["LATE", "Traits", "described", "examine", "missing", "shape"]
 
 LATE: Final = "[The following is a message of the system, not of the user.]"
 """The first line of a system message in a user's turn. Users' own texts cannot contain it."""
@@ -37,6 +37,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """What a template writes whole.
 
     Attributes:
+        whole: a single message of a user; if not, nothing is known of the template.
         developer: the role ``developer``.
         system: a system message at the front.
         systems: several system messages at the front.
@@ -49,10 +50,14 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
         parallel: several calls in one message.
         beside: text beside calls.
         after: a user's message behind results.
+        again: an answer behind results, after text beside the call.
+        empty: messages without text; where one is missing, others say that there is none.
+        described: whether tools and parameters need a description.
         names, ids: whether results need the tool's name, and calls an id of nine letters and digits.
         nothing: the content of a message with calls and without text.
     """
 
+    whole: bool = True
     developer: bool = False
     system: bool = True
     systems: bool = True
@@ -67,6 +72,9 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     parallel: bool = True
     beside: bool = True
     after: bool = True
+    again: bool = True
+    empty: bool = True
+    described: bool = False
     names: bool = False
     ids: bool = False
     nothing: str | None = ""
@@ -78,10 +86,13 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     def cautious(self) -> "Iterator[Traits]":
         """These traits, and then such as trust the template with less."""
         yield self
+        if not self.whole:
+            return
         less = self.but(systems=False, later=False, users=False, answers=False)
         yield less
-        yield less.but(first=False, after=False, asked=False, parallel=False, names=True)
-        yield less.but(first=False, after=False, asked=False, parallel=False, names=True, beside=False)
+        least = less.but(first=False, after=False, again=False, asked=False, parallel=False, names=True)
+        yield least
+        yield least.but(beside=False)
 
 
 def shape(messages: Sequence[Mapping[str, Any]], traits: Traits) -> list[_Message]:
@@ -92,6 +103,7 @@ def shape(messages: Sequence[Mapping[str, Any]], traits: Traits) -> list[_Messag
         traits: what the template writes.
     """
     made = [_renamed(m, traits) for m in messages]
+    _identify_results(made)
     if traits.names:
         _name_results(made)
     if traits.ids:
@@ -108,6 +120,22 @@ def _renamed(message: Mapping[str, Any], traits: Traits) -> _Message:
     if role == "developer" and not traits.developer:
         role = "system"
     return {**message, "role": "tool" if role == "function" else role}
+
+
+def _identify_results(messages: Sequence[_Message]) -> None:
+    """Give results without an id that of the first unanswered call, of the same tool if they name one."""
+    open_: list[Any] = []
+    for message in messages:
+        if message.get("tool_calls"):
+            open_ = [c for c in message["tool_calls"] if c.get("id")]
+        elif message["role"] == "tool":
+            id, name = message.get("tool_call_id"), message.get("name")
+            if not id:
+                fitting = [c for c in open_ if not name or c["function"].get("name") == name]
+                id = fitting[0]["id"] if fitting else None
+                if id:
+                    message["tool_call_id"] = id
+            open_ = [c for c in open_ if c["id"] != id]
 
 
 def _name_results(messages: Sequence[_Message]) -> None:
@@ -262,33 +290,61 @@ def _one_by_one(messages: Sequence[_Message], nothing: str | None) -> list[_Mess
 def _alternating(messages: Sequence[_Message], traits: Traits) -> Iterator[_Message]:
     """Merge neighbours, and put in the messages that the template misses."""
     before: _Message | None = None
-    spoken = False  # whether there was a message other than the system's
-
-    def joins(message: _Message) -> bool:
-        if before is None or before["role"] != message["role"] or before.get("tool_calls"):
-            return False
-        if message["role"] == "user":
-            return not traits.users
-        return message["role"] == "assistant" and not traits.answers and not message.get("tool_calls")
-
+    last = ""  # the role of the last message of a user or the assistant, calls aside
     for message in messages:
         role = message["role"]
-        if joins(message):
-            assert before is not None
+        if before is not None and _joins(before, message, traits):
             before = _merged([before, message])
             continue
         if before is not None:
             yield before
-        if role in ("assistant", "tool") and not spoken and not traits.first:
-            yield {"role": "user", "content": ""}
-        if role == "user" and before is not None and before["role"] == "tool" and not traits.after:
-            yield {"role": "assistant", "content": "", **({"reasoning_content": ""} if traits.reasoning else {})}
-        spoken = spoken or role not in ("system", "developer")
+        calls = bool(message.get("tool_calls"))
+        behind_results = before is not None and before["role"] == "tool"
+        if role in ("assistant", "tool") and not last and not traits.first:
+            yield _filler("user", traits)
+        elif role == "user" and behind_results and last == "user" and not traits.after:
+            yield _filler("assistant", traits)
+        elif role == "assistant" and not calls and behind_results and last == "assistant" and not traits.again:
+            yield _filler("user", traits)
+        if role == "tool" or calls:
+            last = last or "user"
+        elif role in ("user", "assistant"):
+            last = role
         before = message
     if before is not None:
         yield before
-    if not spoken and not traits.asked:
-        yield {"role": "user", "content": ""}
+    if not last and not traits.asked:
+        yield _filler("user", traits)
+
+
+def _joins(before: _Message, message: _Message, traits: Traits) -> bool:
+    """Whether two neighbours must become one message."""
+    if before["role"] != message["role"] or before.get("tool_calls") or message.get("tool_calls"):
+        return False
+    return (message["role"] == "user" and not traits.users) or (message["role"] == "assistant" and not traits.answers)
+
+
+def _filler(role: str, traits: Traits) -> _Message:
+    """A message that nobody wrote, between others."""
+    made: _Message = {"role": role, "content": "" if traits.empty else f"(No message of the {role}.)"}
+    return {**made, "reasoning_content": ""} if role == "assistant" and traits.reasoning else made
+
+
+def described(tools: Sequence[Mapping[str, Any]], traits: Traits) -> list[Any]:
+    """Tools with the descriptions that the template demands."""
+    if not traits.described:
+        return list(tools)
+    made = []
+    for tool in tools:
+        function = {"description": "", "parameters": {"type": "object", "properties": {}}, **tool["function"]}
+        parameters = function["parameters"]
+        if isinstance(parameters, dict) and isinstance(parameters.get("properties"), dict):
+            properties = {
+                k: {"description": "", **v} if isinstance(v, dict) else v for k, v in parameters["properties"].items()
+            }
+            function["parameters"] = {**parameters, "properties": properties}
+        made.append({**tool, "function": function})
+    return made
 
 
 # -- prompts -----------------------------------------------------------------------------------------------------------
@@ -299,7 +355,7 @@ _OTHER: Final = re.compile(r"[\W_]+")
 def missing(messages: Sequence[Mapping[str, Any]], prompt: str) -> int | None:
     """The index of the first message whose text is not in a prompt; ``None`` if all are.
 
-    Templates trim texts, escape them as JSON, or write JSON in another way, so the letters and digits decide in the end.
+    Templates trim texts, escape them, or write JSON in another way, so the letters and digits decide in the end.
     """
     at, bare = 0, ""
     for i, message in enumerate(messages):
@@ -362,6 +418,14 @@ def _result(word: str, at: int = 0) -> _Message:
     return {"role": "tool", "tool_call_id": f"{_LONG_ID}{at or ''}", "content": word}
 
 
+def _words(messages: Iterable[_Message]) -> Iterator[str]:
+    """The words of probes, in their order."""
+    for message in messages:
+        calls = [call["function"]["arguments"] for call in message.get("tool_calls") or ()]
+        for text in (message.get("content"), *calls):
+            yield from re.findall(r"Zq[a-z]+", str(text))
+
+
 class _Probe:
     """Finds traits with which a template writes conversations whole."""
 
@@ -370,22 +434,20 @@ class _Probe:
         self.tools: Sequence[Any] = ()
         self.texts: list[str] = []
 
-    def holds(self, messages: Iterable[_Message], traits: Traits) -> bool:
-        """Whether all words of the messages are written, in their order."""
-        messages = list(messages)
+    def holds(self, messages: Sequence[_Message], traits: Traits, *, moved: bool = True) -> bool:
+        """Whether all words of the messages are written, in the order of their shape, or in their own order unless
+        they may be ``moved``."""
         calling = any(m.get("tool_calls") for m in messages)
-        text = self._write(shape(messages, traits), [_PROBED_TOOL] if calling else self.tools)
+        shaped = shape(messages, traits)
+        text = self._write(shaped, described([_PROBED_TOOL] if calling else self.tools, traits))
         if text is None:
             return False
         self.texts.append(text)
         at = 0
-        for message in messages:
-            given = [call["function"]["arguments"]["zqkey"] for call in message.get("tool_calls") or ()]
-            for word in [message["content"], *given]:
-                if word:
-                    at = text.find(word, at) + 1
-                    if not at:
-                        return False
+        for word in _words(shaped if moved else messages):
+            at = text.find(word, at) + 1
+            if not at:
+                return False
         return True
 
     def settled(self, messages: Sequence[_Message], *options: Traits) -> Traits:
@@ -412,21 +474,31 @@ def examine(write: Write, known: Iterable[str], nothing: str | None) -> tuple[Tr
     t = Traits(nothing=nothing)
     if not probe.holds([ask], t):
         probe.tools = [_PROBED_TOOL]
+        t = settled([ask], t, t.but(described=True))
         if not probe.holds([ask], t):
-            return t, probe.texts
+            return t.but(whole=False), probe.texts
     t = settled([ask, say, more], t, t.but(reasoning=True))
+    t = settled([ask, more], t, t.but(users=False))
+    t = settled([ask, say, more, last], t, t.but(users=False))
+    t = settled([ask, say, says, more], t, t.but(answers=False))
+    t = settled([say, ask], t, t.but(first=False), t.but(first=False, empty=False))
     t = settled([rule, ask], t, t.but(system=False))
     if any("developer" in text for text in known) and probe.holds(
         [_said("developer", "Zqrule"), ask], t.but(developer=True)
     ):
         t = t.but(developer=True)
-    t = settled([rule], t, t.but(asked=False))
-    t = settled([ask, more], t, t.but(users=False))
-    t = settled([ask, say, more, last], t, t.but(users=False))
-    t = settled([ask, say, says, more], t, t.but(answers=False))
-    t = settled([say, ask], t, t.but(first=False))
+    t = settled([rule], t, t.but(asked=False), t.but(asked=False, empty=False))
     t = settled([rule, rules, ask], t, t.but(systems=False))
     call, result = _called("Zqvalue", content=nothing), _result("Zqresult")
+    told = [ask, call, result, say, more]
+    options = [
+        t.but(reasoning=r, names=n, ids=i, described=d)
+        for d in {t.described, True}
+        for r in {t.reasoning, True}
+        for n in (False, True)
+        for i in (False, True)
+    ]
+    t = settled(told, t, *options, t.but(results=False), t.but(calls=False, results=False))
     late = [
         [rule, ask, say, rules, more],
         [ask, say, rules, more],
@@ -434,15 +506,12 @@ def examine(write: Write, known: Iterable[str], nothing: str | None) -> tuple[Tr
         [rule, ask, call, result, rules],
         [ask, rules],
     ]
-    options = [
-        t.but(reasoning=r, names=n, ids=i) for r in {t.reasoning, True} for n in (False, True) for i in (False, True)
-    ]
-    options = [t, *options, t.but(results=False), t.but(calls=False, results=False)]
-    t = settled([ask, call, result, say, more], *options)
-    if not all(probe.holds(messages, t) for messages in late):
+    if not all(probe.holds(messages, t, moved=False) for messages in late):
         t = t.but(later=False)
     two = [ask, _called("Zqvalue", "Zqother", content=nothing), result, _result("Zqsecond", 1), say, more]
     t = settled(two, t, t.but(parallel=False))
-    t = settled([ask, call, result, more], t, t.but(after=False))
-    t = settled([ask, _called("Zqvalue", content="Zqsay"), result, says, more], t, t.but(beside=False))
+    t = settled([ask, call, result, more], t, t.but(after=False), t.but(after=False, empty=False))
+    beside = [ask, _called("Zqvalue", content="Zqsay"), result, says, more]
+    apart = t.but(beside=False)
+    t = settled(beside, t, apart, apart.but(again=False), apart.but(again=False, empty=False))
     return t, probe.texts
