@@ -18,13 +18,14 @@ from .special_tokens import BREAK, SpecialTokens
 __all__ = ["Disguise", "Neutral", "broken_up"]
 
 _KEPT: Final = frozenset(
-    ("role", "content", "name", "type", "text", "function", "tool_calls", "tool_call_id", "id", "arguments")
-    + ("reasoning_content", "thinking", "description", "parameters", "strict", "properties", "required", "enum")
-    + ("const", "items", "prefixItems", "additionalProperties", "anyOf", "oneOf", "allOf", "not", "default", "examples")
-    + ("format", "pattern", "title", "nullable", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength")
-    + ("$ref", "$defs", "definitions", "return", "response")
+    """
+    role content name type text function tool_calls tool_call_id id arguments reasoning_content thinking description
+    parameters strict properties required enum const items prefixItems additionalProperties anyOf oneOf allOf not
+    default examples format pattern title nullable minimum maximum minItems maxItems minLength maxLength $ref $defs
+    definitions return response
+    """.split()  # noqa: SIM905 - longer as a list
 )
-"""Keys that templates look up, which keep their names."""
+"""Keys of messages and schemas that templates look up, which keep their names."""
 _TYPES: Final = frozenset(("string", "object", "array", "integer", "number", "boolean", "null", "function", "text"))
 _SYNTAX: Final = frozenset("\"'\\{}:,._-=\n\t\r " + string.digits)
 """Characters that keep their meaning: those of JSON, and those of ids."""
@@ -54,8 +55,15 @@ class Neutral:
 
     def __call__(self, value: Any) -> Any:
         """The value without special tokens."""
+        return self._neutral(value, named=False)
+
+    def arguments(self, value: Any) -> Any:
+        """The same for the arguments of a call, in which no key has a meaning."""
+        return self._neutral(value, named=True)
+
+    def _neutral(self, value: Any, *, named: bool) -> Any:
         made = self._special.break_up(value)
-        self.risky = self.risky or any(self._is_risky(text) for text in _texts(made))
+        self.risky = self.risky or any(self._is_risky(text) for text in _texts(made, named=named))
         return made
 
     def json(self, text: str) -> str:
@@ -67,21 +75,29 @@ class Neutral:
         if self._signs.search(text):
             return True
         piece = text.strip() if len(text) <= 2 * self._longest else text
-        return 0 < len(piece) <= self._longest and piece not in _KEPT and piece in self._pieces
+        return 0 < len(piece) <= self._longest and piece in self._pieces
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """The strings and keys in a value."""
-    waiting = [value]
+def _texts(value: Any, *, named: bool) -> Iterator[str]:
+    """The strings and keys in a value, except for words of schemas and messages, which nobody else chooses.
+
+    Args:
+        value: the value.
+        named: whether its own keys are names.
+    """
+    waiting = [(value, named, named)]
     while waiting:
-        one = waiting.pop()
+        one, names, all_names = waiting.pop()
         if isinstance(one, str):
             yield one
         elif isinstance(one, dict):
-            waiting.extend(one)
-            waiting.extend(one.values())
+            for key, inner in one.items():
+                if names or key not in _KEPT:
+                    yield key
+                if not (key == "type" and not names and isinstance(inner, str) and inner in _TYPES):
+                    waiting.append((inner, all_names or (key == "properties" and not names), all_names))
         elif isinstance(one, list):
-            waiting.extend(one)
+            waiting.extend((inner, all_names, all_names) for inner in one)
 
 
 class Disguise:
@@ -119,13 +135,30 @@ class Disguise:
     def _outside(self, piece: re.Match[str]) -> str:
         return piece[0] if piece[1] else piece[0].translate(self._table)
 
-    def _changed(self, value: Any, key: str = "") -> Any:
+    def arguments(self, value: Any) -> Any:
+        """The same for the arguments of a call, in which no key has a meaning."""
+        return self._changed(self._special.break_up(value), named=True)
+
+    def _changed(self, value: Any, key: str = "", *, named: bool = False) -> Any:
+        """The value with other characters.
+
+        Args:
+            value: the value.
+            key: its own key in a message or a schema.
+            named: whether all keys in it are names.
+        """
         if isinstance(value, str):
             return value if key == "type" and value in _TYPES else value.translate(self._table)
         if isinstance(value, dict):
-            return {k if k in _KEPT else self._changed(k): self._changed(v, k) for k, v in value.items()}
+            names = named or key == "properties"
+            return {
+                k if k in _KEPT and not names else k.translate(self._table): self._changed(
+                    v, "" if names else k, named=named
+                )
+                for k, v in value.items()
+            }
         if isinstance(value, list):
-            return [self._changed(v, key) for v in value]
+            return [self._changed(v, key, named=named) for v in value]
         return value
 
 

@@ -295,13 +295,13 @@ class Prompts:
         given = call["function"].get("arguments")
         known = _as_object(given) if isinstance(given, str) or not given else given
         if self._arguments_as == "object":
-            function["arguments"] = change(known)
+            function["arguments"] = change.arguments(known)
         elif not isinstance(given, str):
-            function["arguments"] = tojson(change(known))
+            function["arguments"] = tojson(change.arguments(known))
         elif INVALID_JSON in known or _is_unchanged(known, change):
             function["arguments"] = change.json(given)
         else:
-            function["arguments"] = tojson(change(known))
+            function["arguments"] = tojson(change.arguments(known))
         return {**{k: change(v) for k, v in call.items() if k != "function"}, "function": function}
 
     def _ready(self) -> "_Examined":
@@ -318,6 +318,10 @@ class Prompts:
 
         texts = [*self._pools[0].texts, *self._pools[1].texts]
         traits, written = examine(write, texts, self._no_content)
+        if self._dialect is None and not traits.calls:  # arguments as text may be what it wants
+            self._arguments_as = "text"
+            traits, written = examine(write, texts, self._no_content)
+            self._arguments_as = "text" if traits.calls else "object"
         if not traits.whole:
             log.warning("the chat template does not write a user's message as it is, so prompts are not checked")
         made_up = {w for w in markers(written) if "zq" in w.lower()}
@@ -516,6 +520,9 @@ class _Change(Protocol):
     def __call__(self, value: Any) -> Any:
         """The changed value."""
 
+    def arguments(self, value: Any) -> Any:
+        """The same for the arguments of a call."""
+
     def json(self, text: str) -> str:
         """The same for a value that is JSON text."""
 
@@ -524,6 +531,9 @@ class _Unchanged:
     """Changes nothing."""
 
     def __call__(self, value: Any) -> Any:
+        return value
+
+    def arguments(self, value: Any) -> Any:
         return value
 
     def json(self, text: str) -> str:
@@ -614,7 +624,7 @@ def _literals(dialect: Dialect) -> "Iterator[str]":
 
 def _is_unchanged(value: Any, change: "_Change") -> bool:
     """Whether neutral values are the same. Those in disguise keep the form of the neutral ones."""
-    return isinstance(change, Disguise) or change(value) == value
+    return isinstance(change, Disguise) or change.arguments(value) == value
 
 
 def _in_one_piece(content: Any) -> Any:
