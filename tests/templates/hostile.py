@@ -147,7 +147,11 @@ def conversations(text: str, json_text: str | None = None) -> Iterator[tuple[str
     yield "cut user", [said("user", parts)], tools
     yield "name of a user", [said("user", "a", name=text)], tools
     yield "answer", [said("user", "a"), said("assistant", text), said("user", "b")], tools
-    yield "reasoning", [said("user", "a"), called(call({"city": "x"})) | {"reasoning_content": text}, result("r")], tools
+    yield (
+        "reasoning",
+        [said("user", "a"), called(call({"city": "x"})) | {"reasoning_content": text}, result("r")],
+        tools,
+    )
     yield "text beside a call", _calling(call({"city": "x"}), content=text), tools
     yield "result", _calling(call({"city": "x"}), result=text), tools
     yield "result's name", [*_calling(call({"city": "x"}))[:2], result("r", name=text)], tools

@@ -10,6 +10,7 @@ import datetime
 import json
 import logging
 import os.path
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, Final, Literal, NamedTuple, Protocol
@@ -30,7 +31,7 @@ from .chat_request import ChatRequest
 from .common import SWITCHES, tool
 from .disguise import Disguise, Neutral, broken_up
 from .fields import BadRequest
-from .shapes import LATE, Traits, described, examine, missing, shape
+from .shapes import LATE, Traits, described, examine, missing, shape, switches_in
 from .special_tokens import SpecialTokens, markers
 from .tokenizer import SPECIAL, Tokenizer, read_tokenizer
 
@@ -312,8 +313,10 @@ class Prompts:
 
     def _examine(self) -> "_Examined":
         def write(messages: list[dict[str, Any]], tools: Sequence[Any]) -> str | None:
-            made = [self.message(m, _UNCHANGED) for m in messages]
-            found = self.rendered(made, tools, generate=False)
+            for message in messages:
+                if message.get("tool_calls"):
+                    message["tool_calls"] = [self._call(call, _UNCHANGED) for call in message["tool_calls"]]
+            found = self.rendered(messages, tools, generate=False)
             return None if found.error else found.text
 
         texts = [*self._pools[0].texts, *self._pools[1].texts]
@@ -329,7 +332,7 @@ class Prompts:
         words = {*self._tokenizer.added, *markers([*texts, *written, *of_dialect]), LATE} - made_up
         special = SpecialTokens(words)
         disguises = Disguise(special, letters=True), Disguise(special, letters=False)
-        return _Examined(traits, special, disguises)
+        return _Examined(traits, special, disguises, switches_in(texts))
 
     # -- the check at the start ------------------------------------------------------------------------------------
 
@@ -446,7 +449,7 @@ class _Writing:
             if found.error:
                 problem = problem or _refused(found.error)
                 continue
-            at = missing(plain[:count], found.text) if traits.whole else None
+            at = missing(plain[:count], found.text, self._known.switches) if traits.whole else None
             if at is None:
                 return self._proven(found.text, made, traits, generate)
             why = f"the chat template leaves out the text of message {at + 1}, of role {messages[at]['role']!r}"
@@ -507,11 +510,12 @@ class _Side:
 
 
 class _Examined(NamedTuple):
-    """What is known of a template: its traits, its special tokens, and disguises of these."""
+    """What is known of a template: its traits, its special tokens, disguises of these, and switches in texts."""
 
     traits: Traits
     special: SpecialTokens
     disguises: tuple[Disguise, ...]
+    switches: re.Pattern[str]
 
 
 class _Change(Protocol):

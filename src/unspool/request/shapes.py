@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["LATE", "Traits", "described", "examine", "missing", "shape"]
+__all__ = ["LATE", "Traits", "described", "examine", "missing", "shape", "switches_in"]
 
 LATE: Final = "[The following is a message of the system, not of the user.]"
 """The first line of a system message in a user's turn. Users' own texts cannot contain it."""
@@ -52,6 +52,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
         after: a user's message behind results.
         again: an answer behind results, after text beside the call.
         empty: messages without text; where one is missing, others say that there is none.
+        parts: whether contents must be lists of parts.
         described: whether tools and parameters need a description.
         names, ids: whether results need the tool's name, and calls an id of nine letters and digits.
         nothing: the content of a message with calls and without text.
@@ -74,6 +75,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     after: bool = True
     again: bool = True
     empty: bool = True
+    parts: bool = False
     described: bool = False
     names: bool = False
     ids: bool = False
@@ -112,7 +114,8 @@ def shape(messages: Sequence[Mapping[str, Any]], traits: Traits) -> list[_Messag
     made = [piece for m in made for piece in _answer(m, traits)]
     if not traits.parallel:
         made = _one_by_one(made, traits.nothing)
-    return list(_alternating(made, traits))
+    made = list(_alternating(made, traits))
+    return [_in_parts(m) for m in made] if traits.parts else made
 
 
 def _renamed(message: Mapping[str, Any], traits: Traits) -> _Message:
@@ -162,6 +165,14 @@ def _short(id: Any) -> str:
     if len(text) == _ID_SIZE and text.isascii() and text.isalnum():
         return text
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:_ID_SIZE]
+
+
+def _in_parts(message: _Message) -> _Message:
+    """The message with its content as a list of parts."""
+    content = message.get("content")
+    if not isinstance(content, str):
+        return message
+    return {**message, "content": [{"type": "text", "text": content}] if content else []}
 
 
 # -- system messages ---------------------------------------------------------------------------------------------------
@@ -349,13 +360,16 @@ def described(tools: Sequence[Mapping[str, Any]], traits: Traits) -> list[Any]:
 
 # -- prompts -----------------------------------------------------------------------------------------------------------
 
+_SWITCH: Final = 40
+"""The largest size of a switch in a text."""
 _OTHER: Final = re.compile(r"[\W_]+")
 
 
-def missing(messages: Sequence[Mapping[str, Any]], prompt: str) -> int | None:
+def missing(messages: Sequence[Mapping[str, Any]], prompt: str, switches: re.Pattern[str]) -> int | None:
     """The index of the first message whose text is not in a prompt; ``None`` if all are.
 
-    Templates trim texts, escape them, or write JSON in another way, so the letters and digits decide in the end.
+    Templates trim texts, escape them, write JSON in another way, and take their own switches out (``/no_think``). So the
+    other letters and digits decide in the end.
     """
     at, bare = 0, ""
     for i, message in enumerate(messages):
@@ -364,10 +378,18 @@ def missing(messages: Sequence[Mapping[str, Any]], prompt: str) -> int | None:
             if found >= 0:
                 at = found  # most templates write messages in their order
             elif text not in prompt:
-                bare = bare or _OTHER.sub("", prompt)
-                if not any(form and form in bare for form in _forms(text)):
+                bare = bare or _OTHER.sub("", switches.sub("", prompt))
+                if not any(_OTHER.sub("", switches.sub("", form)) in bare for form in _forms(text)):
                     return i
     return None
+
+
+def switches_in(texts: Iterable[str]) -> re.Pattern[str]:
+    """A pattern for the words of a template that may be switches in users' texts."""
+    words = sorted(
+        {t for t in texts if 2 < len(t) <= _SWITCH and t[0] in "/<[" and " " not in t}, key=len, reverse=True
+    )
+    return re.compile("|".join(map(re.escape, words)) or "(?!)")
 
 
 def _contents(content: Any) -> Iterator[str]:
@@ -378,10 +400,9 @@ def _contents(content: Any) -> Iterator[str]:
             yield text.strip()
 
 
-def _forms(text: str) -> Iterator[str]:
-    """The letters and digits of a text as it is and as templates escape it."""
-    for form in (text, *(json.dumps(text, ensure_ascii=ascii) for ascii in (False, True)), html.escape(text)):
-        yield _OTHER.sub("", form)
+def _forms(text: str) -> tuple[str, ...]:
+    """A text as it is and as templates escape it."""
+    return text, json.dumps(text, ensure_ascii=False), json.dumps(text), html.escape(text)
 
 
 # -- templates ---------------------------------------------------------------------------------------------------------
@@ -472,9 +493,10 @@ def examine(write: Write, known: Iterable[str], nothing: str | None) -> tuple[Tr
     rule, rules = _said("system", "Zqrule"), _said("system", "Zqrules")
     say, says = _said("assistant", "Zqsay"), _said("assistant", "Zqsays")
     t = Traits(nothing=nothing)
+    t = settled([ask], t, t.but(parts=True))
     if not probe.holds([ask], t):
         probe.tools = [_PROBED_TOOL]
-        t = settled([ask], t, t.but(described=True))
+        t = settled([ask], t, t.but(described=True), t.but(parts=True))
         if not probe.holds([ask], t):
             return t.but(whole=False), probe.texts
     t = settled([ask, say, more], t, t.but(reasoning=True))
