@@ -1,9 +1,9 @@
-"""Conversations in every shape that clients send, and with an attack at every place where somebody else's text stands."""
+"""Conversations in every shape that clients send, and an attack wherever somebody else's text stands."""
 
 import html
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from unspool.errors import ToolsError
@@ -18,8 +18,11 @@ Message = dict[str, Any]
 NAME = "get_weather"
 
 
-def tool(name: str = NAME, description: str = "The weather.", **properties: Any) -> dict[str, Any]:
-    parameters = {"type": "object", "properties": {"city": {"type": "string"}, **properties}, "required": ["city"]}
+def tool(
+    name: str = NAME, description: str = "The weather.", properties: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    known = {"city": {"type": "string"}, **(properties or {})}
+    parameters = {"type": "object", "properties": known, "required": ["city"]}
     return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
 
@@ -51,15 +54,21 @@ SHAPES: dict[str, list[Message]] = {
         said("system", "Arule"), said("user", "Bask"), said("assistant", "Csay"), said("system", "Drule"),
         said("user", "Emore"),
     ],
-    "late system at the end": [said("user", "Aask"), said("assistant", "Bsay"), said("user", "Cmore"), said("system", "Drule")],
+    "late system at the end": [
+        said("user", "Aask"), said("assistant", "Bsay"), said("user", "Cmore"), said("system", "Drule"),
+    ],
     "late developer": [said("system", "Arule"), said("user", "Bask"), said("developer", "Crule")],
     "only a system message": [said("system", "Arule")],
     "answers without reasoning": [
         said("user", "Aask"), called(call({"city": "Bcity"})), result("Cresult"), said("assistant", "Dsay"),
         said("user", "Emore"), said("assistant", "Fsay"), said("user", "Gmore"),
     ],
-    "two users in a row": [said("user", "Aask"), said("user", "Bask"), said("assistant", "Csay"), said("user", "Dmore")],
-    "two answers in a row": [said("user", "Aask"), said("assistant", "Bsay"), said("assistant", "Csay"), said("user", "Dask")],
+    "two users in a row": [
+        said("user", "Aask"), said("user", "Bask"), said("assistant", "Csay"), said("user", "Dmore"),
+    ],
+    "two answers in a row": [
+        said("user", "Aask"), said("assistant", "Bsay"), said("assistant", "Csay"), said("user", "Dask"),
+    ],
     "an answer first": [said("assistant", "Asay"), said("user", "Bask")],
     "an answer behind the system": [said("system", "Arule"), said("assistant", "Bsay"), said("user", "Cask")],
     "two results": [
@@ -121,7 +130,7 @@ ESCAPES: dict[str, Callable[[str], str]] = {
 RAW: dict[str, Callable[[str], str]] = {
     "as it is": lambda token: token,
     "escaped": _escaped,
-    "in json": lambda token: '{"a": "%s"}' % _escaped(token, only="<>|[]｜"),
+    "in json": lambda token: f'{{"a": "{_escaped(token, only="<>|[]｜")}"}}',
     "html": html.escape,
     "cut": lambda token: f"{token[:1]}{token}{token[1:]}",
     "inside": lambda token: token[1:-1],
@@ -153,7 +162,7 @@ def conversations(text: str, json_text: str | None = None) -> Iterator[tuple[str
         tools,
     )
     yield "text beside a call", _calling(call({"city": "x"}), content=text), tools
-    yield "result", _calling(call({"city": "x"}), result=text), tools
+    yield "result", _calling(call({"city": "x"}), shown=text), tools
     yield "result's name", [*_calling(call({"city": "x"}))[:2], result("r", name=text)], tools
     yield "called name", _calling(call({"city": "x"}, name=text)), tools
     yield "id", [said("user", "a"), called(call({"city": "x"}, id=text)), result("r", text), said("user", "b")], tools
@@ -163,15 +172,19 @@ def conversations(text: str, json_text: str | None = None) -> Iterator[tuple[str
         "type": "string", "description": text, "enum": [text], "default": text, "title": text, "pattern": text,
         "examples": [text], "const": text,
     }  # fmt: skip
-    yield "schema", [said("user", "a")], [tool(zone=schema)]
-    yield "property", [said("user", "a")], [tool(**{text: {"type": "object", "properties": {text: {"type": text}}}})]
+    yield "schema", [said("user", "a")], [tool(properties={"zone": schema})]
+    yield (
+        "property",
+        [said("user", "a")],
+        [tool(properties={text: {"type": "object", "properties": {text: {"type": text}}}})],
+    )
     yield "late system", [said("user", text), said("system", "rule"), said("user", text), said("user", text)], tools
     both = [said("user", "a", name=text[:2]), said("user", text[2:]), said("user", text[:1]), said("user", text[1:])]
     yield "in two messages", both, tools
 
 
-def _calling(one: Message, *, content: Any = None, result: str = "r") -> list[Message]:
-    return [said("user", "a"), called(one, content=content), {**globals()["result"](result)}, said("user", "b")]
+def _calling(one: Message, *, content: Any = None, shown: str = "r") -> list[Message]:
+    return [said("user", "a"), called(one, content=content), result(shown), said("user", "b")]
 
 
 def counts(prompt: str, tokens: list[str]) -> Counter[str]:

@@ -328,8 +328,8 @@ class Prompts:
         if not traits.whole:
             log.warning("the chat template does not write a user's message as it is, so prompts are not checked")
         made_up = {w for w in markers(written) if "zq" in w.lower()}
-        of_dialect = () if self._dialect is None else _literals(self._dialect)
-        words = {*self._tokenizer.added, *markers([*texts, *written, *of_dialect]), LATE} - made_up
+        others = [*self._tokenizer.special.values(), *(() if self._dialect is None else _literals(self._dialect))]
+        words = {*self._tokenizer.added, *markers([*texts, *written, *others]), LATE} - made_up
         special = SpecialTokens(words)
         disguises = Disguise(special, letters=True), Disguise(special, letters=False)
         return _Examined(traits, special, disguises, switches_in(texts))
@@ -402,9 +402,8 @@ class _Writing:
             raise _refused(error) from None
         self._tools = described(prompts.tools_of(request), self._known.traits)
         self._neutral = Neutral(self._known.special)
-        self._sides = {
-            change: _Side(prompts, change, self._tools) for change in (self._neutral, *self._known.disguises)
-        }
+        changes: tuple[_Change, ...] = (self._neutral, *self._known.disguises)
+        self._sides = {change: _Side(prompts, change, self._tools) for change in changes}
 
     def write(self, messages: Sequence[Mapping[str, Any]], *, generate: bool = True) -> str:
         """The prompt of a conversation.

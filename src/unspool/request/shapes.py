@@ -368,8 +368,8 @@ _OTHER: Final = re.compile(r"[\W_]+")
 def missing(messages: Sequence[Mapping[str, Any]], prompt: str, switches: re.Pattern[str]) -> int | None:
     """The index of the first message whose text is not in a prompt; ``None`` if all are.
 
-    Templates trim texts, escape them, write JSON in another way, and take their own switches out (``/no_think``). So the
-    other letters and digits decide in the end.
+    Templates trim texts, escape them, write JSON in another way, and take their own switches out (``/no_think``). So
+    the other letters and digits decide in the end.
     """
     at, bare = 0, ""
     for i, message in enumerate(messages):
@@ -402,7 +402,8 @@ def _contents(content: Any) -> Iterator[str]:
 
 def _forms(text: str) -> tuple[str, ...]:
     """A text as it is and as templates escape it."""
-    return text, json.dumps(text, ensure_ascii=False), json.dumps(text), html.escape(text)
+    escaped = html.escape(text).replace("&quot;", "&#34;").replace("&#x27;", "&#39;")  # as Jinja does
+    return text, json.dumps(text, ensure_ascii=False), json.dumps(text), escaped
 
 
 # -- templates ---------------------------------------------------------------------------------------------------------

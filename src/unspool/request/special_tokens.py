@@ -13,6 +13,7 @@ BREAK: Final = "\u200b"
 _MARKER: Final = re.compile(
     r"<[^\s<>]{1,64}>"  # <|im_start|>, <think>, </s>, <｜User｜>, <|"|>
     r"|\[/?\w*[A-Z]{2}\w*\]"  # [INST], [gMASK]
+    r"|\[\|[^\s\[\]]{1,64}\|\]"  # [|user|]
     r"|[\[\]](?=[^\[\]\s]*[~!])[^\[\]\s]{1,8}[\[\]]"  # ]~b], [e~[, ]!p~[
 )
 _ESCAPE: Final = re.compile(
