@@ -38,7 +38,7 @@ from .tokenizer import SPECIAL, Tokenizer, read_tokenizer
 __all__ = ["NoBridge", "Prompts", "Tokenizer", "read_tokenizer"]
 
 log = logging.getLogger("unspool.server")
-_LIMITS: Final = Limits(seconds=5.0, total=20.0, output=1 << 24)
+_LIMITS: Final = Limits(seconds=3.0, total=20.0, output=1 << 24)
 """The output is four times as long as the longest messages that the server takes."""
 _SENTINEL: Final = "\ue000unspool\ue001"
 """Appended to a message that the model should continue, to find its end in the prompt."""
