@@ -81,8 +81,9 @@ def test_results_stay_behind_their_calls() -> None:
 def test_the_messages_of_a_request_are_not_changed() -> None:
     messages = [m for history in SHAPES.values() for m in history]
     before = repr(messages)
-    worst = {name: name in ("whole", "described", "names", "ids", "reasoning") for name in Traits.__struct_fields__}
-    shape(messages, Traits(**{**worst, "nothing": None}))
+    worst: dict[str, Any] = dict.fromkeys(Traits.__struct_fields__, False)
+    needed = dict.fromkeys(("whole", "parts", "names", "ids", "reasoning"), True)
+    shape(messages, Traits(**{**worst, **needed, "nothing": None}))
     assert repr(messages) == before
 
 

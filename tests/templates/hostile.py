@@ -216,13 +216,13 @@ def forged(
         template: the template's variables.
     """
     harmless: dict[tuple[str, bool], Counter[str] | None] = {}
-    for json_text in (None, "harmless"):
-        for place, messages, tools in conversations("harmless", json_text):
+    for json_text in (None, "harmless0"):  # some templates demand ids of nine characters
+        for place, messages, tools in conversations("harmless0", json_text):
             prompt = rendered(made, messages, tools, **template)
             harmless[place, json_text is None] = None if prompt is None else counts(prompt, tokens)
     for spelling, text, json_text in attacks:
         for place, messages, tools in conversations(text, json_text):
             prompt = rendered(made, messages, tools, **template)
             before = harmless[place, json_text is None]
-            if prompt is not None:
-                yield place, spelling, counts(prompt, tokens) - (before or Counter())
+            if prompt is not None and before is not None:
+                yield place, spelling, counts(prompt, tokens) - before

@@ -92,7 +92,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
             return
         less = self.but(systems=False, later=False, users=False, answers=False)
         yield less
-        least = less.but(first=False, after=False, again=False, asked=False, parallel=False, names=True)
+        least = less.but(first=False, after=False, again=False, asked=False, parallel=False, names=True, ids=True)
         yield least
         yield least.but(beside=False)
 
