@@ -90,6 +90,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
         yield self
         if not self.whole:
             return
+        yield self.but(names=True, ids=True)
         less = self.but(systems=False, later=False, users=False, answers=False)
         yield less
         least = less.but(first=False, after=False, again=False, asked=False, parallel=False, names=True, ids=True)
