@@ -117,7 +117,7 @@ def prepare(
     awaited = awaited or Awaited()
     constraints = constraints or Constraints(settings)
     request = with_edits(request, turns, awaited)
-    continued = prompt or (None if turns is None else turns.prompt(request))
+    continued = prompt or (None if turns is None else turns.prompt(request, awaited))
     text = None if continued is None else continued.prompt
     awaited.check()
     tail = None if text is None else last_turn(settings.dialect, text)  # found once, for all choices
@@ -156,7 +156,7 @@ def with_edits(request: ChatRequest, turns: Turns | None, awaited: Awaited) -> C
         asked = msgspec.structs.replace(request, messages=list(messages))
         if turns is None:
             return len(msgspec.json.encode(asked.messages)) // 4
-        return turns.count(asked, awaited.check)
+        return turns.count(asked, awaited)
 
     messages, applied = edited(request.messages, request.edits, tokens)
     reasoning = request.reasoning

@@ -143,7 +143,7 @@ class Endpoint:
         if size >= _LONG or _declares(fields):
             return await service.in_thread(size, lambda awaited: make(read(awaited), awaited))
         request = read(Awaited())
-        if not request.tools and request.response_format is None:
+        if not request.tools and request.response_format is None and service.turns is None:
             return make(request, Awaited())
         return await service.in_thread(size, lambda awaited: make(request, awaited))
 
