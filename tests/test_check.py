@@ -141,9 +141,9 @@ class _ForgetsAtCuts(Parser):
 def test_an_example_that_means_something_else_when_cut_is_a_problem(
     write: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("unspool.trials.check_events", lambda events, output: None)
-    monkeypatch.setattr("unspool.trials.fold", lambda events: AnyMessage())
-    monkeypatch.setattr("unspool.trials.Parser", _ForgetsAtCuts)
+    monkeypatch.setattr("unspool.check.trials.check_events", lambda events, output: None)
+    monkeypatch.setattr("unspool.check.trials.fold", lambda events: AnyMessage())
+    monkeypatch.setattr("unspool.check.trials.Parser", _ForgetsAtCuts)
     dialect = read_file(
         write('[[examples]]\nraw = "abc"\ncontent = "abc"\n', 'name = "mine"\nreasoning = "<t>{reasoning}</t>"\n')
     )

@@ -3,7 +3,8 @@
 import pytest
 
 from unspool import DialectError, UnknownDialect, get_dialect, list_dialects
-from unspool.dialect.file import Dialect, parse_dialect
+from unspool.dialect.file import Dialect
+from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
 
 GOOD = """

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from unspool import Dialect, Policy, constrain, promises
-from unspool.check import check_dialect
-from unspool.dialect.file import parse_dialect
+from unspool import Dialect, Policy, constrain
+from unspool.check import check_dialect, promises
+from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
 from unspool.grammar import ToolStrictLevel
 
