@@ -55,8 +55,9 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES
     from .trials import Case, at_content
 
-    found = [Problem(finding.key, str(finding)) for finding in CHECKING.findings(dialect)]
-    found += try_examples(dialect)
+    found = [*try_examples(dialect), *(Problem(f.key, str(f)) for f in CHECKING.findings(dialect))]
+    # What is wrong with a template may be why an example fails.
+    found.sort(key=lambda problem: problem.where.startswith("examples"))
     if found:
         return found
     tools = example_tools(dialect)

@@ -209,7 +209,9 @@ def a_name_inside_the_object(r: Reading) -> Iterator[Found]:
             return
 
 
-@HINTS.row("calls, call, anywhere", "{unmarked}", instead="write {proposal}")
+@HINTS.row(
+    "calls, call, anywhere", "no letter or digit marks the calls, so that {after_content}", instead="write {proposal}"
+)
 def calls_that_look_like_text(r: Reading) -> Iterator[Found]:
     """Calls after content whose opening has no letter or digit, so that only their place marks them."""
     d, example = r.dialect, r.example
@@ -225,17 +227,16 @@ def calls_that_look_like_text(r: Reading) -> Iterator[Found]:
     if call.object is not None and not block.opening.strip():
         opening = opening.partition("{")[0] or "{"
     listed = "" if common(opening) else f"anywhere = [{opening!r}] if content does not contain it, or "
-    unmarked = "no letter or digit marks the calls, so that"
     if not opening:
-        unmarked = "after content, a call that begins with its name looks like text, wherever it stands"
+        after = "after content, one that begins with its name looks like text, wherever it stands"
         proposal = f"a marker before it, as in call = {'<call>' + call.text!r}"
     elif space:
-        unmarked += " after content they count only where `calls` says: at a new line, or after a space"
+        after = "after content they count only where `calls` says: at a new line, or after a space"
         proposal = f"calls = {space + block.text.lstrip()!r}; or write {listed}a marker with a word"
     else:
-        unmarked += " right after content they look like text"
+        after = "right after content they look like text"
         proposal = f"{listed}a marker with a word"
-    yield found("calls", unmarked=unmarked, proposal=proposal)
+    yield found("calls", after_content=after, proposal=proposal)
 
 
 @HINTS.row(

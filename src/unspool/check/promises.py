@@ -414,11 +414,12 @@ def _after_a_broken_call(dialect: Dialect) -> str:
 def _marked(dialect: Dialect) -> str:
     """The change of a file by which the call after a broken one is read."""
     block, call = dialect.calls[0], dialect.call[0]
-    for opening in filter(None, (block.opening.strip(), literal(call.head).strip())):
-        other = altered(dialect, dialect.examples, anywhere=(*dialect.anywhere, opening))
+    openings = [o for o in (block.opening.strip(), literal(call.head).strip()) if o and not worded(o)]
+    for listed in (*([o] for o in openings), openings):
+        other = altered(dialect, dialect.examples, anywhere=tuple(listed))
         sound = not any(itertools.chain(LOADING.findings(other), CHECKING.findings(other)))
-        if not worded(opening) and sound and not _after_a_broken_call(other):
-            return f"write anywhere = [{opening!r}], if content does not contain it, so that it marks a call anywhere"
+        if sound and not _after_a_broken_call(other):
+            return f"write anywhere = {listed!r}, which then marks a call anywhere, if content does not contain it"
     if dialect.argument and call.head and not call.head[-1].text.strip():
         own = call.text.replace("{name}", "{name}:", 1)
         why = f"write a marker before `{{arguments}}`, as in {own!r}"

@@ -33,9 +33,9 @@ def _starts_frames(d: Dialect) -> bool:
 
 @ALIKE.row(
     "start, reasoning, calls, call",
-    "{start!r} ends with {opening!r}, the opening of {template!r} of `{of}`",
-    "{why}",
-    "leave it out of `start`{instead}",
+    "{start!r} ends with {opening!r}, the opening of {template!r} of `{key}`",
+    "{more}",
+    "leave it out of `start`{also}",
 )
 def a_start_that_opens_a_part(d: Dialect) -> Iterator[Found]:
     """Reasoning, or calls; parts may share what they all begin with, since content then begins with it too."""
@@ -45,16 +45,16 @@ def a_start_that_opens_a_part(d: Dialect) -> Iterator[Found]:
         bare = d.call[:1] if not d.calls[:1] or not d.calls[0].opening else ()
         opened += [("call", t, str(first), "") for t in bare for first in t.before[:1] if isinstance(first, str)]
     for key, t, opening, stage in opened:
-        why = "" if key == "reasoning" else ", so that every turn would begin inside a call"
-        instead = f"; if prompts have it, write {stage}" if stage else ""
+        more = "" if key == "reasoning" else ", so that every turn would begin inside a call"
+        also = f"; if prompts have it, write {stage}" if stage else ""
         for start in d.start if opening.strip() else ():
             if not unstarted(opening, (start,)).strip():
-                yield found("start", start=start, opening=opening.strip(), template=t, of=key, why=why, instead=instead)
+                yield found("start", start=start, opening=opening.strip(), template=t, key=key, more=more, also=also)
 
 
 @ALIKE.row(
     "reasoning, content, preamble, calls",
-    "{template!r} opens with {opening!r}, and {other!r} of `{of}` begins with it",
+    "{template!r} opens with {opening!r}, and {other!r} of `{key}` begins with it",
     ": text could complete the longer opening",
     "make neither begin with the other",
 )
@@ -65,12 +65,12 @@ def an_opening_that_begins_another(d: Dialect) -> Iterator[Found]:
         if key == "calls" or first or not opening or longer == opening:
             continue
         if longer.startswith(opening) and (i == 0 or key == "reasoning"):
-            yield found(key, template=t, opening=t.opening.strip(), other=u, of=of)
+            yield found(key, template=t, opening=t.opening.strip(), other=u, key=of)
 
 
 @ALIKE.row(
     "call, reasoning, content, preamble",
-    "{template!r} begins like {other!r} of `{of}`, with {opening!r}",
+    "{template!r} begins like {other!r} of `{key}`, with {opening!r}",
     ": in text, they look the same",
     "make them begin differently",
 )
@@ -78,7 +78,7 @@ def a_call_that_begins_like_text(d: Dialect) -> Iterator[Found]:
     for (of, t), u in itertools.product(parts(d, *_TEXTS), d.call):
         opening = _opening(d, t)
         if opening and solid(literal(u.head)).startswith(opening):
-            yield found("call", template=u, other=t, of=of, opening=t.opening.strip())
+            yield found("call", template=u, other=t, key=of, opening=t.opening.strip())
 
 
 @ALIKE.row(
@@ -151,7 +151,7 @@ def an_opening_that_json_contains(d: Dialect) -> Iterator[Found]:
 
 @ALIKE.row(
     "reasoning, content, preamble, argument, item",
-    "{template!r} closes with {closing!r}, and {other!r} of `{of}` begins with it",
+    "{template!r} closes with {closing!r}, and {other!r} of `{key}` begins with it",
     ": after text, they look the same",
     "make them begin with different characters",
 )
@@ -159,7 +159,7 @@ def a_closing_that_begins_an_opening(d: Dialect) -> Iterator[Found]:
     for (key, t), (of, u) in itertools.product(parts(d, *_TEXTS, "argument", "item"), parts(d, *BODIES)):
         closing = solid(t.closing)
         if closing and u is not t and _opening(d, u).startswith(closing):
-            yield found(key, template=t, closing=t.closing.strip(), other=u, of=of)
+            yield found(key, template=t, closing=t.closing.strip(), other=u, key=of)
 
 
 @ALIKE.row(
@@ -178,22 +178,22 @@ def a_closing_that_begins_its_own_opening(d: Dialect) -> Iterator[Found]:
     "reasoning, content, preamble",
     "{template!r} opens with {opening!r} and closes with {closing!r}, so that {both!r} contains both",
     ": if a prompt leaves open how the output begins, it may be either",
-    "begin the closing with what the opening does not end with{instead}",
+    "begin the closing with what the opening does not end with{more}",
 )
 def a_closing_that_ends_its_own_opening(d: Dialect) -> Iterator[Found]:
     for key, t in parts(d, *_TEXTS):
         opening, closing = solid(t.opening), solid(t.closing)
         shared = next((k for k in range(len(closing) - 1, 0, -1) if opening.endswith(closing[:k])), 0)
         if shared and not opening.startswith(closing):
-            instead = ", or leave `reasoning` out" if key == "reasoning" else ""
+            more = ", or leave `reasoning` out" if key == "reasoning" else ""
             both = opening + closing[shared:]
-            yield found(key, template=t, opening=opening, closing=closing, both=both, instead=instead)
+            yield found(key, template=t, opening=opening, closing=closing, both=both, more=more)
 
 
 @ALIKE.row(
     "argument, item, call, calls",
     "{template!r} closes with {closing!r}, which the opening of {other!r} reads as a {field}",
-    instead="write a closing that {begins}",
+    instead="write a closing that {begins_otherwise}",
 )
 def a_closing_that_is_a_name(d: Dialect) -> Iterator[Found]:
     """An opening may match it with its field, as ``[{key}]`` matches ``[/]``."""
@@ -206,12 +206,12 @@ def a_closing_that_is_a_name(d: Dialect) -> Iterator[Found]:
             if Pattern(u.before).match(f"{closing}\n", 0, {}) in (len(closing), len(closing) + 1):
                 head = literal(u.head).strip()
                 begins = f"does not begin with {head!r}" if head else "begins with what no name contains, as <end>"
-                yield found(key, template=t, closing=closing, other=u, field=field, begins=begins)
+                yield found(key, template=t, closing=closing, other=u, field=field, begins_otherwise=begins)
 
 
 @ALIKE.row(
     "argument, item, call, calls, reasoning",
-    "{template!r} and {other!r} of `{of}` both close with {closing!r}",
+    "{template!r} and {other!r} of `{key}` both close with {closing!r}",
     ": if one closing is missing, nothing shows which one it is",
     "make them differ",
 )
@@ -225,7 +225,7 @@ def nested_parts_that_close_alike(d: Dialect) -> Iterator[Found]:
         for (key, t, closing), (of, u, known) in itertools.product(closed, seen):
             shared = key == "reasoning" and of in ("call", "calls") and closing == known and worded(closing)
             if _alike(closing, known) and not shared:
-                yield found(key, template=t, other=u, of=of, closing=min(closing, known, key=len))
+                yield found(key, template=t, other=u, key=of, closing=min(closing, known, key=len))
         seen += closed
 
 
@@ -259,7 +259,7 @@ def a_closing_that_begins_like_a_separator(d: Dialect) -> Iterator[Found]:
 
 @ALIKE.row(
     "reasoning, calls, call, argument, item",
-    "{template!r} closes with {closing!r}, which {other!r} of `{of}` contains",
+    "{template!r} closes with {closing!r}, which {other!r} of `{key}` contains",
     ": reasoning that mentions a call would end there",
     "make them differ",
 )
@@ -269,7 +269,7 @@ def a_closing_of_reasoning_in_a_call(d: Dialect) -> Iterator[Found]:
         for of, u in parts(d, "calls", "call", "argument", "item"):
             markers = [solid(p) for p in (*u.before, *u.after) if isinstance(p, str)]
             if any(closing in m for m in markers) and not _alike(closing, solid(_end(u))):
-                yield found("reasoning", template=t, closing=t.closing.strip(), other=u, of=of)
+                yield found("reasoning", template=t, closing=t.closing.strip(), other=u, key=of)
 
 
 # -- ends of the turn --------------------------------------------------------------------------------------------------

@@ -73,13 +73,13 @@ def members_before_the_name(d: Dialect) -> Iterator[Found]:
     "call",
     "{template!r} has {{id}} after {{arguments}}",
     ", but a call starts with its id, before they come",
-    "leave {{id}} out{skipped}",
+    "leave {{id}} out{more}",
 )
 def a_late_id(d: Dialect) -> Iterator[Found]:
     for t in d.call[:1]:  # templates that are only read may have it there
         if t.body == "arguments" and "{id}" in t.closing and "{id}" not in t.opening:
-            skipped = "; members that the template lacks are skipped when read" if t.object else ""
-            yield found("call", template=t, skipped=skipped)
+            more = "; members that the template lacks are skipped when read" if t.object else ""
+            yield found("call", template=t, more=more)
 
 
 # -- fields that something must mark -----------------------------------------------------------------------------------
@@ -124,27 +124,34 @@ def reasoning_that_nothing_opens(d: Dialect) -> Iterator[Found]:
 @READABLE.row(
     "reasoning, argument, item",
     "{template!r} has no closing",
-    instead="write after {{{body}}} what the model ends it with, as in {proposal!r}; if the model writes none, {rest}",
+    instead="write after {{{body}}} what the model ends it with, as in {proposal!r}; if the model writes none, {otherwise}",
 )
 def texts_that_nothing_closes(d: Dialect) -> Iterator[Found]:
     for key, t in _unclosed(d):
         if not t.inner_trail:
             proposal = _opened(key, t) + closing_for(t.opening)
-            yield found(key, template=t, body=t.body, proposal=proposal, rest=_NO_CLOSING[t.body])
+            yield found(key, template=t, body=t.body, proposal=proposal, otherwise=_NO_CLOSING[t.body])
 
 
 @READABLE.row(
     "reasoning, argument, item",
     "{template!r} closes with white space only",
-    ", which {contains} may contain too",
-    "write after {{{body}}} a marker that it does not contain, as in {proposal!r}; if the model writes none, {rest}",
+    ", which {reasoning_or_a_value} may contain too",
+    "write after {{{body}}} a marker that it does not contain, as in {proposal!r}; if the model writes none, {otherwise}",
 )
 def texts_that_white_space_closes(d: Dialect) -> Iterator[Found]:
     for key, t in _unclosed(d):
         if space := t.inner_trail:
             proposal = f"{_opened(key, t).removesuffix(space)} <end>{space}"
             contains = "a value" if t.body == "value" else t.body
-            yield found(key, template=t, body=t.body, contains=contains, proposal=proposal, rest=_NO_CLOSING[t.body])
+            yield found(
+                key,
+                template=t,
+                body=t.body,
+                reasoning_or_a_value=contains,
+                proposal=proposal,
+                otherwise=_NO_CLOSING[t.body],
+            )
 
 
 _NO_CLOSING = {
@@ -164,7 +171,7 @@ def _opened(key: str, t: Template) -> str:
 
 @READABLE.row(
     "call, argument",
-    "{template!r} {has}",
+    "{template!r} has {between}",
     ", so the end of the first cannot be found",
     "write a marker between them, as in {proposal!r}; if the model writes none, such calls cannot be expressed",
 )
@@ -180,11 +187,10 @@ def fields_that_nothing_separates(d: Dialect) -> Iterator[Found]:
                 continue
             if one.name == "name" and (space or (two == "arguments" and not wordy)):
                 continue
-            between = f"{{{one.name}}}{space}{{{two}}}"
-            proposal = t.text.replace(between, f"{{{one.name}}}: {{{two}}}")
-            glued = f"has {between} glued"
-            has = f"has nothing but white space between {{{one.name}}} and {{{two}}}" if space else glued
-            yield found(key, template=t, has=has, proposal=proposal)
+            pair = f"{{{one.name}}}{space}{{{two}}}"
+            proposal = t.text.replace(pair, f"{{{one.name}}}: {{{two}}}")
+            between = f"nothing but white space between {{{one.name}}} and {{{two}}}" if space else f"{pair} glued"
+            yield found(key, template=t, between=between, proposal=proposal)
             break
 
 

@@ -12,7 +12,7 @@ SOFT = Rules()
 
 @SOFT.row(
     "reasoning, content, preamble, calls, call, argument, item",
-    "`{of}` begins with {opening!r}, in which white space is soft",
+    "`{key}` begins with {opening!r}, in which white space is soft",
     ": only {searched!r} is searched for, and text may contain it for another reason",
     "let it begin with a word that is rare in text",
 )
@@ -22,7 +22,7 @@ def soft_white_space_in_an_opening(d: Dialect) -> Iterator[Found]:
         searched = Pattern((opening,)).first if opening else ""
         common = not worded(searched) or searched.isalnum()
         if " " in opening and searched != opening and common:
-            yield found(key, of=key, opening=opening, searched=searched)
+            yield found(key, key=key, opening=opening, searched=searched)
 
 
 def _firsts(d: Dialect) -> dict[str, list[str]]:
@@ -48,23 +48,23 @@ def parts_that_begin_alike(d: Dialect) -> Iterator[Found]:
 
 @SOFT.row(
     "reasoning, content, preamble, calls, call, argument, item",
-    "{opening!r} of `{of}` is the beginning of {other!r} of `{their}`",
+    "{opening!r} of `{key}` is the beginning of {other!r} of `{other_key}`",
 )
 def parts_of_which_one_begins_the_other(d: Dialect) -> Iterator[Found]:
     begins = _firsts(d)
     for opening, keys in begins.items():
         for other in begins:
             if other != opening and other.startswith(opening):
-                yield found(keys[0], opening=opening, of=keys[0], other=other, their=begins[other][0])
+                yield found(keys[0], opening=opening, key=keys[0], other=other, other_key=begins[other][0])
 
 
 @SOFT.row(
     "end, reasoning, calls, call, argument, item",
-    "the `end` string {end!r} occurs in `{of}` too",
+    "the `end` string {end!r} occurs in `{key}` too",
     ", where it ends only that part",
 )
 def ends_inside_a_part(d: Dialect) -> Iterator[Found]:
     for end in d.end:
         inside = [key for key, t in parts(d, "reasoning", "calls", "call", "argument", "item") if end in t.text]
         if inside and not end.isspace():
-            yield found(inside[0], end=end, of=inside[0])
+            yield found(inside[0], end=end, key=inside[0])
