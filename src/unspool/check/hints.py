@@ -210,7 +210,7 @@ def a_name_inside_the_object(r: Reading) -> Iterator[Found]:
 
 
 @HINTS.row(
-    "calls, call, anywhere", "no letter or digit marks the calls, so that {after_content}", instead="write {proposal}"
+    "calls, call, anywhere", "no letter or digit marks the calls", ", so that {after_content}", "write {proposal}"
 )
 def calls_that_look_like_text(r: Reading) -> Iterator[Found]:
     """Calls after content whose opening has no letter or digit, so that only their place marks them."""

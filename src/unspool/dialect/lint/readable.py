@@ -124,7 +124,8 @@ def reasoning_that_nothing_opens(d: Dialect) -> Iterator[Found]:
 @READABLE.row(
     "reasoning, argument, item",
     "{template!r} has no closing",
-    instead="write after {{{body}}} what the model ends it with, as in {proposal!r}; if the model writes none, {otherwise}",
+    instead="write after {{{body}}} what the model ends it with, as in {proposal!r}; "
+    "if the model writes none, {otherwise}",
 )
 def texts_that_nothing_closes(d: Dialect) -> Iterator[Found]:
     for key, t in _unclosed(d):
@@ -137,21 +138,16 @@ def texts_that_nothing_closes(d: Dialect) -> Iterator[Found]:
     "reasoning, argument, item",
     "{template!r} closes with white space only",
     ", which {reasoning_or_a_value} may contain too",
-    "write after {{{body}}} a marker that it does not contain, as in {proposal!r}; if the model writes none, {otherwise}",
+    "write after {{{body}}} a marker that it does not contain, as in {proposal!r}; "
+    "if the model writes none, {otherwise}",
 )
 def texts_that_white_space_closes(d: Dialect) -> Iterator[Found]:
     for key, t in _unclosed(d):
         if space := t.inner_trail:
-            proposal = f"{_opened(key, t).removesuffix(space)} <end>{space}"
             contains = "a value" if t.body == "value" else t.body
-            yield found(
-                key,
-                template=t,
-                body=t.body,
-                reasoning_or_a_value=contains,
-                proposal=proposal,
-                otherwise=_NO_CLOSING[t.body],
-            )
+            proposal = f"{_opened(key, t).removesuffix(space)} <end>{space}"
+            fields = {"body": t.body, "reasoning_or_a_value": contains, "otherwise": _NO_CLOSING[t.body]}
+            yield found(key, template=t, proposal=proposal, **fields)
 
 
 _NO_CLOSING = {
