@@ -50,22 +50,19 @@ def why_written(writing: Writing) -> tuple[str, ...]:
 
 
 @HINTS.row(
-    "examples",
-    "the text has a backslash and an n where a line break is meant",
-    ": TOML has no escapes in single quotes",
-    "use double quotes, or real line breaks in triple single quotes",
-)
+    "examples", "the text has a backslash and an n where a line break is meant",
+    ": TOML has no escapes in single quotes", "use double quotes, or real line breaks in triple single quotes",
+)  # fmt: skip
 def a_line_break_between_single_quotes(r: Reading) -> Iterator[Found]:
     if r"\n" in r.message.reasoning + r.message.content and r"\n" not in r.example.reasoning + r.example.content:
         yield found("examples")
 
 
 @ENDS.row(
-    "examples, end",
-    "the `end` string {end!r} occurs at {at}",
+    "examples, end", "the `end` string {end!r} occurs at {at}",
     ": it is markup if nothing, white space, another `end` or a `start` follows, and text otherwise",
     "take it out of `end` if it is part of a message",
-)
+)  # fmt: skip
 def an_end_inside_the_text(r: Reading | Case) -> Iterator[Found]:
     rest = r.raw.rstrip()
     while trailing := next((end for end in r.dialect.end if rest.endswith(end)), ""):
@@ -76,10 +73,9 @@ def an_end_inside_the_text(r: Reading | Case) -> Iterator[Found]:
 
 
 @HINTS.row(
-    "examples, stage",
-    "`stage` says that the text begins inside reasoning, and no closing precedes the content",
+    "examples, stage", "`stage` says that the text begins inside reasoning, and no closing precedes the content",
     instead="if the prompt closes the reasoning, write stage = 'content' in the example",
-)
+)  # fmt: skip
 def an_answer_that_begins_as_reasoning(r: Reading) -> Iterator[Found]:
     begun = r.example.stage is None and r.dialect.stage is Stage.REASONING
     if begun and r.message.reasoning and not r.example.reasoning:
@@ -87,10 +83,9 @@ def an_answer_that_begins_as_reasoning(r: Reading) -> Iterator[Found]:
 
 
 @HINTS.row(
-    "examples, stage, reasoning",
-    "nothing opens the reasoning that {closing!r} closes",
+    "examples, stage, reasoning", "nothing opens the reasoning that {closing!r} closes",
     instead="if the prompt does, write stage = 'reasoning' in the example, or in the file",
-)
+)  # fmt: skip
 def reasoning_that_the_prompt_opens(r: Reading) -> Iterator[Found]:
     if r.example.stage is not None or not r.example.reasoning or r.message.reasoning:
         return
@@ -105,10 +100,9 @@ def reasoning_that_the_prompt_opens(r: Reading) -> Iterator[Found]:
 
 
 @HINTS.row(
-    "reasoning, content, calls",
-    "white space beside a text belongs to it, unless a template has it",
+    "reasoning, content, calls", "white space beside a text belongs to it, unless a template has it",
     instead="to exclude it, write {key} = {proposal!r}",
-)
+)  # fmt: skip
 def white_space_beside_a_text(r: Reading) -> Iterator[Found]:
     d, example = r.dialect, r.example
     mended: dict[str, str] = {}
@@ -135,10 +129,8 @@ def white_space_beside_a_text(r: Reading) -> Iterator[Found]:
 
 
 @HINTS.row(
-    "argument",
-    "white space beside a value belongs to it",
-    instead="to exclude it, write argument = {proposal!r}",
-)
+    "argument", "white space beside a value belongs to it", instead="to exclude it, write argument = {proposal!r}",
+)  # fmt: skip
 def white_space_beside_a_value(r: Reading) -> Iterator[Found]:
     for call, wanted in zip(r.message.tool_calls, r.example.tool_calls, strict=False):
         values: dict[str, Any] = json.loads(call.arguments) if call.status == "ok" and r.dialect.argument else {}
@@ -157,11 +149,9 @@ def white_space_beside_a_value(r: Reading) -> Iterator[Found]:
 
 
 @HINTS.row(
-    "call",
-    "a name may contain '/'",
-    ", so {read!r} is read as one",
+    "call", "a name may contain '/'", ", so {read!r} is read as one",
     "add a template for calls without arguments: call = [{call!r}, {proposal!r}]",
-)
+)  # fmt: skip
 def a_tag_that_closes_itself(r: Reading) -> Iterator[Found]:
     named = [call.name for call in r.message.tool_calls]
     for call in r.example.tool_calls:
@@ -178,10 +168,8 @@ _KEYWORD = re.compile(r"\s*+[(]?\s*+[A-Za-z_]\w*+\s*+=")
 
 
 @HINTS.row(
-    "arguments",
-    "arguments are read as JSON; these look like Python",
-    instead="write arguments = 'python' in the file",
-)
+    "arguments", "arguments are read as JSON; these look like Python", instead="write arguments = 'python' in the file",
+)  # fmt: skip
 def arguments_in_python(r: Reading) -> Iterator[Found]:
     calls = () if r.dialect.codec.name != "json" or r.dialect.argument else r.message.tool_calls
     if any(call.status == "invalid" and _KEYWORD.match(call.arguments) for call in calls):
@@ -240,10 +228,9 @@ def calls_that_look_like_text(r: Reading) -> Iterator[Found]:
 
 
 @HINTS.row(
-    "argument, examples",
-    "argument {key!r} of {name!r} is a string in one example and of another type in another",
+    "argument, examples", "argument {key!r} of {name!r} is a string in one example and of another type in another",
     ": the tool's schema is made from all examples, so it may be read as a string everywhere",
-)
+)  # fmt: skip
 def an_argument_of_several_types(r: Reading) -> Iterator[Found]:
     seen: dict[tuple[str, str], set[bool]] = {}
     for call in (call for example in r.dialect.examples for call in example.tool_calls):
@@ -265,10 +252,9 @@ def a_text_with_its_end(w: Writing) -> Iterator[Found]:
 
 
 @WRITING.row(
-    "reasoning, content, calls, call, argument, separator",
-    "only white space differs, after {before!r}",
+    "reasoning, content, calls, call, argument, separator", "only white space differs, after {before!r}",
     instead="{proposal}",
-)
+)  # fmt: skip
 def white_space_that_is_written_otherwise(w: Writing) -> Iterator[Found]:
     if solid(w.written) == solid(w.raw):
         at = next(i for i, (a, b) in enumerate(zip(w.written + "\0", w.raw + "\0", strict=False)) if a != b)
@@ -278,10 +264,9 @@ def white_space_that_is_written_otherwise(w: Writing) -> Iterator[Found]:
 
 
 @WRITING.row(
-    "examples",
-    "both are read as the message, and the first template is the one that is written",
+    "examples", "both are read as the message, and the first template is the one that is written",
     instead="list the rendered text first in `raw`",
-)
+)  # fmt: skip
 def a_text_that_is_only_read(w: Writing) -> Iterator[Found]:
     if w.understood:
         yield found("examples")

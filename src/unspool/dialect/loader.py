@@ -136,11 +136,13 @@ class _Loader:
 
     # -- values of keys -------------------------------------------------------------------------------------------
 
-    def string(self, key: str, default: str) -> str:
-        value = self.data.get(key, default)
-        if not isinstance(value, str):
-            raise self.fail(key, f"must be a string, not {kind_of(value)}")
+    def typed(self, key: str, value: Any, kind: type, what: str) -> Any:
+        if not isinstance(value, kind):
+            raise self.fail(key, f"must be {what}, not {kind_of(value)}")
         return value
+
+    def string(self, key: str, default: str) -> str:
+        return str(self.typed(key, self.data.get(key, default), str, "a string"))
 
     def strings(self, key: str, default: tuple[str, ...], *, empty: bool = True) -> tuple[str, ...]:
         value = self.data.get(key)
@@ -161,9 +163,7 @@ class _Loader:
         return value
 
     def policy(self, base: Policy) -> Policy:
-        table = self.data.get("policy", {})
-        if not isinstance(table, dict):
-            raise self.fail("policy", f"must be a table, not {kind_of(table)}")
+        table = self.typed("policy", self.data.get("policy", {}), dict, "a table")
         for key in table:
             if key not in CHOICES:
                 raise self.fail(f"policy.{key}", f"unknown field; allowed are {', '.join(CHOICES)}")
@@ -181,11 +181,9 @@ class _Loader:
         return tuple(parse_template(key, t, f"{self.where}: {key}", first=i == 0) for i, t in enumerate(texts))
 
     def text_calls(self, default: tuple[TextCall, ...]) -> tuple[TextCall, ...]:
-        table = self.data.get("text")
-        if table is None:
+        if "text" not in self.data:
             return default
-        if not isinstance(table, dict):
-            raise self.fail("text", f"must be a table from tools to templates, not {kind_of(table)}")
+        table = self.typed("text", self.data["text"], dict, "a table from tools to templates")
         return tuple(self.text_call(name, texts) for name, texts in table.items())
 
     def text_call(self, name: str, texts: object) -> TextCall:
@@ -205,25 +203,19 @@ class _Loader:
         return TextCall(name, key, templates)
 
     def known_tools(self, default: tuple[tuple[str, Template], ...]) -> tuple[tuple[str, Template], ...]:
-        table = self.data.get("tools")
-        if table is None:
+        if "tools" not in self.data:
             return default
-        if not isinstance(table, dict):
-            raise self.fail("tools", f"must be a table from tools to templates, not {kind_of(table)}")
+        table = self.typed("tools", self.data["tools"], dict, "a table from tools to templates")
         for glob, text in table.items():
-            if not isinstance(text, str):
-                raise self.fail(f"tools.{glob}", f"must be a template, not {kind_of(text)}")
+            self.typed(f"tools.{glob}", text, str, "a template")
         return tuple((g, parse_template("call", t, f"{self.where}: tools.{g}", first=True)) for g, t in table.items())
 
     def separator(self, base: Separator) -> Separator:
-        table = self.data.get("separator", {})
-        if not isinstance(table, dict):
-            raise self.fail("separator", f"must be a table, not {kind_of(table)}")
+        table = self.typed("separator", self.data.get("separator", {}), dict, "a table")
         for key, value in table.items():
             if key not in ("calls", "arguments"):
                 raise self.fail(f"separator.{key}", "unknown key; allowed are calls, arguments")
-            if not isinstance(value, str):
-                raise self.fail(f"separator.{key}", f"must be a string, not {kind_of(value)}")
+            self.typed(f"separator.{key}", value, str, "a string")
         return Separator(table.get("calls", base.calls), table.get("arguments", base.arguments))
 
     def check_id(self, template: str) -> None:

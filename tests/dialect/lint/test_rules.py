@@ -15,12 +15,11 @@ ANY = 'call = "<c {name}>{arguments}</c>"\n'
 OBJECT = '{"name": "{name}", "arguments": {arguments}}'
 FRAMED = 'content = "<s>{content}</s>"\ncall = "<f {name}>{arguments}</f>"\n'
 BROKEN = {
-    "parts-of-no-call": 'reasoning = "<r>{reasoning}</r>"\nargument = "<a {key}>{value}</a>"',
+    "a-key-without-another": 'reasoning = "<r>{reasoning}</r>"\nargument = "<a {key}>{value}</a>"',
     "nothing-to-read": 'end = "<e>"',
     "trained-tools-in-a-block": ANY + 'text.f = "<x>{code}</x>"',
     "trained-tools-with-other-fields": FRAMED + 'tools."f.*" = "<f {name}>{number}</f>"',
     "text-without-markers": FRAMED + 'text.f = "<x> {code}</x>"',
-    "items-without-arguments": ANY + 'item = "<i>{value}</i>"',
     "a-quote-where-arguments-are-not-json": ANY + "arguments = 'python'\nquote = '<q>'",
     "two-ways-to-write-arguments": ANY + "arguments = 'python'\nargument = '<a {key}>{value}</a>'",
     "an-opening-of-no-call": ANY + 'anywhere = "<d"',

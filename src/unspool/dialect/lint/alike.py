@@ -32,32 +32,36 @@ def _starts_frames(d: Dialect) -> bool:
 
 
 @ALIKE.row(
-    "start, reasoning, calls, call",
-    "{start!r} ends with {opening!r}, the opening of {template!r} of `{key}`",
-    "{more}",
-    "leave it out of `start`{also}",
-)
+    "start, reasoning, calls, call", "{start!r} ends with {opening!r}, the opening of {template!r} of `{key}`",
+    "{more}", "leave it out of `start`{also}",
+)  # fmt: skip
 def a_start_that_opens_a_part(d: Dialect) -> Iterator[Found]:
     """Reasoning, or calls; parts may share what they all begin with, since content then begins with it too."""
-    opened = [("reasoning", t, t.opening, 'stage = "reasoning"') for t in d.reasoning[:1]]
+    opened = [("reasoning", t, t.opening) for t in d.reasoning[:1]]
     if not any(unstarted(t.opening, d.start) != t.opening for t in d.content[:1]):
-        opened += [("calls", t, t.opening, 'stage = "tool_call" in the example') for t in d.calls[:1]]
+        opened += [("calls", t, t.opening) for t in d.calls[:1]]
         bare = d.call[:1] if not d.calls[:1] or not d.calls[0].opening else ()
-        opened += [("call", t, str(first), "") for t in bare for first in t.before[:1] if isinstance(first, str)]
-    for key, t, opening, stage in opened:
-        more = "" if key == "reasoning" else ", so that every turn would begin inside a call"
-        also = f"; if prompts have it, write {stage}" if stage else ""
+        opened += [("call", t, str(first)) for t in bare for first in t.before[:1] if isinstance(first, str)]
+    for key, t, opening in opened:
         for start in d.start if opening.strip() else ():
             if not unstarted(opening, (start,)).strip():
+                more, also = _STARTED[key]
                 yield found("start", start=start, opening=opening.strip(), template=t, key=key, more=more, also=also)
+
+
+_IN_A_CALL = ", so that every turn would begin inside a call"
+_STARTED = {
+    "reasoning": ("", '; if prompts have it, write stage = "reasoning"'),
+    "calls": (_IN_A_CALL, '; if prompts have it, write stage = "tool_call" in the example'),
+    "call": (_IN_A_CALL, ""),
+}
 
 
 @ALIKE.row(
     "reasoning, content, preamble, calls",
     "{template!r} opens with {opening!r}, and {other!r} of `{key}` begins with it",
-    ": text could complete the longer opening",
-    "make neither begin with the other",
-)
+    ": text could complete the longer opening", "make neither begin with the other",
+)  # fmt: skip
 def an_opening_that_begins_another(d: Dialect) -> Iterator[Found]:
     """Reasoning, which a prompt may open, is also compared with openings that are only read."""
     openings = [(key, i, t, _opening(d, t)) for key in (*_TEXTS, "calls") for i, t in enumerate(getattr(d, key))]
@@ -69,11 +73,9 @@ def an_opening_that_begins_another(d: Dialect) -> Iterator[Found]:
 
 
 @ALIKE.row(
-    "call, reasoning, content, preamble",
-    "{template!r} begins like {other!r} of `{key}`, with {opening!r}",
-    ": in text, they look the same",
-    "make them begin differently",
-)
+    "call, reasoning, content, preamble", "{template!r} begins like {other!r} of `{key}`, with {opening!r}",
+    ": in text, they look the same", "make them begin differently",
+)  # fmt: skip
 def a_call_that_begins_like_text(d: Dialect) -> Iterator[Found]:
     for (of, t), u in itertools.product(parts(d, *_TEXTS), d.call):
         opening = _opening(d, t)
@@ -84,9 +86,8 @@ def a_call_that_begins_like_text(d: Dialect) -> Iterator[Found]:
 @ALIKE.row(
     "reasoning, content, preamble, call",
     "{template!r} opens with {opening!r}, which {call!r} contains if a tool is named {name!r}",
-    ": if that call is text, it would open the part",
-    "make them differ",
-)
+    ": if that call is text, it would open the part", "make them differ",
+)  # fmt: skip
 def an_opening_that_a_name_completes(d: Dialect) -> Iterator[Found]:
     if d.framed or all(block.opening.strip() for block in d.calls):
         return  # calls are frames, or begin in a block, whatever their names
@@ -111,11 +112,9 @@ def _name_between(opening: str, call: Template) -> str:
 
 
 @ALIKE.row(
-    "reasoning, content, preamble",
-    "{template!r} opens with {opening!r}, as JSON does",
-    ", which a call may be if a request demands one",
-    "write an opening with which JSON does not begin",
-)
+    "reasoning, content, preamble", "{template!r} opens with {opening!r}, as JSON does",
+    ", which a call may be if a request demands one", "write an opening with which JSON does not begin",
+)  # fmt: skip
 def an_opening_that_begins_json(d: Dialect) -> Iterator[Found]:
     for key, t in parts(d, *_TEXTS) if d.call else ():
         opening = _opening(d, t)
@@ -127,11 +126,9 @@ _JSON = """{"a": {"a": [{"a": "a"}, ["a", null]], "a": "a"}}"""
 
 
 @ALIKE.row(
-    "anywhere",
-    "{listed!r} makes {opening!r} open a call anywhere",
-    ", and JSON contains it",
+    "anywhere", "{listed!r} makes {opening!r} open a call anywhere", ", and JSON contains it",
     "leave it out, or open calls with a marker that JSON does not contain",
-)
+)  # fmt: skip
 def an_opening_that_json_contains(d: Dialect) -> Iterator[Found]:
     """The opening, or what of it counts by itself."""
     texts = [t.translate({34: quote}) for t in (_JSON, solid(_JSON)) for quote in (34, 39)]
@@ -151,10 +148,9 @@ def an_opening_that_json_contains(d: Dialect) -> Iterator[Found]:
 
 @ALIKE.row(
     "reasoning, content, preamble, argument, item",
-    "{template!r} closes with {closing!r}, and {other!r} of `{key}` begins with it",
-    ": after text, they look the same",
+    "{template!r} closes with {closing!r}, and {other!r} of `{key}` begins with it", ": after text, they look the same",
     "make them begin with different characters",
-)
+)  # fmt: skip
 def a_closing_that_begins_an_opening(d: Dialect) -> Iterator[Found]:
     for (key, t), (of, u) in itertools.product(parts(d, *_TEXTS, "argument", "item"), parts(d, *BODIES)):
         closing = solid(t.closing)
@@ -163,11 +159,9 @@ def a_closing_that_begins_an_opening(d: Dialect) -> Iterator[Found]:
 
 
 @ALIKE.row(
-    "reasoning, content, preamble",
-    "{template!r} closes with {closing!r}, and its opening begins with it",
-    ": if the part opens again, they look the same",
-    "make them differ",
-)
+    "reasoning, content, preamble", "{template!r} closes with {closing!r}, and its opening begins with it",
+    ": if the part opens again, they look the same", "make them differ",
+)  # fmt: skip
 def a_closing_that_begins_its_own_opening(d: Dialect) -> Iterator[Found]:
     for key, t in parts(d, *_TEXTS):
         if t.closing.strip() and solid(t.opening).startswith(solid(t.closing)):
@@ -210,11 +204,9 @@ def a_closing_that_is_a_name(d: Dialect) -> Iterator[Found]:
 
 
 @ALIKE.row(
-    "argument, item, call, calls, reasoning",
-    "{template!r} and {other!r} of `{key}` both close with {closing!r}",
-    ": if one closing is missing, nothing shows which one it is",
-    "make them differ",
-)
+    "argument, item, call, calls, reasoning", "{template!r} and {other!r} of `{key}` both close with {closing!r}",
+    ": if one closing is missing, nothing shows which one it is", "make them differ",
+)  # fmt: skip
 def nested_parts_that_close_alike(d: Dialect) -> Iterator[Found]:
     """Reasoning does not contain calls. Its closing may equal theirs, if it has a letter or digit, but must not be
     only the end of theirs. If frames open with a `start`, calls are frames too, and all closings may be equal."""
@@ -235,11 +227,9 @@ def _alike(a: str, b: str) -> bool:
 
 
 @ALIKE.row(
-    "call, calls, item",
-    "{template!r} closes with {closing!r}",
-    ", which may also separate two parts",
+    "call, calls, item", "{template!r} closes with {closing!r}", ", which may also separate two parts",
     "write a closing that is more than commas and semicolons",
-)
+)  # fmt: skip
 def a_closing_of_commas(d: Dialect) -> Iterator[Found]:
     for key, t in parts(d, "item", "call", "calls"):
         if _end(t) and not solid(_end(t)).strip(",;"):
@@ -247,10 +237,9 @@ def a_closing_of_commas(d: Dialect) -> Iterator[Found]:
 
 
 @ALIKE.row(
-    "calls",
-    "{template!r} closes with {closing!r}, which begins like a separator of calls",
+    "calls", "{template!r} closes with {closing!r}, which begins like a separator of calls",
     instead="write a closing that begins with neither a comma nor a semicolon",
-)
+)  # fmt: skip
 def a_closing_that_begins_like_a_separator(d: Dialect) -> Iterator[Found]:
     for t in d.calls:
         if _end(t).startswith((",", ";")) and solid(_end(t)).strip(",;"):
@@ -260,9 +249,8 @@ def a_closing_that_begins_like_a_separator(d: Dialect) -> Iterator[Found]:
 @ALIKE.row(
     "reasoning, calls, call, argument, item",
     "{template!r} closes with {closing!r}, which {other!r} of `{key}` contains",
-    ": reasoning that mentions a call would end there",
-    "make them differ",
-)
+    ": reasoning that mentions a call would end there", "make them differ",
+)  # fmt: skip
 def a_closing_of_reasoning_in_a_call(d: Dialect) -> Iterator[Found]:
     for t in () if _starts_frames(d) else d.reasoning:
         closing = solid(t.closing)

@@ -14,11 +14,9 @@ CALLS = Rules()
 
 
 @CALLS.row(
-    "content, preamble, calls",
-    "{template!r} closes with white space only",
-    ", which content may contain too",
+    "content, preamble, calls", "{template!r} closes with white space only", ", which content may contain too",
     "write {key} = {proposal!r} and calls = {calls!r}, or a closing with a marker",
-)
+)  # fmt: skip
 def frames_that_white_space_closes(d: Dialect) -> Iterator[Found]:
     """Where calls may follow: the next part's opening ends such a frame."""
     for key, t in parts(d, "content", "preamble") if d.call else ():
@@ -28,10 +26,9 @@ def frames_that_white_space_closes(d: Dialect) -> Iterator[Found]:
 
 
 @CALLS.row(
-    "call, calls",
-    "{template!r} ends with white space, and no marker of `calls` follows it",
+    "call, calls", "{template!r} ends with white space, and no marker of `calls` follows it",
     instead="write it into `calls`, as in {proposal!r}, and into `separator.calls`",
-)
+)  # fmt: skip
 def white_space_after_calls(d: Dialect) -> Iterator[Found]:
     for t in d.call:
         if t.trail and not all(block.closing for block in d.calls):
@@ -52,10 +49,9 @@ def marked_calls_in_an_unmarked_block(d: Dialect) -> Iterator[Found]:
 
 
 @CALLS.row(
-    "call, calls",
-    "{template!r} opens as a JSON list of calls does, and such a list would end after its first call",
+    "call, calls", "{template!r} opens as a JSON list of calls does, and such a list would end after its first call",
     instead="write the markers into `calls`, as in {proposal!r}",
-)
+)  # fmt: skip
 def calls_that_each_open_a_list(d: Dialect) -> Iterator[Found]:
     bare = [b for b in d.calls if not solid(unstarted(b.opening, d.start))]
     for t in d.call if bare else ():
@@ -67,10 +63,9 @@ def calls_that_each_open_a_list(d: Dialect) -> Iterator[Found]:
 
 
 @CALLS.row(
-    "call",
-    "{template!r} has no {{arguments}}, and the first template writes the calls of all tools",
+    "call", "{template!r} has no {{arguments}}, and the first template writes the calls of all tools",
     instead="write first how the model writes arguments, as in call = [{proposal!r}, {template!r}]",
-)
+)  # fmt: skip
 def calls_without_arguments(d: Dialect) -> Iterator[Found]:
     for t in d.call[:1]:
         if not t.body:
@@ -78,11 +73,10 @@ def calls_without_arguments(d: Dialect) -> Iterator[Found]:
 
 
 @CALLS.row(
-    "separator, call, calls",
-    "{template!r} closes with nothing, and {separator!r} is between two calls",
+    "separator, call, calls", "{template!r} closes with nothing, and {separator!r} is between two calls",
     ": if brackets are missing, it could be part of the arguments",
     "let `call` close with a marker, or begin with a word",
-)
+)  # fmt: skip
 def a_separator_that_arguments_could_contain(d: Dialect) -> Iterator[Found]:
     between = d.separator.calls
     for t in d.call[:1] if between.strip() and d.argument_format == "json" else ():
@@ -92,11 +86,10 @@ def a_separator_that_arguments_could_contain(d: Dialect) -> Iterator[Found]:
 
 
 @CALLS.row(
-    "separator, call, calls",
-    "{template!r} begins with a field, and nothing is between two calls",
+    "separator, call, calls", "{template!r} begins with a field, and nothing is between two calls",
     ": after a call without arguments, the next one would be part of its name",
     "write what is between them, as in separator.calls = '\\n'",
-)
+)  # fmt: skip
 def calls_that_nothing_separates(d: Dialect) -> Iterator[Found]:
     for t in d.call[:1] if not d.separator.calls else ():
         bare = not t.closing and t.object is None and d.calls[0].body == "calls"
@@ -105,10 +98,9 @@ def calls_that_nothing_separates(d: Dialect) -> Iterator[Found]:
 
 
 @CALLS.row(
-    "call, calls",
-    "{template!r} begins with {{id}}, so any text before a call is its id",
+    "call, calls", "{template!r} begins with {{id}}, so any text before a call is its id",
     instead="write a marker before it, as in {proposal!r}, or open `calls` with one",
-)
+)  # fmt: skip
 def bare_calls_that_begin_with_their_id(d: Dialect) -> Iterator[Found]:
     bare = any(not solid(unstarted(block.opening, d.start)) for block in d.calls)
     for t in d.call if bare else ():
@@ -117,11 +109,9 @@ def bare_calls_that_begin_with_their_id(d: Dialect) -> Iterator[Found]:
 
 
 @CALLS.row(
-    "call",
-    "{template!r} closes with {closing!r}, and {first!r} may be in a name",
-    ": without arguments, it is part of the name",
-    "separate them, as in {proposal!r}",
-)
+    "call", "{template!r} closes with {closing!r}, and {first!r} may be in a name",
+    ": without arguments, it is part of the name", "separate them, as in {proposal!r}",
+)  # fmt: skip
 def a_closing_glued_to_the_name(d: Dialect) -> Iterator[Found]:
     for t in d.call:
         if "{name}{arguments}" in t.text and t.closing and plain_name(t.closing[0]):
@@ -130,10 +120,8 @@ def a_closing_glued_to_the_name(d: Dialect) -> Iterator[Found]:
 
 
 @CALLS.row(
-    "id, examples",
-    "{id!r} does not match `id`, {template!r}",
-    instead="write `id` so that it matches the model's ids",
-)
+    "id, examples", "{id!r} does not match `id`, {template!r}", instead="write `id` so that it matches the model's ids",
+)  # fmt: skip
 def ids_that_no_grammar_generates(d: Dialect) -> Iterator[Found]:
     if not d.call or not any(step.name == "id" for step in d.call[0].steps):
         return
@@ -153,11 +141,7 @@ def _id_pattern(template: str, name: str) -> str:
     return "".join(parts)
 
 
-@CALLS.row(
-    "examples, call",
-    "none contains a call, though the file has `call`",
-    instead="add one with `tool_calls`",
-)
+@CALLS.row("examples, call", "none contains a call, though the file has `call`", instead="add one with `tool_calls`")
 def examples_without_calls(d: Dialect) -> Iterator[Found]:
     if d.call and not any(example.tool_calls for example in d.examples):
         yield found("examples")

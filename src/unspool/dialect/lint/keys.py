@@ -9,11 +9,14 @@ from .rule import Found, Rules, found
 KEYS = Rules()
 
 
-@KEYS.row("calls, argument, item, anywhere", "needs `call`", instead="write it, or leave `{key}` out")
-def parts_of_no_call(d: Dialect) -> Iterator[Found]:
-    for key in ("calls", "argument", "item", "anywhere") if not d.call else ():
-        if getattr(d, key):
-            yield found(key, key=key)
+_NEEDS = (("calls", "call"), ("argument", "call"), ("item", "call"), ("anywhere", "call"), ("item", "argument"))
+
+
+@KEYS.row("calls, argument, item, anywhere, call", "needs `{other}`", instead="write it, or leave `{key}` out")
+def a_key_without_another(d: Dialect) -> Iterator[Found]:
+    for key, other in _NEEDS:
+        if getattr(d, key) and not getattr(d, other):
+            yield found(key, key=key, other=other)
 
 
 @KEYS.row("call, reasoning, content", "the file defines neither `call` nor `reasoning` nor a framed `content`")
@@ -23,10 +26,9 @@ def nothing_to_read(d: Dialect) -> Iterator[Found]:
 
 
 @KEYS.row(
-    "text, tools, content, calls",
-    "is allowed only where content is framed and each call is on its own",
+    "text, tools, content, calls", "is allowed only where content is framed and each call is on its own",
     instead="{proposal}",
-)
+)  # fmt: skip
 def trained_tools_in_a_block(d: Dialect) -> Iterator[Found]:
     for key in ("text", "tools"):
         if not getattr(d.trained, key):
@@ -58,12 +60,6 @@ def text_without_markers(d: Dialect) -> Iterator[Found]:
             yield found(f"text.{one.name}")
 
 
-@KEYS.row("item, argument", "needs `argument`", instead="write it, or leave `item` out")
-def items_without_arguments(d: Dialect) -> Iterator[Found]:
-    if d.item and not d.argument:
-        yield found("item")
-
-
 @KEYS.row("quote, argument, arguments", 'needs JSON arguments (no `argument`, no arguments = "python")')
 def a_quote_where_arguments_are_not_json(d: Dialect) -> Iterator[Found]:
     if d.codec.quote != '"' and (d.argument or d.codec.name != "json"):
@@ -85,10 +81,8 @@ def an_opening_of_no_call(d: Dialect) -> Iterator[Found]:
 
 
 @KEYS.row(
-    "stage, reasoning",
-    "is 'reasoning', but the file has no `reasoning`",
-    instead="write it, or leave `stage` out",
-)
+    "stage, reasoning", "is 'reasoning', but the file has no `reasoning`", instead="write it, or leave `stage` out",
+)  # fmt: skip
 def a_stage_of_no_reasoning(d: Dialect) -> Iterator[Found]:
     if d.stage is Stage.REASONING and not d.reasoning:
         yield found("stage")

@@ -17,12 +17,11 @@ _IN_A_TAG = Regex(r"<[^<>]*$")
 
 
 @READABLE.row(
-    "argument",
-    "{template!r} is an attribute of a tag",
+    "argument", "{template!r} is an attribute of a tag",
     ": nothing marks where it begins, and JSON and texts may contain what ends it",
     """write each argument as a tag of its own, as in call = '<call name="{{name}}">{{arguments}}</call>' """
     """with argument = '<arg {{key}}="{{value}}"/>'""",
-)
+)  # fmt: skip
 def attributes(d: Dialect) -> Iterator[Found]:
     tag = any(_IN_A_TAG.search(t.opening) for t in d.call)
     for t in d.argument:
@@ -30,11 +29,7 @@ def attributes(d: Dialect) -> Iterator[Found]:
             yield found("argument", template=t)
 
 
-@READABLE.row(
-    "call",
-    "{template!r} doubles the braces that JSON has of its own",
-    instead="write {proposal!r}",
-)
+@READABLE.row("call", "{template!r} doubles the braces that JSON has of its own", instead="write {proposal!r}")
 def doubled_braces(d: Dialect) -> Iterator[Found]:
     for t in d.call if d.codec.name != "python" and not d.argument else ():
         if t.object is None and "{{arguments}}" in t.text:
@@ -45,10 +40,8 @@ def doubled_braces(d: Dialect) -> Iterator[Found]:
 
 
 @READABLE.row(
-    "call, argument",
-    "{template!r} has {late} before {first}, on which it depends",
-    instead="write {first} first",
-)
+    "call, argument", "{template!r} has {late} before {first}, on which it depends", instead="write {first} first",
+)  # fmt: skip
 def a_body_before_its_name(d: Dialect) -> Iterator[Found]:
     for key, t in parts(d, "argument", "call"):
         names = [step.name for step in t.steps]
@@ -58,10 +51,9 @@ def a_body_before_its_name(d: Dialect) -> Iterator[Found]:
 
 
 @READABLE.row(
-    "call",
-    "{template!r} has {{arguments}} before {{name}}, on which they depend",
+    "call", "{template!r} has {{arguments}} before {{name}}, on which they depend",
     instead="write {{name}} first; what the model writes is read in any order",
-)
+)  # fmt: skip
 def members_before_the_name(d: Dialect) -> Iterator[Found]:
     for t in d.call:
         roles = [role for _, role in t.object.keys] if t.object else []
@@ -70,11 +62,9 @@ def members_before_the_name(d: Dialect) -> Iterator[Found]:
 
 
 @READABLE.row(
-    "call",
-    "{template!r} has {{id}} after {{arguments}}",
-    ", but a call starts with its id, before they come",
+    "call", "{template!r} has {{id}} after {{arguments}}", ", but a call starts with its id, before they come",
     "leave {{id}} out{more}",
-)
+)  # fmt: skip
 def a_late_id(d: Dialect) -> Iterator[Found]:
     for t in d.call[:1]:  # templates that are only read may have it there
         if t.body == "arguments" and "{id}" in t.closing and "{id}" not in t.opening:
@@ -86,11 +76,9 @@ def a_late_id(d: Dialect) -> Iterator[Found]:
 
 
 @READABLE.row(
-    "argument",
-    "{template!r} begins with a field",
-    ", so any text is a key",
+    "argument", "{template!r} begins with a field", ", so any text is a key",
     "write before it what begins an argument, as in {proposal!r}",
-)
+)  # fmt: skip
 def keys_that_nothing_opens(d: Dialect) -> Iterator[Found]:
     for t in d.argument:
         if t.after and not literal(t.steps).strip():
@@ -98,11 +86,9 @@ def keys_that_nothing_opens(d: Dialect) -> Iterator[Found]:
 
 
 @READABLE.row(
-    "call",
-    "{template!r} begins with {{id}}",
-    ", so any text after a call is another one",
+    "call", "{template!r} begins with {{id}}", ", so any text after a call is another one",
     "write a marker before it, as in call = {proposal!r}; or, if each call has a block of its own, {{call}} in `calls`",
-)
+)  # fmt: skip
 def calls_that_begin_with_their_id(d: Dialect) -> Iterator[Found]:
     for t in d.call if d.argument and any(b.body == "calls" for b in d.calls) else ():
         if t.steps[0].name == "id":
@@ -110,11 +96,10 @@ def calls_that_begin_with_their_id(d: Dialect) -> Iterator[Found]:
 
 
 @READABLE.row(
-    "reasoning",
-    "{template!r} has no opening",
+    "reasoning", "{template!r} has no opening",
     instead="write a marker before {{reasoning}}, as in {proposal!r}; where the model never writes it, since the "
     'prompt does, set stage = "reasoning" as well',
-)
+)  # fmt: skip
 def reasoning_that_nothing_opens(d: Dialect) -> Iterator[Found]:
     for t in d.reasoning:
         if not t.before:
@@ -122,11 +107,10 @@ def reasoning_that_nothing_opens(d: Dialect) -> Iterator[Found]:
 
 
 @READABLE.row(
-    "reasoning, argument, item",
-    "{template!r} has no closing",
+    "reasoning, argument, item", "{template!r} has no closing",
     instead="write after {{{body}}} what the model ends it with, as in {proposal!r}; "
     "if the model writes none, {otherwise}",
-)
+)  # fmt: skip
 def texts_that_nothing_closes(d: Dialect) -> Iterator[Found]:
     for key, t in _unclosed(d):
         if not t.inner_trail:
@@ -135,12 +119,11 @@ def texts_that_nothing_closes(d: Dialect) -> Iterator[Found]:
 
 
 @READABLE.row(
-    "reasoning, argument, item",
-    "{template!r} closes with white space only",
+    "reasoning, argument, item", "{template!r} closes with white space only",
     ", which {reasoning_or_a_value} may contain too",
     "write after {{{body}}} a marker that it does not contain, as in {proposal!r}; "
     "if the model writes none, {otherwise}",
-)
+)  # fmt: skip
 def texts_that_white_space_closes(d: Dialect) -> Iterator[Found]:
     for key, t in _unclosed(d):
         if space := t.inner_trail:
@@ -166,28 +149,28 @@ def _opened(key: str, t: Template) -> str:
 
 
 @READABLE.row(
-    "call, argument",
-    "{template!r} has {between}",
-    ", so the end of the first cannot be found",
+    "call, argument", "{template!r} has {between}", ", so the end of the first cannot be found",
     "write a marker between them, as in {proposal!r}; if the model writes none, such calls cannot be expressed",
-)
+)  # fmt: skip
 def fields_that_nothing_separates(d: Dialect) -> Iterator[Found]:
     # Arguments that may begin like a name.
     wordy = d.codec.name == "python" or any(_NAMED.match(literal(a.head).lstrip()) for a in d.argument)
     for key, t in parts(d, "argument", "call"):
-        steps = t.steps if t.object is None else ()
-        for i, one in enumerate(steps):
-            space = literal(steps[i + 1 :])
-            two = next((s.name for s in steps[i + 2 if space else i + 1 :][:1] if s.name != "any"), "")
-            if not two or space.strip() or one.name not in ("name", "key", "id"):
-                continue
-            if one.name == "name" and (space or (two == "arguments" and not wordy)):
-                continue
-            pair = f"{{{one.name}}}{space}{{{two}}}"
-            proposal = t.text.replace(pair, f"{{{one.name}}}: {{{two}}}")
-            between = f"nothing but white space between {{{one.name}}} and {{{two}}}" if space else f"{pair} glued"
-            yield found(key, template=t, between=between, proposal=proposal)
-            break
+        for one, space, two in _adjacent(t) if t.object is None else ():
+            marked = one == "name" and (space or (two == "arguments" and not wordy))
+            if one in ("name", "key", "id") and not marked:
+                pair = f"{{{one}}}{space}{{{two}}}"
+                between = f"nothing but white space between {{{one}}} and {{{two}}}" if space else f"{pair} glued"
+                yield found(key, template=t, between=between, proposal=t.text.replace(pair, f"{{{one}}}: {{{two}}}"))
+
+
+def _adjacent(t: Template) -> Iterator[tuple[str, str, str]]:
+    """Fields with at most white space between them, save one that is never written."""
+    for i, one in enumerate(t.steps):
+        space = literal(t.steps[i + 1 :])
+        for two in t.steps[i + 2 if space else i + 1 :][:1]:
+            if one.name and two.name not in ("", "any") and not space.strip():
+                yield one.name, space, two.name
 
 
 _NAMED = Regex(r"[\w.\-:/]")
@@ -196,11 +179,9 @@ _NAMED = Regex(r"[\w.\-:/]")
 
 
 @READABLE.row(
-    "argument, item",
-    "{template!r} closes with {closing!r}",
-    ", which JSON and texts contain too",
+    "argument, item", "{template!r} closes with {closing!r}", ", which JSON and texts contain too",
     "write a closing that they do not contain, as in {proposal!r}",
-)
+)  # fmt: skip
 def a_closing_of_one_character(d: Dialect) -> Iterator[Found]:
     for key, t in parts(d, "argument", "item"):
         closing = t.closing.strip()
@@ -209,11 +190,9 @@ def a_closing_of_one_character(d: Dialect) -> Iterator[Found]:
 
 
 @READABLE.row(
-    "quote",
-    "{quote!r} is one character",
-    ", which strings contain too, and nothing escapes it in them",
+    "quote", "{quote!r} is one character", ", which strings contain too, and nothing escapes it in them",
     'for the strings of Python write arguments = "python"',
-)
+)  # fmt: skip
 def a_quote_of_one_character(d: Dialect) -> Iterator[Found]:
     if d.codec.quote != '"' and len(d.codec.quote.strip()) < 2:
         yield found("quote", quote=d.codec.quote)
@@ -236,11 +215,9 @@ def an_end_of_one_character(d: Dialect) -> Iterator[Found]:
 
 
 @READABLE.row(
-    "anywhere",
-    "{text!r} is one character",
-    ", which text contains too",
+    "anywhere", "{text!r} is one character", ", which text contains too",
     "leave it out, so that calls begin content or a line",
-)
+)  # fmt: skip
 def an_opening_of_one_character(d: Dialect) -> Iterator[Found]:
     openings = [t.opening.partition("{")[0].strip() for t in (*d.calls, *d.call)]
     for text in d.anywhere:
@@ -252,11 +229,9 @@ def an_opening_of_one_character(d: Dialect) -> Iterator[Found]:
 
 
 @READABLE.row(
-    "call, calls",
-    "{template!r} begins with white space",
-    ", and no marker of `calls` comes before it",
+    "call, calls", "{template!r} begins with white space", ", and no marker of `calls` comes before it",
     "write it into `calls`, as in {proposal!r}, and into `separator.calls`",
-)
+)  # fmt: skip
 def white_space_before_calls(d: Dialect) -> Iterator[Found]:
     for t in d.call:
         if t.lead and not all(b.opening for b in d.calls):
@@ -264,10 +239,9 @@ def white_space_before_calls(d: Dialect) -> Iterator[Found]:
 
 
 @READABLE.row(
-    "reasoning, content, calls, call",
-    "{template!r} begins like `{other}`, with {opening!r}",
+    "reasoning, content, calls, call", "{template!r} begins like `{other}`, with {opening!r}",
     instead="let them begin differently, as in {proposal!r}",
-)
+)  # fmt: skip
 def the_same_opening_twice(d: Dialect) -> Iterator[Found]:
     first = [(key, t, t.opening) for key in ("reasoning", "content", "calls") for t in getattr(d, key)[:1]]
     first += [("call", t, literal(t.head)) for t in d.call[:1] if not d.calls[0].opening]

@@ -36,10 +36,9 @@ def _firsts(d: Dialect) -> dict[str, list[str]]:
 
 
 @SOFT.row(
-    "reasoning, content, preamble, calls, call, argument, item",
-    "{keys} begin with {opening!r}",
+    "reasoning, content, preamble, calls, call, argument, item", "{keys} begin with {opening!r}",
     ": the most literal template that fits is read, and text in them cannot contain it",
-)
+)  # fmt: skip
 def parts_that_begin_alike(d: Dialect) -> Iterator[Found]:
     for opening, keys in _firsts(d).items():
         if len(keys) > 1:
@@ -59,10 +58,9 @@ def parts_of_which_one_begins_the_other(d: Dialect) -> Iterator[Found]:
 
 
 @SOFT.row(
-    "end, reasoning, calls, call, argument, item",
-    "the `end` string {end!r} occurs in `{key}` too",
+    "end, reasoning, calls, call, argument, item", "the `end` string {end!r} occurs in `{key}` too",
     ", where it ends only that part",
-)
+)  # fmt: skip
 def ends_inside_a_part(d: Dialect) -> Iterator[Found]:
     for end in d.end:
         inside = [key for key, t in parts(d, "reasoning", "calls", "call", "argument", "item") if end in t.text]
