@@ -51,7 +51,7 @@ def rules(listed: Rules) -> str:
     rows = [
         (
             rule.name.replace("-", " "),
-            ", ".join(f"`{key}`" for key in rule.looks_at.split(", ")),
+            rule.looks_at if "`" in rule.looks_at else ", ".join(f"`{key}`" for key in rule.looks_at.split(", ")),
             _capital(_unfilled(rule.what + rule.why)),
             _capital(_unfilled(rule.instead)),
         )

@@ -25,7 +25,7 @@ from unspool.cli.configuration import keys
 from unspool.cli.model import model_arguments
 from unspool.cli.serve import serve_arguments
 from unspool.cli.show import dialect_row
-from unspool.dialect.lint import CHECKING, LOADING, SOFT, Rules
+from unspool.dialect.lint import CHECKING, LOADING, SIZES, SOFT, Rules
 from unspool.policy import CHOICES
 
 from .generated import commands, events, gallery, rules, table
@@ -100,7 +100,7 @@ TABLES = {
     "commands": commands,
     "gallery": gallery,
     "states": rows,
-    "loading": lambda: rules(LOADING),
+    "loading": lambda: rules(Rules([*SIZES, *LOADING])),
     "checking": lambda: rules(CHECKING),
     "hinting": lambda: rules(Rules([*ENDS, *HINTS, *WRITING, *SOFT])),
 }

@@ -756,3 +756,29 @@ def test_texts_between_quotes_are_not_escaped(write: Any) -> None:
 
 def test_an_unknown_key_comes_with_the_nearest_one(write: Any) -> None:
     assert "reasonning: unknown key (did you mean reasoning?)" in failure(write(GOOD, f'{HEAD}reasonning = "x"\n'))
+
+
+@pytest.mark.parametrize(
+    ("keys", "raw"),
+    [
+        ('call = "🔧{name}: {arguments}✅"\nargument = "📌{key}={value}🔚"', "🔧f: 📌a=1🔚✅"),
+        ('call = "🔧 {name} {arguments} ✅"', '🔧 f {"a": 1} ✅'),
+    ],
+)
+def test_a_marker_without_letters_may_count_anywhere_so_that_a_model_need_not_change(
+    write: Any, keys: str, raw: str
+) -> None:
+    head = f'name = "mine"\n{keys}\n'
+    example = f"[[examples]]\nraw = '{raw}'\ntool_calls = [{{ name = 'f', arguments.a = 1 }}]\n"
+    (problem,) = check_dialect(read_file(write(example, head)))
+    assert "; write anywhere = ['🔧'], which then marks a call anywhere" in problem.what
+    assert check_dialect(read_file(write(example, head + "anywhere = ['🔧']\n"))) == []
+
+
+def test_no_proposal_is_an_opening_that_the_loader_refuses(write: Any) -> None:
+    head = """name = "mine"\ncall = "* {name} {arguments}"\n"""
+    example = """[[examples]]\nraw = 'ok* f {"a": 1}'\n""" + OK
+    problems = check_dialect(read_file(write(example + "\n", head)))
+    hints = [line for p in problems for line in p.why if "no letter or digit marks the calls" in line]
+    assert hints
+    assert all("anywhere" not in line and "a marker with a word" in line for line in hints)

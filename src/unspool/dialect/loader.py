@@ -1,7 +1,8 @@
 """Loads dialects strictly from TOML files."""
 
 import os
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -11,6 +12,9 @@ from ..policy import CHOICES, Policy
 from .file import Dialect, kind_of, read_examples, read_toml
 from .plain_toml import MoreThanPlain, read_plain
 from .template import FIELDS, Codec, Field, Separator, Template, TextCall, Trained, parse_template, pieces
+
+if TYPE_CHECKING:
+    from .lint import Finding
 
 KEYS: dict[str, str] = {
     "name": "what the dialect answers to",
@@ -57,13 +61,15 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
         DialectError: naming the file, the key, and what is allowed.
     """
     data = _head(text, where) if trusted else read_toml(text, where)
-    dialect = msgspec.structs.replace(_Loader(where, data, bases).load(), file=(where, text))
-    if not trusted:
-        from .lint import LOADING  # shipped files are known to keep the rules
+    loader = _Loader(where, data, bases)
+    if trusted:
+        return msgspec.structs.replace(loader.load(), file=(where, text))
+    from .lint import LOADING, SIZES  # shipped files are known to keep the rules
 
-        for found in LOADING.findings(dialect):
-            raise DialectError(f"{where}: {found.key}: {found}")
-        vars(dialect)["examples"] = read_examples(data, where)  # already read, so `Dialect.examples` need not
+    loader.refuse(SIZES.findings(data))
+    dialect = msgspec.structs.replace(loader.load(), file=(where, text))
+    loader.refuse(LOADING.findings(dialect))
+    vars(dialect)["examples"] = read_examples(data, where)  # already read, so `Dialect.examples` need not
     return dialect
 
 
@@ -95,11 +101,15 @@ class _Loader:
     def fail(self, key: str, why: str) -> DialectError:
         return DialectError(f"{self.where}: {key}: {why}")
 
+    def refuse(self, findings: Iterator["Finding"]) -> None:
+        for finding in findings:
+            raise self.fail(finding.key, str(finding))
+
     def load(self) -> Dialect:
         data = self.data
         for key in data:
             if key not in KEYS:
-                raise self.fail(key, f"unknown key{_meant(key)}; allowed are {', '.join(KEYS)}")
+                raise self.fail(key[:100], f"unknown key{_meant(key[:100])}; allowed are {', '.join(KEYS)}")
         name = self.string("name", "")
         if not name:
             raise self.fail("name", "is required")

@@ -51,6 +51,7 @@ def load(keys: str) -> Dialect:
         ('end = ["."]\n' + XML, "is one character, which text may also end with", ""),
         ('call = "{name}:\\n{arguments}"\nargument = "  {key} = {value}\\n"', "closes with white space only, which a value may contain too", "  @{key} = {value} <end>\\n"),
         ('call = "{name}:\\n{arguments}"\nargument = "{key} = {value}"\nseparator.arguments = "\\n"', "has no closing", "@{key} = {value}<end>"),
+        ('reasoning = "Hm: {reasoning}<end>"\ncall = "# {name}:\\n{arguments}"\nargument = "  {key} = {value}\\n"', "closes with white space only", "  @{key} = {value} <end-argument>\\n"),
         ('base = "no-such"', "mine.toml: base: there is no dialect 'no-such'", ""),
     ],
 )  # fmt: skip

@@ -85,6 +85,16 @@ def broken(name: str, rules: Rules) -> Iterator[str]:
     return (str(finding) for finding in rules.findings(dialect) if finding.rule.name == name)
 
 
+def test_a_text_is_bounded_and_so_is_the_number_of_texts_of_a_key() -> None:
+    for line, message in (
+        (f'end = "{"x" * 513}"', "mine.toml: end: contains a text of 513 characters; allowed are 512"),
+        (f"end = {[f'<{i}>' for i in range(65)]}", "mine.toml: end: contains 65 texts; allowed are 64"),
+        (f'tools."{"x" * 513}" = "<f>"', "mine.toml: tools: contains a text of 513 characters"),
+    ):
+        with pytest.raises(DialectError, match=message):
+            parse_dialect(f'name = "mine"\n{ANY}{line}\n[[examples]]\nraw = "x"\n', "mine.toml", find_base)
+
+
 ALL = {rule.name: rules for rules in (LOADING, CHECKING, SOFT) for rule in rules}
 
 

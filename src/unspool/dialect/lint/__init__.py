@@ -1,7 +1,7 @@
 """The rules that dialect files keep, as rows: what a rule looks at, what it finds, why, and what to write instead.
 
-The loader refuses a file that breaks one of `LOADING`, `unspool check` one that breaks one of `CHECKING`; those of
-`SOFT` explain why an example fails. The page of rules in the docs is made of them.
+The loader refuses a file that breaks one of `SIZES` or `LOADING`, `unspool check` one that breaks one of `CHECKING`;
+those of `SOFT` explain why an example fails. The page of rules in the docs is made of them.
 """
 
 from .alike import ALIKE
@@ -9,9 +9,10 @@ from .calls import CALLS
 from .keys import KEYS
 from .readable import READABLE
 from .rule import Finding, Rule, Rules
+from .sizes import MAX_TEXT, SIZES
 from .soft import SOFT
 
-__all__ = ["CHECKING", "LOADING", "SOFT", "Finding", "Rule", "Rules"]
+__all__ = ["CHECKING", "LOADING", "MAX_TEXT", "SIZES", "SOFT", "Finding", "Rule", "Rules"]
 
 LOADING = Rules([*KEYS, *READABLE])
 CHECKING = Rules([*ALIKE, *CALLS])

@@ -11,10 +11,10 @@ _END_TAG = Regex(r"([<\[]\|?)/([\w.:-]+\|?[>\]])")
 _TAG = Regex(r"([<\[])([\w.:-]+)[^<>\[\]]*([>\]])[^<>\[\]]*$")
 
 
-def closing_for(opening: str) -> str:
-    """The usual closing for an opening: for a tag, its end tag."""
+def closing_for(opening: str, other: str = "<end>") -> str:
+    """The usual closing for an opening: for a tag, its end tag, else another one."""
     tag = _TAG.search(opening)
-    return "<end>" if tag is None else f"{tag[1]}/{tag[2]}{tag[3]}"
+    return other if tag is None else f"{tag[1]}/{tag[2]}{tag[3]}"
 
 
 def opening_for(closing: str) -> str:

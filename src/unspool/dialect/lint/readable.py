@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ...regex import Regex
 from ..file import Dialect
-from ..template import Template, literal
+from ..template import BODIES, Template, literal, single_braces
 from .proposals import begun, closing_for, common, opening_for, other_opening
 from .rule import Found, Rules, found, parts
 
@@ -33,7 +33,7 @@ def attributes(d: Dialect) -> Iterator[Found]:
 def doubled_braces(d: Dialect) -> Iterator[Found]:
     for t in d.call if d.codec.name != "python" and not d.argument else ():
         if t.object is None and "{{arguments}}" in t.text:
-            yield found("call", template=t, proposal=t.text.replace("{{arguments}}", "{arguments}"))
+            yield found("call", template=t, proposal=single_braces(t.text))
 
 
 # -- the order of fields -----------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def reasoning_that_nothing_opens(d: Dialect) -> Iterator[Found]:
 def texts_that_nothing_closes(d: Dialect) -> Iterator[Found]:
     for key, t in _unclosed(d):
         if not t.inner_trail:
-            proposal = _opened(key, t) + closing_for(t.opening)
+            proposal = _opened(key, t) + closing_for(t.opening, _end(d, key))
             yield found(key, template=t, body=t.body, proposal=proposal, otherwise=_NO_CLOSING[t.body])
 
 
@@ -128,7 +128,7 @@ def texts_that_white_space_closes(d: Dialect) -> Iterator[Found]:
     for key, t in _unclosed(d):
         if space := t.inner_trail:
             contains = "a value" if t.body == "value" else t.body
-            proposal = f"{_opened(key, t).removesuffix(space)} <end>{space}"
+            proposal = f"{_opened(key, t).removesuffix(space)} {_end(d, key)}{space}"
             fields = {"body": t.body, "reasoning_or_a_value": contains, "otherwise": _NO_CLOSING[t.body]}
             yield found(key, template=t, proposal=proposal, **fields)
 
@@ -141,6 +141,11 @@ _NO_CLOSING = {
 
 def _unclosed(d: Dialect) -> Iterator[tuple[str, Template]]:
     return ((key, t) for key, t in parts(d, "argument", "item", "reasoning") if not t.after)
+
+
+def _end(d: Dialect, key: str) -> str:
+    """A closing that no other part has."""
+    return f"<end-{key}>" if any("<end>" in t.text for _, t in parts(d, *BODIES)) else "<end>"
 
 
 def _opened(key: str, t: Template) -> str:
