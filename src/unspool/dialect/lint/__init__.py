@@ -9,10 +9,10 @@ from .calls import CALLS
 from .keys import KEYS
 from .readable import READABLE
 from .rule import Finding, Rule, Rules
-from .sizes import MAX_TEXT, SIZES
+from .sizes import SIZES
 from .soft import SOFT
 
-__all__ = ["CHECKING", "LOADING", "MAX_TEXT", "SIZES", "SOFT", "Finding", "Rule", "Rules"]
+__all__ = ["CHECKING", "LOADING", "SIZES", "SOFT", "Finding", "Rule", "Rules"]
 
 LOADING = Rules([*KEYS, *READABLE])
 CHECKING = Rules([*ALIKE, *CALLS])
