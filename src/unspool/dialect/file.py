@@ -168,7 +168,7 @@ def read_toml(text: str, where: str) -> dict[str, Any]:
         DialectError: it is not TOML, or a key has too many parts (reading a key takes time quadratic in their
             number).
     """
-    import tomllib  # slow to import, and not needed for shipped dialects
+    import tomllib  # slow to import; `import unspool` alone does not need it
 
     if long := _DOTTED.search(text):
         why = f"the key {long[0][:40]}… has more than {_PARTS} parts"

@@ -10,7 +10,6 @@ from ..errors import DialectError
 from ..events import Stage
 from ..policy import CHOICES, Policy
 from .file import Dialect, kind_of, read_examples, read_toml
-from .plain_toml import MoreThanPlain, read_plain
 from .template import FIELDS, Codec, Field, Separator, Template, TextCall, Trained, parse_template, pieces
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
     Raises:
         DialectError: naming the file, the key, and what is allowed.
     """
-    data = _head(text, where) if trusted else read_toml(text, where)
+    data = read_toml(text.split("\n[[examples]]", 1)[0] if trusted else text, where)
     loader = _Loader(where, data, bases)
     if trusted:
         return msgspec.structs.replace(loader.load(), file=(where, text))
@@ -71,15 +70,6 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
     loader.refuse(LOADING.findings(dialect))
     vars(dialect)["examples"] = read_examples(data, where)  # already read, so `Dialect.examples` need not
     return dialect
-
-
-def _head(text: str, where: str) -> dict[str, Any]:
-    """The tables before the examples."""
-    head = text.split("\n[[examples]]", 1)[0]
-    try:
-        return read_plain(head)
-    except MoreThanPlain:
-        return read_toml(head, where)
 
 
 def _meant(key: str) -> str:
