@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from unspool import Dialect, list_dialects
-from unspool.trials import Case
+from unspool.check.trials import Case
 
 ROOT = Path(__file__).parents[1]
 FOLDER = "src/unspool/dialects"

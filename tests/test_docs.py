@@ -9,7 +9,7 @@ import pytest
 
 import unspool
 from unspool.check import check_dialect
-from unspool.dialect.file import KEYS
+from unspool.dialect.loader import KEYS
 from unspool.dialect.template import FIELDS
 from unspool.policy import CHOICES
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from ..arguments import check, near, wrong_type
 from ..errors import DialectError, UnknownDialect
 from ..regex import Regex
-from .file import Dialect, read_dialect
+from .file import Dialect
+from .loader import read_dialect
 
 if TYPE_CHECKING:
     from importlib import metadata

@@ -23,7 +23,8 @@ from typing import IO, Any, TypeVar
 import msgspec
 
 from ..check import load_dialect
-from ..dialect.file import Dialect, parse_dialect
+from ..dialect.file import Dialect
+from ..dialect.loader import parse_dialect
 from ..dialect.registry import find_base, get_dialect
 from ..events import Event, Stage
 from ..message import Message

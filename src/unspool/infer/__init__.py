@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from ..arguments import check, check_tokenizer
-from ..dialect.file import Dialect, parse_dialect
+from ..dialect.file import Dialect
+from ..dialect.loader import parse_dialect
 from ..dialect.registry import find_base
 from ..errors import DialectError, TemplateError
 from .arguments import Keys

@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 from starlette.types import Receive, Scope, Send
 
 from ..arguments import json_kind, json_shown
-from ..dialect.file import Dialect, parse_dialect
+from ..dialect.file import Dialect
+from ..dialect.loader import parse_dialect
 from ..dialect.registry import find_base, get_dialect
 from ..engines.threads import Awaited
 from ..errors import DialectError, ToolsError, UnknownDialect

@@ -10,17 +10,19 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, Final
 
-from .dialect.compiling import marked
-from .dialect.file import Dialect
-from .dialect.template import Template, literal, writable
-from .errors import DialectError
-from .events import Stage
-from .grammar import ToolStrictLevel, constrain
-from .grammar.matchers import from_lark
-from .message import Message
-from .policy import Policy
-from .renderer import render
-from .trials import Broken, Case, chunkings, demand, empty, notices, places, random_split, read, run, same
+from ..dialect.compiling import marked
+from ..dialect.file import Dialect
+from ..dialect.lint import CHECKING, LOADING
+from ..dialect.patterns import worded
+from ..dialect.template import Template, literal, writable
+from ..errors import DialectError
+from ..events import Stage
+from ..grammar import ToolStrictLevel, constrain
+from ..grammar.matchers import from_lark
+from ..message import Message
+from ..policy import Policy
+from ..renderer import render
+from .trials import Broken, Case, altered, chunkings, demand, empty, notices, places, random_split, read, run, same
 
 _SHOWN: Final = 60
 """How many characters of a text a message shows on either side of a place."""
@@ -384,8 +386,12 @@ def _made(calls: Iterable[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
 
 def a_broken_call_leaves_the_next_one_alone(dialect: Dialect) -> None:
     """If the arguments of a call are broken, or text is before them, the next call is still read."""
-    if not dialect.call or not dialect.call[0].body:
-        return
+    if dialect.call and dialect.call[0].body and (what := _after_a_broken_call(dialect)):
+        raise Broken(f"{what}; {_marked(dialect)}")
+
+
+def _after_a_broken_call(dialect: Dialect) -> str:
+    """What is read wrongly where the arguments of a call are broken; empty if nothing is."""
     calls = _made((("f", {"a": "@@"}), ("g", {"a": "x"})))
     raw = render({"role": "assistant", "tool_calls": calls}, dialect, tools=TOOLS)
     if dialect.argument:
@@ -397,21 +403,30 @@ def a_broken_call_leaves_the_next_one_alone(dialect: Dialect) -> None:
     message, _ = run(dialect, [raw], tools=TOOLS, policy=Policy(bad_arguments="raw"))
     got = [(c.name, c.status) for c in message.tool_calls]
     # A header whose end is not marked is no header if text follows it.
-    kept = got == [("f", "invalid"), ("g", "ok")] or (bool(dialect.argument) and got == [("g", "ok")])
-    head = dialect.call[0].head
-    if dialect.argument and head and not head[-1].text.strip():
-        own = dialect.call[0].text.replace("{name}", "{name}:", 1)
+    if got != [("f", "invalid"), ("g", "ok")] and not (dialect.argument and got == [("g", "ok")]):
+        return f"the next call after a broken one is not read: {raw!r}"
+    broken = message.tool_calls[0].arguments.rstrip()
+    if dialect.argument_format == "json" and broken != '{"a": @@}':
+        return f"the arguments of a broken call are read as {broken!r}: {raw!r}"
+    return ""
+
+
+def _marked(dialect: Dialect) -> str:
+    """The change of a file by which the call after a broken one is read."""
+    block, call = dialect.calls[0], dialect.call[0]
+    openings = [o for o in (block.opening.strip(), literal(call.head).strip()) if o and not worded(o)]
+    for listed in (*([o] for o in openings), openings):
+        other = altered(dialect, dialect.examples, anywhere=tuple(listed))
+        sound = not any(itertools.chain(LOADING.findings(other), CHECKING.findings(other)))
+        if sound and not _after_a_broken_call(other):
+            return f"write anywhere = {listed!r}, which then marks a call anywhere, if content does not contain it"
+    if dialect.argument and call.head and not call.head[-1].text.strip():
+        own = call.text.replace("{name}", "{name}:", 1)
         why = f"write a marker before `{{arguments}}`, as in {own!r}"
-        if not marked(dialect.call[0].before, dialect.anywhere):
+        if not marked(call.before, dialect.anywhere):
             why += ", or let `call` open with one that has a letter or digit"
-    else:
-        why = "let `call` close with a marker that has a letter or digit, by which the call's end is found"
-    what = f"the next call after a broken one is not read: {raw!r}"
-    if kept and dialect.argument_format == "json":
-        broken = message.tool_calls[0].arguments.rstrip()
-        kept = broken == '{"a": @@}'
-        what = f"the arguments of a broken call are read as {broken!r}: {raw!r}"
-    demand(kept, f"{what}; {why}")
+        return why
+    return "let `call` close with a marker that has a letter or digit, by which the call's end is found"
 
 
 def no_marker_alone_is_silently_empty(dialect: Dialect) -> None:

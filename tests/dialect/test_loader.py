@@ -3,7 +3,8 @@
 import pytest
 
 from unspool import DialectError, UnknownDialect, get_dialect, list_dialects
-from unspool.dialect.file import Dialect, parse_dialect
+from unspool.dialect.file import Dialect
+from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
 
 GOOD = """
@@ -76,6 +77,7 @@ def test_an_error_names_the_file_the_key_and_what_is_allowed(line: str, message:
         ("<c>{arguments}</c>", "needs {name}"),
         ('{"name": "{name}", "x": 3, "a": {arguments}}', "is not a member that the object of a call may have"),
         ('{"arguments": {arguments}}', "needs {name}"),
+        ('{"a": "{name}", "b": {{arguments}}}', """write '{"a": "{name}", "b": {arguments}}'"""),
         ("<c>{name}{arguments}{arguments}</c>", "{arguments} may occur only once"),
     ],
 )

@@ -3,7 +3,8 @@
 import pytest
 
 from unspool import DialectError, list_dialects
-from unspool.dialect.file import Dialect, parse_dialect
+from unspool.dialect.file import Dialect
+from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
 
 # ruff: noqa: E501 (a table)
@@ -23,8 +24,8 @@ def load(keys: str) -> Dialect:
         ('call = "<c>{name}{arguments}</c>"\narguments = "python"', "has {name}{arguments} glued", "<c>{name}: {arguments}</c>"),
         ('call = "<c>{name}{arguments}</c>"\nargument = "a={key}|{value};"', "has {name}{arguments} glued", ""),
         ('call = "<c>{name}{id} {arguments}</c>"', "has {name}{id} glued", "<c>{name}: {id} {arguments}</c>"),
-        ('call = "<c>{name}#{id} {arguments}</c>"', "nothing but white space is between {id} and {arguments}", ""),
-        (XML + 'argument = "<{key} {value}>"', "nothing but white space is between {key} and {value}", "<{key}: {value}>"),
+        ('call = "<c>{name}#{id} {arguments}</c>"', "has nothing but white space between {id} and {arguments}", ""),
+        (XML + 'argument = "<{key} {value}>"', "has nothing but white space between {key} and {value}", "<{key}: {value}>"),
         (XML + 'argument = "  @{key}: {value}\\n"', "closes with white space only, which a value may contain too", "  @{key}: {value} <end>\\n"),
         ('reasoning = "Thoughts:\\n{reasoning}\\n\\n"', "closes with white space only", "Thoughts:\\n{reasoning} <end>\\n\\n"),
         (XML + 'argument = "{key}={value};"', "begins with a field, so any text is a key", "@{key}={value};"),
@@ -48,6 +49,9 @@ def load(keys: str) -> Dialect:
         ('call = "<c>{name}{arguments}</c>"\nquote = "\'"', "is one character, which strings contain too", ""),
         ('call = "<c>{name}{arguments}</c>"\nquote = "\'\'"', "ends as it begins", ""),
         ('end = ["."]\n' + XML, "is one character, which text may also end with", ""),
+        ('call = "{name}:\\n{arguments}"\nargument = "  {key} = {value}\\n"', "closes with white space only, which a value may contain too", "  @{key} = {value} <end>\\n"),
+        ('call = "{name}:\\n{arguments}"\nargument = "{key} = {value}"\nseparator.arguments = "\\n"', "has no closing", "@{key} = {value}<end>"),
+        ('reasoning = "Hm: {reasoning}<end>"\ncall = "# {name}:\\n{arguments}"\nargument = "  {key} = {value}\\n"', "closes with white space only", "  @{key} = {value} <end-argument>\\n"),
         ('base = "no-such"', "mine.toml: base: there is no dialect 'no-such'", ""),
     ],
 )  # fmt: skip

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from .dialect.file import Dialect
-from .dialect.template import parse_template
+from ..dialect.file import Dialect
+from ..dialect.template import parse_template
+from ..errors import DialectError
 
 __all__ = ["mended"]
 
@@ -22,15 +23,22 @@ def mended(dialect: Dialect, written: str, raw: str, at: int, write: Callable[[D
         written: how the example is written now.
         raw: the text of the example, which differs from ``written`` only in white space.
         at: where the two differ.
-        write: writes the example in a dialect; ``""`` if it cannot.
+        write: writes the example in a dialect; it raises `DialectError` if it cannot.
     """
     spaces = list(dict.fromkeys((_around(raw, at), _around(written, at))))
     edits = [e for e in _edits(dialect, spaces) if any(_current(dialect, key) != text for key, text in e.items())]
     for few in itertools.chain(((e,) for e in edits), itertools.combinations(edits, 2)):
         keys = {key: text for edit in few for key, text in edit.items()}
-        if len(keys) == sum(map(len, few)) and write(_edited(dialect, keys)) == raw:
+        if len(keys) == sum(map(len, few)) and _writes(write, _edited(dialect, keys), raw):
             return " and ".join(f"{key} = {text!r}" for key, text in keys.items())
     return ""
+
+
+def _writes(write: Callable[[Dialect], str], dialect: Dialect, raw: str) -> bool:
+    try:
+        return write(dialect) == raw
+    except DialectError:
+        return False
 
 
 def _around(text: str, at: int) -> str:

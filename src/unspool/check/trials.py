@@ -1,6 +1,6 @@
 """Tries a dialect: cuts texts in many ways, reads them, and checks what must hold for the events of every output.
 
-`unspool.promises` and the test suite use it.
+`unspool.check.promises` and the test suite use it.
 """
 
 import itertools
@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from .dialect.examples import example_tools
-from .dialect.file import Dialect, Example, ExampleCall
-from .events import (
+from ..dialect.examples import example_tools
+from ..dialect.file import Dialect, Example, ExampleCall
+from ..events import (
     NOTICES,
     ContentDelta,
     Event,
@@ -27,8 +27,8 @@ from .events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from .message import Message, fold
-from .parser import Parser
+from ..message import Message, fold
+from ..parser import Parser
 
 MAX_PLACES: Final = 3_000
 """The largest number of places at which a text is cut; in a longer text, they are spread over it."""

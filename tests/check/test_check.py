@@ -82,7 +82,7 @@ def test_a_message_that_the_dialect_refuses_to_write_is_an_error(write: Any, mon
     def refuse(*args: Any, **options: Any) -> str:
         raise DialectError("content: would not read back")
 
-    monkeypatch.setattr("unspool.check.render", refuse)
+    monkeypatch.setattr("unspool.check.examples.render", refuse)
     message = "mine.toml: examples[0].raw[0]: the message cannot be written: content: would not read back"
     assert failure(write(GOOD)) == message
 
@@ -141,9 +141,9 @@ class _ForgetsAtCuts(Parser):
 def test_an_example_that_means_something_else_when_cut_is_a_problem(
     write: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("unspool.trials.check_events", lambda events, output: None)
-    monkeypatch.setattr("unspool.trials.fold", lambda events: AnyMessage())
-    monkeypatch.setattr("unspool.trials.Parser", _ForgetsAtCuts)
+    monkeypatch.setattr("unspool.check.trials.check_events", lambda events, output: None)
+    monkeypatch.setattr("unspool.check.trials.fold", lambda events: AnyMessage())
+    monkeypatch.setattr("unspool.check.trials.Parser", _ForgetsAtCuts)
     dialect = read_file(
         write('[[examples]]\nraw = "abc"\ncontent = "abc"\n', 'name = "mine"\nreasoning = "<t>{reasoning}</t>"\n')
     )
@@ -258,8 +258,8 @@ def test_a_long_trace_shows_the_events_around_the_difference(write: Any) -> None
 )
 def test_a_failing_file_is_explained_by_the_rules_that_apply(write: Any, head: str, hint: str) -> None:
     example = '[[examples]]\nraw = "Hello."\ncontent = "Bye."\n'
-    first, *_ = check_dialect(read_file(write(example, head)))
-    assert any(hint in why for why in first.why), first.why
+    problems = check_dialect(read_file(write(example, head)))
+    assert any(hint in why for problem in problems for why in problem.why), problems
 
 
 def test_an_example_id_that_does_not_match_the_template_is_named(write: Any) -> None:
@@ -756,3 +756,29 @@ def test_texts_between_quotes_are_not_escaped(write: Any) -> None:
 
 def test_an_unknown_key_comes_with_the_nearest_one(write: Any) -> None:
     assert "reasonning: unknown key (did you mean reasoning?)" in failure(write(GOOD, f'{HEAD}reasonning = "x"\n'))
+
+
+@pytest.mark.parametrize(
+    ("keys", "raw"),
+    [
+        ('call = "🔧{name}: {arguments}✅"\nargument = "📌{key}={value}🔚"', "🔧f: 📌a=1🔚✅"),
+        ('call = "🔧 {name} {arguments} ✅"', '🔧 f {"a": 1} ✅'),
+    ],
+)
+def test_a_marker_without_letters_may_count_anywhere_so_that_a_model_need_not_change(
+    write: Any, keys: str, raw: str
+) -> None:
+    head = f'name = "mine"\n{keys}\n'
+    example = f"[[examples]]\nraw = '{raw}'\ntool_calls = [{{ name = 'f', arguments.a = 1 }}]\n"
+    (problem,) = check_dialect(read_file(write(example, head)))
+    assert "; write anywhere = ['🔧'], which then marks a call anywhere" in problem.what
+    assert check_dialect(read_file(write(example, head + "anywhere = ['🔧']\n"))) == []
+
+
+def test_no_proposal_is_an_opening_that_the_loader_refuses(write: Any) -> None:
+    head = """name = "mine"\ncall = "* {name} {arguments}"\n"""
+    example = """[[examples]]\nraw = 'ok* f {"a": 1}'\n""" + OK
+    problems = check_dialect(read_file(write(example + "\n", head)))
+    hints = [line for p in problems for line in p.why if "no letter or digit marks the calls" in line]
+    assert hints
+    assert all("anywhere" not in line and "a marker with a word" in line for line in hints)
