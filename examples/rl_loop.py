@@ -53,4 +53,4 @@ async def main(url: str, folder: str, dialect: str, group: int = 4) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:4]))
+    asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3]))

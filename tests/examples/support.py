@@ -59,7 +59,7 @@ def raw_endpoint() -> Iterator[tuple[str, list[Any]]]:
             for token in tokenizer.encode(ANSWER if "<tool_response>" in text else RAW).ids:
                 yield _said(tokenizer.decode([token], skip_special_tokens=False), [token], None)
                 await asyncio.sleep(0)
-            yield _said("", [tokenizer.token_to_id("<|im_end|>")], "stop") + b"data: [DONE]\n\n"
+            yield _said("", tokenizer.encode("<|im_end|>").ids, "stop") + b"data: [DONE]\n\n"
 
         return StreamingResponse(stream(), media_type="text/event-stream")
 
