@@ -24,7 +24,7 @@ from .calls import ToolStrictLevel, strict_tools, structure_info
 from .freeform import Freeform
 from .gbnf import gbnf
 from .lark import lark
-from .nodes import Grammar
+from .nodes import Choice, Const, Grammar, Seq
 from .schemas import prepare
 from .tag import structural_tag
 
@@ -63,6 +63,15 @@ class Constraint:
         """A Lark grammar for llguidance, with special tokens of the tokenizer by id, and other markers as text."""
         with derivation():
             return lark(self.grammar, self._special)
+
+    def ending(self, tokens: Sequence[str]) -> "Constraint":
+        """The same constraint, with one of these special tokens allowed at the end of `lark`.
+
+        An engine may end outputs with several tokens, although its llguidance knows one of them as the end.
+        """
+        known = [Const(token) for token in tokens if token in self._special]
+        root = Seq((self.grammar.root, Choice((*known, Const("")))))
+        return Constraint(msgspec.structs.replace(self.grammar, root=root), self.json_schema, self._special)
 
     @cached_property
     def gbnf(self) -> str:
