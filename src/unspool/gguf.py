@@ -20,6 +20,8 @@ MOST_ITEMS: Final = 8_000_000
 """The most keys, tensors and items of arrays, all together."""
 MOST_TEXT: Final = 16 << 20
 """The longest text, in bytes."""
+MOST_TEXTS: Final = 256 << 20
+"""The most bytes of all texts that are read."""
 _MOST_KEPT: Final = 4096
 """The longest array whose items are kept, apart from the vocabulary."""
 
@@ -181,6 +183,7 @@ class _Reader:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._items = 0
+        self._texts = 0
         self.size = file.seek(0, 2)
         file.seek(0)
 
@@ -200,8 +203,9 @@ class _Reader:
 
     def text(self) -> str:
         size = self.number("Q")
-        if size > MOST_TEXT:
-            raise GgufError(f"has a text of {size:,} bytes; allowed are {MOST_TEXT:,}")
+        self._texts += size
+        if size > MOST_TEXT or self._texts > MOST_TEXTS:
+            raise GgufError(f"has more than {MOST_TEXT:,} bytes in a text, or {MOST_TEXTS:,} in all of them")
         return self._bytes(size).decode(errors="replace")
 
     def value(self, kind: int, *, keep: bool) -> Any:
@@ -216,11 +220,17 @@ class _Reader:
         self.count(count)
         keep = keep or count <= _MOST_KEPT
         if kind == _TEXT:
-            texts = [self.text() if keep else self._skip(self.number("Q")) for _ in range(count)]
-            return texts if keep else None
+            if keep:
+                return [self.text() for _ in range(count)]
+            for _ in range(count):
+                self._skip(self.number("Q"))
+            return None
         form = self._form(kind)
-        data = self._bytes(struct.calcsize(form) * count) if keep else self._skip(struct.calcsize(form) * count)
-        return list(struct.unpack(f"<{count}{form}", data)) if keep and data is not None else None
+        size = struct.calcsize(form) * count
+        if keep:
+            return list(struct.unpack(f"<{count}{form}", self._bytes(size)))
+        self._skip(size)
+        return None
 
     def tensors(self, count: int) -> Iterator[tuple[int, int, int]]:
         """The number of weights of each tensor, its size in bytes (0 for an unknown type), and its offset."""

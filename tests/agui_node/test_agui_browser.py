@@ -153,7 +153,7 @@ def test_a_tool_of_the_page_answers_beside_one_of_the_servers(client: Client) ->
 
 
 def test_the_command_serves_pages_of_other_origins_on_this_machine(client: Client, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "unspool", "serve", "--port", "0", "--tool-server", "demo"]
+    command = [sys.executable, "-m", "unspool", "serve", "--engine", "builtin", "--port", "0", "--tool-server", "demo"]
     log = tmp_path / "stderr"
     with (
         log.open("wb") as stderr,

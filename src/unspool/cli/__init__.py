@@ -51,7 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         elif words and not words[0].startswith("-"):
             raise Misuse(f"COMMAND: there is no command {words[0]!r}{near(words[0], commands)}")
         options, unknown = parser.parse_known_args(words)
-        if unknown:
+        if unknown and hasattr(options, "texts") and not any(word.startswith("-") for word in unknown):
+            options.texts += unknown  # argparse takes positional arguments in one place only
+        elif unknown:
             known = re.findall(r"--[a-z-]+", commands.get(words[0], parser).format_help())
             raise Misuse(f"{unknown[0]}: unknown argument{near(unknown[0], known)}")
         options.words, options.commands = words[1:], commands

@@ -13,7 +13,8 @@ from ..dialect.registry import get_dialect
 from ..grammar import ToolStrictLevel
 from ..policy import Policy
 from .common import Misuse, missing, named_dialect, one_of, read_policy
-from .engines import BUILTIN, ENGINES, REPLAY, EngineKind, EngineSettings, find_engine, open_engine
+from .engines import ENGINES, REPLAY, EngineKind, EngineSettings, find_engine, open_engine
+from .local import is_local, local_arguments
 from .prove import AUTO, choose, prove, report
 from .recordings import open_recordings, read_in_common
 
@@ -68,7 +69,9 @@ def model_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--model", metavar="NAME", help="the served name; also chooses the dialect if no other argument does"
     )
-    p.add_argument("--engine", metavar="ENGINE", action="append", help=f"{ENGINES} (repeatable); default: builtin")
+    p.add_argument(
+        "--engine", metavar="ENGINE", action="append", help=f"{ENGINES} (repeatable); default: a small model"
+    )
     text = "the kind of server at the URL, if it cannot be detected: vllm, sglang, llama.cpp, …"
     p.add_argument("--engine-kind", metavar="KIND", help=text)
     p.add_argument(
@@ -81,15 +84,7 @@ def model_arguments(p: argparse.ArgumentParser) -> None:
         "pass budgets of reasoning on to a URL that is set up for them: vLLM's --reasoning-config, SGLang's processor"
     )
     p.add_argument("--engine-budgets", action="store_true", help=text)
-    p.add_argument(
-        "--slots", type=int, metavar="N", default=8, help="outputs that a local engine generates at once; default: 8"
-    )
-    p.add_argument(
-        "--context",
-        type=int,
-        metavar="N",
-        help="maximum length of a sequence in tokens, for a local Transformers model",
-    )
+    local_arguments(p)
     p.add_argument("--device", metavar="DEVICE", help="the device of a local Transformers model: cpu, cuda, cuda:1, …")
     text = "speed relative to the recording; default: 1; 0 is as fast as possible"
     p.add_argument("--replay-speed", type=float, metavar="FACTOR", default=1.0, help=text)
@@ -117,41 +112,65 @@ def model_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--strict-level", type=one_of(levels), metavar="LEVEL", help=text)
 
 
+def name_engine(options: argparse.Namespace, model: str | None) -> None:
+    """Take a model that is named without ``--engine``.
+
+    Raises:
+        Misuse: it is no GGUF, or ``--engine`` is given too.
+    """
+    if model is None:
+        return
+    if options.engine:
+        raise Misuse("--engine: cannot be combined with MODEL.gguf")
+    if not is_local(model):
+        raise Misuse(f"MODEL.gguf: {model!r} is none; --engine names other engines")
+    options.engine = [model]
+
+
 def open_model(options: argparse.Namespace) -> Model:
     """The model that the arguments of `model_arguments` describe.
 
     Raises:
         Misuse: one of them is wrong, or a package is missing.
     """
-    kind, argument = find_engine(options.engine or [BUILTIN.name])
+    kind, argument = find_engine(options.engine or [])
     folder = options.tokenizer if options.tokenizer is not None else _folder(kind, argument)
-    template = None if folder is None else _template(folder)
+    template = _own_template(kind, argument) if folder is None else _template(folder)
+    served = kind.served(argument)
     policy = read_policy(options.policy)
     tools: Sequence[Any] | None = ()
     choice: Any = "auto"
     recordings: list[Recording] = []
     if kind is REPLAY:
         recordings = open_recordings("--engine", argument)
-        asked = None if _names_dialect(options) is None else _dialect(options, template)
+        asked = None if _names_dialect(options) is None else _dialect(options, template, served)
         found = read_in_common("--engine", recordings, asked)
-        dialect = found.dialect or _dialect(options, template)
+        dialect = found.dialect or _dialect(options, template, served)
         policy, tools, choice = policy.over(found.policy), found.tools, found.tool_choice
         recordings = [recording.staged(dialect) for recording in recordings]
     else:
-        dialect = _dialect(options, template)
+        dialect = _dialect(options, template, served)
     if template is not None and _names_dialect(options) is not None:
         proof = prove(dialect, template.tool_template, template.special)
         report(dialect, proof, table=options.proof)
-    prompts = None if folder is None or template is None else _prompts(options, folder, template, dialect)
+    prompts = None if template is None else _prompts(options, folder or argument, template, dialect)
     engine = open_engine(kind, EngineSettings(options, argument, options.engine or (), folder, dialect, recordings))
-    if kind.needs_template and folder is None:
+    if kind.needs_template and template is None:
         raise Misuse("--tokenizer: is required for this engine, because the model's chat template renders the prompt")
     if options.capture is not None:
         engine = _captured(options, engine, dialect, policy)
-    name = options.model or (kind.name if kind is BUILTIN else dialect.name)
+    name = options.model or served or dialect.name
     # A local engine has the grammar at hand, so calls follow their schemas by default.
     level = ToolStrictLevel[(options.strict_level or ("parameter" if kind.local else "off")).upper()]
     return Model(name, dialect, policy, engine, prompts, level, tools, choice)
+
+
+def _own_template(kind: EngineKind, argument: str) -> "Tokenizer | None":
+    """The chat template of an engine's own model, if it has one."""
+    try:
+        return kind.template(argument)
+    except ImportError as error:
+        raise missing(error, "server") from None
 
 
 def _folder(kind: EngineKind, argument: str) -> str | Path | None:
@@ -206,10 +225,11 @@ def _source(options: argparse.Namespace) -> str:
     """The argument that a chat template comes from."""
     if options.tokenizer is not None:
         return "--tokenizer"
-    return "--engine" if options.engine else "--engine: is not given, so the builtin model is served"
+    return "--engine" if options.engine else "--engine: is not given, so the default model is served"
 
 
-def _dialect(options: argparse.Namespace, template: "Tokenizer | None") -> Dialect:
+def _dialect(options: argparse.Namespace, template: "Tokenizer | None", served: str) -> Dialect:
+    """The dialect that the arguments name, or else the one that the template proves; ``served`` is the model's name."""
     reasoning, calls = options.reasoning_parser, options.tool_call_parser
     if options.dialect is not None and (reasoning is not None or calls is not None):
         raise Misuse("--dialect: cannot be combined with --reasoning-parser and --tool-call-parser")
@@ -226,10 +246,9 @@ def _dialect(options: argparse.Namespace, template: "Tokenizer | None") -> Diale
     if reasoning is not None:
         return named_dialect("--reasoning-parser", reasoning)
     if template is not None:
-        choice = choose(
-            _source(options), template.tool_template, template.special, options.model, template.response_template
-        )
-        if options.proof or _source(options) in ("--tokenizer", "--engine"):  # not of the builtin model
+        name = options.model or served or None
+        choice = choose(_source(options), template.tool_template, template.special, name, template.response_template)
+        if options.proof or _source(options) in ("--tokenizer", "--engine"):  # not of the default model
             report(choice.dialect, choice.proof, table=options.proof, origin=choice.origin)
         return choice.dialect
     if options.dialect == AUTO:

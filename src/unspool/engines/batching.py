@@ -200,7 +200,8 @@ class Batching:
             if self._grammars is None:
                 await self._short.run(lambda _: self._make_grammars())
             assert self._grammars is not None
-            return await self._grammars.matcher(constraint)
+            matcher: Matcher = await self._grammars.matcher(constraint)
+            return matcher
         except ImportError:
             raise EngineError("constraints need llguidance: install the extra `constrain`", 400) from None
         except ConstraintError as error:

@@ -103,6 +103,8 @@ def main() -> None:
     params.reuse_port = asked["reuse"]
     params.cors_origins = "http://127.0.0.1"
     params.ui = False
+    # It loads a model twice, to fit it into the memory of devices.
+    params.fit_params = len(xllamacpp.get_device_info()) > 1
     adapters = []
     for path, scale in asked["adapters"]:
         adapter = xllamacpp.CommonAdapterLoraInfo()

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ...errors import ConstraintError
 from ...gguf import Gguf
 from ..base import Delta, EngineError, Request
 from ..grammars import Grammars
@@ -39,8 +40,8 @@ _FAILED: Final = b"llg error"
 class Local:
     """Generates with llama.cpp. It waits while the model is loaded.
 
-    An output that runs when the process ends fails, and later ones wait until it is started again. A grammar that ended
-    it is refused from then on.
+    An output that runs when the process ends fails. One that has not begun is tried once more, and later ones wait
+    until the process is started again. A grammar that ended it is refused from then on.
 
     Args:
         address: where llama.cpp is reached.
@@ -88,10 +89,14 @@ class Local:
         key = b""
         if request.constraint is not None:
             constraint = request.constraint.ending(self._ends)
-            await self._grammars.matcher(constraint)
+            try:
+                await self._grammars.matcher(constraint)
+            except ConstraintError as error:
+                raise EngineError(str(error), 400) from None
             request = msgspec.structs.replace(request, constraint=constraint)
             key = hashlib.sha256(constraint.lark.encode()).digest()
         deadline = time.monotonic() + _PATIENCE
+        again = True
         while True:
             self._suspects.check(key)
             before = await self._ready(deadline)
@@ -100,9 +105,11 @@ class Local:
                 async for delta in stream:
                     yield delta
                 return
-            except _NotSent as error:
-                if time.monotonic() > deadline:
-                    raise EngineError(str(error), 503) from None
+            except _NotBegun as error:
+                self._suspects.check(key)
+                if time.monotonic() > deadline or not (again or error.status == 503):
+                    raise EngineError(str(error), error.status) from None
+                again = again and error.status == 503
                 await asyncio.sleep(_TICK)
             finally:
                 await stream.aclose()
@@ -111,8 +118,8 @@ class Local:
         """Generate one output with the process as it is now.
 
         Raises:
-            _NotSent: it was just ending, or being started again.
-            EngineError: see `generate`; 502 if the process ended.
+            _NotBegun: the process ended (502) or was just being started again (503), before there was any output.
+            EngineError: see `generate`; 502 if the process ended later.
         """
         begun, written = False, self._size_of_log()
         stream = self._upstream.generate(request)
@@ -125,12 +132,13 @@ class Local:
                     yield delta
             except Unavailable as error:
                 if error.status == 503 and not begun:
-                    raise _NotSent(str(error)) from None
+                    raise _NotBegun(str(error), 503) from None
                 ended = await self._ended(before)
                 if ended is None:
                     raise
                 self._suspects.died(key, ended)
-                raise EngineError(ended.fault or "llama.cpp ended while it generated", 502) from None
+                kind = EngineError if begun else _NotBegun
+                raise kind(ended.fault or "llama.cpp ended while it generated", 502) from None
             finally:
                 await stream.aclose()
         self._suspects.finished(key)
@@ -193,8 +201,8 @@ class Local:
                 raise EngineError("llama.cpp dropped the grammar of the request, so its output cannot be trusted", 500)
 
 
-class _NotSent(Exception):
-    """A request did not reach the process."""
+class _NotBegun(EngineError):
+    """An output has not begun, so it can be generated anew."""
 
 
 class _Suspects:

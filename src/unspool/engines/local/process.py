@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -146,6 +147,11 @@ class LlamaProcess:
             self._thread.join()
         self._log.close()
         self._hold.close()
+        if self._deaths and self._launch.log is None:
+            with contextlib.suppress(OSError):
+                name = f"{Path(self._folder.name).name}.log"
+                kept = shutil.copy(self.address.log, Path(tempfile.gettempdir()) / name)
+                log.warning("llama.cpp's log is kept in %s", kept)
         self._folder.cleanup()
 
     # -- in its own thread -----------------------------------------------------------------------------------------
@@ -162,12 +168,15 @@ class LlamaProcess:
                 loaded = True
                 self._tell(Status(state="ready", deaths=self._deaths))
             process.wait()
+            assert process.stdin is not None
+            with contextlib.suppress(OSError):
+                process.stdin.close()
             if self._closing.is_set():
                 return
             self._deaths += 1
             number = max(0, -process.returncode)
-            fault = _fault(answer, number, self._written(size))
             if not loaded:
+                fault = self._fault(answer, number, self._written(size))
                 self._tell(Status(state="failed", deaths=self._deaths, signal=number, fault=fault))
                 self._failed(fault)
                 return
@@ -211,6 +220,12 @@ class LlamaProcess:
         line = process.stdout.readline(_KEPT)
         process.stdout.close()
         return json.loads(line) if line.endswith(b"\n") else None
+
+    def _fault(self, answer: Mapping[str, str] | None, number: int, written: str) -> str:
+        """Why the model could not be loaded, in one sentence."""
+        if answer and "field" in answer:
+            return f"--llama: {answer['error']}"
+        return f"{self._launch.model}: cannot be loaded: {_why(number, written)}"
 
     def _tell(self, status: Status) -> None:
         path = Path(self._folder.name) / _STATUS
@@ -259,16 +274,14 @@ _KNOWN: Final = (
 )
 
 
-def _fault(answer: Mapping[str, str] | None, number: int, written: str) -> str:
+def _why(number: int, written: str) -> str:
     """Why a model could not be loaded, in a few words."""
-    if answer and "field" in answer:
-        return f"--llama: {answer['error']}"
     for pattern, words in _KNOWN:
         if found := pattern.search(written):
             return words.format(*found.groups())
     if number == signal.SIGKILL:
         return "llama.cpp was killed, perhaps because memory is used up; --context and --slots say less"
-    return _last(written) or (answer or {}).get("error", "") or f"llama.cpp ended ({_reason(-number)})"
+    return _last(written) or f"llama.cpp ended ({_reason(-number)})"
 
 
 def _last(written: str) -> str:
