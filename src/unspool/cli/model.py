@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ..detect import detect_dialect
 from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
@@ -15,7 +17,7 @@ from ..policy import Policy
 from .common import Misuse, missing, named_dialect, one_of, read_policy
 from .engines import ENGINES, REPLAY, EngineKind, EngineSettings, find_engine, open_engine
 from .local import is_local, local_arguments
-from .prove import AUTO, choose, prove, report
+from .prove import AUTO, WITH_TOOLS, choose, prove, report, with_tools
 from .recordings import open_recordings, read_in_common
 
 if TYPE_CHECKING:
@@ -137,6 +139,10 @@ def open_model(options: argparse.Namespace) -> Model:
     folder = options.tokenizer if options.tokenizer is not None else _folder(kind, argument)
     template = _own_template(kind, argument) if folder is None else _template(folder)
     served = kind.served(argument)
+    if template is not None and _names_dialect(options) in (None, WITH_TOOLS):
+        whole = with_tools(_source(options), template.tool_template, template.special)
+        if whole != template.tool_template:
+            template = msgspec.structs.replace(template, template=whole, tool_template=whole)
     policy = read_policy(options.policy)
     tools: Sequence[Any] | None = ()
     choice: Any = "auto"

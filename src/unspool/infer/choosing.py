@@ -115,6 +115,22 @@ def prove_dialect(
         return prove_views(dialect, list(ask(renderer)), renderer, tokenizer)
 
 
+def writes_tools(
+    template: str, *, special_tokens: Mapping[str, str] | None = None, limits: Limits | None = None
+) -> bool:
+    """Whether a chat template writes tools, or calls of them. Others drop them without a word.
+
+    Args:
+        template, special_tokens, limits: see `unspool.infer_dialect`.
+
+    Raises:
+        TemplateError: the text is not a template, met a limit, or tried what the sandbox refuses.
+        ImportError: jinja2 is not installed (extra ``server``).
+    """
+    with template_renderer(template, special_tokens, limits) as renderer:
+        return any(NAMES[0] in text for views in ask(renderer) for text in (views.whole["one call"], views.resumed))
+
+
 def holds(proof: list[Case], views: list[Views] | None = None) -> bool:
     """Whether a proof passes. If the template writes no call, content and reasoning are enough."""
     if proven(proof):
