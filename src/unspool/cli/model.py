@@ -13,6 +13,8 @@ from ..detect import detect_dialect
 from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
 from ..grammar import ToolStrictLevel
+from ..infer import Case
+from ..infer.choosing import thinks
 from ..policy import Policy
 from .common import Misuse, missing, named_dialect, one_of, read_policy
 from .engines import ENGINES, REPLAY, EngineKind, EngineSettings, find_engine, open_engine
@@ -36,6 +38,7 @@ class Model:
         engine: generates the outputs.
         prompts: its chat template, if there is one.
         strict_level: see `unspool.grammar.constrain`.
+        thinks: see `Settings`.
         tools, tool_choice: the recordings' own, for requests that declare none; see `Settings`.
     """
 
@@ -45,6 +48,7 @@ class Model:
     engine: "Engine"
     prompts: "Prompts | None"
     strict_level: ToolStrictLevel
+    thinks: bool = True
     tools: Sequence[Any] | None = ()
     tool_choice: Any = "auto"
 
@@ -61,6 +65,7 @@ class Model:
             dialect=self.dialect,
             policy=self.policy,
             strict_level=self.strict_level,
+            thinks=self.thinks,
             tools=self.tools,
             tool_choice=self.tool_choice,
             **others,
@@ -139,23 +144,26 @@ def open_model(options: argparse.Namespace) -> Model:
     folder = options.tokenizer if options.tokenizer is not None else _folder(kind, argument)
     template = _own_template(kind, argument) if folder is None else _template(folder)
     served = kind.served(argument)
+    trained = True
     if template is not None and _names_dialect(options) in (None, WITH_TOOLS):
         whole = with_tools(_source(options), template.tool_template, template.special)
-        if whole != template.tool_template:
+        trained = whole == template.tool_template
+        if not trained:
             template = msgspec.structs.replace(template, template=whole, tool_template=whole)
     policy = read_policy(options.policy)
     tools: Sequence[Any] | None = ()
     choice: Any = "auto"
+    proof: Sequence[Case] = ()
     recordings: list[Recording] = []
     if kind is REPLAY:
         recordings = open_recordings("--engine", argument)
-        asked = None if _names_dialect(options) is None else _dialect(options, template, served)
+        asked = None if _names_dialect(options) is None else _dialect(options, template, served)[0]
         found = read_in_common("--engine", recordings, asked)
-        dialect = found.dialect or _dialect(options, template, served)
+        dialect = found.dialect or _dialect(options, template, served)[0]
         policy, tools, choice = policy.over(found.policy), found.tools, found.tool_choice
         recordings = [recording.staged(dialect) for recording in recordings]
     else:
-        dialect = _dialect(options, template, served)
+        dialect, proof = _dialect(options, template, served)
     if template is not None and _names_dialect(options) is not None:
         proof = prove(dialect, template.tool_template, template.special)
         report(dialect, proof, table=options.proof)
@@ -168,7 +176,8 @@ def open_model(options: argparse.Namespace) -> Model:
     name = options.model or served or dialect.name
     # A local engine has the grammar at hand, so calls follow their schemas by default.
     level = ToolStrictLevel[(options.strict_level or ("parameter" if kind.local else "off")).upper()]
-    return Model(name, dialect, policy, engine, prompts, level, tools, choice)
+    thinking = trained and thinks(list(proof))
+    return Model(name, dialect, policy, engine, prompts, level, thinking, tools, choice)
 
 
 def _own_template(kind: EngineKind, argument: str) -> "Tokenizer | None":
@@ -234,29 +243,35 @@ def _source(options: argparse.Namespace) -> str:
     return "--engine" if options.engine else "--engine: is not given, so the default model is served"
 
 
-def _dialect(options: argparse.Namespace, template: "Tokenizer | None", served: str) -> Dialect:
-    """The dialect that the arguments name, or else the one that the template proves; ``served`` is the model's name."""
+def _dialect(options: argparse.Namespace, template: "Tokenizer | None", served: str) -> tuple[Dialect, Sequence[Case]]:
+    """The dialect that the arguments name, or else the one that the template proves, with that proof.
+
+    Args:
+        options: the command line.
+        template: the chat template, if there is one.
+        served: the model's name; empty if it is not known.
+    """
     reasoning, calls = options.reasoning_parser, options.tool_call_parser
     if options.dialect is not None and (reasoning is not None or calls is not None):
         raise Misuse("--dialect: cannot be combined with --reasoning-parser and --tool-call-parser")
     if options.dialect not in (None, AUTO):
-        return named_dialect("--dialect", options.dialect)
+        return named_dialect("--dialect", options.dialect), ()
     if calls is not None:
         dialect = named_dialect("--tool-call-parser", calls)
         if reasoning is None:
-            return dialect
+            return dialect, ()
         other = named_dialect("--reasoning-parser", reasoning)
         if not other.reasoning:
             raise Misuse(f"--reasoning-parser: dialect {other.name!r} has no reasoning markers")
-        return dialect if other is dialect else dialect.with_reasoning(other)
+        return dialect if other is dialect else dialect.with_reasoning(other), ()
     if reasoning is not None:
-        return named_dialect("--reasoning-parser", reasoning)
+        return named_dialect("--reasoning-parser", reasoning), ()
     if template is not None:
         name = options.model or served or None
         choice = choose(_source(options), template.tool_template, template.special, name, template.response_template)
         if options.proof or _source(options) in ("--tokenizer", "--engine"):  # not of the default model
             report(choice.dialect, choice.proof, table=options.proof, origin=choice.origin)
-        return choice.dialect
+        return choice.dialect, choice.proof
     if options.dialect == AUTO:
         raise Misuse("--dialect: auto needs the model's chat template; pass --tokenizer")
     if options.model is None:
@@ -264,7 +279,7 @@ def _dialect(options: argparse.Namespace, template: "Tokenizer | None", served: 
     found = detect_dialect(model=options.model)
     if not found:
         raise Misuse("--model: no dialect found for it; pass --dialect, see `unspool dialects`")
-    return get_dialect(found[0].dialect)
+    return get_dialect(found[0].dialect), ()
 
 
 # -- recording ---------------------------------------------------------------------------------------------------------

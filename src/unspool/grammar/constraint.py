@@ -107,7 +107,8 @@ def constrain(
             (``{"type": "function", "function": {"name": …}}``) or OpenAI's list of allowed tools.
         parallel_tool_calls: whether there may be several calls.
         stage: where the output begins. With ``content``, ``required`` and a named choice begin with the calls,
-            without reasoning or text. Default: the stage from ``prompt``, else the dialect's own.
+            without reasoning or text, and content of a schema begins without reasoning.
+            Default: the stage from ``prompt``, else the dialect's own.
         prompt: text or token ids, whose end decides the stage.
         response_format: the schema of the content: OpenAI's ``response_format``, or a JSON Schema. It does not affect
             reasoning and calls.
@@ -141,6 +142,7 @@ def constrain(
     begin = _stage(d, stage, prompt, tokenizer)
     made = _tools(d, request, free, strict_level)
     low = 1 if kind in ("required", "named") else 0
+    silent = stage is not None and Stage(stage) is Stage.CONTENT
     high = None if parallel_tool_calls and kind != "named" else 1
     demand = Demand(
         tools=made,
@@ -148,7 +150,8 @@ def constrain(
         low=low,
         high=high,
         stage=begin,
-        bare=low > 0 and stage is not None and Stage(stage) is Stage.CONTENT,
+        bare=low > 0 and silent,
+        spoken=low == 0 and silent and answer is not None,
         forced=kind if low else "",
         answer=None if low else answer,
     )

@@ -10,11 +10,12 @@ from ..detect import detect_dialect
 from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
 from ..errors import DialectError, UnknownDialect
+from ..events import Stage
 from . import NO_CALL, infer_views, proven, template_renderer
 from .asking import ask
 from .cutting import Views, behind_user, cut
 from .histories import NAMES
-from .proof import NEEDED, Case, Prover
+from .proof import NEEDED, STAGE, Case, Prover
 from .rendering import Limits, Renderer
 
 MOST: Final = 6
@@ -140,6 +141,16 @@ def holds(proof: list[Case], views: list[Views] | None = None) -> bool:
     return silent and "fail" not in results.values() and results.get("content") == "pass"
 
 
+def thinks(proof: list[Case]) -> bool:
+    """Whether a model may think where its prompt does not begin a thought, as far as its chat template tells.
+
+    It does not if the template begins the thought itself as soon as thinking is switched on.
+    """
+    stages = {c.case: c.reason for c in proof if c.result == "pass" and c.case.startswith(STAGE)}
+    opened = [reason == Stage.REASONING.value for case, reason in stages.items() if case.endswith("=True")]
+    return not (opened and all(opened) and stages.get(STAGE) == Stage.CONTENT.value)
+
+
 def first_failure(proof: list[Case]) -> str:
     """The failed case that matters most, and its reason."""
     needed = [c for c in proof if c.case in NEEDED and c.result != "pass"]
@@ -157,8 +168,9 @@ def summary(proof: list[Case]) -> str:
     if not holds(proof):
         failed = sum(c.result == "fail" for c in proof)
         return f"not proven by the chat template: {failed} of {len(proof)} cases fail; {first_failure(proof)}"
-    silent = "" if proven(proof) else "; it writes no call"
-    return f"proven by the chat template: {passed} of {len(proof)} cases pass{silent}"
+    if not proven(proof):
+        return "the chat template writes no call, so content alone is proven"
+    return f"proven by the chat template: {passed} of {len(proof)} cases pass"
 
 
 def _candidates(
