@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test pythons kills coverage coverage-core lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts bench-ray llama processes agui agui-browser rollouts trainers ray free-threaded bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
+.PHONY: help quick test pythons kills coverage coverage-core lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts bench-ray llama local processes agui agui-browser rollouts trainers ray free-threaded bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -181,6 +181,9 @@ $(LLAMA)/.installed: pyproject.toml
 	$(LLAMA)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' \
 		'llama-cpp-python[server]' gguf
 	touch $@
+
+local: $(STAMP) ## test the small model in llama.cpp through every protocol, with faults (minutes)
+	$(BIN)/python -m pytest -m 'local or not local' tests/engines/local tests/test_small.py $(ARGS)
 
 llama: $(LLAMA)/.installed ## test with llama-cpp-python's server (building it takes minutes)
 	$(LLAMA)/bin/python -m pytest -m llama tests/engines $(ARGS)
