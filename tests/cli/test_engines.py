@@ -63,11 +63,11 @@ def test_an_installed_engine_is_named_with_its_argument(
         ("lost", "--engine: lost: cannot load echo_engine:Lost"),
         (
             "ecco",
-            "--engine: 'ecco': allowed are FILE.gguf, builtin, replay:PATH, transformers:DIR, the URL of a server, or",
+            "--engine: 'ecco': allowed are FILE.gguf, ollama:NAME, lmstudio:NAME, hf:NAME, builtin,",
         ),
         ("ecco", "; installed are echo, lost"),
-        ("builtin:x", "--engine: 'builtin:x': allowed are FILE.gguf, builtin"),
-        ("replay", "--engine: 'replay': allowed are FILE.gguf, builtin"),
+        ("builtin:x", "--engine: 'builtin:x': allowed are FILE.gguf, ollama:NAME"),
+        ("replay", "--engine: 'replay': allowed are FILE.gguf, ollama:NAME"),
     ],
 )
 def test_an_unknown_engine_is_a_usage_error(engine: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -159,7 +159,7 @@ def test_wrong_arguments_are_reported_in_one_line(
     [
         (
             "vllm:x",
-            "--engine: 'vllm:x': allowed are FILE.gguf, builtin, replay:PATH, transformers:DIR, the URL of",
+            "--engine: 'vllm:x': allowed are FILE.gguf, ollama:NAME, lmstudio:NAME, hf:NAME, builtin,",
         ),
         ("builtin:x", "--engine: 'builtin:x': allowed are"),
         ("replay:", "--engine: 'replay:': allowed are"),

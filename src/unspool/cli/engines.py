@@ -131,7 +131,7 @@ _SLOTS = 8
 """The slots of engines in this process, unless ``--slots`` says otherwise."""
 BUILTIN = EngineKind("builtin", _builtin, folder=_builtin_folder, served=lambda argument: "builtin", local=True)
 LOCAL = EngineKind(
-    "FILE.gguf",
+    "FILE.gguf, ollama:NAME, lmstudio:NAME, hf:NAME",
     _local,
     "local",
     template=local_template,

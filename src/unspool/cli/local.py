@@ -27,6 +27,10 @@ _SAMPLING: Final = {"sampling.temp": 0.2, "sampling.top_p": 0.9}
 """What the authors of the default model recommend."""
 
 
+STORES: Final = ("ollama", "lmstudio", "hf")
+"""The stores that ``--engine`` can name before a colon; see `unspool.engines.local.stores`."""
+
+
 class LocalModel(NamedTuple):
     """A GGUF.
 
@@ -63,8 +67,9 @@ def local_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def is_local(engine: str) -> bool:
-    """Whether ``--engine`` names a GGUF."""
-    return engine.lower().endswith(".gguf")
+    """Whether ``--engine`` names a GGUF, as a file or in a store."""
+    store, colon, name = engine.partition(":")
+    return engine.lower().endswith(".gguf") or (store in STORES and bool(colon and name))
 
 
 @cache
@@ -78,7 +83,16 @@ def find_local(argument: str) -> LocalModel:
 
 
 def _named(argument: str) -> LocalModel:
-    return LocalModel(Path(argument).name[: -len(".gguf")], _read(argument))
+    from ..engines.local.stores import find_stored
+
+    if argument.partition(":")[0] not in STORES or Path(argument).is_file():
+        return LocalModel(Path(argument).name[: -len(".gguf")], _read(argument))
+    try:
+        found = find_stored(argument)
+    except GgufError as error:
+        raise Misuse(f"--engine: {error}; `unspool models` lists all") from None
+    adapters = tuple((str(path), 1.0) for path in found.adapters)
+    return LocalModel(argument.partition(":")[2], _read(str(found.path)), None, adapters)
 
 
 def _default() -> LocalModel:
