@@ -183,7 +183,7 @@ $(LLAMA)/.installed: pyproject.toml
 	touch $@
 
 local: $(STAMP) ## test the small model in llama.cpp through every protocol, with faults (minutes)
-	$(BIN)/python -m pytest -m 'local or not local' tests/engines/local tests/test_small.py $(ARGS)
+	$(BIN)/python -m pytest -m 'local or not local' tests/engines/local $(ARGS)
 
 llama: $(LLAMA)/.installed ## test with llama-cpp-python's server (building it takes minutes)
 	$(LLAMA)/bin/python -m pytest -m llama tests/engines $(ARGS)

@@ -17,13 +17,15 @@ from ..infer import Case
 from ..infer.choosing import thinks
 from ..policy import Policy
 from .common import Misuse, missing, named_dialect, one_of, read_policy
-from .engines import ENGINES, REPLAY, EngineKind, EngineSettings, find_engine, open_engine
+from .engines import ENGINES, REPLAY, UPSTREAM, EngineKind, EngineSettings, find_engine, open_engine
 from .local import is_local, local_arguments
 from .prove import AUTO, WITH_TOOLS, choose, prove, report, with_tools
 from .recordings import open_recordings, read_in_common
+from .upstream import discovered, read_template, template_of
 
 if TYPE_CHECKING:
     from ..engines import Engine, Recording
+    from ..engines.upstream.discovery import Discovered
     from ..request.prompts import Prompts, Tokenizer
     from ..request.settings import Settings
 
@@ -107,8 +109,8 @@ def model_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--tool-call-parser", metavar="NAME|FILE.toml", help="the dialect of calls; on its own, of reasoning too"
     )
-    text = "the model's folder, with its chat template; without it the engine gets messages instead of a prompt"
-    p.add_argument("--tokenizer", metavar="DIR", help=text)
+    text = "the model's folder, a GGUF, or a chat template; default: what the engine sends or names"
+    p.add_argument("--tokenizer", metavar="DIR|FILE", help=text)
     text = "start even if the dialect cannot read the calls that the chat template writes"
     p.add_argument("--no-self-check", action="store_true", help=text)
     p.add_argument(
@@ -142,8 +144,13 @@ def open_model(options: argparse.Namespace) -> Model:
     """
     kind, argument = find_engine(options.engine or [])
     folder = options.tokenizer if options.tokenizer is not None else _folder(kind, argument)
-    template = _own_template(kind, argument) if folder is None else _template(folder)
-    served = kind.served(argument)
+    told = discovered(options) if kind is UPSTREAM else None
+    if folder is not None:
+        template = _template(folder)
+    else:
+        template = _own_template(kind, argument) if told is None else _sent_template(options, told)
+        folder = None if told is None else told.path
+    served = kind.served(argument) if told is None else told.model or ""
     trained = True
     if template is not None and _names_dialect(options) in (None, WITH_TOOLS):
         whole = with_tools(_source(options), template.tool_template, template.special)
@@ -180,6 +187,18 @@ def open_model(options: argparse.Namespace) -> Model:
     return Model(name, dialect, policy, engine, prompts, level, thinking, tools, choice)
 
 
+def _sent_template(options: argparse.Namespace, told: "Discovered") -> "Tokenizer":
+    """The chat template of an engine at a URL."""
+    from ..errors import TemplateError
+
+    try:
+        return template_of(options, told)
+    except ImportError as error:
+        raise missing(error, "server") from None
+    except (OSError, TemplateError) as error:
+        raise Misuse(f"--engine: {options.engine[0]}: {error}; --tokenizer names other files") from None
+
+
 def _own_template(kind: EngineKind, argument: str) -> "Tokenizer | None":
     """The chat template of an engine's own model, if it has one."""
     try:
@@ -209,11 +228,10 @@ def _template(folder: str | Path) -> "Tokenizer":
     """The chat template and the special tokens of a model's folder."""
     try:
         from ..errors import TemplateError
-        from ..request.prompts import read_tokenizer
+
+        return read_template(folder)
     except ImportError as error:
         raise missing(error, "server") from None
-    try:
-        return read_tokenizer(folder)
     except OSError as error:
         raise Misuse(f"--tokenizer: {folder}: {error.strerror}") from None
     except TemplateError as error:

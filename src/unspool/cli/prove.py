@@ -99,9 +99,9 @@ _LIMITS = Limits(total=30.0)
 """Limits that let a server start soon; ``unspool prove`` proves a template that takes longer."""
 
 
-TOOLS: Final = Path(__file__).parents[1] / "models" / "tools.jinja"
+(TOOLS,) = (Path(__file__).parents[1] / "models" / "tools").glob("*.jinja")
 """What is put before a chat template that writes no tools."""
-WITH_TOOLS: Final = "hermes"
+WITH_TOOLS: Final = TOOLS.stem
 """The dialect that it writes."""
 
 
