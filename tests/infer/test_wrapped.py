@@ -2,7 +2,7 @@
 
 import pytest
 
-from unspool.cli.prove import TOOLS, WITH_TOOLS
+from unspool.cli.prove import WITH_TOOLS, wrapped
 from unspool.infer.choosing import choose_dialect, prove_dialect, writes_tools
 
 from ..cli.test_upstream import TEMPLATE
@@ -22,7 +22,7 @@ STRICT = (
 @pytest.mark.parametrize("template", [CHATML, STRICT])
 def test_calls_are_proven_behind_the_wrapper(template: str) -> None:
     assert not writes_tools(template)
-    whole = TOOLS.read_text(encoding="utf-8") + template
+    whole = wrapped(template)
     assert writes_tools(whole)
     proof = {case.case: case.result for case in choose_dialect(whole, model=WITH_TOOLS).proof}
     for case in ("content", "one call", "two calls", "text and call", "the turn after a tool's result"):
@@ -35,17 +35,17 @@ def test_a_template_that_writes_tools_keeps_its_own() -> None:
 
 
 def test_without_tools_the_wrapper_changes_nothing() -> None:
-    whole = TOOLS.read_text(encoding="utf-8") + CHATML
+    whole = wrapped(CHATML)
     from unspool.infer import template_renderer
     from unspool.infer.histories import ASKED
 
     asked = {"messages": ASKED, "tools": None, "add_generation_prompt": True}
-    with template_renderer(whole) as wrapped, template_renderer(CHATML) as plain:
-        assert wrapped.render([asked]) == plain.render([asked])
+    with template_renderer(whole) as behind, template_renderer(CHATML) as plain:
+        assert behind.render([asked]) == plain.render([asked])
 
 
 def test_the_wrapper_writes_a_shipped_dialect() -> None:
     from unspool import get_dialect
 
-    whole = TOOLS.read_text(encoding="utf-8") + CHATML
+    whole = wrapped(CHATML)
     assert not [c for c in prove_dialect(get_dialect(WITH_TOOLS), whole) if c.result == "fail"]

@@ -121,7 +121,12 @@ def with_tools(argument: str, template: str, special: dict[str, str]) -> str:
         f"the system message, and calls are read as {WITH_TOOLS}",
         file=sys.stderr,
     )
-    return TOOLS.read_text(encoding="utf-8") + template
+    return wrapped(template)
+
+
+def wrapped(template: str) -> str:
+    """A chat template behind the one that adds tools."""
+    return TOOLS.read_text(encoding="utf-8").removesuffix("\n") + template
 
 
 def choose(argument: str, template: str, special: dict[str, str], model: str | None, given: Any) -> Choice:
