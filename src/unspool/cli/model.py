@@ -145,6 +145,7 @@ def open_model(options: argparse.Namespace) -> Model:
     kind, argument = find_engine(options.engine or [])
     folder = options.tokenizer if options.tokenizer is not None else _folder(kind, argument)
     told = discovered(options) if kind is UPSTREAM else None
+    template: Tokenizer | None
     if folder is not None:
         template = _template(folder)
     else:

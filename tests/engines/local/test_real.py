@@ -159,7 +159,13 @@ def test_messages_and_responses_make_the_same_call(served: Serving) -> None:
 
 @pytest.mark.local
 def test_ag_ui_makes_the_same_call(served: Serving) -> None:
-    asked = {"threadId": "t", "runId": "r", "state": {}, "context": [], "forwardedProps": {"temperature": 0}}
+    asked: dict[str, Any] = {
+        "threadId": "t",
+        "runId": "r",
+        "state": {},
+        "context": [],
+        "forwardedProps": {"temperature": 0},
+    }
     asked |= {"messages": [{"id": "1", **PARIS[0]}], "tools": [TOOL["function"]]}
     status, text = served.json("/ag-ui", asked)
     assert status == 200, text
