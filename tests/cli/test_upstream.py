@@ -100,6 +100,20 @@ def test_sglang_names_its_tokenizers_folder(tmp_path: Path) -> None:
             assert opened("--engine", url).dialect.name == "hermes"
 
 
+@pytest.mark.parametrize("owner", ["library", "me"])
+def test_ollama_names_the_blob_of_its_model(owner: str, tmp_path: Path) -> None:
+    blob = tmp_path / "sha256-0123"
+    blob.write_bytes(FILE)
+    answers = {
+        "/v1/models": models(owner, "qwen3:0.6b"),
+        "/api/version": {"version": "0.20.0"},
+        "/api/show": lambda asked: {"modelfile": f"# for {asked['model']}\nFROM {blob}\nTEMPLATE x\n"},
+    }
+    with engine(answers) as url:
+        model = opened("--engine", url)
+    assert (model.name, model.dialect.name) == ("qwen3:0.6b", "hermes")
+
+
 def test_a_repository_is_looked_up_in_hugging_faces_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     folder = tmp_path / "models--org--name"

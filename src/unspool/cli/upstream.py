@@ -21,7 +21,7 @@ def discovered(options: argparse.Namespace) -> "Discovered | None":
         Misuse: it is down, or of an unknown kind, and nothing else says what to do.
     """
     from ..engines import EngineError
-    from ..engines.upstream.discovery import discover
+    from ..engines.upstream.discovery import OLLAMA, discover
 
     url = options.engine[0]
     try:
@@ -40,6 +40,8 @@ def discovered(options: argparse.Namespace) -> "Discovered | None":
         return None
     if found.kind is None:
         print(f"unspool: --engine: {url}: its kind cannot be detected; name it with --engine-kind", file=sys.stderr)
+    if found.kind == OLLAMA:  # it does not always say so in the list of its models
+        options.engine_kind = OLLAMA
     return found
 
 

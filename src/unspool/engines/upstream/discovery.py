@@ -25,8 +25,10 @@ from ..local.stores import find_stored, hf_snapshot
 from .engine import base_urls
 from .kinds import detect
 
-__all__ = ["Discovered", "discover", "possible_tokens"]
+__all__ = ["OLLAMA", "Discovered", "discover", "possible_tokens"]
 
+OLLAMA: Final = "ollama"
+"""The kind whose list of models may name other owners."""
 _SECONDS: Final = 5.0
 _MOST: Final = 32 << 20
 """The most bytes of an answer."""
@@ -98,6 +100,8 @@ def discover(
 def _kind(server: "_Server", first: Mapping[str, Any]) -> str | None:
     paths = server.ask("/openapi.json").get("paths")
     found = detect(_text(first, "owned_by"), {}) or detect("", paths if isinstance(paths, dict) else {})
+    if found is None and _text(server.ask("/api/version"), "version"):
+        return OLLAMA
     return None if found is None else found.name
 
 
@@ -162,7 +166,7 @@ _ASKED: Final = {
     "llama.cpp-llguidance": _llama_cpp,
     "vllm": _vllm,
     "sglang": _sglang,
-    "ollama": _ollama,
+    OLLAMA: _ollama,
 }
 
 

@@ -19,7 +19,6 @@ from ..threads import Awaited, Threads
 from .client import Client, Unavailable
 from .kinds import KINDS, Kind, Served, body, detect
 from .pool import Backend, Pool
-from .sse import Events
 
 __all__ = ["Upstream", "base_urls"]
 
@@ -171,9 +170,9 @@ class Upstream:
             self._client.open(backend, kind.generate, asked, deadline, request_id) as response,
         ):
             backend.back()
-            if not response.content_type.startswith("text/event-stream"):
+            if not response.content_type.startswith(kind.stream):
                 raise EngineError(f"the engine answers {response.content_type!r} instead of a stream", 502)
-            events = Events()
+            events = kind.events()
             done = False
             # A consumer that stops early should still know the prompt's length.
             known = Usage(prompt_tokens=len(asked["prompt"])) if isinstance(asked["prompt"], list) else None
