@@ -75,7 +75,8 @@ def environment(folder: Path, interpreter: Interpreter) -> Path:
         print(f"installing what tests need for Python {interpreter} into {made}: a minute", flush=True)
         subprocess.run([interpreter.path, "-m", "venv", made], check=True)
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--editable", ".[test]"], cwd=ROOT, check=True)
+        subprocess.run([*pip, "--upgrade", "pip>=25.1"], cwd=ROOT, check=True)
+        subprocess.run([*pip, "--group", "test", "--editable", ".[all]"], cwd=ROOT, check=True)
         stamp.touch()
     return python
 

@@ -183,22 +183,13 @@ def check_events(events: Sequence[Event], output: str) -> None:
     Raises:
         Broken: one of these does not hold.
     """
-    at = began = 0
+    _check_places(events, output)
+    began = 0
     index = -1
     open_call = thinking = finished = False
     for event in events:
         if finished:
             raise Broken(f"{event} follows the end")
-        if event.start != at:
-            raise Broken(f"{event} does not begin where the one before it ended, at {at}")
-        if event.end < event.start:
-            raise Broken(f"{event} goes backwards")
-        at = event.end
-        if isinstance(event, ReasoningDelta | ContentDelta | Markup):
-            if not event.text:
-                raise Broken(f"{event} is empty")
-            if event.text != output[event.start : event.end]:
-                raise Broken(f"{event} is not the output's own text")
         if isinstance(event, ReasoningStart | ReasoningEnd):
             if thinking != isinstance(event, ReasoningEnd):
                 raise Broken(f"{event}: reasoning is {'' if thinking else 'not '}open")
@@ -226,4 +217,20 @@ def check_events(events: Sequence[Event], output: str) -> None:
             raise Broken(f"{event} {'has a span' if event.start != event.end else 'is of no documented kind'}")
     demand(finished, "the output does not end")
     demand(not open_call, "a call was not ended")
+
+
+def _check_places(events: Sequence[Event], output: str) -> None:
+    """Check that events tile an output and quote it."""
+    at = 0
+    for event in events:
+        if event.start != at:
+            raise Broken(f"{event} does not begin where the one before it ended, at {at}")
+        if event.end < event.start:
+            raise Broken(f"{event} goes backwards")
+        at = event.end
+        if isinstance(event, ReasoningDelta | ContentDelta | Markup):
+            if not event.text:
+                raise Broken(f"{event} is empty")
+            if event.text != output[event.start : event.end]:
+                raise Broken(f"{event} is not the output's own text")
     demand(at == len(output), f"events cover {at} of {len(output)} characters")

@@ -104,7 +104,7 @@ def browse(
 
     async def main() -> None:
         server = DemoToolServer(
-            None, Fetcher(hosts, private=private, time=time, size=LIMITS.message), search=search, limits=LIMITS
+            Fetcher(hosts, private=private, time=time, size=LIMITS.message), search=search, limits=LIMITS
         )
         tools: dict[str, ServerTool] = {tool.name: tool for tool in await server.list_tools()}
         session: Session = server.session()

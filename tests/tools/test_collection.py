@@ -197,10 +197,6 @@ def test_python_of_demo_takes_its_code_as_json_and_bare_and_keeps_state_for_one_
         (["--tool-server", ""], "--tool-server: : names no server"),
         (["--tool-server", "localhost"], "'localhost' is neither host:port nor a URL"),
         (["--tool-server", "ftp://x/"], "not a URL of http or https"),
-        (
-            ["--tool-server", "demo", "--sandbox", "docker"],
-            "--sandbox: 'docker' is not one of monty, bwrap, wasi or none",
-        ),
         (["--tool-server", "demo", "--tool-time", "0"], "--tool-time: must be more than 0"),
         (["--mcp-config", "no/such/file"], "--mcp-config: no/such/file: No such file"),
     ],

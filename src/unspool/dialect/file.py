@@ -14,7 +14,6 @@ from ..policy import CHOICES, Policy
 from ..regex import Regex
 from ..schema import takes_text
 from .impossible import impossible, late_id, other_opening
-from .plain_toml import MoreThanPlain, read_plain
 from .template import FIELDS, Codec, Field, Separator, Template, TextCall, Trained, literal, parse_template, pieces
 
 T = TypeVar("T")
@@ -206,22 +205,13 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
     Raises:
         DialectError: naming the file, the key, and what is allowed.
     """
-    data = _head(text, where) if trusted else read_toml(text, where)
+    data = read_toml(text.split("\n[[examples]]", 1)[0] if trusted else text, where)
     loader = _Loader(where, data, bases)
     dialect = msgspec.structs.replace(loader.load(), file=(where, text))
     if not trusted:
         loader.check_possible(dialect)
         vars(dialect)["examples"] = loader.examples()  # already read, so `Dialect.examples` need not
     return dialect
-
-
-def _head(text: str, where: str) -> dict[str, Any]:
-    """The tables before the examples."""
-    head = text.split("\n[[examples]]", 1)[0]
-    try:
-        return read_plain(head)
-    except MoreThanPlain:
-        return read_toml(head, where)
 
 
 def _meant(key: str) -> str:
@@ -239,7 +229,7 @@ def read_toml(text: str, where: str) -> dict[str, Any]:
         DialectError: it is not TOML, or a key has too many parts (reading a key takes time quadratic in their
             number).
     """
-    import tomllib  # slow to import, and not needed for shipped dialects
+    import tomllib  # slow to import; `import unspool` alone does not need it
 
     if long := _DOTTED.search(text):
         why = f"the key {long[0][:40]}… has more than {_PARTS} parts"

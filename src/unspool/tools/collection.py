@@ -66,7 +66,7 @@ class Tools:
         *,
         approval: Approval | None = None,
         limits: ToolLimits | None = None,
-        sandbox: str = "monty",
+        python: bool = True,
         hosts: Sequence[str] = (),
         private: bool = False,
         search: str | None = None,
@@ -78,7 +78,7 @@ class Tools:
             mcp_config: a file that lists MCP servers, see `config.read_config`.
             approval: which calls a person must allow.
             limits: the limits on tools.
-            sandbox: where ``demo`` runs Python: a name from `sandbox.SANDBOXES`, or ``none``.
+            python: whether ``demo`` offers Python.
             hosts: the hosts that the browser of ``demo`` may read, see `fetch.Fetcher`. Without hosts and without a
                 search provider, there is no browser.
             private: whether these hosts may have addresses that are not public.
@@ -93,7 +93,7 @@ class Tools:
         servers: list[ToolServer] = []
         entries = [] if tool_server is None else list(filter(None, map(str.strip, tool_server.split(","))))
         if "demo" in entries:
-            servers.append(_demo(limits, sandbox, hosts, private, search))
+            servers.append(_demo(limits, python, hosts, private, search))
             entries = [entry for entry in entries if entry != "demo"]
         if entries or (tool_server is not None and not servers):
             servers += read_list(",".join(entries), limits)
@@ -190,16 +190,14 @@ class ToolsSession:
         _log_faults("session of tool server", list(sessions), ended)
 
 
-def _demo(limits: ToolLimits, sandbox: str, hosts: Sequence[str], private: bool, search: str | None) -> ToolServer:
+def _demo(limits: ToolLimits, python: bool, hosts: Sequence[str], private: bool, search: str | None) -> ToolServer:
     from .demo import DemoToolServer
     from .fetch import Fetcher
-    from .sandbox import open_sandbox
 
     fetcher = None
     if hosts or search is not None:
         fetcher = Fetcher(hosts, private=private, time=limits.time, size=limits.message)
-    python = None if sandbox == "none" else open_sandbox(sandbox)
-    return DemoToolServer(python, fetcher, search=search, limits=limits)
+    return DemoToolServer(fetcher, python=python, search=search, limits=limits)
 
 
 def _looked_at(task: "asyncio.Task[Sequence[ServerTool]]") -> None:

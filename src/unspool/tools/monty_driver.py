@@ -1,6 +1,7 @@
 """Runs cells in monty (PyPI ``pydantic-monty``), which interprets Python in a worker process that has no access.
 
-This is a separate program with the interface of `notebook`; it and the worker are one process group.
+This is a program of its own; it and the worker are one process group. For each cell, a line of JSON, ``{"code": …}``,
+it answers with another, ``{"text": …, "error": …, "ended": …}``.
 Arguments: the limits on a cell's time (seconds), on memory (bytes) and on output (characters).
 """
 

@@ -1,19 +1,28 @@
-"""Runs an interpreter of any sandbox in a child process, and sends it one cell of code after another."""
+"""Runs Python that models write, in monty (PyPI ``pydantic-monty``): an interpreter without files or network.
+
+It runs in a child process, within limits. Each response has its own.
+"""
 
 import asyncio
+import importlib.util
 import os
 import signal
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from ..base import ToolResult, refused, shortened
+from .base import ToolLimits, ToolResult, refused, shortened
 
-__all__ = ["Interpreter", "SandboxError"]
+__all__ = ["DESCRIPTION", "Interpreter", "InterpreterError", "monty"]
+
+DESCRIPTION: Final = "a Python interpreter with a part of the standard library (such as math, re, json, datetime)"
+"""What the interpreter is, for the model."""
+
 
 _STARTING: Final = 30.0
 """Seconds in which an interpreter must be ready."""
@@ -24,8 +33,8 @@ _ESCAPED: Final = 6
 _LOST: Final = "\n[The interpreter was ended. What earlier code defined is lost.]"
 
 
-class SandboxError(Exception):
-    """A sandbox cannot be used here; the message says why, and what would help."""
+class InterpreterError(Exception):
+    """The interpreter cannot be started; the message says why, and what would help."""
 
 
 class _Answer(msgspec.Struct):
@@ -35,21 +44,30 @@ class _Answer(msgspec.Struct):
     ready: bool = False
 
 
+def monty(limits: ToolLimits) -> Sequence[str]:
+    """The command that starts monty.
+
+    Raises:
+        InterpreterError: it is not installed.
+    """
+    if importlib.util.find_spec("pydantic_monty") is None:
+        raise InterpreterError("pydantic_monty is not installed; run `pip install 'unspool[python-tool]'`")
+    numbers = (str(limits.time), str(limits.memory), str(limits.output))
+    return (sys.executable, "-I", str(Path(__file__).with_name("monty_driver.py")), *numbers)
+
+
 class Interpreter:
     """A child process that runs cells in one namespace. The first cell starts it, as does the first after its end.
 
     Args:
-        command: starts the child, which reads cells and writes answers line by line (see `notebook`).
-        env: its whole environment.
-        time: seconds for one cell.
-        output: characters of one result.
+        command: starts the child, which reads cells and writes answers line by line (see `monty_driver`).
+        limits: the seconds for a cell, and the characters of its result.
     """
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], time: float, output: int) -> None:
+    def __init__(self, command: Sequence[str], limits: ToolLimits) -> None:
         self._command = command
-        self._env = env
-        self._time = time
-        self._output = output
+        self._time = limits.time
+        self._output = limits.output
         self._process: asyncio.subprocess.Process | None = None
         self._turn = asyncio.Lock()
 
@@ -75,7 +93,7 @@ class Interpreter:
     async def _run(self, code: str) -> ToolResult:
         try:
             process = await self._started()
-        except SandboxError as error:
+        except InterpreterError as error:
             return refused(f"Python cannot be run: {error}")
         assert process.stdin is not None
         try:
@@ -118,7 +136,7 @@ class Interpreter:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
-                env=dict(self._env),
+                env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
                 cwd="/",
                 limit=_ESCAPED * self._output * 2 + 65_536,
                 start_new_session=True,
@@ -127,14 +145,14 @@ class Interpreter:
                 answer = await self._answer(process)
         except (OSError, TimeoutError, ValueError) as error:
             await self._end()
-            raise SandboxError(f"it does not start: {error or f'not within {_STARTING:g} s'}") from None
+            raise InterpreterError(f"it does not start: {error or f'not within {_STARTING:g} s'}") from None
         finally:
             errors.seek(0)
             output = errors.read(4_000).decode(errors="replace").strip()
             errors.close()
         if answer is None or not answer.ready:
             await self._end()
-            raise SandboxError(f"it does not start: {output[-500:] or 'it ended without output'}")
+            raise InterpreterError(f"it does not start: {output[-500:] or 'it ended without output'}")
         return process
 
     async def _end(self) -> None:
@@ -150,7 +168,3 @@ async def _reap(process: asyncio.subprocess.Process) -> None:
     # Close the pipes first: the wait also waits for them, and nobody reads them any more.
     process._transport.close()  # type: ignore[attr-defined]
     await process.wait()
-
-
-HERE: Final = Path(__file__).parent
-"""The folder of the programs that run inside sandboxes."""
