@@ -51,19 +51,15 @@ def constraint(text: str) -> Constraint:
     return Constraint(Grammar(Const(text), {}), None, {})
 
 
-async def output(engine: Local, prompt: str = "Hi", **fields: Any) -> str:
-    """A whole output, or the status and message of its error."""
+async def output(engine: Local, prompt: str = "Hi", begun: asyncio.Event | None = None, **fields: Any) -> str:
+    """A whole output, or the status and message of its error. The event is set as soon as it has begun."""
     found: list[Delta] = []
     try:
         async for delta in engine.generate(Request(prompt=prompt, **fields)):
             found.append(delta)
+            if begun is not None:
+                begun.set()
     except EngineError as error:
         return f"{error.status}: {error}"
     assert found[-1].finish_reason == "stop"
     return "".join(delta.text for delta in found)
-
-
-async def until(condition: Any, seconds: float = 20) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.02)

@@ -17,7 +17,7 @@ from unspool.engines import EngineError
 from unspool.engines.local import LlamaProcess
 
 from ...small import need_small_model
-from .support import STAND_IN, constraint, local, output, process, until
+from .support import STAND_IN, constraint, local, output, process
 
 WORDS = "word word word "
 
@@ -44,9 +44,9 @@ def test_running_outputs_end_with_a_clear_error_and_later_ones_wait(
 ) -> None:
     async def main(found: LlamaProcess) -> None:
         async with local(found, tmp_path) as engine:
-            running = [asyncio.ensure_future(output(engine, "slow")) for _ in range(3)]
-            await until(lambda: found.address.status().state == "ready")
-            await asyncio.sleep(0.5)
+            begun = [asyncio.Event() for _ in range(3)]
+            running = [asyncio.ensure_future(output(engine, "slow", one)) for one in begun]
+            await asyncio.gather(*(one.wait() for one in begun))
             url, before = found.address.url, pid(found)
             os.kill(before, signal.SIGKILL)
             later = asyncio.ensure_future(output(engine))
@@ -80,9 +80,9 @@ def test_a_grammar_that_ran_beside_a_crashing_one_is_served_again(
 ) -> None:
     async def main(found: LlamaProcess) -> None:
         async with local(found, tmp_path) as engine:
-            slow = asyncio.ensure_future(output(engine, constraint=constraint("slow")))
-            await until(lambda: found.address.status().state == "ready")
-            await asyncio.sleep(1.0)
+            begun = asyncio.Event()
+            slow = asyncio.ensure_future(output(engine, begun=begun, constraint=constraint("slow")))
+            await begun.wait()
             crash = await output(engine, constraint=constraint("crash"))
             assert crash.startswith("400: tools: the grammar")
             assert (await slow).startswith("502: llama.cpp ended (SIGSEGV)")
@@ -95,9 +95,9 @@ def test_a_grammar_that_ran_beside_a_crashing_one_is_served_again(
 def test_a_grammar_is_not_blamed_for_one_kill_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main(found: LlamaProcess) -> None:
         async with local(found, tmp_path) as engine:
-            slow = asyncio.ensure_future(output(engine, constraint=constraint("slow")))
-            await until(lambda: found.address.status().state == "ready")
-            await asyncio.sleep(1.0)
+            begun = asyncio.Event()
+            slow = asyncio.ensure_future(output(engine, begun=begun, constraint=constraint("slow")))
+            await begun.wait()
             os.kill(pid(found), signal.SIGKILL)
             assert (await slow).startswith("502: ")
             assert await output(engine, constraint=constraint("slow")) == "word " * 40

@@ -12,6 +12,7 @@ import difflib
 import enum
 import json
 import os
+import select
 import sys
 from typing import Any
 
@@ -75,6 +76,10 @@ def _end_with_the_input() -> None:
 
         fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)  # SIGIO ends a process
+        ended = select.poll()
+        ended.register(0, select.POLLIN)
+        if ended.poll(0):  # it has ended before
+            os._exit(0)
 
 
 def main() -> None:
@@ -118,14 +123,14 @@ def main() -> None:
             answer(field=name, error=str(error))
             return
     try:
-        server = xllamacpp.Server(params)
+        kept = xllamacpp.Server(params)
     except Exception as error:  # the log has the reason
         answer(error=str(error))
         os._exit(1)
+    assert kept is not None  # it serves for as long as it is referred to
     answer()
     while os.read(0, 4096):
         pass
-    del server
     os._exit(0)
 
 
