@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from .clients import burst
+from .upstream import upstream
 from .victim import CHAT, QUICK, Victim, call, serving, survives, workshop
 
 RESPONSES, MESSAGES, AGUI = "/v1/responses", "/v1/messages", "/ag-ui"
@@ -28,8 +29,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
 @pytest.fixture(scope="module")
 def computing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
     """A server one of whose models has a tokenizer, a chat template and grammars."""
-    with serving("--config", str(workshop(tmp_path_factory.mktemp("c"), "builtin"))) as found:
-        yield found
+    with upstream() as engine:
+        engine.start()
+        other = f"http://127.0.0.1:{engine.port}"
+        with serving("--config", str(workshop(tmp_path_factory.mktemp("c"), other))) as found:
+            yield found
 
 
 def user(text: str) -> dict[str, Any]:
@@ -145,6 +149,22 @@ def test_answers_whose_model_never_stops_calling_end_by_their_limits(server: Vic
         assert (status, len(text) < 10_000) == (200, True), text[:500]
 
     survives(server, attack)
+
+
+def test_a_tool_with_an_odd_schema_is_left_out_alone(computing: Victim) -> None:
+    def attack() -> None:
+        body = {"model": "other", "messages": [user(QUICK)], "tool_choice": "required", "max_tokens": 4}
+        status, text = computing.ask(CHAT, body)
+        assert status == 200, text
+        told = json.loads(
+            computing.ask(RESPONSES, {"input": "x", "tools": [{"type": "mcp", "server_label": "shop"}]})[1]
+        )
+        listed = next(o for o in told["output"] if o["type"] == "mcp_list_tools")
+        assert [tool["name"] for tool in listed["tools"]] == ["add", "guarded", "hang", "flood", "die"]
+
+    survives(computing, attack)
+    for name in ("odd_number", "odd_type", "odd_itself", "odd_depth"):
+        assert 0 < sum(f"tool {name!r} of server shop is left out" in line for line in computing.log) <= 4, name
 
 
 # -- grammars of custom tools ------------------------------------------------------------------------------------------

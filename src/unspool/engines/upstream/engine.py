@@ -16,14 +16,16 @@ from ...grammar import bounds
 from ...wire.common import Usage
 from ..base import Delta, EngineError, Request
 from ..threads import Awaited, Threads
-from .client import Client, Unavailable
+from .client import MAX_ANSWER, Client, Unavailable
 from .kinds import KINDS, Kind, Served, body, detect
 from .pool import Backend, Pool
-from .sse import Events
 
-__all__ = ["Upstream"]
+__all__ = ["Upstream", "base_urls"]
 
 log = logging.getLogger("unspool.engines")
+
+_TOKEN = 16
+"""How many bytes the id of a token takes in an answer, at most; a token has a character or more."""
 
 
 class Upstream:
@@ -46,7 +48,7 @@ class Upstream:
         budgets: whether the servers are set up for budgets of reasoning, if their kind refuses these by default.
         connect_timeout: seconds for a connection, and for the answer to a request such as ``/health``.
         first_timeout: seconds up to the first piece, including the time in the server's queue.
-        next_timeout: seconds between two pieces.
+        next_timeout: seconds between two pieces; an event without anything of the output is none.
         check_interval: seconds between two checks of each server.
 
     Raises:
@@ -69,15 +71,9 @@ class Upstream:
         next_timeout: float = 60.0,
         check_interval: float = 10.0,
     ) -> None:
-        if kind is not None and kind not in KINDS:
-            raise ValueError(f"kind: {kind!r} is not one of {', '.join(KINDS)}")
+        bases = base_urls([urls] if isinstance(urls, str) else urls, kind)
         if api_key is not None and not (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key):
             raise ValueError("api_key: must be printable ASCII without white space around it")
-        bases = [_base(url) for url in ([urls] if isinstance(urls, str) else urls)]
-        if not bases:
-            raise ValueError("urls: at least one is needed")
-        if len(set(bases)) < len(bases):
-            raise ValueError(f"urls: {next(b for b in bases if bases.count(b) > 1)} is given twice")
         times = {
             "connect_timeout": connect_timeout,
             "first_timeout": first_timeout,
@@ -169,7 +165,7 @@ class Upstream:
     async def _attempt(self, backend: Backend, request: Request) -> AsyncGenerator[Delta, None]:
         deadline = time.monotonic() + self._first
         kind, asked = await self._prepared(backend, request)
-        alternatives = request.sampling.logprobs or 0
+        read = partial(kind.read, alternatives=request.sampling.logprobs, keep_end=self._keep_end)
         usage: Usage | None = None
         reason: str | None = None
         async with (
@@ -177,9 +173,9 @@ class Upstream:
             self._client.open(backend, kind.generate, asked, deadline, request_id) as response,
         ):
             backend.back()
-            if not response.content_type.startswith("text/event-stream"):
+            if not response.content_type.startswith(kind.stream):
                 raise EngineError(f"the engine answers {response.content_type!r} instead of a stream", 502)
-            events = Events()
+            events = kind.events()
             done = False
             # A consumer that stops early should still know the prompt's length.
             known = Usage(prompt_tokens=len(asked["prompt"])) if isinstance(asked["prompt"], list) else None
@@ -195,7 +191,7 @@ class Upstream:
                     if data == b"[DONE]":
                         done = True
                         break
-                    delta = kind.read(data, alternatives, self._keep_end)
+                    delta = read(data)
                     usage = delta.usage or usage
                     reason = delta.finish_reason or reason
                     if delta.text or delta.token_ids or delta.logprobs:
@@ -205,7 +201,9 @@ class Upstream:
                         known = None
                         # The reason is sent last, when the stream has ended.
                         yield msgspec.structs.replace(delta, finish_reason=None, usage=counts)
-                    deadline = time.monotonic() + self._next  # the time while nobody pulled does not count
+                        # An event with nothing of the output is no progress; nor does the time count in which nobody
+                        # pulled.
+                        deadline = time.monotonic() + self._next
             if reason is None:
                 raise Unavailable("the engine ended its stream early", 502)
             yield Delta(finish_reason=reason, usage=usage)
@@ -243,7 +241,7 @@ class Upstream:
         if isinstance(prompt, str) and kind.tokenize is not None:
             path, text, special = kind.tokenize
             question = {text: prompt, special: False, **({} if model is None else {"model": model})}
-            answer = await self._client.ask(backend, path, question)
+            answer = await self._client.ask(backend, path, question, MAX_ANSWER + _TOKEN * len(prompt))
             prompt = answer.get("tokens") if isinstance(answer, dict) else None
             if not isinstance(prompt, list):
                 raise EngineError(f"the engine's {path} returned no tokens", 502)
@@ -330,6 +328,22 @@ def _awaited(awaited: Awaited, make: Callable[[], dict[str, Any]]) -> dict[str, 
     """Compute what may take a while, as long as somebody waits."""
     with bounds.awaited(awaited.check):
         return make()
+
+
+def base_urls(urls: Sequence[str], kind: str | None) -> list[str]:
+    """Check the base URLs of one model's servers, and their kind, and remove ``/v1``.
+
+    Raises:
+        ValueError: one of them is wrong; the message begins with the argument's name.
+    """
+    if kind is not None and kind not in KINDS:
+        raise ValueError(f"kind: {kind!r} is not one of {', '.join(KINDS)}")
+    bases = [_base(url) for url in urls]
+    if not bases:
+        raise ValueError("urls: at least one is needed")
+    if len(set(bases)) < len(bases):
+        raise ValueError(f"urls: {next(b for b in bases if bases.count(b) > 1)} is given twice")
+    return bases
 
 
 def _base(url: str) -> str:
