@@ -1,11 +1,11 @@
 """Makes the rows for training: ``python -m models.small.build MODEL.gguf ROWS.json``.
 
-Every conversation is rendered by the chat template that the server uses. It becomes a row as it was written, another one
-among tools of other conversations, and one with its thought if it has one. Some requests are repeated without the tools
-that they need, and some pairs of requests are joined into one.
+Every conversation is rendered by the chat template that the server uses. It becomes a row as it was written, another
+one among tools of other conversations, and one with its thought if it has one. Some requests are repeated without the
+tools that they need, and some pairs of requests are joined into one.
 
-A row is ``[ids, learnt]``: token ids, and how many of the last ones, or which spans, the loss is computed on. Tokens come
-from llama.cpp, as they do in the server. One conversation of 25 is held out.
+A row is ``[ids, learnt]``: token ids, and the spans on which the loss is computed. Tokens come from llama.cpp, as they
+do in the server. One conversation of 25 is held out.
 """
 
 import argparse
@@ -30,7 +30,17 @@ WITHOUT_TOOLS: Final = 0.12
 """The share of requests that are repeated without the tools that they need."""
 JOINED: Final = 500
 """How many rows consist of two joined requests."""
-_JOINTS: Final = (" Also, {}", " And {}", "\n{}", " Then {}", " {}", "; {}", " Next: {}", " After that, {}", " One more thing: {}")
+_JOINTS: Final = (
+    " Also, {}",
+    " And {}",
+    "\n{}",
+    " Then {}",
+    " {}",
+    "; {}",
+    " Next: {}",
+    " After that, {}",
+    " One more thing: {}",
+)
 
 Message = dict[str, Any]
 
@@ -66,9 +76,10 @@ class Row(msgspec.Struct, array_like=True):
     learnt: list[tuple[int, int]]
 
 
-def conversations() -> Iterator[Conversation]:
-    """All conversations, in the order of the files' names."""
-    for path in sorted((FOLDER / "conversations").glob("*.jsonl")):
+def conversations(names: Sequence[str] = ("",)) -> Iterator[Conversation]:
+    """The conversations of files whose names begin so, in the order of the names."""
+    paths = (FOLDER / "conversations").glob("*.jsonl")
+    for path in sorted(path for path in paths if path.name.startswith(tuple(names))):
         for line in path.read_text(encoding="utf-8").splitlines():
             group = json.loads(line)
             for messages in group["conversations"]:
@@ -151,7 +162,7 @@ class Variants:
         a, b = first.messages[0]["content"], second.messages[0]["content"]
         a = a if a[-1] in ".?!" else a + self._rng.choice([".", "", ","])
         joint = self._rng.choice(_JOINTS)
-        b = b if joint[-3] == " " and joint.strip() == "{}" or self._rng.random() < 0.3 else b[0].lower() + b[1:]
+        b = b if (joint[-3] == " " and joint.strip() == "{}") or self._rng.random() < 0.3 else b[0].lower() + b[1:]
         names = {t["name"] for t in first.tools}
         answer = {"role": "assistant", "tool_calls": first.calls + second.calls}
         tools = first.tools + [t for t in second.tools if t["name"] not in names]
@@ -176,9 +187,9 @@ def joinable(rng: random.Random, every: Sequence[Conversation]) -> Iterator[tupl
         near = by_tools[json.dumps(first.tools)]
         second = rng.choice(near if rng.random() < 0.8 else single)
         same_names = {t["name"] for t in first.tools} & {t["name"] for t in second.tools}
-        if second is not first and (second.tools == first.tools or not same_names):
-            if not any(c in first.calls for c in second.calls):
-                yield first, second
+        apart = second is not first and not any(c in first.calls for c in second.calls)
+        if apart and (second.tools == first.tools or not same_names):
+            yield first, second
 
 
 def variants(rng: random.Random, every: Sequence[Conversation]) -> Iterator[tuple[Conversation, bool]]:
@@ -198,9 +209,9 @@ def variants(rng: random.Random, every: Sequence[Conversation]) -> Iterator[tupl
         yield draw.joined(*next(pairs)), False
 
 
-def split() -> tuple[list[Conversation], list[Conversation]]:
+def split(names: Sequence[str] = ("",)) -> tuple[list[Conversation], list[Conversation]]:
     """Conversations for training, and those that are held out."""
-    every = list(conversations())
+    every = list(conversations(names))
     return [c for i, c in enumerate(every) if i % 25], every[::25]
 
 
@@ -209,13 +220,14 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("model", type=Path)
     options.add_argument("rows", type=Path)
+    options.add_argument("--files", nargs="*", default=[""], help="only files whose names begin so")
     options.add_argument("--seed", type=int, default=7)
     given = options.parse_args()
     rng = random.Random(given.seed)
     renderer = Renderer(TEMPLATE.read_text(encoding="utf-8"))
     tokens = Tokens(given.model)
     rows = []
-    for c, thinking in variants(rng, split()[0]):
+    for c, thinking in variants(rng, split(given.files)[0]):
         row = Row([], [])
         for text, learnt in renderer.pieces(c, thinking=thinking):
             start = len(row.ids)
@@ -226,8 +238,8 @@ def main() -> None:
             rows.append(row)
     rng.shuffle(rows)
     given.rows.write_bytes(msgspec.json.encode(rows))
-    learnt = sum(end - start for r in rows for start, end in r.learnt)
-    print(f"{len(rows)} rows, {sum(len(r.ids) for r in rows)} tokens, {learnt} learnt", file=sys.stderr)
+    count = sum(end - start for r in rows for start, end in r.learnt)
+    print(f"{len(rows)} rows, {sum(len(r.ids) for r in rows)} tokens, {count} learnt", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Evaluates a served model: ``python -m models.small.evaluate URL bfcl|requests``.
 
-``bfcl`` asks the questions of the Berkeley Function Calling Leaderboard, version 4, one turn each, with no example before
-them, and judges the answers by the checker of the package ``bfcl-eval``, which has the data. ``requests`` asks the
-requests of this folder. Sampling is greedy. What is counted as invalid is a call whose arguments are not a JSON object.
+``bfcl`` asks the questions of the Berkeley Function Calling Leaderboard, version 4, one turn each, with no example
+before them, and judges the answers by the checker of the package ``bfcl-eval``, which has the data. ``requests`` asks
+the requests of this folder. Sampling is greedy. A call is invalid if its arguments are not a JSON object.
 """
 
 import argparse
@@ -11,10 +11,11 @@ import random
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
-from .requests import Request, requests, right
+from .requests import requests, right
 
 CATEGORIES: Final = (
     "simple_python",
@@ -62,33 +63,34 @@ def bfcl() -> Iterator[Case]:
             lines = (data / "possible_answer" / name).read_text(encoding="utf-8").splitlines()
             truths = {truth["id"]: truth["ground_truth"] for truth in map(json.loads, lines)}
 
-        def judge(calls: list[tuple[str, Any]], _: str, case: Any, category: str = category, truths: Any = truths) -> bool:
-            if case["id"] not in truths:
-                return bool(calls) == category.endswith("_relevance")
-            made = [{called: arguments} for called, arguments in calls]
-            if not made:
-                return False
-            found = ast_checker(case["function"], made, truths[case["id"]], Language.PYTHON, category, _CHECKED_AS)
-            return bool(found["valid"])
-
         for case in cases:
             tools = convert_to_tool(case["function"], GORILLA_TO_OPENAPI, ModelStyle.OPENAI_COMPLETIONS)
-            yield Case(
-                category,
-                {"messages": case["question"][0], "tools": tools},
-                lambda calls, text, case=case, judge=judge: judge(calls, text, case),
-            )
+            body = {"messages": case["question"][0], "tools": tools}
+            truth = truths.get(case["id"])
+            yield Case(category, body, partial(_judged, ast_checker, Language.PYTHON, category, case, truth))
+
+
+def _judged(
+    checker: Any, language: Any, category: str, case: Any, truth: Any, calls: list[tuple[str, Any]], _text: str
+) -> bool:
+    """Whether calls are right by BFCL's checker; without a truth, only whether there are any counts."""
+    if truth is None:
+        return bool(calls) == category.endswith("_relevance")
+    if not calls:
+        return False
+    made = [{name: arguments} for name, arguments in calls]
+    return bool(checker(case["function"], made, truth, language, category, _CHECKED_AS)["valid"])
 
 
 def natural() -> Iterator[Case]:
     """The requests of this folder."""
     for r in requests():
-        body = {"messages": r.messages}
+        body: dict[str, Any] = {"messages": r.messages}
         if r.tools:
             body |= {"tools": r.tools, "tool_choice": r.choice}
         if r.format is not None:
             body["response_format"] = r.format
-        yield Case(r.kind, body, lambda calls, text, r=r: right(r, calls, text))
+        yield Case(r.kind, body, partial(right, r))
 
 
 def ask(url: str, case: Case) -> Outcome:

@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from . import SCALE
+from . import RANK, SCALE
 
 LAYERS: Final = {
     "attn_q": "self_attn.q_proj",
@@ -31,7 +31,6 @@ LAYERS: Final = {
     "ffn_down": "mlp.down_proj",
 }
 """The linear layers of a block, by their names in a GGUF."""
-RANK: Final = 32
 FIRST: Final = 2
 """The first block with an adapter; with all of them it would have more than 10 MB."""
 _NORMS: Final = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
@@ -61,7 +60,10 @@ def load(path: Path) -> LlamaForCausalLM:
         tie_word_embeddings="output.weight" not in tensors,
         attention_bias=False,
     )
-    state = {"model.embed_tokens.weight": tensors["token_embd.weight"], "model.norm.weight": tensors["output_norm.weight"]}
+    state = {
+        "model.embed_tokens.weight": tensors["token_embd.weight"],
+        "model.norm.weight": tensors["output_norm.weight"],
+    }
     state |= {"lm_head.weight": tensors.get("output.weight", tensors["token_embd.weight"])}
     for i in range(config.num_hidden_layers):
         for ours, theirs in {**LAYERS, **_NORMS}.items():
@@ -75,31 +77,33 @@ def load(path: Path) -> LlamaForCausalLM:
 
 def _unpermuted(weight: torch.Tensor, heads: int) -> torch.Tensor:
     """Rows as transformers orders them: GGUF interleaves the halves of each rotated head."""
-    return weight.reshape(heads, weight.shape[0] // heads // 2, 2, *weight.shape[1:]).swapaxes(1, 2).reshape(weight.shape)
+    return (
+        weight.reshape(heads, weight.shape[0] // heads // 2, 2, *weight.shape[1:]).swapaxes(1, 2).reshape(weight.shape)
+    )
 
 
-class Adapted(torch.nn.Module):
+class Adapted(torch.nn.Module):  # type: ignore[misc]  # torch is not installed where types are checked
     """A frozen linear layer whose weight has the product of two small matrices added to it."""
 
-    def __init__(self, base: torch.nn.Linear) -> None:
+    def __init__(self, base: torch.nn.Linear, rank: int) -> None:
         super().__init__()
         self.base = base
-        self.a = torch.nn.Parameter(torch.randn(RANK, base.in_features) / math.sqrt(base.in_features))
-        self.b = torch.nn.Parameter(torch.zeros(base.out_features, RANK))
+        self.a = torch.nn.Parameter(torch.randn(rank, base.in_features) / math.sqrt(base.in_features))
+        self.b = torch.nn.Parameter(torch.zeros(base.out_features, rank))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """One product, as the sum of the weights is cheaper than the sum of two layers' outputs."""
         return torch.nn.functional.linear(x, self.base.weight + SCALE * (self.b @ self.a))
 
 
-def adapt(model: LlamaForCausalLM) -> dict[str, Adapted]:
+def adapt(model: LlamaForCausalLM, rank: int) -> dict[str, Adapted]:
     """Freeze the model and add adapters; the result names them as a GGUF does."""
     model.requires_grad_(False)
     adapted = {}
     for i, block in enumerate(model.model.layers):
         for ours, theirs in LAYERS.items() if i >= FIRST else ():
             owner, name = theirs.split(".")
-            layer = Adapted(getattr(getattr(block, owner), name))
+            layer = Adapted(getattr(getattr(block, owner), name), rank)
             setattr(getattr(block, owner), name, layer)
             adapted[f"blk.{i}.{ours}.weight"] = layer
     return adapted
@@ -147,7 +151,7 @@ def train(model: LlamaForCausalLM, rows: list[Row], given: argparse.Namespace) -
                 group["lr"] = rate
             with torch.autocast(model.device.type, dtype=torch.bfloat16):
                 loss = loss_of(model, batch)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             torch.nn.utils.clip_grad_norm_(learnt, 1.0)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
@@ -159,7 +163,7 @@ def train(model: LlamaForCausalLM, rows: list[Row], given: argparse.Namespace) -
                 return
 
 
-@torch.no_grad()
+@torch.no_grad()  # type: ignore[untyped-decorator]
 def complete(model: LlamaForCausalLM, prompts: dict[str, list[int]], end: int, out: Path) -> None:
     """Write the greedy answers to prompts, by name, after each batch; short prompts come first."""
     answers: dict[str, list[int]] = {}
@@ -194,7 +198,8 @@ def main() -> None:
     options.add_argument("model", type=Path)
     options.add_argument("rows", type=Path)
     options.add_argument("out", type=Path)
-    options.add_argument("--epochs", type=float, default=4)
+    options.add_argument("--epochs", type=float, default=3)
+    options.add_argument("--rank", type=int, default=RANK)
     options.add_argument("--rate", type=float, default=2e-3, help="the highest rate of learning")
     options.add_argument("--tokens", type=int, default=32768, help="tokens of a step")
     options.add_argument("--prompts", type=Path, help="prompts as token ids, by name (JSON); answers go to OUT.json")
@@ -202,13 +207,15 @@ def main() -> None:
     torch.manual_seed(0)
     random.seed(0)
     model = load(given.model)
-    adapted = adapt(model)
+    adapted = adapt(model, given.rank)
     model.to("cuda")
     train(model, json.loads(given.rows.read_text()), given)
     halves = {f"{name}.lora_{part}": getattr(layer, part) for name, layer in adapted.items() for part in "ab"}
     save_file({name: p.detach().half().contiguous().cpu() for name, p in halves.items()}, given.out)
     if given.prompts:
-        complete(model, json.loads(given.prompts.read_text()), model.config.eos_token_id, given.out.with_suffix(".json"))
+        complete(
+            model, json.loads(given.prompts.read_text()), model.config.eos_token_id, given.out.with_suffix(".json")
+        )
 
 
 if __name__ == "__main__":
