@@ -93,12 +93,13 @@ wheel: ## build the wheel and the source distribution into dist, install the whe
 	$(WHEEL)/alone/bin/python $(INSTALL) dist/*.whl
 	printf '<think>So.</think>Hello.' | $(WHEEL)/alone/bin/unspool parse --dialect hermes
 
-# uv resolves to the lowest versions that pyproject.toml allows.
+# uv resolves to the lowest versions that pyproject.toml allows; what the tests need must not raise them again.
 lowest: ## test the core and its server with the lowest versions of the packages that they allow (minutes)
 	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python $(INSTALL) uv
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[all]'
-	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --group test
+	$(LOWEST)/bin/uv pip freeze --python $(LOWEST)/bin/python --exclude-editable > $(LOWEST)/versions.txt
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --constraint $(LOWEST)/versions.txt --group test
 	$(LOWEST)/bin/python -m pytest -n 2 --cases 1 tests/parser tests/dialect tests/request tests/wire tests/batch tests/server $(ARGS)
 
 format: $(STAMP) ## rewrite the sources the way lint wants them
