@@ -66,6 +66,18 @@ SPECS: dict[str, tuple[dict[str, Any], str]] = {
         ),
         "<mull>hm</mull>Sure.<py>[f(a='x'), g()]</py><|stop|>",
     ),
+    "a list of Python calls in a parser of its own": (
+        spec(
+            {
+                "open": "<py>",
+                "close": "</py>",
+                "content": "python-call-list",
+                "transform_each": True,
+                "transform": {"type": "function", "function": {"name": "{name}", "arguments": "{arguments}"}},
+            }
+        ),
+        "<mull>hm</mull>Sure.<py>[f(a='x'), g()]</py><|stop|>",
+    ),
     "quotes of its own": (
         spec(
             {
@@ -131,6 +143,10 @@ def test_reasoning_that_the_prompt_opens_is_read() -> None:
         ({"open": 3, "close": "x", "content": "json"}, "fields.tool_calls.open: must be a string"),
         ({"open": "<do>", "close": "</do>", "content": "kv-lines"}, "'kv-lines' is not a way to write arguments"),
         ({"open": "<do>", "close": "</do>", "content": "xml-inline"}, "tag_pattern: must be a string"),
+        (
+            {"open": "<do>", "close": "</do>", "content": "python-call-list", "transform": NAMED},
+            r"fields.tool_calls.transform: must be a function of \{name\} and \{arguments\} for each call",
+        ),
     ],
 )
 def test_a_template_that_no_dialect_can_express_is_refused_with_its_place(change: dict[str, Any], why: str) -> None:
