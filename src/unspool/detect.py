@@ -158,7 +158,8 @@ def _compare(marks: "_Marks", present: set[str], weight: dict[str, float]) -> tu
         score += max(values)
         seen += [m for m in chosen if m in present]
         expected += len(chosen)
-    if not seen:
+    turns = {m for group in marks.turns for alternative in group for m in alternative}
+    if turns.issuperset(seen):
         return 0.0, [], 0  # only the beginning and end of turns
     for group in marks.turns:
         # Other code may write the beginning and end of turns, so a template may lack them.

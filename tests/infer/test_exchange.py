@@ -1,5 +1,6 @@
 """Dialects from and to the ``response_template`` of transformers."""
 
+import importlib
 import importlib.util
 import json
 from pathlib import Path
@@ -189,6 +190,9 @@ def test_a_response_template_made_from_a_dialect_can_be_converted_back() -> None
 @pytest.mark.parametrize("kind", SPECS)
 def test_both_parsers_read_the_same_texts(kind: str) -> None:
     template, _ = SPECS[kind]
+    known = importlib.import_module("transformers.utils.chat_parsing.content_parsers").CONTENT_PARSERS
+    if template["fields"]["tool_calls"]["content"] not in known:
+        pytest.skip("this version of transformers lacks the parser")
     dialect = from_response_template(template).dialect
     cases = agree(dialect, template)
     assert agreed(cases, dialect), [c for c in cases if c.result == "fail"]
