@@ -16,7 +16,8 @@ class Syntax(enum.Enum):
     """JSON with bare keys, whose strings are unescaped between quotes that the dialect defines."""
 
 
-KEYWORD = Prefix(r"(?:[\w.$@:/#-]++(?: [\w.$@:/#-][\w.$@:/#-]*+)*+)?")
+KEYWORDS = r"[\w.$@:/#-]++(?: [\w.$@:/#-][\w.$@:/#-]*+)*+"
+KEYWORD = Prefix(f"(?:{KEYWORDS})?")
 """The name of a keyword argument: a Python name, or one with the other characters that templates write as they
 are."""
 

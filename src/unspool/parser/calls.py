@@ -1,6 +1,6 @@
 """Steps inside calls, from the opening to the closing, and calls that turn out to be text."""
 
-from ..dialect.markers import Block, Opening
+from ..dialect.markers import Block, Form, Opening
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape
@@ -10,15 +10,18 @@ from .ledger import CAP, Hold, Why
 from .openings import Match
 from .parts import Steps
 from .readers.arguments import ArgumentsReader
+from .readers.arguments import whole_call as whole_literal
 from .readers.broken import BrokenReader
 from .readers.literal import LiteralReader, Root
 from .readers.markup import MarkupReader
+from .readers.markup import whole_call as whole_markup
 from .readers.object import ObjectReader
-from .readers.reader import Mode, Reader
+from .readers.object import whole_call as whole_object_call
+from .readers.reader import Mode, Reader, Whole
 from .readers.text import TextReader
 from .states import State
+from .readers.wrapped import wraps
 from .white import common_suffix
-from .whole import Whole, whole_call
 
 
 class Calls(Steps):
@@ -73,7 +76,7 @@ class Calls(Steps):
         if self._opens_block:
             self.given_back = False
         sure = not (ledger.holds or ledger.thinking or ledger.paused or self._look.by_ids)
-        whole = whole_call(self._plan, self._desk.tools, form, block, buf, end, match.fields) if sure else None
+        whole = self._whole(form, block, match) if sure else None
         if self._at.state in (State.TEXT, State.REASONING):
             self._text_before(i, block)
         start = max(ledger.at, 0)
@@ -128,12 +131,47 @@ class Calls(Steps):
         tape.move(i)
         self._at.go(State.OBJECT)
 
+    def _whole(self, form: Form, block: Block, match: Match) -> Whole | None:
+        """The call whose opening matches, if all of it is there and plain."""
+        policy, tools = self._plan.policy, self._desk.tools
+        if not form.arguments or form.forced or form.syntax is Syntax.TEXT:
+            return None
+        buf, i, names = self._tape.buf, match.end, self._openings.names
+        name = match.fields.get("name", "")
+        if form.shape is not None:
+            whole = whole_object_call(form.shape, buf, i)
+        elif form.syntax is None:
+            whole = whole_markup(self._openings, tools.schema(name), form, name, buf, i)
+        else:
+            whole = whole_literal(self._openings, form, match.fields, buf, i)
+        if whole is None:
+            return None
+        name = whole.name
+        if names is None:
+            if not (form.marked or block.marked):
+                return None
+        elif name not in names:
+            return None
+        if form.syntax is not None and wraps(whole.arguments) and tools.schema(name) is not None:
+            return None
+        end = whole.end
+        if form.closing:
+            closing = skip_space(buf, end)
+            end = form.closing.match(buf, closing, dict(match.fields)) if closing - end <= MAX_SPACE else NO
+        if end < 0 or (policy.bad_arguments in ("drop", "text") and end - i > CAP // 2):  # it may be beyond the cap
+            return None
+        if policy.markers_in_strings == "end" and form.syntax is Syntax.JSON:
+            scan = self._openings.string_ends()
+            if scan is not None and scan.find.search(buf, whole.header, whole.inside):
+                return None
+        return whole._replace(end=end)
+
     def _take_whole(self, whole: Whole, block: Block, match: Match, start: int) -> None:
         """Read a call that is complete in the text, from an offset on."""
         desk, ledger, tape = self._desk, self._ledger, self._tape
         base, index, name = tape.base, ledger.index, whole.name
         ledger.markup(start)
-        ledger.start_call(desk.id_of(index, name, match.fields), name, base + whole.header, desk.known(name))
+        ledger.start_call(desk.id_of(index, name, match.fields, whole.call_id), name, base + whole.header, desk.known(name))
         ledger.arguments(index, whole.arguments, base + whole.inside)
         ledger.end_call(index, "ok", start, base + whole.end)
         ledger.count_call()

@@ -14,7 +14,6 @@ from ..policy import Policy
 from ..toolset import ToolChoice, Toolset, read_toolset
 from .call import Desk
 from .fast import AGAIN, FastPaths, Stretch
-from .glance import glance
 from .ids import MakeId
 from .ledger import Ledger
 from .lookout import Lookout
@@ -424,14 +423,6 @@ def parse(
         UnknownDialect: no dialect has this name.
         ValueError, TypeError: an argument is wrong; the message names it.
     """
-    if tokenizer is None and prompt is None and type(text) is str:
-        plan, request = _asked(dialect, tools, tool_choice, policy, ids)
-        dialect, tools, tool_choice = plan.dialect, request, None
-        begins = plan.dialect.stage if stage is None else to_stage(stage, "stage")
-        check("finish_reason", finish_reason, (str, type(None)), _REASON)
-        message = glance(text, plan, request, begins, finish_reason or "stop", ids)
-        if message is not None:
-            return message
     parser = Parser(
         dialect,
         tools=tools,

@@ -2,13 +2,14 @@
 
 from typing import Final
 
+from ...dialect.markers import Form
 from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...dialect.syntax import Syntax
 from ..call import Call, Desk
 from ..openings import NULL, Openings
 from ..tape import Tape
-from .literal import DONE, ERROR, STRING, LiteralReader, Root
-from .reader import Mode
+from .literal import DONE, ERROR, STRING, LiteralReader, Root, whole_members, whole_object
+from .reader import Mode, Whole
 from .wrapped import Unwrapping, UnwrapReader, unwrapping
 
 _CUT: Final = "a closing marker inside a value"
@@ -285,6 +286,24 @@ class ArgumentsReader:
         self.why = why
         self.mode = Mode.LOST
         return True
+
+
+def whole_call(openings: Openings, form: Form, fields: dict[str, str], text: str, i: int) -> Whole | None:
+    """The call whose arguments begin at ``i``, if all of it is there and plain."""
+    if form.syntax is Syntax.PYTHON:
+        arguments, end = whole_members(text, i, python=True, quote="")
+        return Whole(fields["name"], arguments, i, end, end) if arguments else None
+    begin = skip_space(text, i)
+    if begin - i > MAX_SPACE:
+        return None
+    if form.syntax is Syntax.JSON:
+        end = whole_object(text, begin)
+        return Whole(fields["name"], text[begin:end], i, end, end) if end else None
+    if not text.startswith("{", begin):
+        return None
+    quote = openings.look.plan.dialect.codec.quote
+    arguments, end = whole_members(text, begin + 1, python=False, quote=quote)
+    return Whole(fields["name"], arguments, i, end + 1, end + 1) if arguments else None
 
 
 def literal_of(openings: Openings, c: str, syntax: Syntax) -> LiteralReader | UnwrapReader:

@@ -14,7 +14,7 @@ from .syntax import AFTER, DONE, ERROR, FIRST_KEY, KEY, MAX_HELD, MAX_KEYS, NUMB
 _SPACE = Prefix(r"[ \t\n\r]*+")
 PYTHON_SPACE = Prefix(r"\s*+")
 _WORDS = {"true": "true", "false": "false", "null": "null"}
-_PYTHON_WORDS = _WORDS | {"True": "true", "False": "false", "None": "null"}
+PYTHON_WORDS = _WORDS | {"True": "true", "False": "false", "None": "null"}
 
 
 class Spelling:
@@ -45,7 +45,7 @@ class Spelling:
         self.stops = stops
         self.keep = syntax is Syntax.JSON
         self.space = _SPACE if syntax is Syntax.JSON and not repair else PYTHON_SPACE
-        self.words = _PYTHON_WORDS if self.python or repair else _WORDS
+        self.words = PYTHON_WORDS if self.python or repair else _WORDS
         self.quote = quote
         self.scan = marker_scan(quote) if self.quoted else None
 

@@ -8,13 +8,20 @@ It consumes text up to the position that it returns. The rest is the beginning o
 must come again with more text after it.
 """
 
+import json
+import re
+from functools import lru_cache
 from json.encoder import encode_basestring
+from math import isinf
+from typing import Any, Final
 
-from ...dialect.syntax import KEYWORD, Syntax
+from ...dialect.patterns import NO
+from ...dialect.syntax import KEYWORD, KEYWORDS, Syntax
 from ...regex import Prefix, Regex
 from .numbers import Magnitude
-from .plain import whole_object
 from .quoted import STRING_OPEN, Strings
+from .emitting import PYTHON_WORDS as _PYTHON_WORDS
+from .strings import json_string
 from .syntax import (
     AFTER,
     COLON,
@@ -55,6 +62,88 @@ _COMPLETE = frozenset((ZERO, INT, FRACTION, EXP_DIGITS))
 _AFTER_DIGITS = {SIGN: INT, DOT: FRACTION, EXP: EXP_DIGITS, EXP_SIGN: EXP_DIGITS}
 """The states that digits change."""
 _PAIRS = frozenset(("{}", "[]", "t)", "s}"))
+
+
+# -- literals that are complete in the text ---------------------------------------------------------------------------
+
+LONGEST: Final = 4096
+"""The longest object, in characters, that is read in one go."""
+
+
+def whole_object(text: str, i: int) -> int:
+    """The end of the object that begins at ``i``, if it is plain; else 0, which decides nothing.
+
+    An object is plain if a `LiteralReader` would pass it on unchanged, without a notice: strict JSON, no repeated
+    key, no number beyond a float, not too deep.
+    """
+    if not text.startswith("{", i) or text.find("}", i, i + LONGEST) < 0:
+        return 0
+    piece = text[i : i + LONGEST]
+    if piece.count("{") + piece.count("[") > MAX_DEPTH:
+        return 0
+    try:
+        return i + _scan(piece, 0)[1]
+    except (ValueError, RecursionError, StopIteration):
+        return 0
+
+
+def _members(pairs: list[tuple[str, Any]]) -> None:
+    if len(pairs) > 1 and len(dict(pairs)) < len(pairs):
+        raise ValueError("a key is given twice")
+
+
+def _float(number: str) -> float:
+    value = float(number)
+    if isinf(value):
+        raise ValueError("a number too large for a float")
+    return value
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+_scan: Final = json.JSONDecoder(object_pairs_hook=_members, parse_float=_float, parse_constant=_constant).scan_once
+"""Reads one value, without the checks of `json.JSONDecoder.raw_decode`."""
+
+_GAP: Final = r"\s{0,64}+"
+_NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,200}+)(?:\.[0-9]{1,90})?"
+
+
+@lru_cache(64)
+def _member(python: bool, quote: str) -> re.Pattern[str]:
+    """Matches a plain member and the comma or bracket after it: its key, a string, what JSON writes alike, a word."""
+    if python:
+        key, string, end = rf"({KEYWORDS}){_GAP}=", r"""(?:'([^'\\]*+)'|"([^"\\]*+)")""", r"[,)]"
+        words = "True|False|None|true|false|null"
+    else:
+        q = re.escape(quote)
+        key, end = rf"((?!{q})[^:,{{}}\[\]\s]{{1,256}}+){_GAP}:", r"[,}]"
+        string = rf"{q}((?:(?!{q})[{re.escape(quote[0])}]|[^{re.escape(quote[0])}]++)*+)()?{q}"
+        words = "true|false|null"
+    return re.compile(rf"{_GAP}{key}{_GAP}(?:{string}|({_NUMBER})|({words})){_GAP}({end})")
+
+
+def whole_members(text: str, i: int, *, python: bool, quote: str) -> tuple[str, int]:
+    """The JSON of plain keyword arguments, or of a plain object with other quotes, and where its bracket closes.
+
+    They begin after the opening bracket, at ``i``. The text is ``""`` if they are not plain, or not complete.
+    """
+    member = _member(python, quote)
+    found: dict[str, str] = {}
+    while True:
+        m = member.match(text, i)
+        if m is None:
+            return "", NO
+        key, string, other, number, word, after = m.groups()
+        if key in found or len(key) > MAX_WORD:
+            return "", NO
+        string = other if string is None else string
+        found[key] = json_string(string) if string is not None else number or _PYTHON_WORDS[word]
+        i = m.end()
+        if after != ",":
+            inside = ", ".join([f"{encode_basestring(key)}: {value}" for key, value in found.items()])
+            return f"{{{inside}}}", i - 1
 
 
 class LiteralReader(Strings):

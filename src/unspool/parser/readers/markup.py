@@ -8,7 +8,7 @@ import enum
 import re
 
 from ...dialect.follows import ARGUMENT_END
-from ...dialect.markers import BLOCK_END, Parameter
+from ...dialect.markers import BLOCK_END, Form, Parameter
 from ...dialect.markup import Awaited
 from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...events import Status
@@ -20,8 +20,8 @@ from ..tape import Tape
 from ..white import common_prefix, common_suffix, held_suffix
 from .containers import Containers, Held, Level
 from .literal import MAX_DEPTH
-from .reader import Mode
-from .value import Value, ValueKind, marked_by, scalar
+from .reader import Mode, Whole
+from .value import Value, ValueKind, marked_by, plain_value, scalar
 from .wrapped import WRAPPERS
 
 _WAITING = 256
@@ -38,6 +38,60 @@ class Reading(enum.Enum):
     BETWEEN = "between arguments"
     START = "at a value's start"
     VALUE = "in a value"
+
+
+def plain_arguments(
+    parameters: list[Parameter], schema: Schema | None, quoted: bool, text: str, i: int
+) -> tuple[dict[str, str], int]:
+    """The complete plain arguments that begin at ``i``, one after the other, as JSON by their keys, and their end.
+
+    The first argument that is not plain ends them. What follows the last one must be looked at.
+    """
+    found: dict[str, str] = {}
+    while True:
+        for parameter in parameters:
+            plain = parameter.plain()
+            m = None if plain is None else plain.match(text, i)
+            if m is not None:
+                break
+            if parameter.opening.match(text, skip_space(text, i), {}) != NO:
+                return found, i
+        else:
+            return found, i
+        key, value = m["key"], m["value"]
+        start = common_prefix(value, parameter.lead)
+        value = value[start : len(value) - common_suffix(value, start, len(value), parameter.trail)]
+        of_key = None if schema is None else schema.property(key)
+        if parameter.vague or key in found or key in WRAPPERS or (quoted and value[:1] == '"'):
+            return found, i
+        json = plain_value(of_key, value, marked_by(m))
+        if json is None:
+            return found, i
+        found[key] = json
+        i = m.end()
+
+
+def whole_call(
+    openings: Openings, schema: Schema | None, form: Form, name: str, text: str, i: int
+) -> Whole | None:
+    """The call whose arguments begin at ``i``, if all of it is there and plain."""
+    plan = openings.look.plan
+    if plan.arguments.comma:
+        return None
+    found, closed = plain_arguments(plan.arguments.parameters, schema, plan.arguments.quoted, text, i)
+    end = skip_space(text, closed)
+    if not found or end - closed > MAX_SPACE or end == len(text):
+        return None
+    if form.closing:
+        if form.closing.match(text, end, {}) < 0:
+            return None
+    elif openings.look.closing(end) < 0:
+        return None
+    pieces: list[str] = []  # joined once, since a value may be long
+    for key, value in found.items():
+        pieces += (', "', key, '": ', value)
+    pieces[0] = '{"'
+    return Whole(name, "".join([*pieces, "}"]), i, end, end)
 
 
 class MarkupReader:

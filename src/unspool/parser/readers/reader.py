@@ -1,7 +1,7 @@
 """The interface of readers, which read the inside of a call."""
 
 import enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class Mode(enum.Enum):
@@ -26,6 +26,26 @@ class Mode(enum.Enum):
     """The broken part has ended, and the object around it goes on."""
     OVER = "over"
     """The call ends here without its closing."""
+
+
+class Whole(NamedTuple):
+    """A plain call that is complete in the text, and the places there at which its parts end.
+
+    Each reader has a function that finds such calls. They are read with one match, and no reader is made for them.
+
+    Attributes:
+        name, arguments: the name of the call, and its arguments as JSON.
+        header: the end of what is read up to its name.
+        inside: the end of its arguments; ``end``: where its own closing may begin.
+        call_id: its own id, or ``""``.
+    """
+
+    name: str
+    arguments: str
+    header: int
+    inside: int
+    end: int
+    call_id: str = ""
 
 
 class Reader(Protocol):

@@ -14,7 +14,7 @@ from ..call import Call
 from ..ledger import CAP
 from ..openings import NULL
 from .containers import Containers, Held, is_list
-from .literal import DONE, ERROR, LiteralReader, Root
+from .literal import DONE, ERROR, LiteralReader, Root, whole_object
 from .strings import escaped, json_string
 
 
@@ -96,20 +96,13 @@ class Value:
 
     def _choose(self) -> ValueKind:
         """Choose how the value's text becomes JSON, by markup and schema."""
-        kinds, marked = self._kinds, self._marked
-        any_string = kinds is not None and "string" in kinds.types and kinds.strings is None
-        if marked is Marked.STRING and (kinds is None or any_string):
-            return ValueKind.STRING
-        if marked is not Marked.NOT:
-            return ValueKind.TYPED
-        if kinds is None:
+        kinds = self._kinds
+        kind = kind_of(kinds, self._marked)
+        if kind is ValueKind.GUESS:
             self._literal = LiteralReader(Syntax.JSON, Root.ANY)
-            return ValueKind.GUESS
-        if any_string:
-            return ValueKind.NULLABLE if "null" in kinds.types else ValueKind.STRING
-        if kinds.strings is not None and kinds.types <= {"string", "null"}:
-            self._limit = max(map(len, (NULL, *kinds.strings)))
-        return ValueKind.TYPED
+        elif kind is ValueKind.TYPED and self._marked is Marked.NOT and kinds is not None:
+            self._limit = limit_of(kinds)
+        return kind
 
     def starts(self, *, line: bool, quoted: bool) -> None:
         """Its text begins: at the start of a line (``line``), with a quote."""
@@ -217,6 +210,51 @@ class Value:
             if key is not None:
                 self._call.notice("duplicate_arguments", key)
         return Held(decoded, text)
+
+
+def kind_of(kinds: Kinds | None, marked: Marked) -> ValueKind:
+    """How the text of a value becomes JSON, by the types that its schema admits, and by its markup."""
+    any_string = kinds is not None and "string" in kinds.types and kinds.strings is None
+    if marked is Marked.STRING and (kinds is None or any_string):
+        return ValueKind.STRING
+    if marked is not Marked.NOT:
+        return ValueKind.TYPED
+    if kinds is None:
+        return ValueKind.GUESS
+    if any_string:
+        return ValueKind.NULLABLE if "null" in kinds.types else ValueKind.STRING
+    return ValueKind.TYPED
+
+
+def limit_of(kinds: Kinds) -> int:
+    """How many characters of a typed value may be held: no more than the longest string that its schema lists."""
+    if kinds.strings is not None and kinds.types <= {"string", "null"}:
+        return max(map(len, (NULL, *kinds.strings)))
+    return CAP
+
+
+def plain_value(schema: Schema | None, text: str, marked: Marked) -> str | None:
+    """The JSON of a complete value; ``None`` if a `Value` may do more than decode it."""
+    kinds = None if schema is None else schema.kinds()
+    kind = kind_of(kinds, marked)
+    if kind is ValueKind.STRING:
+        return json_string(text)
+    if len(text) > CAP // 2:
+        return None
+    if kind is ValueKind.NULLABLE:
+        return NULL if text.strip() == NULL else json_string(text)
+    if kind is ValueKind.GUESS:
+        inside = text.strip(" \t\n\r")
+        if inside[:1] not in _JSON_BEGINS:
+            return json_string(text)
+        return inside if inside[0] == "{" and whole_object(inside, 0) == len(inside) else None
+    if marked is Marked.NOT and kinds is not None and len(text) > limit_of(kinds):
+        return None
+    json_text, fits = decode_marked(text, kinds, marked)
+    return json_text if fits and (json_text[0] not in "[{" or repeated_key(json_text) is None) else None
+
+
+_JSON_BEGINS: Final = frozenset("{[-0123456789tfn")
 
 
 def marked(fields: Mapping[str, str]) -> Marked:

@@ -237,6 +237,14 @@ def skip(text: str, i: int) -> int:
     return i
 
 
+_WRAPPED: Final = Regex(rf'\{{\s*+"(?:{"|".join(WRAPPERS)})"')
+
+
+def wraps(arguments: str) -> bool:
+    """Whether the first key of arguments is a wrapper's name."""
+    return _WRAPPED.match(arguments) is not None
+
+
 def unwrapping(schema: Schema | None) -> Unwrapping | None:
     """An `Unwrapping`; ``None`` if the schema declares all names of wrappers, or nothing."""
     if schema is None or schema.types is None:
