@@ -402,6 +402,9 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
     openings = [first for t in d.argument if (first := Pattern(t.before, barriers).first)]
     others = [*outer, *(f.opening.first for f in parts.inside), *(b.opening.first for b in parts.blocks)]
     others += [end.pattern.first for end in parts.ends]
+    rivals = [*(p for f in parts.forms for p in (f.closing, f.opening)), *(f.opening for f in parts.inside)]
+    rivals += [p for b in parts.blocks for p in (b.closing, b.opening)]
+    rivals += [m.pattern for m in (*parts.ends, *parts.starts)]
     found: list[Parameter] = []
     for t in templates:
         own = closing(t.after)
@@ -420,6 +423,7 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
                 gap=gap,
                 held=_margin([trail, gap]),
                 vague=any(first.startswith(opening.first) for first in others),
+                rivals=[p for p in rivals if p],
             )
         )
     return found

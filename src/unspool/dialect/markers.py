@@ -118,6 +118,8 @@ class Parameter(msgspec.Struct, eq=False):
     """Text that may belong to either: `trail`, `gap`."""
     vague: bool
     """Whether it begins as a call or a closing does, so that what follows decides."""
+    rivals: list[Pattern]
+    """The markers of calls, blocks and turns."""
     _opened: re.Pattern[str] | Literal[False] | None = False
     _plain: re.Pattern[str] | Literal[False] | None = False
     _find: re.Pattern[str] | None = None
@@ -129,9 +131,13 @@ class Parameter(msgspec.Struct, eq=False):
         return self._find
 
     def opened(self) -> re.Pattern[str] | None:
-        """Matches its opening, with a group for each field. ``None`` if the template is too complex."""
+        """Matches its opening, with a group for each field, where nothing else may begin alike. ``None`` if the
+        template is too complex."""
         if self._opened is False:
             before = self.opening.plain()
+            if self.vague:
+                heads = [p.head().whole() or re.escape(p.first) for p in self.rivals]
+                before = "" if "" in heads else f"(?!{'|'.join(dict.fromkeys(heads))}){before}"
             self._opened = re.compile(f"{FEW_SPACES}{before}") if "(?P<key>" in before else None
         return self._opened
 

@@ -62,7 +62,7 @@ def plain_arguments(
         start = common_prefix(value, parameter.lead)
         value = value[start : len(value) - common_suffix(value, start, len(value), parameter.trail)]
         of_key = None if schema is None else schema.property(key)
-        if parameter.vague or key in found or key in WRAPPERS or (quoted and value[:1] == '"'):
+        if key in found or key in WRAPPERS or (quoted and value[:1] == '"'):
             return found, i
         json = plain_value(of_key, value, marked_by(m))
         if json is None:
