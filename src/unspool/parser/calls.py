@@ -117,8 +117,8 @@ class Calls(Steps):
         call.announce(tape.base + i)
         literal = LiteralReader(Syntax.JSON, Root.OBJECT, repair=self._openings.repairing)
         self.reader = ArgumentsReader(call, self._desk, self._openings, tape, literal)
-        tape.move(i)
-        self._at.go(State.ARGUMENTS)
+        tape.i = i
+        self._at.state = State.ARGUMENTS
 
     def _begin_object(self, call: Call, shape: ObjectShape, i: int) -> None:
         """Begin a call that is an object, whose keys may have other quotes than they should."""
@@ -128,8 +128,8 @@ class Calls(Steps):
         if quote != shape.quote:
             call.mend()
         self.reader = ObjectReader(call, self._desk, self._openings, tape, quote)
-        tape.move(i)
-        self._at.go(State.OBJECT)
+        tape.i = i
+        self._at.state = State.OBJECT
 
     def _whole(self, form: Form, block: Block, match: Match) -> Whole | None:
         """The call whose opening matches, if all of it is there and plain."""
@@ -178,28 +178,28 @@ class Calls(Steps):
         self.given_back = False
         self.within = block
         self._parts.leaves("")
-        tape.move(whole.end)
-        self._at.go(State.BLOCK)
+        tape.i = whole.end
+        self._at.state = State.BLOCK
 
     def _begin_arguments(self, call: Call, i: int) -> None:
         tape = self._tape
-        tape.move(i)
+        tape.i = i
         form = call.form
         if not form.arguments:
             call.put("{}", tape.here)
             call.close()
-            self._at.go(State.CLOSE)
+            self._at.state = State.CLOSE
         elif form.syntax is Syntax.TEXT:
             self.reader = TextReader(call, self._openings, tape)
-            self._at.go(State.MARKUP)
+            self._at.state = State.MARKUP
         elif form.syntax is None:
             self.reader = MarkupReader(call, self._openings, tape, self._desk.schema(call.name))
-            self._at.go(State.MARKUP)
+            self._at.state = State.MARKUP
         else:
             reader = self.reader = ArgumentsReader(call, self._desk, self._openings, tape)
             if form.syntax is Syntax.PYTHON:
                 reader.begin("(", Syntax.PYTHON)
-            self._at.go(State.ARGUMENTS)
+            self._at.state = State.ARGUMENTS
 
     def object(self) -> bool:
         """In a call that is an object."""
@@ -273,7 +273,7 @@ class Calls(Steps):
         reader = self.reader
         assert reader is not None
         if mode is Mode.DONE:
-            self._at.go(State.CLOSE)
+            self._at.state = State.CLOSE
         elif mode is Mode.FAILED:
             self._fail(call, reader)
         elif mode is Mode.LOST:
@@ -283,17 +283,17 @@ class Calls(Steps):
                 self._ledger.notice("bad_arguments", reader.why)
                 call.spoil()
             self.broken = BrokenReader(call, self._openings, tape, track=["{"], quiet=call.complete)
-            self._at.go(State.RECOVER)
+            self._at.state = State.RECOVER
         elif mode is Mode.JSON:
             arguments = self.reader = ArgumentsReader(call, self._desk, self._openings, tape)
             arguments.begin("{", Syntax.JSON)
-            self._at.go(State.ARGUMENTS)
+            self._at.state = State.ARGUMENTS
         elif mode is Mode.OBJECT:
             self.broken = None
             if not isinstance(reader, ObjectReader):
                 reader = self.reader = ObjectReader(call, self._desk, self._openings, tape, "")
             reader.resume()
-            self._at.go(State.OBJECT)
+            self._at.state = State.OBJECT
         elif mode is Mode.OVER:
             assert isinstance(reader, MarkupReader)
             self._end_call(reader.status, tape.here)
@@ -306,7 +306,7 @@ class Calls(Steps):
         inner = reader.inner if isinstance(reader, ObjectReader) else reader
         track, within = (inner.track, inner.within) if isinstance(inner, ArgumentsReader) else (None, "")
         self.broken = BrokenReader(call, self._openings, self._tape, track=track, within=within)
-        self._at.go(State.RECOVER)
+        self._at.state = State.RECOVER
 
     def _let_out(self, call: Call) -> None:
         """Emit the held part of the arguments as it is."""
@@ -318,7 +318,7 @@ class Calls(Steps):
     def cut_string(self, call: Call, inner: ArgumentsReader) -> None:
         """End the call at a closing marker in a string of its arguments: the token's id says that it is one."""
         if self._openings.repairing:
-            self._tape.move(len(self._tape.buf))  # the beginning of an escape means nothing
+            self._tape.i = len(self._tape.buf)  # the beginning of an escape means nothing
         inner.cut()
         if isinstance(self.reader, ObjectReader):
             self.reader.settle(inner)
@@ -344,7 +344,7 @@ class Calls(Steps):
         closings = self._closings(call)
         r = self._closing(call, closings, j)
         if r >= 0:
-            tape.move(r)
+            tape.i = r
             self._end_call(call.status, tape.here)
             return True
         cut = r == MORE
@@ -355,7 +355,7 @@ class Calls(Steps):
             return False
         if r >= 0:  # brackets that are too many; the closing follows
             self._ledger.notice("stray_close", tape.buf[j:r].strip())
-            tape.move(r)
+            tape.i = r
             return True
         end = len(tape.buf) if cut else max(self._look.progress(p, j) for p in self._own_and_others(call))
         self._end_unclosed(call, end if end > j else i)
@@ -384,7 +384,7 @@ class Calls(Steps):
     def _end_unclosed(self, call: Call, i: int) -> None:
         """The call ends at ``buf[i]`` without its closing."""
         self._ledger.notice("missing_close", call.name)
-        self._tape.move(i)
+        self._tape.i = i
         self._end_call(call.status, self._tape.here)
 
     def _end_call(self, status: Status, end: int) -> None:
@@ -406,7 +406,7 @@ class Calls(Steps):
                 self.back_to_thought(self.discard())
                 return
             self._settle(call, status, end)
-        self._at.go(State.BLOCK)
+        self._at.state = State.BLOCK
         self.let_go()
 
     def _settle(self, call: Call, status: Status, end: int) -> None:
@@ -469,7 +469,7 @@ class Calls(Steps):
             state = State.TEXT
         else:
             self._ledger.text(here)
-        self._at.go(state)
+        self._at.state = state
         self.let_go()
 
     def back_to_thought(self, hold: Hold) -> None:
@@ -477,7 +477,7 @@ class Calls(Steps):
         self._drop_call()
         self._openings.no_calls(min(self._tape.here, hold.start + CAP))
         self._rewind(hold.start)
-        self._at.go(State.RESUMING if hold.paused else hold.place.state)
+        self._at.state = State.RESUMING if hold.paused else hold.place.state
         self.let_go()
 
     def reopen(self) -> None:
@@ -485,7 +485,7 @@ class Calls(Steps):
         hold = self.discard()
         self._look.no_thoughts(min(self._tape.here, hold.start + CAP))
         self._rewind(hold.start)
-        self._at.go(State.TEXT)
+        self._at.state = State.TEXT
         self.let_go()
 
     def release_holds(self) -> None:
@@ -521,7 +521,7 @@ class Calls(Steps):
         marker = tape.source(hold.start, tape.here)
         self.discard()
         self._drop_call()
-        self._at.go(State.TEXT if hold.place.state is State.EDGE else hold.place.state)
+        self._at.state = State.TEXT if hold.place.state is State.EDGE else hold.place.state
         ledger.markup(tape.here)
         ledger.notice("stray_open", marker.strip())
         self.let_go()
@@ -535,10 +535,10 @@ class Calls(Steps):
         elif call.complete:
             if call.form.closing or call.form.shape is not None:
                 self._ledger.notice("missing_close", call.name)
-            tape.move(len(tape.buf))
+            tape.i = len(tape.buf)
             self._end_call(call.status, tape.end)
         else:
-            tape.move(len(tape.buf))
+            tape.i = len(tape.buf)
             self._end_call("incomplete", tape.end)
 
     def _reading_value(self) -> bool:

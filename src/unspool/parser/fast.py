@@ -247,7 +247,7 @@ class FastPaths:
         if self._segment is not None and self._segment.kind == "content":
             text = self._growing.since(self._begun)
         if self._read:
-            machine.tape.move(self._read)
+            machine.tape.i = self._read
             self._read = 0
         machine.ledger.emitted(at, content=text)
 

@@ -1,6 +1,5 @@
 """The machine: takes steps while it can, and handles what comes from outside: a stage, a prompt, the end."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from ..dialect.patterns import MORE
@@ -15,25 +14,13 @@ from .parts import Parts
 from .prose import Prose
 from .readers.object import ObjectReader
 from .states import Standing, State
+from .table import TABLE
 from .tape import Tape
 
-STEPS: Final[tuple[Callable[[Any], bool], ...]] = (
-    Prose.edge,
-    Prose.text,
-    Prose.reasoning_start,
-    Prose.text,
-    Prose.undecided,
-    Prose.frame_start,
-    Prose.resuming,
-    Blocks.between,
-    Blocks.text,
-    Calls.object,
-    Calls.inside,
-    Calls.inside,
-    Calls.recover,
-    Calls.close,
-)
-"""The function that takes a step, by state; `TABLE` describes them in words."""
+STEPS: Final = tuple(row.step for row in TABLE.values())
+"""The function that takes a step, by state."""
+_OWNERS: Final = tuple(("Prose", "Blocks", "Calls").index(step.__qualname__.partition(".")[0]) for step in STEPS)
+"""Whose method that is, by state."""
 
 # Every parser needs these, and Python 3.11 is slow to find members of enumerations.
 _CONTENT: Final = Stage.CONTENT
@@ -81,10 +68,7 @@ class Machine:
         calls = self.calls = Calls(at, plan, tape, ledger, look, parts, openings, desk)
         prose = self.prose = Prose(at, plan, tape, ledger, look, parts, openings, calls)
         blocks = self._blocks = Blocks(at, plan, tape, ledger, look, parts, openings, calls)
-        # Indexed by state, in the order of `STEPS`.
-        self._owners: tuple[Any, ...] = (
-            prose, prose, prose, prose, prose, prose, prose, blocks, blocks, calls, calls, calls, calls, calls,
-        )  # fmt: skip
+        self._owners: tuple[Any, ...] = (prose, blocks, calls)
         self._closed_at = ALWAYS  # no closing of reasoning lies between the cursor and here
 
     # -- running ------------------------------------------------------------------------------------------------------
@@ -101,16 +85,17 @@ class Machine:
                 going = self._thought_step()
             else:
                 state = at.state
-                going = STEPS[state](owners[state])
+                going = STEPS[state](owners[_OWNERS[state]])
             if not going:
-                if ledger.too_much():
+                if ledger.holds and ledger.too_much():
                     continue
-                calls.release_space()
+                if calls.call is not None:
+                    calls.release_space()
                 return
 
     def _step(self) -> bool:
         state = self.at.state
-        return STEPS[state](self._owners[state])
+        return STEPS[state](self._owners[_OWNERS[state]])
 
     def _thought_step(self) -> bool:
         """Take a step of a call in reasoning, up to the closing of the reasoning, or to what may become it."""
@@ -173,7 +158,7 @@ class Machine:
         elif stage is _REASONING and self._plan.reasoning.ends:
             self._parts.begin_reasoning(0, self._plan.reasoning.lead, seen=False)
         elif stage is Stage.UNDECIDED and self._plan.reasoning.ends:
-            self.at.go(State.UNDECIDED)
+            self.at.state = State.UNDECIDED
         elif stage is Stage.TOOL_CALL and self.look.outline.calls:
             self._blocks.enter()
         else:
@@ -192,7 +177,7 @@ class Machine:
             ledger.text(tape.end)
         else:
             ledger.markup(tape.end)
-        tape.move(len(tape.buf))
+        tape.i = len(tape.buf)
         if ledger.thinking and stage is not Stage.REASONING:
             self._parts.end_reasoning(ledger.at)
         if stage is Stage.REASONING:
@@ -201,7 +186,7 @@ class Machine:
         elif stage is Stage.TOOL_CALL:
             self._blocks.enter()
         else:
-            self.at.go(State.EDGE)
+            self.at.state = State.EDGE
 
     def replay(self, tail: str) -> None:
         """Read the end of a prompt: it emits nothing, but decides where the output begins."""
@@ -262,7 +247,7 @@ class Machine:
                 if call is not None and named and calls.announce_object(call):
                     continue
                 if ledger.held_for(Why.HEADER):
-                    tape.move(len(tape.buf))
+                    tape.i = len(tape.buf)
                     calls.cut_header()
                 self.run()
             elif calls.call is not None:
@@ -272,7 +257,7 @@ class Machine:
                 ledger.as_content()
                 ledger.notice("unclosed_reasoning")
             elif ledger.held_for(Why.OPENED_REASONING) and (ledger.thinking or ledger.paused):
-                tape.move(len(tape.buf))
+                tape.i = len(tape.buf)
                 calls.reopen()
                 self.run()
             else:

@@ -76,7 +76,7 @@ class Parts(msgspec.Struct, eq=False):
             k += 1
         if k < len(lead) and i + k == n and not tape.final:
             return False
-        tape.move(i + k)
+        tape.i = i + k
         self._ledger.markup(tape.here)
         return True
 
@@ -94,10 +94,10 @@ class Parts(msgspec.Struct, eq=False):
 
     def end_turn(self, end: int, o: Marker | None = None) -> None:
         """A turn or a frame ends at ``end``, or another turn begins there."""
-        self._tape.move(end)
+        self._tape.i = end
         if o is not None and o.kind == START and not self._look.replay:
             self.started = self._tape.here
-        self._at.go(State.EDGE)
+        self._at.state = State.EDGE
         self.margin = ""
         self.framed = False
         self.seen = True
@@ -110,7 +110,7 @@ class Parts(msgspec.Struct, eq=False):
         self.end_turn(end)
         self.framed = True
         self._lead = lead_of(o)
-        self._at.go(State.FRAME_START)
+        self._at.state = State.FRAME_START
 
     def begin_reasoning(self, end: int, lead: str, *, opened: bool = False, seen: bool = True) -> None:
         """Reasoning begins.
@@ -130,7 +130,7 @@ class Parts(msgspec.Struct, eq=False):
         self._lead = lead
         self.margin = ""
         self.seen = seen
-        self._at.go(_START)
+        self._at.state = _START
 
     def begin(self, o: Marker, i: int, end: int) -> int:
         """A part other than a call begins at ``i``, or the turn ends there."""
@@ -138,7 +138,7 @@ class Parts(msgspec.Struct, eq=False):
         if o.kind == REASONING:
             ledger.markup(tape.base + i)
             self.begin_reasoning(tape.base + end, lead_of(o))
-            tape.move(end)
+            tape.i = end
         elif o.kind == FRAME:
             self.begin_frame(o, end)
         else:
@@ -156,14 +156,14 @@ class Parts(msgspec.Struct, eq=False):
         edge = self._plan.reading.edge
         if i < len(tape.buf) and any(e.pattern.match(tape.buf, i, {}) != NO for e in edge if e.marked):
             return  # an opening, which the prompt's end may cut
-        tape.move(len(tape.buf))
+        tape.i = len(tape.buf)
         self._ledger.markup(tape.here)
 
     def settle_thought(self) -> None:
         if self._ledger.commit_thought() and not self._ledger.holds:
             self._tape.let_go()
         self._ledger.quoting.restart()
-        self._at.go(State.EDGE)
+        self._at.state = State.EDGE
 
     def end_reasoning(self, end: int) -> None:
         """Reasoning ends; its closing ends at an offset."""
@@ -173,12 +173,12 @@ class Parts(msgspec.Struct, eq=False):
     def leave_block(self) -> None:
         self.margin = self._plan.calls.block_trail
         if self._ledger.paused:
-            self._at.go(State.RESUMING)
+            self._at.state = State.RESUMING
         elif self._ledger.thinking:
             self._lead = self.margin
-            self._at.go(State.REASONING_START)
+            self._at.state = State.REASONING_START
         else:
-            self._at.go(State.EDGE)
+            self._at.state = State.EDGE
 
 
 def lead_of(o: Marker) -> str:

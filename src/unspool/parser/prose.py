@@ -49,7 +49,7 @@ class Prose(Steps):
             j = i + MAX_SPACE
         elif j == n:
             if tape.final:
-                tape.move(n)
+                tape.i = n
                 if self._parts.seen or ledger.thinking:
                     ledger.markup(tape.here)
                 else:
@@ -58,7 +58,7 @@ class Prose(Steps):
         else:
             foreign = ledger.foreign_at(tape.base + j)
             if foreign >= 0:
-                tape.move(foreign - tape.base)
+                tape.i = foreign - tape.base
                 ledger.markup(tape.here)
                 return True
             r = self._open_at(j)
@@ -69,11 +69,11 @@ class Prose(Steps):
             if r >= 0:
                 return True
         self._parts.put_edge(tape.end)
-        self._at.go(State.TEXT)
-        tape.move(max(i, ledger.at - tape.base))
+        self._at.state = State.TEXT
+        tape.i = max(i, ledger.at - tape.base)
         if j > tape.i:
             # White space before text; what follows it was looked at already.
-            tape.move(j)
+            tape.i = j
             ledger.text(tape.here)
         return True
 
@@ -113,7 +113,7 @@ class Prose(Steps):
             return NO
         r = self._look.soonest([o.pattern for o in self._plan.reasoning.ends], i)
         if r >= 0:
-            tape.move(r)
+            tape.i = r
             ledger.markup(tape.here)
             self._parts.leaves(self._plan.reasoning.trail)
         return r
@@ -143,12 +143,12 @@ class Prose(Steps):
             if r == MORE:
                 return False
             if r > i:  # an opening that takes no text is not repeated
-                tape.move(r)
+                tape.i = r
                 self._ledger.markup(tape.here)
                 return True
         if not self._parts.take_lead():
             return False
-        self._at.go(State.REASONING)
+        self._at.state = State.REASONING
         return True
 
     def resuming(self) -> bool:
@@ -160,7 +160,7 @@ class Prose(Steps):
             ledger.notice("hold_overflow", "white space")
         elif j == len(tape.buf):
             if tape.final:
-                tape.move(j)
+                tape.i = j
                 ledger.markup(tape.here)
             return False
         else:
@@ -196,7 +196,7 @@ class Prose(Steps):
         take = common_suffix(tape.buf, tape.i, p, self._look.outline.reasoning.inner)
         self._ledger.text(tape.base + p - take)
         self._parts.end_reasoning(tape.base + end)
-        tape.move(end)
+        tape.i = end
         self._parts.leaves(self._plan.reasoning.trail)
 
     def region(self) -> Region:
@@ -221,14 +221,14 @@ class Prose(Steps):
             m = scan.find.search(buf, pos)
             if limit < n and (m is None or m.start() > limit):
                 self._release(limit + 1, region.inner, "")
-                tape.move(limit + 1)
+                tape.i = limit + 1
                 return True
             if m is None or m.group() not in scan.triggers:
                 if not tape.final:
                     self._release(n if m is None else m.start(), region.inner, region.margin)
                 elif m is None or self._cut_at(scan.markers, m.start()) == NO:
                     self._last_text(n, n)
-                    tape.move(n)
+                    tape.i = n
                 return False
             p = m.start()
             r = self._marker_at(scan, p)
@@ -246,7 +246,7 @@ class Prose(Steps):
         tape = self._tape
         take = max(held_suffix(tape.buf, tape.i, p, inner), held_suffix(tape.buf, tape.i, p, margin))
         self._ledger.text(tape.base + p - take)
-        tape.move(p - take)
+        tape.i = p - take
 
     def _marker_at(self, scan: Scan, p: int) -> int:
         """Act on the marker at ``p`` in text; `NO` or `MORE` if there is none (yet)."""
@@ -323,7 +323,7 @@ class Prose(Steps):
             self._parts.end_turn(end)
             self._parts.leaves(self._plan.frame_trail)
         elif ledger.held_for(Why.OPENED_REASONING):
-            tape.move(p)
+            tape.i = p
             self._calls.reopen()  # the turn ends and its reasoning was not closed
         else:
             if ledger.thinking:
@@ -369,7 +369,7 @@ class Prose(Steps):
             if not held:  # otherwise its margin is given back with it
                 ledger.markup(tape.base + p)
             self._parts.begin_reasoning(tape.base + end, lead_of(o), opened=held)
-            tape.move(end)
+            tape.i = end
         if framed:
             ledger.notice("missing_close", "frame")
 
@@ -378,7 +378,7 @@ class Prose(Steps):
         tape = self._tape
         if (tape.i == len(tape.buf) and not tape.final) or not self._parts.take_lead():
             return False
-        self._at.go(State.TEXT)
+        self._at.state = State.TEXT
         return True
 
     def _is_begun_marker(self, o: Opening, p: int) -> bool:
@@ -442,7 +442,7 @@ class Prose(Steps):
         ledger.text(tape.base + p)
         marker = tape.buf[p:end]
         ledger.markup(tape.base + end)
-        tape.move(end)
+        tape.i = end
         ledger.notice(kind, marker.strip())
         return end
 
@@ -455,7 +455,7 @@ class Prose(Steps):
         if not begun:
             return NO
         self._ledger.text(self._tape.base + p)
-        self._tape.move(p)
+        self._tape.i = p
         self._ledger.notice("call_without_name", begun[0].pattern.first)
         return next((r for block, form in pairs if (r := self._enter_nameless(block, form, p)) >= 0), NO)
 
@@ -482,10 +482,10 @@ class Prose(Steps):
         if not (0 <= i <= end + MAX_SPACE and tape.buf.startswith(first, i)) or self._calls.refused(p):
             return NO
         look.spare(i, form.closing)
-        tape.move(i + len(first))
+        tape.i = i + len(first)
         self._ledger.text(tape.here)
         self._calls.enter(block)
-        self._at.go(State.BLOCK_TEXT)
+        self._at.state = State.BLOCK_TEXT
         return tape.i
 
     def undecided(self) -> bool:
@@ -498,7 +498,7 @@ class Prose(Steps):
             if r == MORE:
                 return False
             if r >= 0:
-                self._at.go(State.EDGE)
+                self._at.state = State.EDGE
                 return True
         scan = self._look.outline.undecided
         pos = i + self._scanned
@@ -506,7 +506,7 @@ class Prose(Steps):
             m = scan.find.search(buf, pos)
             if m is None or m.group() not in scan.triggers:
                 if tape.final:
-                    self._at.go(State.EDGE)
+                    self._at.state = State.EDGE
                     return True
                 self._scanned = (len(buf) if m is None else m.start()) - i
                 return self._too_long()
@@ -545,7 +545,7 @@ class Prose(Steps):
                 if o.kind == REASONING_END:
                     self._parts.begin_reasoning(self._ledger.at, self._plan.reasoning.lead)
                 else:
-                    self._at.go(State.EDGE)
+                    self._at.state = State.EDGE
                 return r
         return NO
 
@@ -553,7 +553,7 @@ class Prose(Steps):
         if len(self._tape.buf) - self._tape.i <= CAP:
             return False
         self._ledger.notice("hold_overflow", "undecided text")
-        self._at.go(State.EDGE)
+        self._at.state = State.EDGE
         return True
 
     def _spare(self, o: Opening, i: int) -> None:

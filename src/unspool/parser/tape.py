@@ -35,10 +35,6 @@ class Tape(msgspec.Struct, eq=False):
         """The offset after everything that was fed."""
         return self.base + len(self.buf)
 
-    def move(self, i: int) -> None:
-        """Mark the text before ``buf[i]`` as read."""
-        self.i = i
-
     def feed(self, text: str) -> None:
         """Add text."""
         self.drop()

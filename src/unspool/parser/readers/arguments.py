@@ -77,7 +77,7 @@ class ArgumentsReader:
         if literal is None:
             tape = self._tape
             i = skip_space(tape.buf, tape.i)
-            tape.move(i)
+            tape.i = i
             if i == len(tape.buf):
                 return False
             c = tape.buf[i]
@@ -154,7 +154,7 @@ class ArgumentsReader:
         buf = tape.buf
         i = tape.i
         end = literal.read(buf, i) if until == len(buf) else i + literal.read(buf[i:until], 0)
-        tape.move(end)
+        tape.i = end
         if literal.notes:
             for kind, detail in literal.take_notes():
                 self._call.notice(kind, detail)
@@ -199,12 +199,12 @@ class ArgumentsReader:
         tape, call = self._tape, self._call
         buf = tape.buf
         if buf.startswith(NULL, i):
-            tape.move(i + len(NULL))
+            tape.i = i + len(NULL)
             return self._no_arguments()
         closing = self._openings.look.closing(i)
         if closing == MORE or NULL.startswith(buf[i:]):
             if tape.final:
-                tape.move(len(buf))
+                tape.i = len(buf)
             return False
         if closing >= 0 or not call.form.closing:
             return self._no_arguments()

@@ -150,7 +150,7 @@ class BrokenReader:
     def _raw(self, end: int) -> None:
         tape = self._tape
         start = tape.i
-        tape.move(end)
+        tape.i = end
         if end > start:
             self._call.put("" if self._quiet else tape.buf[start:end], tape.here)
 

@@ -210,7 +210,7 @@ class MarkupReader:
         end += tape.base
         self.containers.enter(key, None, end)
         self.containers.value(Held(decoded, text), end)
-        tape.move(m.end())
+        tape.i = m.end()
         return True
 
     def _opens_at(self, i: int) -> bool:
@@ -230,12 +230,12 @@ class MarkupReader:
         i = skip_space(buf, tape.i)
         if self._may_wait(None if scalar is None else scalar[0]):
             if scalar is None:
-                tape.move(i)
+                tape.i = i
             return False
         level = self.containers.levels[-1]
         j = self._past_comma(level, i)
         if j == MORE or j == len(buf):
-            tape.move(i if j == MORE and not tape.final else len(buf))
+            tape.i = i if j == MORE and not tape.final else len(buf)
             return self._over()
         closed = self._closing(level, j)
         if closed >= 0:
@@ -244,9 +244,9 @@ class MarkupReader:
         if opened >= 0:
             return True
         if MORE in (closed, opened):
-            tape.move(len(buf) if tape.final else j)
+            tape.i = len(buf) if tape.final else j
             return closed == MORE and level.parameter is None and tape.final and self._over()
-        tape.move(j)
+        tape.i = j
         if buf[j] == "{" and len(self.containers.levels) == 1 and not level.given:
             self.mode = Mode.JSON
             return True
@@ -283,10 +283,10 @@ class MarkupReader:
         """The closing at ``buf[i:end]`` counts."""
         tape = self._tape
         if level.parameter is None:
-            tape.move(i)
+            tape.i = i
             return self._end()
         self.containers.close(tape.base + end)
-        tape.move(end)
+        tape.i = end
         return True
 
     def _opening(self, level: Level, i: int) -> int:
@@ -295,7 +295,7 @@ class MarkupReader:
             fields: dict[str, str] = {}
             r = self._opens(parameter, i, fields)
             if r >= 0:
-                self._tape.move(r)
+                self._tape.i = r
                 self._begin(parameter, fields)
             if r != NO:
                 return r
@@ -349,7 +349,7 @@ class MarkupReader:
         closing = openings.look.closing(i)
         if closing == MORE:
             if tape.final:
-                tape.move(len(tape.buf))
+                tape.i = len(tape.buf)
                 self._over()
             return False
         opens = 0 if closing >= 0 else openings.opens_next(i, inside=True)
@@ -410,7 +410,7 @@ class MarkupReader:
             k += 1
         if i + k == n and not tape.final and (k < len(lead) or plan.arguments.quoted):
             return False
-        tape.move(i + k)
+        tape.i = i + k
         value.starts(line=k > 0 and buf[i + k - 1] == "\n", quoted=plan.arguments.quoted and buf.startswith('"', i + k))
         self._reading = Reading.VALUE
         return True
@@ -435,7 +435,7 @@ class MarkupReader:
                 r = self._opens(p, j, {})
                 if r == MORE:
                     if tape.final:  # what may begin an element is not emitted
-                        tape.move(len(buf))
+                        tape.i = len(buf)
                     return 0
                 if r >= 0:
                     return self._nest(value, bracket, j)
@@ -453,7 +453,7 @@ class MarkupReader:
         within = containers.wrapped_schema(schema)
         level = Level("[" if named else bracket, value.parameter, value.fields, within, children=named)
         containers.open(level, self._tape.base + j)
-        self._tape.move(j)
+        self._tape.i = j
         self._reading = Reading.BETWEEN
         return 1
 
@@ -493,12 +493,12 @@ class MarkupReader:
                 self._push(value, p - held_suffix(buf, i, p, parameter.gap))
                 self._call.notice("missing_close", value.fields.get("key", ""))
             value.done(tape.here)
-            tape.move(r)
+            tape.i = r
             self._reading = Reading.BETWEEN
             return True
         # At the end of the output, what may begin a closing is not emitted.
         self._push(value, n - held_suffix(buf, i, n, trail))
-        tape.move(n)
+        tape.i = n
         return False
 
     def _push(self, value: Value, end: int) -> None:
@@ -506,7 +506,7 @@ class MarkupReader:
         tape = self._tape
         i = tape.i
         if end > i:
-            tape.move(end)
+            tape.i = end
             value.push(tape.buf[i:end], tape.here)
 
     def _ends(self, value: Value, p: int) -> int:

@@ -159,7 +159,7 @@ class ObjectReader:
             return self._lose(self.why)
         tape = self._tape
         i = skip_space(tape.buf, tape.i)
-        tape.move(i)
+        tape.i = i
         if i == len(tape.buf):
             return False
         c = tape.buf[i]
@@ -171,13 +171,13 @@ class ObjectReader:
             if c != ":":
                 return self._lose(f"{c!r} after a key")
             self._expects = Expects.VALUE
-            tape.move(i + 1)
+            tape.i = i + 1
             return True
         if expects is Expects.VALUE:
             return self._value(i, c)
         if c == ",":
             self._expects = Expects.KEY
-            tape.move(i + 1)
+            tape.i = i + 1
             return True
         return self._over(i) if c == "}" else self._lose(f"{c!r} in a call")
 
@@ -226,7 +226,7 @@ class ObjectReader:
             call.notice("duplicate_arguments", key)
             self.role = "skip"
         self._expects = Expects.COLON
-        self._tape.move(end)
+        self._tape.i = end
         return True
 
     def _value(self, i: int, c: str) -> bool:
@@ -239,7 +239,7 @@ class ObjectReader:
                 return False
             if end == NO:
                 return self._lose(f"an invalid {self.role}")
-            self._tape.move(end)
+            self._tape.i = end
             self._expects = Expects.AFTER
             if self.role == "id":
                 call.identify(value)
@@ -271,7 +271,7 @@ class ObjectReader:
         if c == "n":
             word = self._tape.buf[i : i + len(NULL)]
             if word == NULL:
-                self._tape.move(i + len(NULL))
+                self._tape.i = i + len(NULL)
                 call.put("{}", self._tape.here)
                 call.close()
                 self._expects = Expects.AFTER
@@ -308,7 +308,7 @@ class ObjectReader:
     # -- its end ------------------------------------------------------------------------------------------------------
 
     def _over(self, i: int) -> bool:
-        self._tape.move(i + 1)
+        self._tape.i = i + 1
         if self._call.started:
             return self._end()
         if self._call.name:

@@ -77,7 +77,7 @@ class TextReader:
         tape = self._tape
         i = tape.i
         if end > i:
-            tape.move(end)
+            tape.i = end
             self._call.put(escaped(tape.buf[i:end]), tape.here)
 
     def _over(self) -> bool:
