@@ -53,15 +53,23 @@ class Blocks(Steps):
     def _bracketed(self) -> Block | None:
         """The open block, if it has a closing."""
         within = self._calls.within
-        return within if within is not None and within.closing else None
+        return within if within is not None and within.closing.atoms else None
 
     # -- what may follow a call: each ends what is at ``j`` and returns its end, or `NO` or `MORE` --------------------
 
     def _block_closing(self, j: int) -> int:
         """The block's closing, or another block's."""
-        within, blocks = self._bracketed(), self._plan.calls.closed_blocks
-        found = NO
-        for block in blocks if within is None else (within, *blocks):
+        within, found = self._bracketed(), NO
+        if within is not None:
+            found = self._look.stands(within.closing, j)
+            if found >= 0:
+                self._close_block(found)
+                return found
+            if found == MORE and not self._tape.final:
+                return MORE
+        for block in self._plan.calls.closed_blocks:
+            if block is within:
+                continue
             r = self._look.stands(block.closing, j)
             if r >= 0:
                 self._close_block(r)

@@ -164,21 +164,19 @@ class Calls(Steps):
             scan = self._openings.string_ends()
             if scan is not None and scan.find.search(buf, whole.header, whole.inside):
                 return None
-        return whole._replace(end=end)
+        whole.end = end
+        return whole
 
     def _take_whole(self, whole: Whole, block: Block, match: Match, start: int) -> None:
         """Read a call that is complete in the text, from an offset on."""
-        desk, ledger, tape = self._desk, self._ledger, self._tape
-        base, index, name = tape.base, ledger.index, whole.name
-        ledger.markup(start)
-        ledger.start_call(desk.id_of(index, name, match.fields, whole.call_id), name, base + whole.header, desk.known(name))
-        ledger.arguments(index, whole.arguments, base + whole.inside)
-        ledger.end_call(index, "ok", start, base + whole.end)
-        ledger.count_call()
+        desk, ledger, base, name = self._desk, self._ledger, self._tape.base, whole.name
+        call_id = desk.id_of(ledger.index, name, match.fields, whole.call_id)
+        header, inside, end = base + whole.header, base + whole.inside, base + whole.end
+        ledger.whole_call(start, call_id, name, desk.known(name), header, whole.arguments, inside, end)
         self.given_back = False
         self.within = block
         self._parts.leaves("")
-        tape.i = whole.end
+        self._tape.i = whole.end
         self._at.state = State.BLOCK
 
     def _begin_arguments(self, call: Call, i: int) -> None:

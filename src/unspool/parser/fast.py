@@ -20,6 +20,7 @@ from .states import State
 from .white import held_suffix
 
 _IN_CALL: Final = (State.ARGUMENTS, State.OBJECT, State.MARKUP)
+_READ: Final = frozenset((*_IN_CALL, State.TEXT, State.REASONING))
 _WAITING: Final = 256
 """How many characters may wait before the machine must look at them."""
 _DROPPED: Final = MAX_SPACE - SHORT
@@ -113,14 +114,16 @@ class FastPaths:
 
     # -- beginning and end --------------------------------------------------------------------------------------------
 
-    def choose(self) -> None:
-        """Choose how to read the next piece."""
+    def choose(self) -> bool:
+        """Choose how to read the next piece, and return whether it can be read here."""
         machine = self._machine
         ledger, tape = machine.ledger, machine.tape
-        at = tape.here
-        if ledger.holds or machine.look.counted or at < 0:
-            return
         state = machine.at.state
+        if state not in _READ:
+            return False
+        at = tape.base + tape.i
+        if ledger.holds or machine.look.counted or at < 0:
+            return False
         self._segment = None
         take: Take | None = None
         if ledger.at == at:
@@ -135,6 +138,8 @@ class FastPaths:
             self._buf = tape.buf
             self.at = at
             self._go(take)
+            return True
+        return False
 
     def _go(self, take: Take) -> None:
         """Read the next piece with ``take``."""
@@ -143,7 +148,7 @@ class FastPaths:
             strings, waits = self._strings, self._buf
             known = strings.state(waits) if waits else strings.empty
             keep = None if strings.reversible else self._keep
-            self.stretch = known, known.stop, known.stop2, self._call, self._growing.put, keep
+            self.stretch = known, known.stop, known.stop2, self._call, self._growing.append, keep
             self._buf = ""  # until `wait`
         else:
             self.stretch = None
@@ -218,7 +223,7 @@ class FastPaths:
         machine = self._machine
         region = machine.prose.region()
         segment = self._fold.growing("content" if machine.at.state is State.TEXT else "reasoning")
-        if segment is None or region.scan.find.search(machine.tape.buf, machine.tape.i):
+        if segment is None or segment.text is None or region.scan.find.search(machine.tape.buf, machine.tape.i):
             return None
         inner, margin = region.inner, region.margin
         back, back2 = (margin, inner) if len(margin) > len(inner) else (inner, margin)
@@ -272,7 +277,7 @@ class FastPaths:
         if count == self._begun:
             return
         if self._segment is not None:
-            self._segment.reach(self.at)
+            self._segment.end = self.at
             return
         if self._strings.reversible:
             self._keep(self._strings.written(self._growing.since(self._begun)))
@@ -311,7 +316,7 @@ class FastPaths:
         if not fragment:
             return []
         self.at = end = at + len(fragment)
-        self._growing.put(fragment)
+        self._growing.append(fragment)
         return [ToolCallDelta(self._call, fragment, at, end)]
 
     def _learn(self, spot: Spot, text: str) -> Step | None:
@@ -350,7 +355,7 @@ class FastPaths:
             text = text[: -len(rest)]
         self.at = end = at + len(text)
         self._keep(text)
-        self._growing.put(fragment)
+        self._growing.append(fragment)
         self._go_by(self._spot)
         return [ToolCallDelta(self._call, fragment, at, end)]
 
@@ -409,7 +414,7 @@ class FastPaths:
             self._read = 0
             self.at = end = at + read
             self._keep(whole[:read])
-            self._growing.put(fragment)
+            self._growing.append(fragment)
             self._begun = len(self._growing)
             return [ToolCallDelta(self._call, fragment, at, end)]
         # Read, but not emitted: the machine emits it, with all that follows from it.
@@ -464,5 +469,5 @@ class FastPaths:
         else:
             self._buf = ""
         self.at = end = at + len(text)
-        self._growing.put(text)
+        self._growing.append(text)
         return [event(text, at, end)]

@@ -28,9 +28,13 @@ class Ids(msgspec.Struct, eq=False):
 
     def of(self, index: int, name: str, fields: Mapping[str, str]) -> str:
         """The id of a call: its own, from its template's fields, or a generated one."""
+        template = self._template
+        if self._make is None and "{" not in template and "id" not in fields:  # as in most calls
+            head = template.rstrip("?")
+            if "?" not in head and head is not template:
+                return head + os.urandom(len(template) - len(head)).translate(_LETTERS).decode()
         if fields.get("id"):
             return fields["id"]
-        template = self._template
         number = fields.get("index")
         if "number" in fields:
             number = str(max(int(fields["number"]) - 1, 0))

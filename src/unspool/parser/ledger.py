@@ -203,6 +203,21 @@ class Ledger(msgspec.Struct, eq=False):
         raw = "" if status == "ok" else self._tape.source(max(begun, 0), stop)
         self.events.append(ToolCallEnd(index, status, start, stop, raw))
 
+    def whole_call(
+        self, begun: int, call_id: str, name: str, known: bool | None, header: int, arguments: str, inside: int, end: int
+    ) -> None:
+        """Emit a call that is complete: it begins at one offset, and its header, arguments and itself end at others."""
+        self.markup(begun)
+        at, index = self.at, self.index
+        self.events += (
+            ToolCallStart(index, call_id, name, at, header, known),
+            ToolCallDelta(index, arguments, header, inside),
+            ToolCallEnd(index, "ok", inside, end),
+        )
+        self.at = end
+        self.index = index + 1
+        self.count_call()
+
     def count_call(self) -> None:
         """A call has certainly ended; prose is counted from here again."""
         self.calls += 1

@@ -222,10 +222,12 @@ class Machine:
 
     def close(self, *, ended: bool) -> None:
         """The output is over; ``ended``: the model ended it."""
-        tape, ledger = self.tape, self.ledger
-        tape.finish(ended=ended)
+        tape, ledger, calls = self.tape, self.ledger, self.calls
+        tape.final, tape.ended = True, ended
         for _ in range(2):  # after the first cut, what was given back is read
             self.run()
+            if calls.call is None and not ledger.holds:
+                break
             self._cut()
         if ledger.thinking:
             if ledger.at < tape.end:
@@ -233,7 +235,7 @@ class Machine:
             ledger.stop_reasoning()
             ledger.notice("unclosed_reasoning")
         ledger.markup(tape.end)
-        within = self.calls.within
+        within = calls.within
         if within is not None and within.closing and self.at.state in (State.BLOCK, State.BLOCK_TEXT, State.CLOSE):
             ledger.notice("missing_close", within.closing.first)
 

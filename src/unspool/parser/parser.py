@@ -45,6 +45,7 @@ class Parser:
 
     __slots__ = (
         "_at",
+        "_choose",
         "_closed",
         "_dialect",
         "_fast",
@@ -79,7 +80,8 @@ class Parser:
         openings = Openings(look, tape, request.names, request.name)
         machine = self._machine = Machine(tape, Desk(ledger, plan, request, ids), openings)
         fold = self._fold = Fold()
-        self._fast = FastPaths(machine, fold)
+        fast = self._fast = FastPaths(machine, fold)
+        self._choose = fast.choose
         self._dialect = plan.dialect
         self._tokenizer = tokenizer
         self._tokens: TokenFeed | None = None
@@ -206,7 +208,8 @@ class Parser:
         check("finish_reason", finish_reason, (str, type(None)), _REASON)
         if self._closed:
             raise ValueError("close: the parser is already closed")
-        self._slow()
+        if self._fast.take is not None:
+            self._slow()
         if self._tokenizer is not None and self._tokens is None and not self._tape.end:
             self.feed_tokens(())  # an output without tokens still counts as one of tokens
         machine = self._machine
@@ -253,17 +256,23 @@ class Parser:
             raise ValueError("feed: the parser is closed")
         if not text:
             return []
-        self._slow()
+        if self._fast.take is not None:
+            self._slow()
         if not self._nonblank and not text.isspace():
             self._nonblank = True
-        machine = self._machine
+        machine, tape = self._machine, self._tape
         if stage is not None:
-            self._tape.drop()
+            tape.drop()
             machine.force(stage)
-        self._tape.feed(text)
+        if tape.buf:
+            tape.feed(text)
+        else:
+            tape.buf = text
         machine.run()
         events = self._due()
-        self._choose()
+        if self._choose():
+            self._at = self._fast.at
+            self._stretch = self._fast.stretch
         return events
 
     def _go_on(self) -> list[Event]:
@@ -271,15 +280,10 @@ class Parser:
         self._slow()
         self._machine.run()
         events = self._due()
-        self._choose()
+        if self._choose():
+            self._at = self._fast.at
+            self._stretch = self._fast.stretch
         return events
-
-    def _choose(self) -> None:
-        fast = self._fast
-        fast.choose()
-        if fast.take is not None:
-            self._at = fast.at
-            self._stretch = fast.stretch
 
     def _due(self) -> list[Event]:
         """Take the events that go out, and add them to the message."""

@@ -1,7 +1,9 @@
 """The interface of readers, which read the inside of a call."""
 
 import enum
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 
 class Mode(enum.Enum):
@@ -28,7 +30,7 @@ class Mode(enum.Enum):
     """The call ends here without its closing."""
 
 
-class Whole(NamedTuple):
+class Whole(msgspec.Struct, gc=False):
     """A plain call that is complete in the text, and the places there at which its parts end.
 
     Each reader has a function that finds such calls. They are read with one match, and no reader is made for them.
