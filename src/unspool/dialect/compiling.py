@@ -101,7 +101,7 @@ def loose(block: Template, call: Template, anywhere: tuple[str, ...]) -> bool:
 
 
 def _form(t: Template, before: tuple[Piece, ...], d: Dialect, barriers: tuple[str, ...]) -> Form:
-    syntax: Syntax | None
+    syntax: str | None
     if t.object is not None:
         quote = t.object.quote
         syntax = Syntax.PYTHON if quote == "'" else Syntax.JSON

@@ -10,7 +10,6 @@ import msgspec
 
 from .literals import finder, firsts
 from .patterns import FEW_SPACES, LITERAL, MORE, NO, SPACE, Atom, Pattern, spaced, worded
-from .syntax import Syntax
 from .template import ObjectShape, Template
 
 # The parts that begin at an opening and end at a closing.
@@ -27,7 +26,7 @@ class Form(msgspec.Struct, eq=False):
     opening: Pattern
     closing: Pattern
     shape: ObjectShape | None
-    syntax: Syntax | None
+    syntax: str | None
     """The syntax of the arguments; ``None`` if each argument has a template."""
     arguments: bool
     """Whether the form contains arguments at all."""

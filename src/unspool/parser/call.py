@@ -1,7 +1,7 @@
 """One call, from its opening to its end, and the events that it emits."""
 
-import enum
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -15,12 +15,12 @@ from .ids import Ids, MakeId
 from .ledger import Ledger, Why
 
 
-class Sink(enum.Enum):
+class Sink:
     """Where the text of a call goes."""
 
-    CALL = "call"
-    TEXT = "text"
-    DROP = "drop"
+    CALL: Final = "call"
+    TEXT: Final = "text"
+    DROP: Final = "drop"
 
 
 class Desk(msgspec.Struct, eq=False):

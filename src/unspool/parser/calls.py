@@ -5,6 +5,7 @@ from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape
 from ..events import Status
+from . import states
 from .call import Call, Desk, Sink
 from .ledger import CAP, Hold, Why
 from .openings import Match
@@ -19,7 +20,6 @@ from .readers.object import ObjectReader
 from .readers.object import whole_call as whole_object_call
 from .readers.reader import Mode, Reader, Whole
 from .readers.text import TextReader
-from .states import State
 from .readers.wrapped import wraps
 from .white import common_suffix
 
@@ -58,7 +58,7 @@ class Calls(Steps):
         if choice != "content":
             return False
         low = max(tape.i, -tape.base)  # a prompt's text is not prose of the output
-        waits = self._at.state is State.TEXT and not ledger.thinking and bool(tape.buf[low:i].strip())
+        waits = self._at.state is states.TEXT and not ledger.thinking and bool(tape.buf[low:i].strip())
         if not ledger.prose and not waits:
             return False
         self._look.no_calls()
@@ -70,24 +70,24 @@ class Calls(Steps):
         tape, ledger = self._tape, self._ledger
         block, form, end = o.block or self.within or self._plan.calls.blocks[0], o.form, match.end
         assert form is not None
-        buf, base = tape.buf, tape.base
+        base = tape.base
         self._look.forget_spared()
         self._opens_block = o.block is not None
         if self._opens_block:
             self.given_back = False
         sure = not (ledger.holds or ledger.thinking or ledger.paused or self._look.by_ids)
         whole = self._whole(form, block, match) if sure else None
-        if self._at.state in (State.TEXT, State.REASONING):
+        if self._at.state in (states.TEXT, states.REASONING):
             self._text_before(i, block)
         start = max(ledger.at, 0)
         if whole is not None:
-            self._take_whole(whole, block, match, start if self._at.state is State.BLOCK else base + i)
+            self._take_whole(whole, block, match, start if self._at.state is states.BLOCK else base + i)
             return
         tape.keep()
         place = self._parts.place()
         if form.shape is not None:
             ledger.hold(Why.HEADER, place)
-        if self._at.state in (State.EDGE, State.TEXT, State.REASONING, State.RESUMING):
+        if self._at.state in (states.EDGE, states.TEXT, states.REASONING, states.RESUMING):
             ledger.markup(base + i)
             start = base + i
         call = self.call = Call(self._desk, form, block, start, match.fields, place)
@@ -118,7 +118,7 @@ class Calls(Steps):
         literal = LiteralReader(Syntax.JSON, Root.OBJECT, repair=self._openings.repairing)
         self.reader = ArgumentsReader(call, self._desk, self._openings, tape, literal)
         tape.i = i
-        self._at.state = State.ARGUMENTS
+        self._at.state = states.ARGUMENTS
 
     def _begin_object(self, call: Call, shape: ObjectShape, i: int) -> None:
         """Begin a call that is an object, whose keys may have other quotes than they should."""
@@ -129,7 +129,7 @@ class Calls(Steps):
             call.mend()
         self.reader = ObjectReader(call, self._desk, self._openings, tape, quote)
         tape.i = i
-        self._at.state = State.OBJECT
+        self._at.state = states.OBJECT
 
     def _whole(self, form: Form, block: Block, match: Match) -> Whole | None:
         """The call whose opening matches, if all of it is there and plain."""
@@ -177,7 +177,7 @@ class Calls(Steps):
         self.within = block
         self._parts.leaves("")
         self._tape.i = whole.end
-        self._at.state = State.BLOCK
+        self._at.state = states.BLOCK
 
     def _begin_arguments(self, call: Call, i: int) -> None:
         tape = self._tape
@@ -186,18 +186,18 @@ class Calls(Steps):
         if not form.arguments:
             call.put("{}", tape.here)
             call.close()
-            self._at.state = State.CLOSE
+            self._at.state = states.CLOSE
         elif form.syntax is Syntax.TEXT:
             self.reader = TextReader(call, self._openings, tape)
-            self._at.state = State.MARKUP
+            self._at.state = states.MARKUP
         elif form.syntax is None:
             self.reader = MarkupReader(call, self._openings, tape, self._desk.schema(call.name))
-            self._at.state = State.MARKUP
+            self._at.state = states.MARKUP
         else:
             reader = self.reader = ArgumentsReader(call, self._desk, self._openings, tape)
             if form.syntax is Syntax.PYTHON:
                 reader.begin("(", Syntax.PYTHON)
-            self._at.state = State.ARGUMENTS
+            self._at.state = states.ARGUMENTS
 
     def object(self) -> bool:
         """In a call that is an object."""
@@ -265,13 +265,13 @@ class Calls(Steps):
             self._after(self.call, broken.mode)
         return going
 
-    def _after(self, call: Call, mode: Mode) -> None:
+    def _after(self, call: Call, mode: str) -> None:
         """A reader has finished."""
         tape = self._tape
         reader = self.reader
         assert reader is not None
         if mode is Mode.DONE:
-            self._at.state = State.CLOSE
+            self._at.state = states.CLOSE
         elif mode is Mode.FAILED:
             self._fail(call, reader)
         elif mode is Mode.LOST:
@@ -281,17 +281,17 @@ class Calls(Steps):
                 self._ledger.notice("bad_arguments", reader.why)
                 call.spoil()
             self.broken = BrokenReader(call, self._openings, tape, track=["{"], quiet=call.complete)
-            self._at.state = State.RECOVER
+            self._at.state = states.RECOVER
         elif mode is Mode.JSON:
             arguments = self.reader = ArgumentsReader(call, self._desk, self._openings, tape)
             arguments.begin("{", Syntax.JSON)
-            self._at.state = State.ARGUMENTS
+            self._at.state = states.ARGUMENTS
         elif mode is Mode.OBJECT:
             self.broken = None
             if not isinstance(reader, ObjectReader):
                 reader = self.reader = ObjectReader(call, self._desk, self._openings, tape, "")
             reader.resume()
-            self._at.state = State.OBJECT
+            self._at.state = states.OBJECT
         elif mode is Mode.OVER:
             assert isinstance(reader, MarkupReader)
             self._end_call(reader.status, tape.here)
@@ -304,7 +304,7 @@ class Calls(Steps):
         inner = reader.inner if isinstance(reader, ObjectReader) else reader
         track, within = (inner.track, inner.within) if isinstance(inner, ArgumentsReader) else (None, "")
         self.broken = BrokenReader(call, self._openings, self._tape, track=track, within=within)
-        self._at.state = State.RECOVER
+        self._at.state = states.RECOVER
 
     def _let_out(self, call: Call) -> None:
         """Emit the held part of the arguments as it is."""
@@ -404,7 +404,7 @@ class Calls(Steps):
                 self.back_to_thought(self.discard())
                 return
             self._settle(call, status, end)
-        self._at.state = State.BLOCK
+        self._at.state = states.BLOCK
         self.let_go()
 
     def _settle(self, call: Call, status: Status, end: int) -> None:
@@ -457,14 +457,14 @@ class Calls(Steps):
         self._tape.rewind(here, keep=True)  # what lies beyond the cap is read again, however the text is cut
         self._drop_call()
         state = hold.place.state
-        if state is State.BLOCK:
+        if state is states.BLOCK:
             self._ledger.text(here)
-            state = State.BLOCK_TEXT
-        elif state in (State.EDGE, State.TEXT):
-            if state is State.EDGE:
+            state = states.BLOCK_TEXT
+        elif state in (states.EDGE, states.TEXT):
+            if state is states.EDGE:
                 self._parts.put_edge(here)
             self._ledger.text(here)
-            state = State.TEXT
+            state = states.TEXT
         else:
             self._ledger.text(here)
         self._at.state = state
@@ -475,7 +475,7 @@ class Calls(Steps):
         self._drop_call()
         self._openings.no_calls(min(self._tape.here, hold.start + CAP))
         self._rewind(hold.start)
-        self._at.state = State.RESUMING if hold.paused else hold.place.state
+        self._at.state = states.RESUMING if hold.paused else hold.place.state
         self.let_go()
 
     def reopen(self) -> None:
@@ -483,7 +483,7 @@ class Calls(Steps):
         hold = self.discard()
         self._look.no_thoughts(min(self._tape.here, hold.start + CAP))
         self._rewind(hold.start)
-        self._at.state = State.TEXT
+        self._at.state = states.TEXT
         self.let_go()
 
     def release_holds(self) -> None:
@@ -519,7 +519,7 @@ class Calls(Steps):
         marker = tape.source(hold.start, tape.here)
         self.discard()
         self._drop_call()
-        self._at.state = State.TEXT if hold.place.state is State.EDGE else hold.place.state
+        self._at.state = states.TEXT if hold.place.state is states.EDGE else hold.place.state
         ledger.markup(tape.here)
         ledger.notice("stray_open", marker.strip())
         self.let_go()
@@ -527,7 +527,7 @@ class Calls(Steps):
     def cut(self) -> None:
         call, tape = self.call, self._tape
         assert call is not None
-        if self.broken is not None and self._at.state is State.RECOVER:
+        if self.broken is not None and self._at.state is states.RECOVER:
             self.broken.finish()
             self._end_call(call.status, tape.end)
         elif call.complete:
@@ -564,6 +564,6 @@ class Calls(Steps):
 
     def ends_with_thought(self) -> bool:
         """Whether the closing of reasoning would end the open call: it does so outside of strings."""
-        if self._at.state is State.MARKUP:
+        if self._at.state is states.MARKUP:
             return True
-        return self._at.state is State.RECOVER and self.broken is not None and not self.broken.within
+        return self._at.state is states.RECOVER and self.broken is not None and not self.broken.within

@@ -9,6 +9,7 @@ from typing import Final
 from ..dialect.patterns import MAX_SPACE
 from ..events import ContentDelta, Event, ReasoningDelta, ToolCallDelta
 from ..message import Fold, Growing, OpenSegment
+from . import states
 from .call import Sink
 from .machine import Machine
 from .readers.literal import DONE, LiteralReader
@@ -16,11 +17,10 @@ from .readers.markup import MarkupReader
 from .readers.pieces import Pieces, StringKind, guarded_strings, json_strings, markup_values
 from .readers.recall import Spot, Step, memory
 from .readers.strings import SHORT
-from .states import State
 from .white import held_suffix
 
-_IN_CALL: Final = (State.ARGUMENTS, State.OBJECT, State.MARKUP)
-_READ: Final = frozenset((*_IN_CALL, State.TEXT, State.REASONING))
+_IN_CALL: Final = (states.ARGUMENTS, states.OBJECT, states.MARKUP)
+_READ: Final = frozenset((*_IN_CALL, states.TEXT, states.REASONING))
 _WAITING: Final = 256
 """How many characters may wait before the machine must look at them."""
 _DROPPED: Final = MAX_SPACE - SHORT
@@ -129,9 +129,9 @@ class FastPaths:
         if ledger.at == at:
             if state in _IN_CALL:
                 take = self._in_call()
-            elif (state is State.TEXT and ledger.prose) or (state is State.REASONING and ledger.spoken):
+            elif (state is states.TEXT and ledger.prose) or (state is states.REASONING and ledger.spoken):
                 take = self._in_text()
-        if take is None and state is State.MARKUP:
+        if take is None and state is states.MARKUP:
             take = self._wait()
         if take is not None:
             self._keep = tape.lend()
@@ -222,7 +222,7 @@ class FastPaths:
     def _in_text(self) -> Take | None:
         machine = self._machine
         region = machine.prose.region()
-        segment = self._fold.growing("content" if machine.at.state is State.TEXT else "reasoning")
+        segment = self._fold.growing("content" if machine.at.state is states.TEXT else "reasoning")
         if segment is None or segment.text is None or region.scan.find.search(machine.tape.buf, machine.tape.i):
             return None
         inner, margin = region.inner, region.margin

@@ -1,6 +1,5 @@
 """The events that go out, and those that wait for a decision."""
 
-import enum
 from typing import Any, Final
 
 import msgspec
@@ -27,18 +26,18 @@ CAP: Final = 65_536
 MAX_DETAIL: Final = 80
 
 
-class Why(enum.Enum):
+class Why:
     """Why events are held back."""
 
-    HEADER = "header"
+    HEADER: Final = "header"
     """The name of a call is not known yet."""
-    BAD_CALL = "bad call"
+    BAD_CALL: Final = "bad call"
     """The arguments of a call may turn out wrong, and a policy decides what then becomes of the call."""
-    THOUGHT_CALL = "thought call"
+    THOUGHT_CALL: Final = "thought call"
     """A call in reasoning is not a call if its arguments are wrong."""
-    OPEN_REASONING = "open reasoning"
+    OPEN_REASONING: Final = "open reasoning"
     """Reasoning that is never closed is content."""
-    OPENED_REASONING = "opened reasoning"
+    OPENED_REASONING: Final = "opened reasoning"
     """Reasoning that opened in content and is never closed is content."""
 
 
@@ -56,7 +55,7 @@ class Hold(msgspec.Struct, eq=False):
         thinking, paused, index: the values of the ledger's attributes.
     """
 
-    why: Why
+    why: str
     place: Any
     before: int
     start: int
@@ -68,7 +67,7 @@ class Hold(msgspec.Struct, eq=False):
         """So many events more, or less, come before those that wait."""
         self.before += by
 
-    def go_on(self, why: Why) -> None:
+    def go_on(self, why: str) -> None:
         """Continue to hold the events, now for another reason."""
         self.why = why
 
@@ -204,7 +203,15 @@ class Ledger(msgspec.Struct, eq=False):
         self.events.append(ToolCallEnd(index, status, start, stop, raw))
 
     def whole_call(
-        self, begun: int, call_id: str, name: str, known: bool | None, header: int, arguments: str, inside: int, end: int
+        self,
+        begun: int,
+        call_id: str,
+        name: str,
+        known: bool | None,
+        header: int,
+        arguments: str,
+        inside: int,
+        end: int,
     ) -> None:
         """Emit a call that is complete: it begins at one offset, and its header, arguments and itself end at others."""
         self.markup(begun)
@@ -257,17 +264,17 @@ class Ledger(msgspec.Struct, eq=False):
 
     # -- holding ------------------------------------------------------------------------------------------------------
 
-    def hold(self, why: Why, place: Any) -> None:
+    def hold(self, why: str, place: Any) -> None:
         """Hold what comes from now on, until `commit` or `discard`."""
         self._tape.keep()
         self.holds.append(Hold(why, place, len(self.events), self.at, self.thinking, self.paused, self.index))
 
-    def held_for(self, *why: Why) -> bool:
+    def held_for(self, *why: str) -> bool:
         """Whether the innermost hold is for one of these reasons."""
         holds = self.holds
         return bool(holds) and holds[-1].why in why
 
-    def hold_on(self, why: Why) -> None:
+    def hold_on(self, why: str) -> None:
         """Continue the innermost hold, now for another reason."""
         self.holds[-1].go_on(why)
 

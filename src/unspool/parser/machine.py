@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from ..dialect.patterns import MORE
 from ..events import Stage
+from . import states
 from .blocks import Blocks
 from .call import Desk, Sink
 from .calls import Calls
@@ -13,7 +14,7 @@ from .openings import Openings
 from .parts import Parts
 from .prose import Prose
 from .readers.object import ObjectReader
-from .states import Standing, State
+from .states import Standing
 from .table import TABLE
 from .tape import Tape
 
@@ -141,11 +142,11 @@ class Machine:
         """The stage that the output has reached."""
         state = self.at.state
         held = self.ledger.held_for(Why.HEADER)
-        if self.calls.call is not None or held or state in (State.BLOCK, State.BLOCK_TEXT):
+        if self.calls.call is not None or held or state in (states.BLOCK, states.BLOCK_TEXT):
             return Stage.TOOL_CALL
-        if state is State.UNDECIDED:
+        if state is states.UNDECIDED:
             return Stage.UNDECIDED
-        if state is State.RESUMING:
+        if state is states.RESUMING:
             return Stage.REASONING
         if self.openings.pending():
             return Stage.TOOL_CALL
@@ -158,7 +159,7 @@ class Machine:
         elif stage is _REASONING and self._plan.reasoning.ends:
             self._parts.begin_reasoning(0, self._plan.reasoning.lead, seen=False)
         elif stage is Stage.UNDECIDED and self._plan.reasoning.ends:
-            self.at.state = State.UNDECIDED
+            self.at.state = states.UNDECIDED
         elif stage is Stage.TOOL_CALL and self.look.outline.calls:
             self._blocks.enter()
         else:
@@ -173,7 +174,7 @@ class Machine:
         self.run()
         self._cut()
         tape.go_on()
-        if self.at.state in (State.TEXT, State.REASONING):
+        if self.at.state in (states.TEXT, states.REASONING):
             ledger.text(tape.end)
         else:
             ledger.markup(tape.end)
@@ -186,7 +187,7 @@ class Machine:
         elif stage is Stage.TOOL_CALL:
             self._blocks.enter()
         else:
-            self.at.state = State.EDGE
+            self.at.state = states.EDGE
 
     def replay(self, tail: str) -> None:
         """Read the end of a prompt: it emits nothing, but decides where the output begins."""
@@ -214,7 +215,7 @@ class Machine:
             if calls.broken is not None:
                 calls.broken.end_string()
             return
-        if call is None or inner is None or self.at.state not in (State.ARGUMENTS, State.OBJECT):
+        if call is None or inner is None or self.at.state not in (states.ARGUMENTS, states.OBJECT):
             return
         self.run()
         if calls.call is call and calls.arguments is inner and not call.complete and inner.in_string():
@@ -236,7 +237,7 @@ class Machine:
             ledger.notice("unclosed_reasoning")
         ledger.markup(tape.end)
         within = calls.within
-        if within is not None and within.closing and self.at.state in (State.BLOCK, State.BLOCK_TEXT, State.CLOSE):
+        if within is not None and within.closing and self.at.state in (states.BLOCK, states.BLOCK_TEXT, states.CLOSE):
             ledger.notice("missing_close", within.closing.first)
 
     def _cut(self) -> None:

@@ -202,7 +202,7 @@ class Openings(msgspec.Struct, eq=False):
         r = self.look.first([p.opening for p in self.look.plan.arguments.parameters], i)
         return i if r < 0 and self._tape.buf[i] == "{" else r
 
-    def _literal_begins(self, syntax: Syntax, i: int) -> int:
+    def _literal_begins(self, syntax: str, i: int) -> int:
         """Whether arguments that are one literal begin at ``i``: an object, an object in a string, or null."""
         buf = self._tape.buf
         if buf[i] == "{" or (syntax is Syntax.JSON and buf[i] == '"'):

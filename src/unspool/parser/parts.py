@@ -7,6 +7,7 @@ import msgspec
 from ..dialect.markers import END, FRAME, REASONING, START, Marker, Opening
 from ..dialect.patterns import NO, skip_space
 from ..dialect.plan import Plan
+from . import states
 from .ledger import Ledger, Why
 from .lookout import ALWAYS, Lookout
 from .openings import Openings
@@ -15,7 +16,7 @@ from .tape import Tape
 
 # Parsers that begin in reasoning need these, and Python 3.11 is slow to find members of enumerations.
 _OPEN: Final = Why.OPEN_REASONING
-_START: Final = State.REASONING_START
+_START: Final = states.REASONING_START
 
 
 class Origin(msgspec.Struct, frozen=True, eq=False):
@@ -97,7 +98,7 @@ class Parts(msgspec.Struct, eq=False):
         self._tape.i = end
         if o is not None and o.kind == START and not self._look.replay:
             self.started = self._tape.here
-        self._at.state = State.EDGE
+        self._at.state = states.EDGE
         self.margin = ""
         self.framed = False
         self.seen = True
@@ -110,7 +111,7 @@ class Parts(msgspec.Struct, eq=False):
         self.end_turn(end)
         self.framed = True
         self._lead = lead_of(o)
-        self._at.state = State.FRAME_START
+        self._at.state = states.FRAME_START
 
     def begin_reasoning(self, end: int, lead: str, *, opened: bool = False, seen: bool = True) -> None:
         """Reasoning begins.
@@ -163,7 +164,7 @@ class Parts(msgspec.Struct, eq=False):
         if self._ledger.commit_thought() and not self._ledger.holds:
             self._tape.let_go()
         self._ledger.quoting.restart()
-        self._at.state = State.EDGE
+        self._at.state = states.EDGE
 
     def end_reasoning(self, end: int) -> None:
         """Reasoning ends; its closing ends at an offset."""
@@ -173,12 +174,12 @@ class Parts(msgspec.Struct, eq=False):
     def leave_block(self) -> None:
         self.margin = self._plan.calls.block_trail
         if self._ledger.paused:
-            self._at.state = State.RESUMING
+            self._at.state = states.RESUMING
         elif self._ledger.thinking:
             self._lead = self.margin
-            self._at.state = State.REASONING_START
+            self._at.state = states.REASONING_START
         else:
-            self._at.state = State.EDGE
+            self._at.state = states.EDGE
 
 
 def lead_of(o: Marker) -> str:

@@ -19,12 +19,12 @@ from ..dialect.markers import (
     tag_of,
 )
 from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space, solid, worded
+from . import states
 from .calls import Calls
 from .ledger import CAP, Why
 from .openings import Match
 from .partial import Partial
 from .parts import Steps, lead_of
-from .states import State
 from .white import common_suffix, held_suffix
 
 
@@ -69,7 +69,7 @@ class Prose(Steps):
             if r >= 0:
                 return True
         self._parts.put_edge(tape.end)
-        self._at.state = State.TEXT
+        self._at.state = states.TEXT
         tape.i = max(i, ledger.at - tape.base)
         if j > tape.i:
             # White space before text; what follows it was looked at already.
@@ -148,7 +148,7 @@ class Prose(Steps):
                 return True
         if not self._parts.take_lead():
             return False
-        self._at.state = State.REASONING
+        self._at.state = states.REASONING
         return True
 
     def resuming(self) -> bool:
@@ -202,7 +202,7 @@ class Prose(Steps):
     def region(self) -> Region:
         """The markers that count in the current text."""
         outline = self._look.outline
-        if self._at.state is State.REASONING:
+        if self._at.state is states.REASONING:
             return outline.reasoning
         return outline.frame if self._parts.framed else outline.text
 
@@ -337,7 +337,7 @@ class Prose(Steps):
     def _last_text(self, p: int, end: int) -> None:
         """The turn's text ends at ``p``, the turn at ``end``: remove the format's white space from the text."""
         tape, ledger = self._tape, self._ledger
-        bare = self._at.state is State.TEXT and not self._parts.framed and (tape.ended or not tape.final)
+        bare = self._at.state is states.TEXT and not self._parts.framed and (tape.ended or not tape.final)
         take = common_suffix(tape.buf, tape.i, p, self._look.outline.text.inner) if bare else 0
         ledger.text(tape.base + p - take)
         if take:
@@ -378,7 +378,7 @@ class Prose(Steps):
         tape = self._tape
         if (tape.i == len(tape.buf) and not tape.final) or not self._parts.take_lead():
             return False
-        self._at.state = State.TEXT
+        self._at.state = states.TEXT
         return True
 
     def _is_begun_marker(self, o: Opening, p: int) -> bool:
@@ -422,7 +422,7 @@ class Prose(Steps):
         tape, look = self._tape, self._look
         if not look.stray_counts(p) or look.closed_behind(p):
             return NO
-        if self._at.state is State.EDGE:
+        if self._at.state is states.EDGE:
             self._ledger.markup(tape.base + p)
         else:
             region = self.region()
@@ -485,7 +485,7 @@ class Prose(Steps):
         tape.i = i + len(first)
         self._ledger.text(tape.here)
         self._calls.enter(block)
-        self._at.state = State.BLOCK_TEXT
+        self._at.state = states.BLOCK_TEXT
         return tape.i
 
     def undecided(self) -> bool:
@@ -498,7 +498,7 @@ class Prose(Steps):
             if r == MORE:
                 return False
             if r >= 0:
-                self._at.state = State.EDGE
+                self._at.state = states.EDGE
                 return True
         scan = self._look.outline.undecided
         pos = i + self._scanned
@@ -506,7 +506,7 @@ class Prose(Steps):
             m = scan.find.search(buf, pos)
             if m is None or m.group() not in scan.triggers:
                 if tape.final:
-                    self._at.state = State.EDGE
+                    self._at.state = states.EDGE
                     return True
                 self._scanned = (len(buf) if m is None else m.start()) - i
                 return self._too_long()
@@ -545,7 +545,7 @@ class Prose(Steps):
                 if o.kind == REASONING_END:
                     self._parts.begin_reasoning(self._ledger.at, self._plan.reasoning.lead)
                 else:
-                    self._at.state = State.EDGE
+                    self._at.state = states.EDGE
                 return r
         return NO
 
@@ -553,7 +553,7 @@ class Prose(Steps):
         if len(self._tape.buf) - self._tape.i <= CAP:
             return False
         self._ledger.notice("hold_overflow", "undecided text")
-        self._at.state = State.EDGE
+        self._at.state = states.EDGE
         return True
 
     def _spare(self, o: Opening, i: int) -> None:

@@ -1,6 +1,7 @@
 """What the machine is reading: its states. `table.TABLE` says what leads from one to another."""
 
 import enum
+from typing import Final
 
 
 class State(enum.IntEnum):
@@ -34,6 +35,23 @@ class State(enum.IntEnum):
     """In a call that is broken."""
     CLOSE = 13
     """After arguments, where the call's closing is expected."""
+
+
+# Python 3.11 is slow to find members of enumerations, so the machine uses these.
+EDGE: Final = State.EDGE
+TEXT: Final = State.TEXT
+REASONING_START: Final = State.REASONING_START
+REASONING: Final = State.REASONING
+UNDECIDED: Final = State.UNDECIDED
+FRAME_START: Final = State.FRAME_START
+RESUMING: Final = State.RESUMING
+BLOCK: Final = State.BLOCK
+BLOCK_TEXT: Final = State.BLOCK_TEXT
+OBJECT: Final = State.OBJECT
+ARGUMENTS: Final = State.ARGUMENTS
+MARKUP: Final = State.MARKUP
+RECOVER: Final = State.RECOVER
+CLOSE: Final = State.CLOSE
 
 
 class Standing:

@@ -67,7 +67,7 @@ class ArgumentsReader:
         self._looked = False  # whether a wrapper was looked for
         self._unwrapping: Unwrapping | None = None
 
-    def begin(self, c: str, syntax: Syntax) -> None:
+    def begin(self, c: str, syntax: str) -> None:
         """The literal begins with a character."""
         self.literal = literal_of(self._openings, c, syntax)
 
@@ -306,7 +306,7 @@ def whole_call(openings: Openings, form: Form, fields: dict[str, str], text: str
     return Whole(fields["name"], arguments, i, end + 1, end + 1) if arguments else None
 
 
-def literal_of(openings: Openings, c: str, syntax: Syntax) -> LiteralReader | UnwrapReader:
+def literal_of(openings: Openings, c: str, syntax: str) -> LiteralReader | UnwrapReader:
     """The reader of arguments that begin with a character."""
     repair = openings.repairing
     if c == '"' and syntax is Syntax.JSON:

@@ -35,7 +35,7 @@ class Spelling:
     __slots__ = ("keep", "mend", "python", "quote", "quoted", "repair", "scan", "space", "stops", "whole", "words")
 
     def __init__(
-        self, syntax: Syntax, root: Root, repair: bool, quote: str, stops: Callable[[str, int], int] | None
+        self, syntax: str, root: str, repair: bool, quote: str, stops: Callable[[str, int], int] | None
     ) -> None:
         self.python = syntax is Syntax.PYTHON
         self.quoted = syntax is Syntax.QUOTE
@@ -153,8 +153,8 @@ class Emitter:
 
     def __init__(
         self,
-        syntax: Syntax,
-        root: Root,
+        syntax: str,
+        root: str,
         *,
         repair: bool = False,
         quote: str = '"',

@@ -18,9 +18,9 @@ from typing import Any, Final
 from ...dialect.patterns import NO
 from ...dialect.syntax import KEYWORD, KEYWORDS, Syntax
 from ...regex import Prefix, Regex
+from .emitting import PYTHON_WORDS as _PYTHON_WORDS
 from .numbers import Magnitude
 from .quoted import STRING_OPEN, Strings
-from .emitting import PYTHON_WORDS as _PYTHON_WORDS
 from .strings import json_string
 from .syntax import (
     AFTER,

@@ -4,8 +4,8 @@ between arguments ── opening ──► at a value's start ── text ──
                                          └── an element's opening: a container ──► between arguments
 """
 
-import enum
 import re
+from typing import Final
 
 from ...dialect.follows import ARGUMENT_END
 from ...dialect.markers import BLOCK_END, Form, Parameter
@@ -32,12 +32,12 @@ Waits = tuple[re.Pattern[str], str]
 reached the end; ``""``: all text must be matched."""
 
 
-class Reading(enum.Enum):
+class Reading:
     """What the reader is reading."""
 
-    BETWEEN = "between arguments"
-    START = "at a value's start"
-    VALUE = "in a value"
+    BETWEEN: Final = "between arguments"
+    START: Final = "at a value's start"
+    VALUE: Final = "in a value"
 
 
 def plain_arguments(
@@ -71,9 +71,7 @@ def plain_arguments(
         i = m.end()
 
 
-def whole_call(
-    openings: Openings, schema: Schema | None, form: Form, name: str, text: str, i: int
-) -> Whole | None:
+def whole_call(openings: Openings, schema: Schema | None, form: Form, name: str, text: str, i: int) -> Whole | None:
     """The call whose arguments begin at ``i``, if all of it is there and plain."""
     plan = openings.look.plan
     if plan.arguments.comma:

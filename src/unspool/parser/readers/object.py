@@ -1,6 +1,5 @@
 """Reads calls that are one object, which contains the name and the arguments."""
 
-import enum
 import json
 import re
 from functools import lru_cache
@@ -78,16 +77,16 @@ def whole_call(shape: ObjectShape, text: str, i: int) -> Whole | None:
     return Whole(m["name"], text[begin:inside], begin if plain.late else m.end("name") + 1, inside, closed.end(), own)
 
 
-class Expects(enum.Enum):
+class Expects:
     """The expected next part of the object."""
 
-    FIRST = "its first key"
-    KEY = "a key"
-    COLON = "a colon"
-    VALUE = "a value"
-    AFTER = "a comma, or its end"
-    END = "nothing: it is over"
-    LOST = "nothing: it is broken"
+    FIRST: Final = "its first key"
+    KEY: Final = "a key"
+    COLON: Final = "a colon"
+    VALUE: Final = "a value"
+    AFTER: Final = "a comma, or its end"
+    END: Final = "nothing: it is over"
+    LOST: Final = "nothing: it is broken"
 
 
 class ObjectReader:
@@ -201,7 +200,7 @@ class ObjectReader:
         except ValueError:
             return "", NO
 
-    def _syntax(self) -> Syntax:
+    def _syntax(self) -> str:
         return Syntax.PYTHON if self._quote == "'" else Syntax.JSON
 
     def _key(self, i: int) -> bool:

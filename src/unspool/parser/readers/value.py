@@ -1,6 +1,5 @@
 """Turns the text of one argument into JSON."""
 
-import enum
 import json
 import re
 from collections.abc import Mapping
@@ -18,18 +17,18 @@ from .literal import DONE, ERROR, LiteralReader, Root, whole_object
 from .strings import escaped, json_string
 
 
-class ValueKind(enum.Enum):
+class ValueKind:
     """How the text of an argument becomes JSON."""
 
-    STRING = "string"
+    STRING: Final = "string"
     """A string, passed on as it arrives."""
-    NULLABLE = "nullable"
+    NULLABLE: Final = "nullable"
     """Held while it may be `null`, else a string."""
-    GUESS = "guess"
+    GUESS: Final = "guess"
     """Held while it may be JSON, else a string."""
-    TYPED = "typed"
+    TYPED: Final = "typed"
     """Held to its end, then decoded as its schema and its markup allow."""
-    QUOTED = "quoted"
+    QUOTED: Final = "quoted"
     """Held while it may be a string in quotes that would be another type without them."""
 
 
@@ -94,7 +93,7 @@ class Value:
         self._marked = marked(fields)
         self.kind = self._choose()
 
-    def _choose(self) -> ValueKind:
+    def _choose(self) -> str:
         """Choose how the value's text becomes JSON, by markup and schema."""
         kinds = self._kinds
         kind = kind_of(kinds, self._marked)
@@ -212,7 +211,7 @@ class Value:
         return Held(decoded, text)
 
 
-def kind_of(kinds: Kinds | None, marked: Marked) -> ValueKind:
+def kind_of(kinds: Kinds | None, marked: Marked) -> str:
     """How the text of a value becomes JSON, by the types that its schema admits, and by its markup."""
     any_string = kinds is not None and "string" in kinds.types and kinds.strings is None
     if marked is Marked.STRING and (kinds is None or any_string):
