@@ -90,7 +90,7 @@ def recorded() -> Iterator[set[Change]]:
     try:
         yield seen
     finally:
-        Standing.__setattr__ = put  # type: ignore[assignment,method-assign]
+        Standing.__setattr__ = put  # type: ignore[method-assign]
         machine.STEPS = steps  # type: ignore[misc]
 
 

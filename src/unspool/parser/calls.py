@@ -155,7 +155,7 @@ class Calls(Steps):
         if form.syntax is not None and wraps(whole.arguments) and tools.schema(name) is not None:
             return None
         end = whole.end
-        if form.closing:
+        if form.closing.atoms:
             closing = skip_space(buf, end)
             end = form.closing.match(buf, closing, dict(match.fields)) if closing - end <= MAX_SPACE else NO
         if end < 0 or (policy.bad_arguments in ("drop", "text") and end - i > CAP // 2):  # it may be beyond the cap

@@ -144,7 +144,7 @@ class Openings(msgspec.Struct, eq=False):
         name = fields.get("name", "")
         if names is not None and o.pattern.splits_name and o.pattern.longer_name(self._tape.buf, i) in names:
             return False
-        return (o.marked and names_call(name)) or (names is not None and name in names)
+        return (names is not None and name in names) or (o.marked and names_call(name))
 
     def _object_begins(self, o: Opening, form: Form, i: int) -> int:
         """``i`` if an object that may be a call begins there."""

@@ -82,9 +82,10 @@ def whole_object(text: str, i: int) -> int:
     if piece.count("{") + piece.count("[") > MAX_DEPTH:
         return 0
     try:
-        return i + _scan(piece, 0)[1]
+        end: int = _scan(piece, 0)[1]
     except (ValueError, RecursionError, StopIteration):
         return 0
+    return i + end
 
 
 def _members(pairs: list[tuple[str, Any]]) -> None:
@@ -103,7 +104,8 @@ def _constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
 
 
-_scan: Final = json.JSONDecoder(object_pairs_hook=_members, parse_float=_float, parse_constant=_constant).scan_once
+_decoder: Final = json.JSONDecoder(object_pairs_hook=_members, parse_float=_float, parse_constant=_constant)
+_scan: Final = _decoder.scan_once  # type: ignore[attr-defined]  # it is no part of the stub
 """Reads one value, without the checks of `json.JSONDecoder.raw_decode`."""
 
 _GAP: Final = r"\s{0,64}+"

@@ -58,13 +58,18 @@ def plain_arguments(
                 return found, i
         else:
             return found, i
-        key, value = m["key"], m["value"]
-        start = common_prefix(value, parameter.lead)
-        value = value[start : len(value) - common_suffix(value, start, len(value), parameter.trail)]
-        of_key = None if schema is None else schema.property(key)
+        key, value = m.group("key", "value")
+        lead, trail = parameter.lead, parameter.trail
+        start, end = 0, len(value)
+        if lead:
+            start = len(lead) if value.startswith(lead) else common_prefix(value, lead)
+        if trail:
+            end -= len(trail) if value.endswith(trail, start) else common_suffix(value, start, end, trail)
+        if start or end < len(value):
+            value = value[start:end]
         if key in found or key in WRAPPERS or (quoted and value[:1] == '"'):
             return found, i
-        json = plain_value(of_key, value, marked_by(m))
+        json = plain_value(None if schema is None else schema.property(key), value, marked_by(m))
         if json is None:
             return found, i
         found[key] = json
@@ -74,22 +79,16 @@ def plain_arguments(
 def whole_call(openings: Openings, schema: Schema | None, form: Form, name: str, text: str, i: int) -> Whole | None:
     """The call whose arguments begin at ``i``, if all of it is there and plain."""
     plan = openings.look.plan
-    if plan.arguments.comma:
+    if plan.arguments.comma.atoms:
         return None
     found, closed = plain_arguments(plan.arguments.parameters, schema, plan.arguments.quoted, text, i)
     end = skip_space(text, closed)
     if not found or end - closed > MAX_SPACE or end == len(text):
         return None
-    if form.closing:
-        if form.closing.match(text, end, {}) < 0:
-            return None
-    elif openings.look.closing(end) < 0:
+    if not form.closing.atoms and openings.look.closing(end) < 0:
         return None
-    pieces: list[str] = []  # joined once, since a value may be long
-    for key, value in found.items():
-        pieces += (', "', key, '": ', value)
-    pieces[0] = '{"'
-    return Whole(name, "".join([*pieces, "}"]), i, end, end)
+    inside = ", ".join([f'"{key}": {value}' for key, value in found.items()])
+    return Whole(name, f"{{{inside}}}", i, end, end)
 
 
 class MarkupReader:
