@@ -161,12 +161,19 @@ class Fold(msgspec.Struct, eq=False):
 
     def add(self, event: Event) -> None:
         """Take one event."""
-        take = _TAKES.get(type(event))
-        if take is not None:
-            take(self, event)
+        self.extend((event,))
 
-    def _arguments(self, event: ToolCallDelta) -> None:
-        self._growing[event.index].append(event.arguments)
+    def extend(self, events: Iterable[Event]) -> None:
+        """Take events."""
+        growing = self._growing
+        for event in events:
+            kind = type(event)
+            if kind is ToolCallDelta:
+                growing[event.index].append(event.arguments)  # type: ignore[union-attr]
+                continue
+            take = _TAKES.get(kind)
+            if take is not None:
+                take(self, event)
 
     def _content(self, event: ContentDelta) -> None:
         self._text("content", event)
@@ -262,11 +269,10 @@ _TAKES: Final[dict[type[Event], Callable[[Fold, Any], None]]] = {
     ReasoningDelta: Fold._reasoning,
     ReasoningEnd: Fold._part,
     ReasoningStart: Fold._part,
-    ToolCallDelta: Fold._arguments,
     ToolCallEnd: Fold._call_ends,
     ToolCallStart: Fold._call,
 }
-"""How each type of event is added; markup adds nothing."""
+"""How each other type of event is added; markup adds nothing."""
 
 
 def fold(events: Iterable[Event]) -> Message:

@@ -97,7 +97,7 @@ class Ledger(msgspec.Struct, eq=False):
     """
 
     _tape: Tape
-    _foreign: list[tuple[int, int]] = []
+    foreign_spans: list[tuple[int, int]] = []
     """Spans of special tokens that no template names."""
     events: list[Event] = []
     at: int = 0
@@ -114,7 +114,7 @@ class Ledger(msgspec.Struct, eq=False):
 
     def text(self, end: int) -> None:
         """Emit the text up to an offset, as reasoning or content."""
-        foreign = self._foreign
+        foreign = self.foreign_spans
         while foreign and foreign[0][0] < end:
             first, last = foreign.pop(0)
             self.text(first)
@@ -122,7 +122,9 @@ class Ledger(msgspec.Struct, eq=False):
         start = self.at
         if end <= start:
             return
-        text = self._tape.source(start, end)
+        tape = self._tape
+        base = tape.base
+        text = tape.buf[start - base : end - base] if start >= base else tape.source(start, end)
         self.at = end
         if not self.thinking:
             self.quoting.put(text, start)
@@ -144,7 +146,9 @@ class Ledger(msgspec.Struct, eq=False):
         start = self.at
         if end <= start:
             return
-        text = self._tape.source(start, end)
+        tape = self._tape
+        base = tape.base
+        text = tape.buf[start - base : end - base] if start >= base else tape.source(start, end)
         self.at = end
         if start < 0:
             if end <= 0:
@@ -238,11 +242,11 @@ class Ledger(msgspec.Struct, eq=False):
 
     def foreign(self, start: int, end: int) -> None:
         """Record a special token that no template names."""
-        self._foreign.append((start, end))
+        self.foreign_spans.append((start, end))
 
     def foreign_at(self, offset: int) -> int:
         """Take the special token without a template that begins at an offset: its end, or -1 if there is none."""
-        return self._foreign.pop(0)[1] if self._foreign and self._foreign[0][0] == offset else -1
+        return self.foreign_spans.pop(0)[1] if self.foreign_spans and self.foreign_spans[0][0] == offset else -1
 
     def emitted(self, at: int, *, content: str = "") -> None:
         """A fast path has emitted the output up to an offset, ``content`` included."""

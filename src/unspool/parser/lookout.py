@@ -132,7 +132,11 @@ class Lookout(msgspec.Struct, eq=False):
 
     def stands(self, pattern: Pattern, i: int, fields: dict[str, str] | None = None) -> int:
         """The end of a pattern at ``i``; a token that is only spelled may not count. Fills ``fields``."""
-        r = pattern.match(self._tape.buf, i, {} if fields is None else fields)
+        buf = self._tape.buf
+        if pattern.alone and buf.startswith(pattern.first, i):
+            r = i + len(pattern.first)
+        else:
+            r = pattern.match(buf, i, {} if fields is None else fields)
         if r == NO or not self._ignores or not self.spelled(pattern.first, i, max(r, i)):
             return r
         # A tag may go on in another case than the token, and then counts.

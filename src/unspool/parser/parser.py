@@ -205,7 +205,8 @@ class Parser:
             ValueError: the parser is closed already.
             TypeError: the reason is not a string.
         """
-        check("finish_reason", finish_reason, (str, type(None)), _REASON)
+        if finish_reason is not None and type(finish_reason) is not str:
+            check("finish_reason", finish_reason, (str, type(None)), _REASON)
         if self._closed:
             raise ValueError("close: the parser is already closed")
         if self._fast.take is not None:
@@ -290,9 +291,7 @@ class Parser:
         events = self._machine.ledger.take()
         if self._tokens is not None:
             events = self._tokens.with_spans(events)
-        add = self._fold.add
-        for event in events:
-            add(event)
+        self._fold.extend(events)
         return events
 
     # -- beginnings ---------------------------------------------------------------------------------------------------

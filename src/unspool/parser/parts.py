@@ -161,7 +161,8 @@ class Parts(msgspec.Struct, eq=False):
         self._ledger.markup(tape.here)
 
     def settle_thought(self) -> None:
-        if self._ledger.commit_thought() and not self._ledger.holds:
+        ledger = self._ledger
+        if ledger.holds and ledger.commit_thought() and not ledger.holds:
             self._tape.let_go()
         self._ledger.quoting.restart()
         self._at.state = states.EDGE

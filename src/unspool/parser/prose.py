@@ -56,7 +56,7 @@ class Prose(Steps):
                     ledger.text(tape.here)
             return False
         else:
-            foreign = ledger.foreign_at(tape.base + j)
+            foreign = ledger.foreign_at(tape.base + j) if ledger.foreign_spans else NO
             if foreign >= 0:
                 tape.i = foreign - tape.base
                 ledger.markup(tape.here)

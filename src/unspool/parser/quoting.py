@@ -73,6 +73,13 @@ class Quoting(msgspec.Struct, eq=False):
         self.upto = start + len(text)
         if self._run and (text[0] != "`" or start != self._run_at + self._run):
             self._end_run()
+        if "`" not in text:  # as most text
+            last = text.rfind("\n") + 1
+            if last:
+                self._odd, self._blank = False, True
+            if self._blank and last < len(text) and not text[last:].isspace():
+                self._blank = False
+            return
         first = text.find("\n")
         if first >= 0:
             self._line(text[:first], start)
