@@ -20,7 +20,7 @@ from .readers.object import ObjectReader
 from .readers.object import whole_call as whole_object_call
 from .readers.reader import Mode, Reader, Whole
 from .readers.text import TextReader
-from .readers.wrapped import wraps
+from .readers.wrapped import WRAPPED
 from .white import common_suffix
 
 
@@ -52,11 +52,11 @@ class Calls(Steps):
         """Whether a policy makes the call that begins at ``i``, and all calls after it, text."""
         if not self._look.outline.calls:
             return True
-        ledger, tape = self._ledger, self._tape
-        policy = self._plan.policy
+        ledger, policy = self._ledger, self._plan.policy
         choice = policy.text_between_tools if ledger.calls else policy.text_before_tools
         if choice != "content":
             return False
+        tape = self._tape
         low = max(tape.i, -tape.base)  # a prompt's text is not prose of the output
         waits = self._at.state is states.TEXT and not ledger.thinking and bool(tape.buf[low:i].strip())
         if not ledger.prose and not waits:
@@ -71,11 +71,13 @@ class Calls(Steps):
         block, form, end = o.block or self.within or self._plan.calls.blocks[0], o.form, match.end
         assert form is not None
         base = tape.base
-        self._look.forget_spared()
+        look = self._look
+        if look.spared:
+            look.spared.clear()  # a new part begins
         self._opens_block = o.block is not None
         if self._opens_block:
             self.given_back = False
-        sure = not (ledger.holds or ledger.thinking or ledger.paused or self._look.by_ids)
+        sure = not (ledger.holds or ledger.thinking or ledger.paused or look.marks is not None)
         whole = self._whole(form, block, match) if sure else None
         if self._at.state in (states.TEXT, states.REASONING):
             self._text_before(i, block)
@@ -152,7 +154,7 @@ class Calls(Steps):
                 return None
         elif name not in names:
             return None
-        if form.syntax is not None and wraps(whole.arguments) and tools.schema(name) is not None:
+        if form.syntax is not None and WRAPPED.match(whole.arguments) and tools.schema(name) is not None:
             return None
         end = whole.end
         if form.closing.atoms:
@@ -172,10 +174,12 @@ class Calls(Steps):
         desk, ledger, base, name = self._desk, self._ledger, self._tape.base, whole.name
         call_id = desk.id_of(ledger.index, name, match.fields, whole.call_id)
         header, inside, end = base + whole.header, base + whole.inside, base + whole.end
-        ledger.whole_call(start, call_id, name, desk.known(name), header, whole.arguments, inside, end)
+        known = None if self._openings.names is None else True
+        ledger.whole_call(start, call_id, name, known, header, whole.arguments, inside, end)
         self.given_back = False
         self.within = block
-        self._parts.leaves("")
+        parts = self._parts
+        parts.margin, parts.seen = "", True
         self._tape.i = whole.end
         self._at.state = states.BLOCK
 

@@ -25,6 +25,8 @@ class Ids(msgspec.Struct, eq=False):
     _make: MakeId | None
     _given: dict[str, int] = {}
     """The ids given so far, with the index of the call that has each."""
+    _letters: str = ""
+    """Random letters for the next ids."""
 
     def of(self, index: int, name: str, fields: Mapping[str, str]) -> str:
         """The id of a call: its own, from its template's fields, or a generated one."""
@@ -32,7 +34,12 @@ class Ids(msgspec.Struct, eq=False):
         if self._make is None and "{" not in template and "id" not in fields:  # as in most calls
             head = template.rstrip("?")
             if "?" not in head and head is not template:
-                return head + os.urandom(len(template) - len(head)).translate(_LETTERS).decode()
+                size = len(template) - len(head)
+                letters = self._letters
+                if len(letters) < size:
+                    letters = os.urandom(4 * size).translate(_LETTERS).decode()
+                self._letters = letters[size:]
+                return head + letters[:size]
         if fields.get("id"):
             return fields["id"]
         number = fields.get("index")

@@ -37,7 +37,7 @@ class Lookout(msgspec.Struct, eq=False):
     replay: bool = False
     thoughts_from: int = ALWAYS
     counted: bool = False
-    _marks: set[int] | None = None
+    marks: set[int] | None = None
     """If ids are fed: the offsets of special tokens that are markers."""
     _added: Iterable[str] = ()
     """The tokenizer's added tokens."""
@@ -45,7 +45,7 @@ class Lookout(msgspec.Struct, eq=False):
     """Whether text that only spells one of them stays text."""
     _constrained: bool = False
     """Whether that applies in reasoning only."""
-    _spared: dict[str, tuple[Pattern, int]] = {}
+    spared: dict[str, tuple[Pattern, int]] = {}
     """The closings that are text because their openings are, by their literals, with their number."""
     _spared_at: int = ALWAYS
     """The last marker that was spared."""
@@ -64,10 +64,6 @@ class Lookout(msgspec.Struct, eq=False):
         """Set whether the text is a prompt's."""
         self.replay = prompt
 
-    def forget_spared(self) -> None:
-        """A new part begins: closings of earlier openings that were text are spared no longer."""
-        self._spared.clear()
-
     # -- tokens -------------------------------------------------------------------------------------------------------
 
     @property
@@ -78,30 +74,30 @@ class Lookout(msgspec.Struct, eq=False):
     @property
     def by_ids(self) -> bool:
         """Whether token ids are fed."""
-        return self._marks is not None
+        return self.marks is not None
 
     def know_tokens(self, added: Iterable[str], *, counted: bool = False, constrained: bool = False) -> None:
         """Distinguish special tokens, given by their literals, from text. ``constrained``: in reasoning only."""
         self.counted = counted
         self._constrained = constrained
-        self._marks = set()
+        self.marks = set()
         self._added = added
         self._ignores = self.plan.policy.text_markers == "ignore"
 
     def mark(self, offset: int) -> None:
         """Record a special token, known by its id, that is a marker."""
-        assert self._marks is not None
-        self._marks.add(offset)
+        assert self.marks is not None
+        self.marks.add(offset)
 
     def forget_marks(self) -> None:
         """Forget the tokens in text that was read."""
-        if self._marks and len(self._marks) > 64:
+        if self.marks and len(self.marks) > 64:
             here = self._tape.here
-            self._marks = {m for m in self._marks if m >= here}
+            self.marks = {m for m in self.marks if m >= here}
 
     def marked(self, i: int) -> bool:
         """Whether a special token is here, known by its id."""
-        return self._marks is not None and self._tape.base + i in self._marks
+        return self.marks is not None and self._tape.base + i in self.marks
 
     def certain(self, i: int) -> bool:
         """Whether it counts in arguments whatever follows it, as it does in an output of ids alone."""
@@ -239,17 +235,17 @@ class Lookout(msgspec.Struct, eq=False):
             return
         self._spared_at = here
         for literal, pattern in {text(t): t for c in closings for t in (tags(c) or (c,)) if t}.items():
-            _, times = self._spared.get(literal, (pattern, 0))
-            self._spared[literal] = pattern, times + 1
+            _, times = self.spared.get(literal, (pattern, 0))
+            self.spared[literal] = pattern, times + 1
 
     def is_spared(self, i: int) -> bool:
         """Whether the closing at ``i`` belongs to an opening that is text; each opening spares one closing."""
         here = self._tape.base + i
         if self._spared_at == here:
             return True
-        for literal, (pattern, times) in self._spared.items():
+        for literal, (pattern, times) in self.spared.items():
             if times and pattern.match(self._tape.buf, i, {}) >= 0:
-                self._spared[literal] = pattern, times - 1
+                self.spared[literal] = pattern, times - 1
                 self._spared_at = here
                 return True
         return False

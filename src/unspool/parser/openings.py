@@ -296,8 +296,8 @@ class Openings(msgspec.Struct, eq=False):
         """The end of white space and of the separator of calls at ``i``; `MORE` if the separator may go on."""
         buf = self._tape.buf
         separator = self.look.plan.calls.separator
-        j = skip_separators(buf, i)
-        if not separator or j - i > MAX_SPACE:
+        j = i if "-" < buf[i : i + 1] < "\x7f" and buf[i] != ";" else skip_separators(buf, i)
+        if not separator.atoms or j - i > MAX_SPACE:
             return j
         r = self.look.stands(separator, j)
         if r == MORE and not self._tape.final:

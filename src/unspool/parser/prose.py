@@ -563,8 +563,9 @@ class Prose(Steps):
 
     def _begin_call(self, o: Marker, i: int, match: Match) -> int:
         assert isinstance(o, Opening)
-        if self._calls.refused(i):
+        calls = self._calls
+        if calls.refused(i):
             self._spare(o, i)
             return NO
-        self._calls.open(o, i, match)
+        calls.open(o, i, match)
         return match.end

@@ -237,12 +237,8 @@ def skip(text: str, i: int) -> int:
     return i
 
 
-_WRAPPED: Final = Regex(rf'\{{\s*+"(?:{"|".join(WRAPPERS)})"')
-
-
-def wraps(arguments: str) -> bool:
-    """Whether the first key of arguments is a wrapper's name."""
-    return _WRAPPED.match(arguments) is not None
+WRAPPED: Final = Regex(rf'\{{\s*+"(?:{"|".join(WRAPPERS)})"')
+"""Matches the beginning of arguments whose first key is a wrapper's name."""
 
 
 def unwrapping(schema: Schema | None) -> Unwrapping | None:
