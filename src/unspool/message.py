@@ -11,6 +11,7 @@ from .events import (
     ContentDelta,
     Event,
     Finish,
+    Markup,
     Notice,
     ReasoningDelta,
     ReasoningEnd,
@@ -170,9 +171,7 @@ class Fold(msgspec.Struct, eq=False):
             kind = type(event)
             if kind is ToolCallDelta:
                 growing[event.index].append(event.arguments)  # type: ignore[union-attr]
-                continue
-            take = _TAKES.get(kind)
-            if take is not None:
+            elif kind is not Markup and (take := _TAKES.get(kind)) is not None:
                 take(self, event)
 
     def _content(self, event: ContentDelta) -> None:

@@ -119,7 +119,9 @@ class Pattern:
         splits_name: the position, from 1, of a name that ends inside a run of name characters; 0 if none does.
     """
 
-    __slots__ = ("after_name", "alone", "any_case", "atoms", "first", "last_name", "splits_name", "weight")
+    __slots__ = ("_fixed", "after_name", "alone", "any_case", "atoms", "first", "last_name", "splits_name", "weight")
+    _fixed: Callable[[str, int], re.Match[str] | None] | None
+    """Matches literals and white space, if there is nothing else."""
 
     def __init__(self, parts: Iterable[Piece], barriers: tuple[str, ...] = (), *, any_case: bool = False) -> None:
         self.atoms = _atoms(parts)
@@ -153,6 +155,7 @@ class Pattern:
             self.last_name = -1
             self.splits_name = 0
             self.after_name = False
+            self._fixed = None
             return
         kinds = [a.kind for a in atoms]
         self.first = atoms[0].text if atoms and kinds[0] == LITERAL else ""
@@ -163,6 +166,14 @@ class Pattern:
         self.last_name = max(named, default=-1)
         self.splits_name = next((i + 1 for i, a in enumerate(atoms) if a.kind == NAME and not a.quote and a.stops), 0)
         self.after_name = self.last_name >= 0 and LITERAL in kinds[self.last_name :]
+        fixed = not self.any_case and all(a.kind in (LITERAL, SPACE) and not a.any_case for a in atoms)
+        self._fixed = self._first_fixed if fixed else None
+
+    def _first_fixed(self, text: str, i: int) -> re.Match[str] | None:
+        # Made on first use, as most patterns are never used.
+        regex = "".join(re.escape(a.text) if a.kind == LITERAL else SPACES for a in self.atoms)
+        self._fixed = re.compile(regex).match
+        return self._fixed(text, i)
 
     def __bool__(self) -> bool:
         return bool(self.atoms)
@@ -181,8 +192,17 @@ class Pattern:
     def match(self, text: str, i: int, fields: dict[str, str]) -> int:
         """The end of the pattern if it matches at ``i``, `NO`, or `MORE`; fills ``fields`` as far as it matches."""
         n = len(text)
-        if self.alone and text.startswith(self.first, i):
-            return i + len(self.first)
+        first = self.first
+        if first:
+            if text.startswith(first, i):
+                if self.alone:
+                    return i + len(first)
+                if self._fixed is not None:
+                    m = self._fixed(text, i)
+                    if m is not None:
+                        return m.end()
+            elif not self.any_case:
+                return MORE if n - i < len(first) and first.startswith(text[i:]) else NO
         for at, atom in enumerate(self.atoms):
             kind = atom.kind
             if kind == LITERAL:

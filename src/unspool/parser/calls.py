@@ -141,7 +141,7 @@ class Calls(Steps):
         buf, i, names = self._tape.buf, match.end, self._openings.names
         name = match.fields.get("name", "")
         if form.shape is not None:
-            whole = whole_object_call(form.shape, buf, i)
+            whole = whole_object_call(form, buf, i)
         elif form.syntax is None:
             whole = whole_markup(self._openings, tools.schema(name), form, name, buf, i)
         else:

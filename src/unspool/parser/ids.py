@@ -25,8 +25,6 @@ class Ids(msgspec.Struct, eq=False):
     _make: MakeId | None
     _given: dict[str, int] = {}
     """The ids given so far, with the index of the call that has each."""
-    _letters: str = ""
-    """Random letters for the next ids."""
 
     def of(self, index: int, name: str, fields: Mapping[str, str]) -> str:
         """The id of a call: its own, from its template's fields, or a generated one."""
@@ -34,12 +32,7 @@ class Ids(msgspec.Struct, eq=False):
         if self._make is None and "{" not in template and "id" not in fields:  # as in most calls
             head = template.rstrip("?")
             if "?" not in head and head is not template:
-                size = len(template) - len(head)
-                letters = self._letters
-                if len(letters) < size:
-                    letters = os.urandom(4 * size).translate(_LETTERS).decode()
-                self._letters = letters[size:]
-                return head + letters[:size]
+                return head + random_letters(len(template) - len(head))
         if fields.get("id"):
             return fields["id"]
         number = fields.get("index")
@@ -70,13 +63,31 @@ class Ids(msgspec.Struct, eq=False):
             return template
         size = template.count("?")
         if not instead:
-            return fill_letters(template, os.urandom(size).translate(_LETTERS).decode())
+            return fill_letters(template, random_letters(size))
         number = int.from_bytes(_digest(f"{index}:{instead}", len(template)))
         letters = ""
         for _ in range(size):
             number, digit = divmod(number, len(_ALPHABET))
             letters += _ALPHABET[digit]
         return fill_letters(template, letters)
+
+
+_pools: Final[dict[int, list[str]]] = {}
+"""Random letters for the next ids, by their number: one call of the system makes many."""
+_POOL: Final = 64
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pools.clear)
+
+
+def random_letters(size: int) -> str:
+    """So many random letters and digits."""
+    pool = _pools.setdefault(size, [])
+    try:
+        return pool.pop()  # of a list, which threads may share
+    except IndexError:
+        letters = os.urandom(size * _POOL).translate(_LETTERS).decode()
+        pool += (letters[i : i + size] for i in range(size, len(letters), size))
+        return letters[:size]
 
 
 def fill_id(template: str, name: str, index: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from ..dialect.follows import ARGUMENT, ARGUMENT_END, FOLLOWERS
-from ..dialect.markers import BLOCK_END, CALL, CALL_END, END, Block, Form, Opening, Scan, text
+from ..dialect.markers import ARGUMENT_KEYS, BLOCK_END, CALL, CALL_END, END, Block, Form, Opening, Scan, text
 from ..dialect.patterns import (
     MAX_SPACE,
     MORE,
@@ -28,7 +28,6 @@ from .lookout import ALWAYS, Lookout
 from .tape import Tape
 
 NULL: Final = "null"
-ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input"))
 
 _JSON_KEY = Regex(rf'\s*+"((?:[^"\\\n]|\\.){{0,256}}+)"{SPACES}:')
 _JSON_KEY_MAYBE = Regex(rf'\s*+(?:"(?:[^"\\\n]|\\.){{0,256}}+(?:\\|"{SPACES})?)?\Z')

@@ -10,6 +10,7 @@ must come again with more text after it.
 
 import json
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from json.encoder import encode_basestring
 from math import isinf
@@ -82,10 +83,12 @@ def whole_object(text: str, i: int) -> int:
     if piece.count("{") + piece.count("[") > MAX_DEPTH:
         return 0
     try:
-        end: int = _scan(piece, 0)[1]
+        value, end = _scan(piece, 0)
+        if len(value) != piece.count(":", 0, end):  # else each member has a key of its own, and no string a colon
+            end = _scan_members(piece, 0)[1]
     except (ValueError, RecursionError, StopIteration):
         return 0
-    return i + end
+    return i + end  # type: ignore[no-any-return]
 
 
 def _members(pairs: list[tuple[str, Any]]) -> None:
@@ -104,8 +107,13 @@ def _constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
 
 
-_decoder: Final = json.JSONDecoder(object_pairs_hook=_members, parse_float=_float, parse_constant=_constant)
-_scan: Final = _decoder.scan_once  # type: ignore[attr-defined]  # it is no part of the stub
+def _scanner(**hooks: Any) -> Callable[[str, int], tuple[Any, int]]:
+    decoder = json.JSONDecoder(parse_float=_float, parse_constant=_constant, **hooks)
+    return decoder.scan_once  # type: ignore[attr-defined, no-any-return]  # it is no part of the stub
+
+
+_scan: Final = _scanner()
+_scan_members: Final = _scanner(object_pairs_hook=_members)
 """Reads one value, without the checks of `json.JSONDecoder.raw_decode`."""
 
 _GAP: Final = r"\s{0,64}+"

@@ -2,15 +2,14 @@
 
 import json
 import re
-from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
+from ...dialect.markers import ARGUMENT_KEYS, Form
 from ...dialect.patterns import MORE, NO, skip_space
 from ...dialect.syntax import Syntax
-from ...dialect.template import ObjectShape
 from ...regex import Regex
 from ..call import Call, Desk
-from ..openings import ARGUMENT_KEYS, NULL, Openings
+from ..openings import NULL, Openings
 from ..tape import Tape
 from .arguments import ArgumentsReader
 from .literal import LiteralReader, Root, whole_object
@@ -22,49 +21,9 @@ MAX_TOKEN: Final = 1024
 _STRINGS = {q: Regex(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"', "'")}
 
 
-_TEXT: Final = r'[^"\\\x00-\x1f]{1,256}+'
-_GAP: Final = r"\s{0,64}+"
-
-
-class Outside(NamedTuple):
-    """A plain object around the arguments of a call.
-
-    Attributes:
-        header: matches everything from the first key up to the arguments; its groups are ``name`` and ``id``.
-        tail: matches everything after the arguments.
-        late: the call is announced with its arguments, because its id may come after its name.
-    """
-
-    header: re.Pattern[str]
-    tail: re.Pattern[str]
-    late: bool
-
-
-@lru_cache(256)
-def outside(shape: ObjectShape) -> Outside | None:
-    """How a call of this shape is written plainly, with its keys in order; ``None`` if it may not be."""
-    if shape.quote != '"':
-        return None
-    if shape.name_is_key:
-        return Outside(re.compile(rf'{_GAP}"(?P<name>{_TEXT})"{_GAP}:{_GAP}(?=\{{)'), re.compile(rf"{_GAP}\}}"), True)
-    roles = [role for _, role in shape.keys]
-    if roles[:1] == ["arguments"] or not {"name", "arguments"} <= set(roles) <= {"name", "arguments", "id"}:
-        return None
-    at = roles.index("arguments")
-    if "name" not in roles[:at]:
-        return None
-    known = {key for key, _ in shape.keys}
-    keys = [shape.keys[at][0], *sorted(ARGUMENT_KEYS - known)]
-    members = [rf'"{re.escape(key)}"{_GAP}:{_GAP}"(?P<{role}>{_TEXT})"{_GAP},{_GAP}' for key, role in shape.keys[:at]]
-    header = f'{_GAP}{"".join(members)}"(?:{"|".join(map(re.escape, keys))})"{_GAP}:{_GAP}(?=\\{{)'
-    ignored = "".join(rf'(?:,{_GAP}"{re.escape(key)}"{_GAP}:{_GAP}"{_TEXT}"{_GAP})?' for key, _ in shape.keys[at + 1 :])
-    late = "id" in roles and roles.index("id") > roles.index("name")
-    return Outside(re.compile(header), re.compile(rf"{_GAP}{ignored}\}}"), late)
-
-
-def whole_call(shape: ObjectShape, text: str, i: int) -> Whole | None:
+def whole_call(form: Form, text: str, i: int) -> Whole | None:
     """The call whose object begins at ``i``, after its bracket, if all of it is there and plain."""
-    plain = outside(shape)
+    plain = form.outside()
     m = None if plain is None else plain.header.match(text, i)
     if plain is None or m is None:
         return None
