@@ -351,7 +351,9 @@ def compare(ref: str, share: float, seed: int) -> int:
 
 def differences(before: bytes, after: bytes) -> list[int]:
     """The numbers of the runs whose digests differ."""
-    return [i for i in range(len(before) // SIZE) if before[i * SIZE : i * SIZE + SIZE] != after[i * SIZE : i * SIZE + SIZE]]
+    return [
+        i for i in range(len(before) // SIZE) if before[i * SIZE : i * SIZE + SIZE] != after[i * SIZE : i * SIZE + SIZE]
+    ]
 
 
 def first(found: dict[str, Any], seed: int, differ: list[int]) -> int:

@@ -223,6 +223,15 @@ class Fold(msgspec.Struct, eq=False):
         if event.token_start >= 0 and self.reasoning_tokens is None:
             self.reasoning_tokens = 0
 
+    def claim(self, events: Iterable[Event]) -> None:
+        """Take the token spans of events whose text was added already, to the open segment."""
+        for event in events:
+            if isinstance(event, ContentDelta | ReasoningDelta):
+                if self._open is not None:
+                    self._open.token_end = event.token_end
+                if type(event) is ReasoningDelta:
+                    self.reasoning_tokens = (self.reasoning_tokens or 0) + event.token_end - event.token_start
+
     def count_reasoning_tokens(self) -> None:
         """Count reasoning tokens: the output comes as token ids."""
         self.reasoning_tokens = 0

@@ -452,7 +452,7 @@ def _recover(parts: _Parts) -> Scan:
     sure = all(b.marked for b in blocks)  # a fence in a marked block also belongs to its call
     # Brackets after an object, or after Python arguments, close in turn, like their own.
     brackets = [f for f in forms if set(text(f.closing)) <= set("]}) ")]
-    nested = [f for f in brackets if f.shape is not None or f.syntax is Syntax.PYTHON]
+    nested = [f for f in brackets if f.shape is not None or f.syntax == Syntax.PYTHON]
     closed = [f for f in forms if f.closing and f not in nested]
     closings = [
         *(Closing(CALL_END, _outer(f)) for f in closed if f.marked or (sure and f.closing.weight > 1)),

@@ -177,7 +177,7 @@ class Call:
 
     def put(self, fragment: str, end: int) -> None:
         """Emit arguments that were read up to an offset."""
-        if self.sink is not Sink.CALL:
+        if self.sink != Sink.CALL:
             self.pass_by(end)
         elif not self.started:
             self._early.append(fragment)
@@ -189,14 +189,14 @@ class Call:
     def put_early(self) -> None:
         """Keep arguments that come before the name."""
         fragment = "".join(self._early)
-        if fragment and self.started and self.sink is Sink.CALL:
+        if fragment and self.started and self.sink == Sink.CALL:
             ledger = self._desk.ledger
             ledger.arguments(self.index, fragment, ledger.at)
         self._early = []
 
     def pass_by(self, end: int) -> None:
         """Emit a call that is not sent as text or as markup, up to an offset."""
-        if self.sink is Sink.TEXT:
+        if self.sink == Sink.TEXT:
             self._desk.ledger.text(end)
         else:
             self._desk.ledger.markup(end)

@@ -81,10 +81,10 @@ class Calls(Steps):
         whole = self._whole(form, block, match) if sure else None
         if self._at.state in (states.TEXT, states.REASONING):
             self._text_before(i, block)
-        start = max(ledger.at, 0)
         if whole is not None:
-            self._take_whole(whole, block, match, start if self._at.state is states.BLOCK else base + i)
+            self._take_whole(whole, block, match, ledger.at if self._at.state is states.BLOCK else base + i)
             return
+        start = max(ledger.at, 0)
         tape.keep()
         place = self._parts.place()
         if form.shape is not None:
@@ -136,7 +136,7 @@ class Calls(Steps):
     def _whole(self, form: Form, block: Block, match: Match) -> Whole | None:
         """The call whose opening matches, if all of it is there and plain."""
         policy, tools = self._plan.policy, self._desk.tools
-        if not form.arguments or form.forced or form.syntax is Syntax.TEXT:
+        if not form.arguments or form.forced or form.syntax == Syntax.TEXT:
             return None
         buf, i, names = self._tape.buf, match.end, self._openings.names
         name = match.fields.get("name", "")
@@ -162,7 +162,7 @@ class Calls(Steps):
             end = form.closing.match(buf, closing, dict(match.fields)) if closing - end <= MAX_SPACE else NO
         if end < 0 or (policy.bad_arguments in ("drop", "text") and end - i > CAP // 2):  # it may be beyond the cap
             return None
-        if policy.markers_in_strings == "end" and form.syntax is Syntax.JSON:
+        if policy.markers_in_strings == "end" and form.syntax == Syntax.JSON:
             scan = self._openings.string_ends()
             if scan is not None and scan.find.search(buf, whole.header, whole.inside):
                 return None
@@ -191,7 +191,7 @@ class Calls(Steps):
             call.put("{}", tape.here)
             call.close()
             self._at.state = states.CLOSE
-        elif form.syntax is Syntax.TEXT:
+        elif form.syntax == Syntax.TEXT:
             self.reader = TextReader(call, self._openings, tape)
             self._at.state = states.MARKUP
         elif form.syntax is None:
@@ -199,7 +199,7 @@ class Calls(Steps):
             self._at.state = states.MARKUP
         else:
             reader = self.reader = ArgumentsReader(call, self._desk, self._openings, tape)
-            if form.syntax is Syntax.PYTHON:
+            if form.syntax == Syntax.PYTHON:
                 reader.begin("(", Syntax.PYTHON)
             self._at.state = states.ARGUMENTS
 
@@ -210,11 +210,11 @@ class Calls(Steps):
         assert self.call is not None
         ledger = self._ledger
         going = reader.read()
-        while going and reader.mode is Mode.READING and not (ledger.holds and ledger.too_much()):
+        while going and reader.mode == Mode.READING and not (ledger.holds and ledger.too_much()):
             going = reader.read()
         if ledger.held_for(Why.HEADER) and ledger.too_much():
             return True  # its name comes too late, however the text is cut
-        if reader.mode is Mode.NAMED:
+        if reader.mode == Mode.NAMED:
             if self.announce_object(self.call):
                 reader.go_on()
             return going
@@ -222,15 +222,15 @@ class Calls(Steps):
 
     def _object_settled(self, call: Call, reader: ObjectReader, *, going: bool) -> bool:
         """Act on the mode of the object's reader; ``going``: it has taken a step."""
-        if reader.mode is Mode.NAME_DUE:
+        if reader.mode == Mode.NAME_DUE:
             if not self.announce_object(call):
                 return True
             reader.go_on()
             going = reader.read()
-        if reader.mode is Mode.NONE:
+        if reader.mode == Mode.NONE:
             self._ledger.notice_before("call_without_name", reader.why)
             self._abort_header()
-        elif reader.mode is not Mode.READING:
+        elif reader.mode != Mode.READING:
             self._after(call, reader.mode)
         return going
 
@@ -255,7 +255,7 @@ class Calls(Steps):
         assert reader is not None
         assert self.call is not None
         going = reader.read()
-        if reader.mode is not Mode.READING:
+        if reader.mode != Mode.READING:
             self._after(self.call, reader.mode)
         return going
 
@@ -265,7 +265,7 @@ class Calls(Steps):
         assert broken is not None
         assert self.call is not None
         going = broken.read()
-        if broken.mode is not Mode.READING:
+        if broken.mode != Mode.READING:
             self._after(self.call, broken.mode)
         return going
 
@@ -274,11 +274,11 @@ class Calls(Steps):
         tape = self._tape
         reader = self.reader
         assert reader is not None
-        if mode is Mode.DONE:
+        if mode == Mode.DONE:
             self._at.state = states.CLOSE
-        elif mode is Mode.FAILED:
+        elif mode == Mode.FAILED:
             self._fail(call, reader)
-        elif mode is Mode.LOST:
+        elif mode == Mode.LOST:
             if call.complete:
                 self._ledger.notice("missing_close", reader.why)
             else:
@@ -286,17 +286,17 @@ class Calls(Steps):
                 call.spoil()
             self.broken = BrokenReader(call, self._openings, tape, track=["{"], quiet=call.complete)
             self._at.state = states.RECOVER
-        elif mode is Mode.JSON:
+        elif mode == Mode.JSON:
             arguments = self.reader = ArgumentsReader(call, self._desk, self._openings, tape)
             arguments.begin("{", Syntax.JSON)
             self._at.state = states.ARGUMENTS
-        elif mode is Mode.OBJECT:
+        elif mode == Mode.OBJECT:
             self.broken = None
             if not isinstance(reader, ObjectReader):
                 reader = self.reader = ObjectReader(call, self._desk, self._openings, tape, "")
             reader.resume()
             self._at.state = states.OBJECT
-        elif mode is Mode.OVER:
+        elif mode == Mode.OVER:
             assert isinstance(reader, MarkupReader)
             self._end_call(reader.status, tape.here)
 
@@ -398,9 +398,9 @@ class Calls(Steps):
             self._overflow()  # its end comes too late to decide, however the text is cut
         self._let_out(call)
         self._drop_call()
-        if call.sink is not Sink.CALL:
+        if call.sink != Sink.CALL:
             call.pass_by(end)
-            self.given_back = self.given_back or (call.sink is Sink.TEXT and self._opens_block)
+            self.given_back = self.given_back or (call.sink == Sink.TEXT and self._opens_block)
         else:
             call.put_early()
             ledger.end_call(call.index, status, call.start, end)
@@ -561,7 +561,7 @@ class Calls(Steps):
         here = self._tape.here
         if call is None or here - self._ledger.at <= MAX_SPACE or self._ledger.held_for(Why.HEADER):
             return
-        if call.sink is not Sink.CALL:
+        if call.sink != Sink.CALL:
             call.pass_by(here)
         elif call.started and not self._reading_value():
             self._ledger.markup(here)

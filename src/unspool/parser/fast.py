@@ -122,7 +122,7 @@ class FastPaths:
         if state not in _READ:
             return False
         at = tape.base + tape.i
-        if ledger.holds or machine.look.counted or at < 0:
+        if ledger.holds or at < 0:
             return False
         self._segment = None
         take: Take | None = None
@@ -161,8 +161,10 @@ class FastPaths:
         """In arguments in markup: while nothing of them can be emitted, the machine need not look at what comes."""
         machine = self._machine
         call, reader = machine.calls.call, machine.calls.reader
-        if call is None or call.sink is not Sink.CALL or call.thought or not isinstance(reader, MarkupReader):
+        if call is None or call.sink != Sink.CALL or call.thought or not isinstance(reader, MarkupReader):
             return None
+        if machine.look.counted and machine.look.last_mark >= machine.tape.here:
+            return None  # a token's id decides what text alone does not
         waits = reader.waits()
         if waits is None:
             return None
@@ -173,7 +175,7 @@ class FastPaths:
     def _in_call(self) -> Take | None:
         machine = self._machine
         call = machine.calls.call
-        if call is None or call.sink is not Sink.CALL or not call.started:
+        if call is None or call.sink != Sink.CALL or not call.started:
             return None
         self._call = call.index
         self._growing = self._fold.arguments(call.index)

@@ -74,7 +74,7 @@ class Hold(msgspec.Struct, eq=False):
     def restart(self) -> None:
         """Start over: the prompt opened it, so nothing was emitted before it."""
         self.before = self.index = 0
-        self.thinking = self.thinking and self.why is not Why.BAD_CALL  # what the prompt's call ended stays ended
+        self.thinking = self.thinking and self.why != Why.BAD_CALL  # what the prompt's call ended stays ended
 
 
 class Ledger(msgspec.Struct, eq=False):
@@ -220,10 +220,12 @@ class Ledger(msgspec.Struct, eq=False):
         """Emit a call that is complete: it begins at one offset, and its header, arguments and itself end at others."""
         self.markup(begun)
         at, index = self.at, self.index
+        if at < 0:  # it begins in a prompt
+            at, header, inside = 0, max(header, 0), max(inside, 0)
         self.events += (
             ToolCallStart(index, call_id, name, at, header, known),
             ToolCallDelta(index, arguments, header, inside),
-            ToolCallEnd(index, "ok", inside, end),
+            ToolCallEnd(index, "ok", inside, max(end, 0)),
         )
         self.at = end
         self.index = index + 1
@@ -363,7 +365,7 @@ class Ledger(msgspec.Struct, eq=False):
 
     def reopen_reasoning(self) -> None:
         """Start the reasoning that the prompt opened, before the call that it opened in it."""
-        called = next((n for n, hold in enumerate(self.holds) if hold.why is Why.HEADER), len(self.holds))
+        called = next((n for n, hold in enumerate(self.holds) if hold.why == Why.HEADER), len(self.holds))
         self.events.append(ReasoningStart(0, 0))
         for hold in self.holds[called:]:
             hold.move(1)

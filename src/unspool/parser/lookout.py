@@ -27,7 +27,9 @@ class Lookout(msgspec.Struct, eq=False):
         outline: the markers that count: those with calls, or those without once calls are text.
         replay: the text is a prompt's.
         thoughts_from: before this offset, nothing opens reasoning in content.
-        counted: tokens are being counted, which only the machine can do.
+        counted: token ids are fed, and nothing else.
+        marks: if ids are fed: the offsets of special tokens that are markers; ``last_mark``: the last of them.
+        spared: the closings that are text because their openings are, by their literals, with their number.
     """
 
     plan: Plan
@@ -38,7 +40,7 @@ class Lookout(msgspec.Struct, eq=False):
     thoughts_from: int = ALWAYS
     counted: bool = False
     marks: set[int] | None = None
-    """If ids are fed: the offsets of special tokens that are markers."""
+    last_mark: int = ALWAYS
     _added: Iterable[str] = ()
     """The tokenizer's added tokens."""
     _ignores: bool = False
@@ -46,7 +48,6 @@ class Lookout(msgspec.Struct, eq=False):
     _constrained: bool = False
     """Whether that applies in reasoning only."""
     spared: dict[str, tuple[Pattern, int]] = {}
-    """The closings that are text because their openings are, by their literals, with their number."""
     _spared_at: int = ALWAYS
     """The last marker that was spared."""
 
@@ -88,6 +89,7 @@ class Lookout(msgspec.Struct, eq=False):
         """Record a special token, known by its id, that is a marker."""
         assert self.marks is not None
         self.marks.add(offset)
+        self.last_mark = offset
 
     def forget_marks(self) -> None:
         """Forget the tokens in text that was read."""

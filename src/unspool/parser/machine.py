@@ -199,7 +199,7 @@ class Machine:
         self.run()
         self.look.look_at_prompt(prompt=False)
         call = self.calls.call
-        if call is not None and call.started and call.sink is Sink.CALL:
+        if call is not None and call.started and call.sink == Sink.CALL:
             call.replayed()
         else:
             ledger.replayed(-1)

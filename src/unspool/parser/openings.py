@@ -182,7 +182,7 @@ class Openings(msgspec.Struct, eq=False):
 
     def _arguments_begin(self, o: Opening, form: Form, i: int) -> int:
         """``i`` if arguments, or the closing of the call or of its block, begin there."""
-        if not form.arguments or form.syntax is Syntax.PYTHON or form.syntax is Syntax.TEXT:
+        if not form.arguments or form.syntax == Syntax.PYTHON or form.syntax == Syntax.TEXT:
             return i
         buf = self._tape.buf
         j = skip_space(buf, i)
@@ -204,9 +204,9 @@ class Openings(msgspec.Struct, eq=False):
     def _literal_begins(self, syntax: str, i: int) -> int:
         """Whether arguments that are one literal begin at ``i``: an object, an object in a string, or null."""
         buf = self._tape.buf
-        if buf[i] == "{" or (syntax is Syntax.JSON and buf[i] == '"'):
+        if buf[i] == "{" or (syntax == Syntax.JSON and buf[i] == '"'):
             return i
-        if syntax is Syntax.JSON and NULL.startswith(buf[i : i + len(NULL)]):
+        if syntax == Syntax.JSON and NULL.startswith(buf[i : i + len(NULL)]):
             return i if buf.startswith(NULL, i) else MORE
         return NO
 

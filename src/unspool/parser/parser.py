@@ -1,6 +1,7 @@
 """`Parser` and `parse`: the public interface of the machine."""
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from typing import Any
 
 from ..arguments import check, check_ids, check_prompt, check_tokenizer, described, wrong_type
@@ -95,6 +96,14 @@ class Parser:
             self._read_prompt(self._prompt_text(prompt))
         else:
             machine.begin(plan.dialect.stage)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle or copy the parser in a state without references into it."""
+        self._slow()
+        return super().__reduce_ex__(protocol)
+
+    def __copy__(self) -> "Parser":
+        return deepcopy(self)  # no two parsers share anything that changes
 
     def __repr__(self) -> str:
         message = self.message
@@ -290,7 +299,7 @@ class Parser:
         """Take the events that go out, and add them to the message."""
         events = self._machine.ledger.take()
         if self._tokens is not None:
-            events = self._tokens.with_spans(events)
+            self._tokens.span(events)
         self._fold.extend(events)
         return events
 
@@ -324,6 +333,19 @@ class Parser:
             ValueError: the parser is closed, or has no tokenizer; an id is negative.
             TypeError: these are not token ids.
         """
+        tokens = self._tokens
+        # Most pieces are one token whose text is known: it needs no decoding.
+        if tokens is not None and tokens.whole and stage is None and ids.__class__ is list and len(ids) == 1:
+            text = tokens.pieces.get(ids[0]) if ids[0].__class__ is int else None
+            if text.__class__ is str and not self._closed:
+                starts = tokens.starts
+                at = tokens.total
+                starts.append(at)
+                tokens.total = end = at + len(text)
+                events = self.feed(text)
+                if events and events[0].token_start < 0:
+                    self._claim(tokens, events)
+                return events
         if self._closed:
             raise ValueError("feed_tokens: the parser is closed")
         if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
@@ -331,7 +353,6 @@ class Parser:
         ids = tuple(ids)
         check_ids("ids", ids)
         forced = None if stage is None else to_stage(stage, "stage")
-        tokens = self._tokens
         if tokens is None:
             if self._tokenizer is None:
                 raise ValueError("feed_tokens: the parser has no tokenizer; pass tokenizer= when you create it")
@@ -339,28 +360,26 @@ class Parser:
             self._machine.look.know_tokens(tokens.added, counted=True)
             self._fold.count_reasoning_tokens()
             self._slow()
-        events: list[Event] = []
-        pending: list[str] = []
-        for alone, texts in tokens.runs(ids):
-            for token in alone:
-                text, literal = tokens.push(token)
-                if text:
-                    pending.append(text)
-                if literal:
-                    if pending:
-                        events += self._feed("".join(pending), forced)
-                        pending = []
-                    events += self._feed_special(literal, tokens.foreign(literal, self._machine.look.plan), forced)
-                    tokens.count(literal)
-            if texts:
-                pending.append(tokens.join(texts))
-        if pending:
-            events += self._feed("".join(pending), forced)
+        found: list[Event] = []
+        for text, literal in tokens.read(ids):
+            if text:
+                events = self._feed(text, forced) if forced is not None else self.feed(text)
+                if events and events[0].token_start < 0:
+                    self._claim(tokens, events)
+                found += events
+            if literal:
+                found += self._feed_special(literal, tokens.foreign(literal, self._machine.look.plan), forced)
         self._machine.look.forget_marks()
-        return events
+        return found
+
+    def _claim(self, tokens: TokenFeed, events: list[Event]) -> None:
+        """Add the token spans of events that a fast path has emitted, there and in the message."""
+        tokens.span(events)
+        self._fold.claim(events)
 
     def _feed_special(self, literal: str, foreign: bool, stage: Stage | None) -> list[Event]:
         """Take a special token; ``foreign``: no template names it."""
+        self._slow()
         machine = self._machine
         plan = machine.look.plan
         at = self._tape.end

@@ -233,7 +233,7 @@ class ArgumentsReader:
                 return True
         if call.form.shape is not None:
             self.track = ["{", *literal.stack]
-        elif call.form.syntax is Syntax.PYTHON or (literal.stack and self._unended()):
+        elif call.form.syntax == Syntax.PYTHON or (literal.stack and self._unended()):
             self.track = [*literal.stack]
         self.within = literal.delimiter[:1]
         return self._fail(literal.error)
@@ -290,13 +290,13 @@ class ArgumentsReader:
 
 def whole_call(openings: Openings, form: Form, fields: dict[str, str], text: str, i: int) -> Whole | None:
     """The call whose arguments begin at ``i``, if all of it is there and plain."""
-    if form.syntax is Syntax.PYTHON:
+    if form.syntax == Syntax.PYTHON:
         arguments, end = whole_members(text, i, python=True, quote="")
         return Whole(fields["name"], arguments, i, end, end) if arguments else None
     begin = skip_space(text, i)
     if begin - i > MAX_SPACE:
         return None
-    if form.syntax is Syntax.JSON:
+    if form.syntax == Syntax.JSON:
         end = whole_object(text, begin)
         return Whole(fields["name"], text[begin:end], i, end, end) if end else None
     if not text.startswith("{", begin):
@@ -309,7 +309,7 @@ def whole_call(openings: Openings, form: Form, fields: dict[str, str], text: str
 def literal_of(openings: Openings, c: str, syntax: str) -> LiteralReader | UnwrapReader:
     """The reader of arguments that begin with a character."""
     repair = openings.repairing
-    if c == '"' and syntax is Syntax.JSON:
+    if c == '"' and syntax == Syntax.JSON:
         return UnwrapReader(repair=repair)
     plan = openings.look.plan
     root = Root.KEYWORDS if c == "(" else Root.OBJECT

@@ -60,7 +60,7 @@ class BrokenReader:
         # The bracket that stays open when the arguments close, if the object has members after them.
         self._outer = 1 if shape is not None and shape.keys and shape.keys[-1][1] != "arguments" and not quiet else 0
         # Whether the last bracket is not that of the arguments.
-        self._enclosed = shape is not None or call.form.syntax is Syntax.PYTHON
+        self._enclosed = shape is not None or call.form.syntax == Syntax.PYTHON
         self._quiet = quiet
         self._quote = ""  # the quote of the open string, while brackets are tracked
         self._escaped = False  # the last character was a backslash

@@ -37,14 +37,14 @@ class Spelling:
     def __init__(
         self, syntax: str, root: str, repair: bool, quote: str, stops: Callable[[str, int], int] | None
     ) -> None:
-        self.python = syntax is Syntax.PYTHON
-        self.quoted = syntax is Syntax.QUOTE
-        self.whole = root is Root.OBJECT
+        self.python = syntax == Syntax.PYTHON
+        self.quoted = syntax == Syntax.QUOTE
+        self.whole = root == Root.OBJECT
         self.mend = repair
-        self.repair = repair and syntax is Syntax.JSON  # also read JSON as other languages write it
+        self.repair = repair and syntax == Syntax.JSON  # also read JSON as other languages write it
         self.stops = stops
-        self.keep = syntax is Syntax.JSON
-        self.space = _SPACE if syntax is Syntax.JSON and not repair else PYTHON_SPACE
+        self.keep = syntax == Syntax.JSON
+        self.space = _SPACE if syntax == Syntax.JSON and not repair else PYTHON_SPACE
         self.words = PYTHON_WORDS if self.python or repair else _WORDS
         self.quote = quote
         self.scan = marker_scan(quote) if self.quoted else None
@@ -181,7 +181,7 @@ class Emitter:
         self._number = SIGN
         self._comma = False
         self._pending = ""  # a comma and its white space that wait for an element (repair)
-        if root is Root.KEYWORDS:
+        if root == Root.KEYWORDS:
             self.stack.append("(")
             self._given.append(set())
             self.out.append("{")

@@ -114,11 +114,11 @@ class MarkupReader:
 
     def read(self) -> bool:
         """See `Reader`."""
-        if self._reading is Reading.BETWEEN:
+        if self._reading == Reading.BETWEEN:
             return self._between()
         value = self._value
         assert value is not None
-        return self._start(value) if self._reading is Reading.START else self._text(value)
+        return self._start(value) if self._reading == Reading.START else self._text(value)
 
     def take(self) -> str | None:
         """See `Reader`."""
@@ -131,17 +131,17 @@ class MarkupReader:
     @property
     def in_value(self) -> bool:
         """Whether it is reading the text of a value."""
-        return self._reading is Reading.VALUE
+        return self._reading == Reading.VALUE
 
     @property
     def guessing(self) -> bool:
         """Whether a value that may be JSON begins."""
-        return self._reading is Reading.START and self._value is not None and self._value.kind is ValueKind.GUESS
+        return self._reading == Reading.START and self._value is not None and self._value.kind == ValueKind.GUESS
 
     def streams(self) -> Value | None:
         """The value, if its text is passed on piece by piece."""
         value = self._value
-        if self._reading is not Reading.VALUE or value is None or not value.begun or value.kind is not ValueKind.STRING:
+        if self._reading != Reading.VALUE or value is None or not value.begun or value.kind != ValueKind.STRING:
             return None
         return None if self.containers.held_back else value
 
@@ -151,16 +151,16 @@ class MarkupReader:
         value = self._value
         if awaited is None:
             return None
-        if self._reading is Reading.BETWEEN or value is None:
+        if self._reading == Reading.BETWEEN or value is None:
             return _waits(awaited.between)
-        held = self._reading is Reading.VALUE and value.kind is not ValueKind.TYPED and self.containers.quiet
+        held = self._reading == Reading.VALUE and value.kind != ValueKind.TYPED and self.containers.quiet
         parameter = value.parameter
         return _waits(awaited.inside(parameter), parameter.firsts) if held or value.holds() else None
 
     def waits_on(self, text: str) -> re.Pattern[str] | None:
         """As `waits`, for waiting text in which nothing is decided but the opening of an argument that is held to its
         end."""
-        found = self._scalar(text, 0) if self._reading is Reading.BETWEEN else None
+        found = self._scalar(text, 0) if self._reading == Reading.BETWEEN else None
         awaited = self._awaited()
         return None if found is None or awaited is None else awaited.whole(found[0])
 

@@ -111,9 +111,9 @@ class ObjectReader:
         if self.inner is not None:
             return self._read_inner(self.inner)
         expects = self._expects
-        if expects is Expects.END:
+        if expects == Expects.END:
             return self._end()
-        if expects is Expects.LOST:
+        if expects == Expects.LOST:
             return self._lose(self.why)
         tape = self._tape
         i = skip_space(tape.buf, tape.i)
@@ -121,17 +121,17 @@ class ObjectReader:
         if i == len(tape.buf):
             return False
         c = tape.buf[i]
-        if expects is Expects.FIRST or expects is Expects.KEY:
-            if c == "}" and (expects is Expects.FIRST or self._quote == "'"):
+        if expects == Expects.FIRST or expects == Expects.KEY:
+            if c == "}" and (expects == Expects.FIRST or self._quote == "'"):
                 return self._over(i)
             return self._key(i)
-        if expects is Expects.COLON:
+        if expects == Expects.COLON:
             if c != ":":
                 return self._lose(f"{c!r} after a key")
             self._expects = Expects.VALUE
             tape.i = i + 1
             return True
-        if expects is Expects.VALUE:
+        if expects == Expects.VALUE:
             return self._value(i, c)
         if c == ",":
             self._expects = Expects.KEY
@@ -251,15 +251,15 @@ class ObjectReader:
 
     def settle(self, inner: ArgumentsReader) -> None:
         """Act on the mode of the member's reader."""
-        if inner.mode is Mode.DONE:
+        if inner.mode == Mode.DONE:
             self.inner = None
             self._expects = Expects.AFTER
             if inner.shut:
                 self.mode = Mode.DONE
-        elif inner.mode is Mode.LOST:
+        elif inner.mode == Mode.LOST:
             self.inner = None
             self._lose(inner.why)
-        elif inner.mode is Mode.FAILED:
+        elif inner.mode == Mode.FAILED:
             self.why = inner.why
             self.mode = Mode.FAILED
 
