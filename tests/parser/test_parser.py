@@ -3,6 +3,7 @@
 import copy
 import pickle
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,8 @@ DIALECTS = list_dialects()
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
 def test_a_copy_in_mid_stream_goes_on_by_itself(dialect: Dialect, copied: Callable[[Parser], Parser]) -> None:
     for case in cases([dialect])[:3]:
-        text, options = case.raw, {"tools": case.tools, "stage": case.example.stage, "ids": named}
+        text = case.raw
+        options: dict[str, Any] = {"tools": case.tools, "stage": case.example.stage, "ids": named}
         parser = Parser(dialect, **options)
         for at in range(0, len(text), 7):
             other = copied(parser)

@@ -341,10 +341,15 @@ class Parser:
                 starts = tokens.starts
                 at = tokens.total
                 starts.append(at)
-                tokens.total = end = at + len(text)
+                tokens.total = at + len(text)
                 events = self.feed(text)
                 if events and events[0].token_start < 0:
-                    self._claim(tokens, events)
+                    if len(starts) == 1 and events[0].end > at:
+                        tokens.claim(events[0])
+                        if events[0].__class__ is not ToolCallDelta:
+                            self._fold.claim(events)
+                    else:
+                        self._claim(tokens, events)
                 return events
         if self._closed:
             raise ValueError("feed_tokens: the parser is closed")

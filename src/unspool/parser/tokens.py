@@ -47,11 +47,12 @@ class TokenFeed:
         pending: list[str] = []
         known = decoder.known(ids)
         i, n = 0, len(ids)
+        others = iter([at for at, piece in enumerate(known) if piece.__class__ is not str])
+        other = next(others, n)  # the next id whose text is not known, or not whole
         while i < n:
-            j = i
-            if decoder.whole:  # the text of known ids does not depend on those before
-                while j < n and known[j].__class__ is str:
-                    j += 1
+            while other < i:
+                other = next(others, n)
+            j = other if decoder.whole else i  # the text of known ids does not depend on those before
             if j > i:
                 texts: Any = known[i:j]
                 starts += accumulate(map(len, texts[:-1]), initial=total)
@@ -85,6 +86,14 @@ class TokenFeed:
         if literal not in self._special:
             return False
         return not any(literal in t or (t in literal and worded(t) and _apart(t, literal)) for t in plan.literals)
+
+    def claim(self, event: Event) -> None:
+        """Add the token span of an event that contains the beginning of all tokens without one."""
+        self.starts.clear()
+        start = self._token
+        self._token = end = start + 1
+        _set(event, "token_start", start)
+        _set(event, "token_end", end)
 
     def span(self, events: list[Event]) -> None:
         """Add token spans to events: a token belongs to the event that contains its first character."""

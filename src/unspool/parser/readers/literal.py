@@ -88,7 +88,7 @@ def whole_object(text: str, i: int) -> int:
             end = _scan_members(piece, 0)[1]
     except (ValueError, RecursionError, StopIteration):
         return 0
-    return i + end  # type: ignore[no-any-return]
+    return i + end
 
 
 def _members(pairs: list[tuple[str, Any]]) -> None:

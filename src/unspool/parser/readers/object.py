@@ -62,6 +62,7 @@ class ObjectReader:
         "_expects",
         "_openings",
         "_quote",
+        "_skip",
         "_skipped",
         "_tape",
         "inner",
@@ -81,6 +82,7 @@ class ObjectReader:
         self._tape = tape
         self._quote = quote
         self._expects = Expects.FIRST
+        self._skip = 0  # how much of the header comes after the name
         self._skipped = ""  # the key of the first member that was skipped
 
     def resume(self) -> None:
@@ -111,11 +113,16 @@ class ObjectReader:
         if self.inner is not None:
             return self._read_inner(self.inner)
         expects = self._expects
+        if expects == Expects.FIRST and self._quote == '"' and self._header():
+            return True
         if expects == Expects.END:
             return self._end()
         if expects == Expects.LOST:
             return self._lose(self.why)
         tape = self._tape
+        if self._skip:
+            tape.i += self._skip
+            self._skip = 0
         i = skip_space(tape.buf, tape.i)
         tape.i = i
         if i == len(tape.buf):
@@ -138,6 +145,26 @@ class ObjectReader:
             tape.i = i + 1
             return True
         return self._over(i) if c == "}" else self._lose(f"{c!r} in a call")
+
+    def _header(self) -> bool:
+        """Read everything up to the arguments at once, if it is there and plain."""
+        tape, call = self._tape, self._call
+        plain = call.form.outside()
+        m = None if plain is None else plain.header.match(tape.buf, tape.i)
+        if plain is None or m is None or call.thought:
+            return False
+        call.name = m["name"]
+        if m.re.groups > 1:
+            call.id = m["id"]
+        self.role = "arguments"
+        self._expects = Expects.VALUE
+        if plain.late:
+            tape.i = m.end()
+        else:
+            tape.i = m.end("name") + 1
+            self._skip = m.end() - tape.i
+            self.mode = Mode.NAMED
+        return True
 
     # -- members ------------------------------------------------------------------------------------------------------
 
