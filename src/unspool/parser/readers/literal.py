@@ -22,7 +22,7 @@ from ...regex import Prefix, Regex
 from .emitting import PYTHON_WORDS as _PYTHON_WORDS
 from .numbers import Magnitude
 from .quoted import STRING_OPEN, Strings
-from .strings import json_string
+from .strings import json_string, unescaped
 from .syntax import (
     AFTER,
     COLON,
@@ -40,6 +40,7 @@ from .syntax import (
     MAX_DEPTH,
     MAX_HELD,
     MAX_KEY,
+    MAX_KEYS,
     MAX_WORD,
     NUMBER,
     SIGN,
@@ -58,8 +59,17 @@ _EXPONENT = Regex(r"[eE][+-]?[0-9]++")
 _JSON_SPACE = Regex(r"[ \t\n\r]*+")
 _BARE_KEY = Prefix(r"[^:,{}\[\]]*+")
 
+_INSIDE: Final = r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\uHHHH)*+'.replace("H", "[0-9a-fA-F]")
+_TOKEN = Regex(
+    rf'''[ \t\n\r]*+(?:"(?:({_INSIDE})"|([^"\\\x00-\x1f]*+)\Z)'''
+    r"|(-?(?:0|[1-9][0-9]{0,200})(?:\.[0-9]{1,90})?|true|false|null)(?=[ \t\n\r,\]}:])|([{}\[\],:]))"
+)
+"""A token of JSON: a string, the beginning of one that the text ends in, a number or a word, a sign."""
+_STRING_END = Regex(f'({_INSIDE})"')
+
 _COMPLETE = frozenset((ZERO, INT, FRACTION, EXP_DIGITS))
 """The states in which a number may end."""
+_STRING_TOKEN, _OPEN_TOKEN, _SIGN_TOKEN = 1, 2, 4
 _AFTER_DIGITS = {SIGN: INT, DOT: FRACTION, EXP: EXP_DIGITS, EXP_SIGN: EXP_DIGITS}
 """The states that digits change."""
 _PAIRS = frozenset(("{}", "[]", "t)", "s}"))
@@ -177,6 +187,12 @@ class LiteralReader(Strings):
         doubt.reads(i)
         while i < n:
             mode = self.mode
+            if verbatim and mode != NUMBER and mode < DONE:
+                j = self._tokens(text, i)
+                if j > i:
+                    i = j
+                    continue
+                mode = self.mode
             if mode == STRING:
                 j = self._string(text, i, n)
                 if j == i:  # the beginning of an escape or of a delimiter
@@ -220,6 +236,95 @@ class LiteralReader(Strings):
         if doubt.since >= 0 and doubt.dropping < 0 and doubt.read(i):
             self._overflows()
         return i
+
+    def _tokens(self, text: str, i: int) -> int:
+        """Consume a run of complete tokens of JSON that is passed on unchanged, as far as they are right."""
+        stack, given, mode = self.stack, self._given, self.mode
+        if mode == STRING:
+            m = _STRING_END.match(text, i)
+            if m is None:
+                return i
+            if self._is_key:
+                before = self._key_text
+                if before is None or not self._give(before + m.group(1)):
+                    return i
+                mode = COLON
+                self._is_key = False
+            else:
+                mode = AFTER if stack else DONE
+            self.delimiter = ""
+            i = m.end()
+        while mode < DONE:
+            m = _TOKEN.match(text, i)
+            if m is None:
+                break
+            kind, end = m.lastindex, m.end()
+            if kind == _SIGN_TOKEN:
+                c = text[end - 1]
+                if c == ",":
+                    if mode != AFTER:
+                        break
+                    self._comma = True
+                    mode = KEY if stack[-1] == "{" else VALUE
+                elif c == ":":
+                    if mode != COLON:
+                        break
+                    mode = VALUE
+                elif c == "{" or c == "[":
+                    if mode > FIRST_ITEM or len(stack) >= MAX_DEPTH or not (stack or c == "{" or not self._how.whole):
+                        break
+                    stack.append(c)
+                    self._comma = False
+                    if c == "{":
+                        given.append(set())
+                        mode = FIRST_KEY
+                    else:
+                        mode = FIRST_ITEM
+                else:
+                    opened = "{" if c == "}" else "["
+                    first = FIRST_KEY if c == "}" else FIRST_ITEM
+                    if (mode != AFTER and mode != first) or not stack or stack[-1] != opened:
+                        break
+                    stack.pop()
+                    if c == "}":
+                        given.pop()
+                    mode = AFTER if stack else DONE
+            elif mode == KEY or mode == FIRST_KEY:
+                if kind == _STRING_TOKEN:
+                    if not self._give(m.group(1)):
+                        break
+                    mode = COLON
+                elif kind == _OPEN_TOKEN:
+                    self._key_text = m.group(2) if end - i <= MAX_KEY else None
+                    self._key_at = -1
+                    self._is_key = True
+                    mode = STRING
+                else:
+                    break
+                self._comma = False
+            elif mode <= FIRST_ITEM and stack:
+                mode = STRING if kind == _OPEN_TOKEN else AFTER
+                self._comma = False
+            else:
+                break
+            i = end
+            if mode == STRING:
+                self.delimiter = '"'
+                self._escape_free = False
+                break
+        self.mode = mode
+        return i
+
+    def _give(self, key: str) -> bool:
+        """Record a key of the innermost object; false if the usual steps have something to report, or to forget."""
+        if len(key) > MAX_KEY:
+            return False
+        keys = self._given[-1]
+        code = hash(unescaped(key) if "\\" in key else key)
+        if code in keys or len(keys) >= MAX_KEYS:
+            return False
+        keys.add(code)
+        return True
 
     def _mend_space(self, text: str, i: int, k: int) -> None:
         """Turn white space at ``text[i:k]`` into spaces, if some of it is not JSON's."""
