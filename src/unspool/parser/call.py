@@ -1,7 +1,7 @@
 """One call, from its opening to its end, and the events that it emits."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -29,20 +29,20 @@ class Desk(msgspec.Struct, eq=False):
     Attributes:
         ledger: where events go.
         plan: the plan of the dialect.
-        tools: the tools that may be called.
+        tools, names: the tools that may be called; ``names`` is `Toolset.names`.
     """
 
     ledger: Ledger
     plan: Plan
     tools: Toolset
+    names: Mapping[str, Any] | None
     _make_id: MakeId | None
     _ids: Ids | None = None
     """Made for the first call: most outputs have none."""
 
     def known(self, name: str) -> bool | None:
         """Whether a tool is declared; ``None`` if the tools are unknown."""
-        names = self.tools.names
-        return None if names is None else name in names
+        return None if self.names is None else name in self.names
 
     def schema(self, name: str) -> Schema | None:
         """The schema of a tool's arguments, if the tool is declared."""
@@ -70,15 +70,16 @@ class Call:
         sink: where its text goes.
         started: its name is known, and was emitted or is being dropped.
         complete: its arguments have closed themselves.
+        early: arguments that came before the name.
         thought: it is inside reasoning.
         place: where the machine returns if it turns out not to be a call.
     """
 
     __slots__ = (
         "_desk",
-        "_early",
         "block",
         "complete",
+        "early",
         "fields",
         "form",
         "id",
@@ -95,7 +96,7 @@ class Call:
 
     def __init__(self, desk: Desk, form: Form, block: Block, start: int, fields: dict[str, str], place: object) -> None:
         self._desk = desk
-        self._early: list[str] = []  # arguments that came before the name
+        self.early: list[str] = []
         self.form = form
         self.block = block
         self.start = start
@@ -147,7 +148,8 @@ class Call:
         policy = desk.plan.policy
         self.known = known = desk.known(self.name)
         self.started = True
-        header = ledger.held_for(Why.HEADER)
+        holds = ledger.holds
+        header = bool(holds) and holds[-1].why == Why.HEADER
         if known is False and policy.unknown_tool != "forward":
             self.sink = Sink.TEXT if policy.unknown_tool == "text" else Sink.DROP
             if header:
@@ -165,8 +167,9 @@ class Call:
                 ledger.hold(why, self.place)
         else:
             if header:
-                ledger.commit()
-            ledger.commit_thought()
+                holds.pop()
+            if holds:
+                ledger.commit_thought()
         if known is False:
             ledger.notice("undeclared_tool", self.name)
         self.index = ledger.index
@@ -180,7 +183,7 @@ class Call:
         if self.sink != Sink.CALL:
             self.pass_by(end)
         elif not self.started:
-            self._early.append(fragment)
+            self.early.append(fragment)
         elif fragment:
             self._desk.ledger.arguments(self.index, fragment, end)
         elif end - self._desk.ledger.at > MAX_SPACE:
@@ -188,11 +191,11 @@ class Call:
 
     def put_early(self) -> None:
         """Keep arguments that come before the name."""
-        fragment = "".join(self._early)
+        fragment = "".join(self.early)
         if fragment and self.started and self.sink == Sink.CALL:
             ledger = self._desk.ledger
             ledger.arguments(self.index, fragment, ledger.at)
-        self._early = []
+        self.early = []
 
     def pass_by(self, end: int) -> None:
         """Emit a call that is not sent as text or as markup, up to an offset."""

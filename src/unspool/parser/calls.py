@@ -208,11 +208,12 @@ class Calls(Steps):
         reader = self.reader
         assert isinstance(reader, ObjectReader)
         assert self.call is not None
-        ledger = self._ledger
+        ledger, tape = self._ledger, self._tape
         going = reader.read()
         while going and reader.mode == Mode.READING and not (ledger.holds and ledger.too_much()):
             going = reader.read()
-        if ledger.held_for(Why.HEADER) and ledger.too_much():
+        holds = ledger.holds
+        if holds and holds[-1].why == Why.HEADER and tape.base + tape.i - holds[0].start > CAP:
             return True  # its name comes too late, however the text is cut
         if reader.mode == Mode.NAMED:
             if self.announce_object(self.call):
@@ -240,7 +241,8 @@ class Calls(Steps):
             self._abort_header()
             return False
         call.announce(self._tape.here)
-        call.put_early()
+        if call.early:
+            call.put_early()
         return True
 
     @property
@@ -402,7 +404,8 @@ class Calls(Steps):
             call.pass_by(end)
             self.given_back = self.given_back or (call.sink == Sink.TEXT and self._opens_block)
         else:
-            call.put_early()
+            if call.early:
+                call.put_early()
             ledger.end_call(call.index, status, call.start, end)
             if ledger.held_for(Why.THOUGHT_CALL) and status not in ("ok", "repaired"):
                 self.back_to_thought(self.discard())

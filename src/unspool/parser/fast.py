@@ -14,7 +14,7 @@ from .call import Sink
 from .machine import Machine
 from .readers.literal import DONE, LiteralReader
 from .readers.markup import MarkupReader
-from .readers.pieces import Pieces, StringKind, guarded_strings, json_strings, markup_values
+from .readers.pieces import JSON_STRINGS, Pieces, StringKind, guarded_strings, markup_values
 from .readers.recall import Spot, Step, memory
 from .readers.strings import SHORT
 from .white import held_suffix
@@ -197,7 +197,8 @@ class FastPaths:
         if literal is None:
             return None
         self._literal = literal
-        guard = None if literal.python else machine.openings.string_ends()
+        ends = machine.openings.look.plan.policy.markers_in_strings == "end" and not literal.python
+        guard = machine.openings.string_ends() if ends else None
         if guard is not None:
             self._find = guard.find
             self._strings = guarded_strings(guard.find, guard.heads)
@@ -205,7 +206,7 @@ class FastPaths:
             return None if guard.find.search(buf, i) else self._in_guarded(literal)
         if literal.strict():
             spot: Spot | None = literal.spot()
-            self._strings = json_strings()
+            self._strings = JSON_STRINGS
             self._then = then = FastPaths._json
         else:
             spot = literal.settle(buf[i:], len(buf) - i)

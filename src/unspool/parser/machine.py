@@ -2,13 +2,13 @@
 
 from typing import Any, Final
 
-from ..dialect.patterns import MORE
+from ..dialect.patterns import MAX_SPACE, MORE
 from ..events import Stage
 from . import states
 from .blocks import Blocks
 from .call import Desk, Sink
 from .calls import Calls
-from .ledger import Ledger, Why
+from .ledger import CAP, Ledger, Why
 from .lookout import ALWAYS, Lookout
 from .openings import Openings
 from .parts import Parts
@@ -76,10 +76,11 @@ class Machine:
 
     def run(self) -> None:
         """Take steps until more text is needed."""
-        ledger, calls, at, owners = self.ledger, self.calls, self.at, self._owners
+        ledger, calls, at, owners, tape = self.ledger, self.calls, self.at, self._owners, self.tape
         while True:
             call = calls.call
-            if ledger.holds:
+            holds = ledger.holds
+            if holds and (tape.base + tape.i - holds[0].start > CAP or (call is not None and call.status == "invalid")):
                 calls.release_holds()
                 call = calls.call
             if call is not None and call.thought and calls.ends_with_thought():
@@ -90,7 +91,7 @@ class Machine:
             if not going:
                 if ledger.holds and ledger.too_much():
                     continue
-                if calls.call is not None:
+                if calls.call is not None and tape.base + tape.i - ledger.at > MAX_SPACE:
                     calls.release_space()
                 return
 

@@ -78,8 +78,9 @@ class Parser:
         tape = self._tape = Tape()
         ledger = Ledger(tape)
         look = Lookout(plan, plan.reading if calls else plan.plain, tape, ledger)
-        openings = Openings(look, tape, request.names, request.name)
-        machine = self._machine = Machine(tape, Desk(ledger, plan, request, ids), openings)
+        names = request.names
+        openings = Openings(look, tape, names, request.name)
+        machine = self._machine = Machine(tape, Desk(ledger, plan, request, names, ids), openings)
         fold = self._fold = Fold()
         fast = self._fast = FastPaths(machine, fold)
         self._choose = fast.choose

@@ -10,7 +10,7 @@ from ..openings import NULL, Openings
 from ..tape import Tape
 from .literal import DONE, ERROR, STRING, LiteralReader, Root, whole_members, whole_object
 from .reader import Mode, Whole
-from .wrapped import Unwrapping, UnwrapReader, unwrapping
+from .wrapped import UNWRAPPED, Unwrapping, UnwrapReader, unwrapping
 
 _CUT: Final = "a closing marker inside a value"
 _NO_OBJECT: Final = "arguments that are not an object"
@@ -167,7 +167,8 @@ class ArgumentsReader:
         call = self._call
         if not self._looked:
             self._looked = True
-            self._unwrapping = unwrapping(self._desk.schema(call.name)) if call.started else None
+            if call.started and not UNWRAPPED.match(fragment):
+                self._unwrapping = unwrapping(self._desk.schema(call.name))
         watch = self._unwrapping
         if watch is not None:
             passed = watch.push(fragment)
@@ -308,10 +309,10 @@ def whole_call(openings: Openings, form: Form, fields: dict[str, str], text: str
 
 def literal_of(openings: Openings, c: str, syntax: str) -> LiteralReader | UnwrapReader:
     """The reader of arguments that begin with a character."""
-    repair = openings.repairing
+    plan = openings.look.plan
+    repair = plan.policy.bad_arguments == "repair"
     if c == '"' and syntax == Syntax.JSON:
         return UnwrapReader(repair=repair)
-    plan = openings.look.plan
     root = Root.KEYWORDS if c == "(" else Root.OBJECT
     return LiteralReader(
         syntax, root, repair=repair, quote=plan.dialect.codec.quote, stops=plan.calls.recover.at if repair else None

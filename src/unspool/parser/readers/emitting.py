@@ -6,7 +6,7 @@ from functools import lru_cache
 from ...dialect.syntax import Syntax
 from ...regex import Prefix
 from .numbers import Magnitude
-from .pieces import StringKind, json_strings, python_strings, quoted_strings
+from .pieces import JSON_STRINGS, StringKind, python_strings, quoted_strings
 from .recall import MOST_WAITING, Deeds, ReaderState, Spot, memory
 from .strings import marker_scan
 from .syntax import AFTER, DONE, ERROR, FIRST_KEY, KEY, MAX_HELD, MAX_KEYS, NUMBER, SIGN, STRING, VALUE, Root
@@ -220,7 +220,7 @@ class Emitter:
         if not self.simple():
             return None
         if self.verbatim():
-            return json_strings()
+            return JSON_STRINGS
         scan = self._how.scan
         return python_strings(self.delimiter) if scan is None else quoted_strings(scan, self.delimiter)
 

@@ -61,7 +61,7 @@ _BARE_KEY = Prefix(r"[^:,{}\[\]]*+")
 
 _INSIDE: Final = r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\uHHHH)*+'.replace("H", "[0-9a-fA-F]")
 _TOKEN = Regex(
-    rf'''[ \t\n\r]*+(?:"(?:({_INSIDE})"|([^"\\\x00-\x1f]*+)\Z)'''
+    rf"""[ \t\n\r]*+(?:"(?:({_INSIDE})"|([^"\\\x00-\x1f]*+)\Z)"""
     r"|(-?(?:0|[1-9][0-9]{0,200})(?:\.[0-9]{1,90})?|true|false|null)(?=[ \t\n\r,\]}:])|([{}\[\],:]))"
 )
 """A token of JSON: a string, the beginning of one that the text ends in, a number or a word, a sign."""
