@@ -1,5 +1,7 @@
 """Steps inside calls, from the opening to the closing, and calls that turn out to be text."""
 
+from typing import Final
+
 from ..dialect.markers import Block, Form, Opening
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.syntax import Syntax
@@ -22,6 +24,9 @@ from .readers.reader import Mode, Reader, Whole
 from .readers.text import TextReader
 from .readers.wrapped import WRAPPED
 from .white import common_suffix
+
+_SOON: Final = 256
+"""So near the end of the text, a call without its closing is not looked at as a whole."""
 
 
 class Calls(Steps):
@@ -139,6 +144,8 @@ class Calls(Steps):
         if not form.arguments or form.forced or form.syntax == Syntax.TEXT:
             return None
         buf, i, names = self._tape.buf, match.end, self._openings.names
+        if len(buf) - i < _SOON and form.closing.first not in buf[i:]:
+            return None
         name = match.fields.get("name", "")
         if form.shape is not None:
             whole = whole_object_call(form, buf, i)
@@ -345,8 +352,10 @@ class Calls(Steps):
             return True
         if j == len(tape.buf) and not tape.final:
             return False
-        closings = self._closings(call)
-        r = self._closing(call, closings, j)
+        r = self._look.stands(call.form.closing, j, dict(call.fields))
+        closings = self._closings(call) if r < 0 else []
+        if r < 0:
+            r = self._closing(call, closings, j)
         if r >= 0:
             tape.i = r
             self._end_call(call.status, tape.here)
@@ -396,10 +405,10 @@ class Calls(Steps):
         call = self.call
         assert call is not None
         ledger = self._ledger
-        if not ledger.held_for(Why.HEADER):
+        if ledger.holds and not ledger.held_for(Why.HEADER):
             self._overflow()  # its end comes too late to decide, however the text is cut
         self._let_out(call)
-        self._drop_call()
+        self.call = self.reader = self.broken = None
         if call.sink != Sink.CALL:
             call.pass_by(end)
             self.given_back = self.given_back or (call.sink == Sink.TEXT and self._opens_block)
@@ -407,7 +416,7 @@ class Calls(Steps):
             if call.early:
                 call.put_early()
             ledger.end_call(call.index, status, call.start, end)
-            if ledger.held_for(Why.THOUGHT_CALL) and status not in ("ok", "repaired"):
+            if ledger.holds and ledger.held_for(Why.THOUGHT_CALL) and status not in ("ok", "repaired"):
                 self.back_to_thought(self.discard())
                 return
             self._settle(call, status, end)
@@ -417,7 +426,7 @@ class Calls(Steps):
     def _settle(self, call: Call, status: Status, end: int) -> None:
         """A call that was sent has ended: commit what was held because of its arguments, or discard it."""
         ledger = self._ledger
-        if ledger.held_for(Why.BAD_CALL) and status == "invalid":
+        if ledger.holds and ledger.held_for(Why.BAD_CALL) and status == "invalid":
             self.discard()
             if self._plan.policy.bad_arguments == "text":
                 ledger.text(end)
@@ -425,16 +434,11 @@ class Calls(Steps):
                 ledger.markup(end)
             ledger.notice("bad_arguments", call.name)
             return
-        if ledger.held_for(Why.THOUGHT_CALL, Why.BAD_CALL):
+        if ledger.holds and ledger.held_for(Why.THOUGHT_CALL, Why.BAD_CALL):
             ledger.commit()
             ledger.commit_thought()
         ledger.count_call()
         self.given_back = False
-
-    def _drop_call(self) -> None:
-        self.call = None
-        self.reader = None
-        self.broken = None
 
     def discard(self) -> Hold:
         """Discard what the innermost hold holds."""
@@ -444,7 +448,7 @@ class Calls(Steps):
 
     def let_go(self) -> None:
         if self.call is None and not self._ledger.holds:
-            self._tape.let_go()
+            self._tape.kept = None
 
     def _rewind(self, to: int) -> None:
         """Go back to an offset, and read again from there."""
@@ -462,7 +466,7 @@ class Calls(Steps):
             self._look.spare(hold.start - self._tape.base, *(s for s in call_closings if s))
         here = min(self._tape.here, hold.start + CAP + 1)
         self._tape.rewind(here, keep=True)  # what lies beyond the cap is read again, however the text is cut
-        self._drop_call()
+        self.call = self.reader = self.broken = None
         state = hold.place.state
         if state is states.BLOCK:
             self._ledger.text(here)
@@ -479,7 +483,7 @@ class Calls(Steps):
 
     def back_to_thought(self, hold: Hold) -> None:
         """What began as a call in reasoning was not one: read it again, without calls."""
-        self._drop_call()
+        self.call = self.reader = self.broken = None
         self._openings.no_calls(min(self._tape.here, hold.start + CAP))
         self._rewind(hold.start)
         self._at.state = states.RESUMING if hold.paused else hold.place.state
@@ -525,7 +529,7 @@ class Calls(Steps):
             return
         marker = tape.source(hold.start, tape.here)
         self.discard()
-        self._drop_call()
+        self.call = self.reader = self.broken = None
         self._at.state = states.TEXT if hold.place.state is states.EDGE else hold.place.state
         ledger.markup(tape.here)
         ledger.notice("stray_open", marker.strip())

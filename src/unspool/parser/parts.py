@@ -163,7 +163,7 @@ class Parts(msgspec.Struct, eq=False):
     def settle_thought(self) -> None:
         ledger = self._ledger
         if ledger.holds and ledger.commit_thought() and not ledger.holds:
-            self._tape.let_go()
+            self._tape.kept = None
         self._ledger.quoting.restart()
         self._at.state = states.EDGE
 

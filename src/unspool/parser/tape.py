@@ -15,6 +15,7 @@ class Tape(msgspec.Struct, eq=False):
         base: the offset of ``buf[0]`` in the output; negative while the end of a prompt is read.
         final: no more text will come.
         ended: the model ended the output; it was not cut by length.
+        kept: what was read before ``buf`` and is kept, from the offset ``kept_at`` on; ``None``: nothing is.
     """
 
     buf: str = ""
@@ -22,8 +23,8 @@ class Tape(msgspec.Struct, eq=False):
     base: int = 0
     final: bool = False
     ended: bool = False
-    _kept: list[str] | None = None
-    _kept_at: int = 0
+    kept: list[str] | None = None
+    kept_at: int = 0
 
     @property
     def here(self) -> int:
@@ -44,8 +45,8 @@ class Tape(msgspec.Struct, eq=False):
         """Drop what was read, unless it is kept."""
         i = self.i
         if i:
-            if self._kept is not None:
-                self._kept.append(self.buf[:i])
+            if self.kept is not None:
+                self.kept.append(self.buf[:i])
             self.buf = self.buf[i:]
             self.base += i
             self.i = 0
@@ -82,29 +83,25 @@ class Tape(msgspec.Struct, eq=False):
         base = self.base
         if start >= base:
             return self.buf[start - base : end - base]
-        kept = self._kept
+        kept = self.kept
         assert kept is not None
         text = "".join(kept)
         kept[:] = [text]
         whole = text + self.buf[: max(0, end - base)]
-        return whole[start - self._kept_at : end - self._kept_at]
+        return whole[start - self.kept_at : end - self.kept_at]
 
     def keep(self) -> None:
         """Keep what is read from now on."""
-        if self._kept is None:
-            self._kept = []
-            self._kept_at = self.base
-
-    def let_go(self) -> None:
-        """Stop keeping what is read."""
-        self._kept = None
+        if self.kept is None:
+            self.kept = []
+            self.kept_at = self.base
 
     def rewind(self, to: int, *, keep: bool) -> None:
         """Go back to an offset whose text is kept; ``keep``: the text before it is still needed."""
         if to < self.base:
             text = self.source(to, self.here)
             self.buf = text + self.buf[self.i :]
-            self._kept = [self.source(self._kept_at, to)] if keep else None
+            self.kept = [self.source(self.kept_at, to)] if keep else None
             self.base = to
         self.i = to - self.base
 
@@ -113,7 +110,7 @@ class Tape(msgspec.Struct, eq=False):
     def lend(self) -> Callable[[str], None]:
         """A fast path reads on from here; return the function that keeps what it reads, if text is kept."""
         self.drop()
-        return ([] if self._kept is None else self._kept).append
+        return ([] if self.kept is None else self.kept).append
 
     def take_back(self, text: str, at: int) -> None:
         """The fast path is done: ``text``, which begins at an offset, waits."""
