@@ -90,13 +90,13 @@ class Form(msgspec.Struct, eq=False):
     triggers: frozenset[str] = frozenset()
     """The texts that may end the bare text."""
     _find: re.Pattern[str] | None = None
-    _outside: Outside | Literal[False] | None = False
+    around: Outside | Literal[False] | None = False
 
     def outside(self) -> Outside | None:
         """How a call that is an object is written plainly, around its arguments."""
-        if self._outside is False:
-            self._outside = None if self.shape is None else outside(self.shape)
-        return self._outside
+        if self.around is False:
+            self.around = None if self.shape is None else outside(self.shape)
+        return self.around
 
     def find(self) -> re.Pattern[str]:
         """Finds what may end the bare text."""

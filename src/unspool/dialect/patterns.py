@@ -120,17 +120,8 @@ class Pattern:
     """
 
     __slots__ = (
-        "_fields",
-        "_simple",
-        "after_name",
-        "alone",
-        "any_case",
-        "atoms",
-        "first",
-        "last_name",
-        "splits_name",
-        "weight",
-    )
+        "_fields", "_simple", "after_name", "alone", "any_case", "atoms", "first", "last_name", "splits_name", "weight",
+    )  # fmt: skip
     _simple: Callable[[str, int], re.Match[str] | None] | None
     """Matches the whole pattern, with fields that are written simply, each in a group; any other text may still match.
     ``None`` if there is no such expression."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 from ..dialect.file import KEYS, Dialect, parse_dialect
 from ..dialect.registry import find_base
 from ..errors import DialectError
-from ..parser.ids import fill_id, fill_letters
+from ..parser.call import fill_id, fill_letters
 from ..renderer import render
 
 _TURNS: Final = ("start", "end", "stage")

@@ -8,9 +8,8 @@ import msgspec
 from ..dialect.markers import END, Marker, Outline, Stray, tags, text
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.plan import Plan
-from .ledger import Ledger
+from .ledger import Ledger, Tape
 from .quoting import Quoting
-from .tape import Tape
 from .tokens import is_distinct
 
 ALWAYS: Final = -(1 << 62)

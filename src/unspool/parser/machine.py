@@ -8,7 +8,7 @@ from . import states
 from .blocks import Blocks
 from .call import Desk, Sink
 from .calls import Calls
-from .ledger import CAP, Ledger, Why
+from .ledger import CAP, Ledger, Tape, Why
 from .lookout import ALWAYS, Lookout
 from .openings import Openings
 from .parts import Parts
@@ -16,7 +16,6 @@ from .prose import Prose
 from .readers.object import ObjectReader
 from .states import Standing
 from .table import TABLE
-from .tape import Tape
 
 STEPS: Final = tuple(row.step for row in TABLE.values())
 """The function that takes a step, by state."""

@@ -24,8 +24,8 @@ from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape
 from ..regex import Regex
 from ..schema import takes_text
+from .ledger import Tape
 from .lookout import ALWAYS, Lookout
-from .tape import Tape
 
 NULL: Final = "null"
 

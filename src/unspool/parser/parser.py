@@ -13,15 +13,13 @@ from ..events import Event, Stage, ToolCallDelta
 from ..message import Fold, Message
 from ..policy import Policy
 from ..toolset import ToolChoice, Toolset, read_toolset
-from .call import Desk
+from .call import Desk, MakeId
 from .fast import AGAIN, FastPaths, Stretch
-from .ids import MakeId
-from .ledger import Ledger
+from .ledger import Ledger, Tape
 from .lookout import Lookout
 from .machine import Machine
 from .openings import Openings
 from .prompt import decode_ids, prompt_end, prompt_tail
-from .tape import Tape
 from .tokens import TokenFeed, closes, is_marker
 
 
@@ -275,10 +273,9 @@ class Parser:
         if stage is not None:
             tape.drop()
             machine.force(stage)
-        if tape.buf:
-            tape.feed(text)
-        else:
-            tape.buf = text
+        if tape.i:
+            tape.drop()
+        tape.buf += text
         machine.run()
         events = self._due()
         if self._choose():

@@ -8,11 +8,10 @@ from ..dialect.markers import END, FRAME, REASONING, START, Marker, Opening
 from ..dialect.patterns import NO, skip_space
 from ..dialect.plan import Plan
 from . import states
-from .ledger import Ledger, Why
+from .ledger import Ledger, Tape, Why
 from .lookout import ALWAYS, Lookout
 from .openings import Openings
 from .states import Standing, State
-from .tape import Tape
 
 # Parsers that begin in reasoning need these, and Python 3.11 is slow to find members of enumerations.
 _OPEN: Final = Why.OPEN_REASONING

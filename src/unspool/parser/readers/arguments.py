@@ -6,8 +6,8 @@ from ...dialect.markers import Form
 from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...dialect.syntax import Syntax
 from ..call import Call, Desk
+from ..ledger import Tape
 from ..openings import NULL, Openings
-from ..tape import Tape
 from .literal import DONE, ERROR, STRING, LiteralReader, Root, whole_members, whole_object
 from .reader import Mode, Whole
 from .wrapped import UNWRAPPED, Unwrapping, UnwrapReader, unwrapping

@@ -9,8 +9,8 @@ from ...dialect.patterns import MORE, NO
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ..call import Call
+from ..ledger import Tape
 from ..openings import Openings
-from ..tape import Tape
 from .reader import Mode
 
 STRETCH: Final = 4096

@@ -14,9 +14,8 @@ from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...events import Status
 from ...schema import Kinds, Schema, decode_marked
 from ..call import Call
-from ..ledger import CAP
+from ..ledger import CAP, Tape
 from ..openings import Openings
-from ..tape import Tape
 from ..white import common_prefix, common_suffix, held_suffix
 from .containers import Containers, Held, Level
 from .literal import MAX_DEPTH

@@ -9,8 +9,8 @@ from ...dialect.patterns import MORE, NO, skip_space
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ..call import Call, Desk
+from ..ledger import Tape
 from ..openings import NULL, Openings
-from ..tape import Tape
 from .arguments import ArgumentsReader
 from .literal import LiteralReader, Root, whole_object
 from .reader import Mode, Whole
@@ -23,7 +23,7 @@ _STRINGS = {q: Regex(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"
 
 def whole_call(form: Form, text: str, i: int) -> Whole | None:
     """The call whose object begins at ``i``, after its bracket, if all of it is there and plain."""
-    plain = form.outside()
+    plain = form.around or form.outside()
     m = None if plain is None else plain.header.match(text, i)
     if plain is None or m is None:
         return None
@@ -123,11 +123,12 @@ class ObjectReader:
         if self._skip:
             tape.i += self._skip
             self._skip = 0
-        i = skip_space(tape.buf, tape.i)
-        tape.i = i
-        if i == len(tape.buf):
-            return False
-        c = tape.buf[i]
+        buf, i = tape.buf, tape.i
+        if not " " < buf[i : i + 1] < "\x7f":
+            i = tape.i = skip_space(buf, i)
+            if i == len(buf):
+                return False
+        c = buf[i]
         if expects == Expects.FIRST or expects == Expects.KEY:
             if c == "}" and (expects == Expects.FIRST or self._quote == "'"):
                 return self._over(i)
@@ -149,7 +150,7 @@ class ObjectReader:
     def _header(self) -> bool:
         """Read everything up to the arguments at once, if it is there and plain."""
         tape, call = self._tape, self._call
-        plain = call.form.outside()
+        plain = call.form.around or call.form.outside()
         m = None if plain is None else plain.header.match(tape.buf, tape.i)
         if plain is None or m is None or call.thought:
             return False

@@ -4,8 +4,8 @@ import json
 
 from ...dialect.patterns import MORE, NO
 from ..call import Call
+from ..ledger import Tape
 from ..openings import Openings
-from ..tape import Tape
 from .reader import Mode
 from .strings import escaped
 
