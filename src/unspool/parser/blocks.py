@@ -19,7 +19,7 @@ class Blocks(Steps):
         """After a call: another one, the block's closing, or something else."""
         tape = self._tape
         i = tape.i
-        j = self._openings.separated(i)
+        j = i if i == len(tape.buf) else self._openings.separated(i)
         if j == MORE:
             return False
         if j - i > MAX_SPACE:

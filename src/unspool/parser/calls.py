@@ -343,8 +343,8 @@ class Calls(Steps):
         assert call is not None
         tape = self._tape
         i = tape.i
-        if not call.form.closing:
-            self._end_call(call.status, tape.here)
+        if not call.form.closing.atoms:
+            self._end_call(call.status, tape.base + i)
             return True
         j = skip_space(tape.buf, i)
         if j - i > MAX_SPACE:

@@ -345,7 +345,8 @@ class Ledger(msgspec.Struct, eq=False):
         """A call has certainly ended; prose is counted from here again."""
         self.calls += 1
         self.prose = False
-        self.quoting.restart()
+        if self.quoting.begun:
+            self.quoting.restart()
 
     def finish(self, reason: str) -> None:
         """The output is over."""

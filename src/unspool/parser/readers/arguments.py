@@ -128,7 +128,8 @@ class ArgumentsReader:
         """Read more of the literal; true if a marker in an open string ended it."""
         tape = self._tape
         openings = self._openings
-        scan = None if literal.python else openings.string_ends()
+        ends = openings.look.plan.policy.markers_in_strings == "end" and not literal.python
+        scan = openings.string_ends() if ends else None
         pos = tape.i
         while True:
             m = None if scan is None else openings.string_end(scan, pos)
