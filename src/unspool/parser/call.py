@@ -220,30 +220,10 @@ class Call:
 
     # -- what the model wrote -----------------------------------------------------------------------------------------
 
-    def call_it(self, name: str) -> None:
-        """Set its name."""
-        self.name = name
-
-    def identify(self, call_id: str) -> None:
-        """Set its own id."""
-        self.id = call_id
-
-    def close(self) -> None:
-        """Its arguments are complete."""
-        self.complete = True
-
-    def spoil(self) -> None:
-        """Its arguments are wrong."""
-        self.status = "invalid"
-
     def repair(self) -> None:
         """Record that it deviates from the format and was repaired."""
         if self.status == "ok":
             self.status = "repaired"
-
-    def mend(self) -> None:
-        """Record that its error was repaired."""
-        self.status = "repaired"
 
     # -- what it emits ------------------------------------------------------------------------------------------------
 

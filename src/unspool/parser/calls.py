@@ -66,7 +66,7 @@ class Calls(Steps):
         waits = self._at.state is states.TEXT and not ledger.thinking and bool(tape.buf[low:i].strip())
         if not ledger.prose and not waits:
             return False
-        self._look.no_calls()
+        self._look.outline = self._plan.plain
         ledger.notice("call_markers_as_text", "prose before a call")
         return True
 
@@ -120,7 +120,7 @@ class Calls(Steps):
     def _begin_forced(self, call: Call, i: int) -> None:
         """Begin a call that is its arguments alone: the tool choice names the function."""
         tape = self._tape
-        call.call_it(self._openings.named)
+        call.name = self._openings.named
         call.announce(tape.base + i)
         literal = LiteralReader(Syntax.JSON, Root.OBJECT, repair=self._openings.repairing)
         self.reader = ArgumentsReader(call, self._desk, self._openings, tape, literal)
@@ -133,7 +133,7 @@ class Calls(Steps):
         j = skip_space(tape.buf, i)
         quote = "'" if j < len(tape.buf) and tape.buf[j] == "'" else shape.quote
         if quote != shape.quote:
-            call.mend()
+            call.status = "repaired"
         self.reader = ObjectReader(call, self._desk, self._openings, tape, quote)
         tape.i = i
         self._at.state = states.OBJECT
@@ -196,7 +196,7 @@ class Calls(Steps):
         form = call.form
         if not form.arguments:
             call.put("{}", tape.here)
-            call.close()
+            call.complete = True
             self._at.state = states.CLOSE
         elif form.syntax == Syntax.TEXT:
             self.reader = TextReader(call, self._openings, tape)
@@ -224,7 +224,7 @@ class Calls(Steps):
             return True  # its name comes too late, however the text is cut
         if reader.mode == Mode.NAMED:
             if self.announce_object(self.call):
-                reader.go_on()
+                reader.mode = Mode.READING
             return going
         return self._object_settled(self.call, reader, going=going)
 
@@ -233,7 +233,7 @@ class Calls(Steps):
         if reader.mode == Mode.NAME_DUE:
             if not self.announce_object(call):
                 return True
-            reader.go_on()
+            reader.mode = Mode.READING
             going = reader.read()
         if reader.mode == Mode.NONE:
             self._ledger.notice_before("call_without_name", reader.why)
@@ -292,7 +292,7 @@ class Calls(Steps):
                 self._ledger.notice("missing_close", reader.why)
             else:
                 self._ledger.notice("bad_arguments", reader.why)
-                call.spoil()
+                call.status = "invalid"
             self.broken = BrokenReader(call, self._openings, tape, track=["{"], quiet=call.complete)
             self._at.state = states.RECOVER
         elif mode == Mode.JSON:
@@ -312,7 +312,7 @@ class Calls(Steps):
     def _fail(self, call: Call, reader: Reader) -> None:
         """The arguments are wrong: pass the rest of the call on as it is."""
         self._let_out(call)
-        call.spoil()
+        call.status = "invalid"
         self._ledger.notice("bad_arguments", reader.why)
         inner = reader.inner if isinstance(reader, ObjectReader) else reader
         track, within = (inner.track, inner.within) if isinstance(inner, ArgumentsReader) else (None, "")
@@ -443,7 +443,7 @@ class Calls(Steps):
     def discard(self) -> Hold:
         """Discard what the innermost hold holds."""
         hold = self._ledger.discard()
-        self._parts.back_to(hold.place)
+        self._parts.framed = hold.place.framed
         return hold
 
     def let_go(self) -> None:
@@ -453,7 +453,7 @@ class Calls(Steps):
     def _rewind(self, to: int) -> None:
         """Go back to an offset, and read again from there."""
         self._tape.rewind(to, keep=bool(self._ledger.holds))
-        self._ledger.back_to(to)
+        self._ledger.at = to
 
     def _abort_header(self) -> None:
         """Give back as text an opening without a name; its closings are text, too."""
@@ -484,7 +484,7 @@ class Calls(Steps):
     def back_to_thought(self, hold: Hold) -> None:
         """What began as a call in reasoning was not one: read it again, without calls."""
         self.call = self.reader = self.broken = None
-        self._openings.no_calls(min(self._tape.here, hold.start + CAP))
+        self._openings.text_until = min(self._tape.here, hold.start + CAP)
         self._rewind(hold.start)
         self._at.state = states.RESUMING if hold.paused else hold.place.state
         self.let_go()
@@ -492,7 +492,7 @@ class Calls(Steps):
     def reopen(self) -> None:
         """Read an opening of reasoning in content again, as text."""
         hold = self.discard()
-        self._look.no_thoughts(min(self._tape.here, hold.start + CAP))
+        self._look.thoughts_from = min(self._tape.here, hold.start + CAP)
         self._rewind(hold.start)
         self._at.state = states.TEXT
         self.let_go()

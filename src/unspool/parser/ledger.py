@@ -84,10 +84,6 @@ class Tape(msgspec.Struct, eq=False):
         self.buf = self.buf[:at]
         return rest
 
-    def join(self, rest: str) -> None:
-        """Put back what was cut off."""
-        self.buf += rest
-
     # -- what was read ------------------------------------------------------------------------------------------------
 
     def source(self, start: int, end: int) -> str:
@@ -172,14 +168,6 @@ class Hold(msgspec.Struct, eq=False):
     thinking: bool
     paused: bool
     index: int
-
-    def move(self, by: int) -> None:
-        """So many events more, or less, come before those that wait."""
-        self.before += by
-
-    def go_on(self, why: str) -> None:
-        """Continue to hold the events, now for another reason."""
-        self.why = why
 
     def restart(self) -> None:
         """Start over: the prompt opened it, so nothing was emitted before it."""
@@ -275,7 +263,7 @@ class Ledger(msgspec.Struct, eq=False):
         """Emit a notice before everything that is held."""
         hold = self.holds[-1]
         self.events.insert(hold.before, _notice(kind, detail, hold.start))
-        hold.move(1)
+        hold.before += 1
 
     def open_reasoning(self, end: int) -> None:
         """Reasoning opens; its opening ends at an offset."""
@@ -290,14 +278,6 @@ class Ledger(msgspec.Struct, eq=False):
         self.events.append(ReasoningEnd(start, stop))
         self.thinking = False
         self.paused = pause
-
-    def stop_reasoning(self) -> None:
-        """The output ends in reasoning."""
-        self.thinking = False
-
-    def forget_pause(self) -> None:
-        """The reasoning that a call interrupted does not continue."""
-        self.paused = False
 
     def start_call(self, call_id: str, name: str, end: int, known: bool | None) -> None:
         """The next call starts; its header ends at an offset."""
@@ -367,10 +347,6 @@ class Ledger(msgspec.Struct, eq=False):
             self.quoting.put(content, at - len(content))
         self.at = at
 
-    def back_to(self, at: int) -> None:
-        """Go back to an offset: what follows is read again."""
-        self.at = at
-
     def _span(self, end: int) -> tuple[int, int]:
         start = self.at
         if end > start:
@@ -393,7 +369,7 @@ class Ledger(msgspec.Struct, eq=False):
 
     def hold_on(self, why: str) -> None:
         """Continue the innermost hold, now for another reason."""
-        self.holds[-1].go_on(why)
+        self.holds[-1].why = why
 
     def commit(self) -> None:
         """Emit the events of the innermost hold."""
@@ -430,7 +406,7 @@ class Ledger(msgspec.Struct, eq=False):
         if due:
             del self.events[:count]
             for hold in self.holds:
-                hold.move(-count)
+                hold.before += -count
         return due
 
     def as_content(self) -> None:
@@ -450,10 +426,6 @@ class Ledger(msgspec.Struct, eq=False):
         return None if isinstance(event, ReasoningEnd) else event
 
     # -- a prompt -----------------------------------------------------------------------------------------------------
-
-    def replay(self, at: int) -> None:
-        """Read a prompt from here on, at a negative offset."""
-        self.at = at
 
     def replayed(self, call: int) -> str:
         """The prompt was read: forget its events, and return the arguments of the call with this index."""
@@ -479,7 +451,7 @@ class Ledger(msgspec.Struct, eq=False):
         called = next((n for n, hold in enumerate(self.holds) if hold.why == Why.HEADER), len(self.holds))
         self.events.append(ReasoningStart(0, 0))
         for hold in self.holds[called:]:
-            hold.move(1)
+            hold.before += 1
 
 
 def _notice(kind: str, detail: str, at: int) -> Notice:

@@ -52,18 +52,6 @@ class Lookout(msgspec.Struct, eq=False):
 
     # -- set by the machine -------------------------------------------------------------------------------------------
 
-    def no_calls(self) -> None:
-        """From here on, calls are text."""
-        self.outline = self.plan.plain
-
-    def no_thoughts(self, until: int) -> None:
-        """Nothing opens reasoning in content before an offset."""
-        self.thoughts_from = until
-
-    def look_at_prompt(self, *, prompt: bool) -> None:
-        """Set whether the text is a prompt's."""
-        self.replay = prompt
-
     # -- tokens -------------------------------------------------------------------------------------------------------
 
     @property

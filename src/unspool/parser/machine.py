@@ -115,7 +115,7 @@ class Machine:
                 calls.cut()
             tape.go_on(final=final, ended=ended)
             going = True
-        tape.join(rest)
+        tape.buf += rest
         return going or self.ledger.too_much()
 
     def _thought_closes(self) -> tuple[int, bool]:
@@ -193,11 +193,11 @@ class Machine:
         """Read the end of a prompt: it emits nothing, but decides where the output begins."""
         ledger = self.ledger
         self.tape.replay(tail)
-        ledger.replay(-len(tail))
-        self.look.look_at_prompt(prompt=True)
+        ledger.at = -len(tail)
+        self.look.replay = True
         self._parts.starts()
         self.run()
-        self.look.look_at_prompt(prompt=False)
+        self.look.replay = False
         call = self.calls.call
         if call is not None and call.started and call.sink == Sink.CALL:
             call.replayed()
@@ -213,7 +213,7 @@ class Machine:
         if calls.broken is not None and calls.broken.within:
             self.run()
             if calls.broken is not None:
-                calls.broken.end_string()
+                calls.broken.within = ""
             return
         if call is None or inner is None or self.at.state not in (states.ARGUMENTS, states.OBJECT):
             return
@@ -233,7 +233,7 @@ class Machine:
         if ledger.thinking:
             if ledger.at < tape.end:
                 ledger.text(tape.end)
-            ledger.stop_reasoning()
+            ledger.thinking = False
             ledger.notice("unclosed_reasoning")
         ledger.markup(tape.end)
         within = calls.within

@@ -60,14 +60,14 @@ class Openings(msgspec.Struct, eq=False):
         look: recognizes everything else.
         names: the declared tools by name; ``None`` if they are unknown.
         named: the function that the tool choice names, or ``""``.
+        text_until: openings of calls before this offset are text.
     """
 
     look: Lookout
     _tape: Tape
     names: Mapping[str, Any] | None
     named: str
-    _from: int = ALWAYS
-    """Openings of calls before this offset are text."""
+    text_until: int = ALWAYS
     _searched: tuple[int, int] = (0, 0)
     """The offsets between which nothing may end an open string."""
 
@@ -75,10 +75,6 @@ class Openings(msgspec.Struct, eq=False):
     def repairing(self) -> bool:
         """Whether arguments are repaired."""
         return self.look.plan.repairs
-
-    def no_calls(self, until: int) -> None:
-        """Nothing opens a call before an offset."""
-        self._from = until
 
     # -- openings -----------------------------------------------------------------------------------------------------
 
@@ -88,7 +84,7 @@ class Openings(msgspec.Struct, eq=False):
         tape = self._tape
         form = o.form
         assert form is not None
-        if tape.base + i < self._from:
+        if tape.base + i < self.text_until:
             return _NONE
         if not o.marked and (self.names is None or not (edge or self._stands_apart(o, i))):
             return _NONE

@@ -51,10 +51,6 @@ class Parts(msgspec.Struct, eq=False):
         """The state to return to."""
         return Origin(self._at.state, self.framed)
 
-    def back_to(self, place: Origin) -> None:
-        """Restore whether a frame is open."""
-        self.framed = place.framed
-
     def leaves(self, margin: str) -> None:
         """A part has ended, and removes this white space from the text after it."""
         self.margin = margin
@@ -101,7 +97,7 @@ class Parts(msgspec.Struct, eq=False):
         self.margin = ""
         self.framed = False
         self.seen = True
-        self._ledger.forget_pause()
+        self._ledger.paused = False
         self._ledger.quoting.restart()
 
     def begin_frame(self, o: Marker, end: int) -> None:

@@ -122,7 +122,7 @@ class Prose(Steps):
         """Add a marker at ``i`` that the output's end cuts."""
         partial.add_cut(o, match)
         if partial.cut is None and self._is_cut_marker(o, i):
-            partial.add_dropped(o)
+            partial.cut = o
 
     def _dropped_as_cut(self, partial: Partial, o: Marker, i: int, end: int) -> bool:
         """Drop a marker that the output's end cuts, if ``o``, at ``buf[i:end]``, only begins it; whether that is so."""

@@ -191,7 +191,7 @@ class ArgumentsReader:
             text = self._unwrapping.close()
             self._unwrapping = None
             call.put(text, self._tape.here)
-        call.close()
+        call.complete = True
         if literal.repaired:
             call.repair()
             call.notice("repaired", literal.repaired)
@@ -214,7 +214,7 @@ class ArgumentsReader:
 
     def _no_arguments(self) -> bool:
         self._call.put("{}", self._tape.here)
-        self._call.close()
+        self._call.complete = True
         self.mode = Mode.DONE
         return True
 
@@ -272,8 +272,8 @@ class ArgumentsReader:
             self._unwrapping = None
         call = self._call
         call.put(tail, self._tape.here)
-        call.close()
-        call.mend()
+        call.complete = True
+        call.status = "repaired"
         call.notice("repaired", "unclosed value")
         self.shut = True
         self.mode = Mode.DONE

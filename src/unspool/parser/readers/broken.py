@@ -73,10 +73,6 @@ class BrokenReader:
         """A broken call has nothing to close; see `Reader`."""
         return ""
 
-    def end_string(self) -> None:
-        """A marker follows, known by its token's id: the broken string is over."""
-        self.within = ""
-
     def finish(self) -> None:
         """The output ends, and the call with it."""
         self._raw(len(self._tape.buf))
@@ -100,7 +96,7 @@ class BrokenReader:
             ended = self._tracked(i, limit)
             if ended >= 0:
                 self._raw(ended)
-                self._call.close()
+                self._call.complete = True
                 goes_on = self._call.form.shape is not None and self._track and (self._outer or buf[ended] == "}")
                 self.mode = Mode.OBJECT if goes_on else Mode.DONE
                 return True
@@ -119,7 +115,7 @@ class BrokenReader:
                 break
             if r != NO:
                 self._raw(m.start())
-                self._call.close()
+                self._call.complete = True
                 self.mode = Mode.DONE
                 return True
             pos = m.start() + 1

@@ -239,33 +239,30 @@ class Doubt:
             be repeated.
         dropping: how many brackets were open when the value that is being dropped began (-1: no value is dropped).
         maybe_set: whether the open object may be a set.
+        start: where the last reading began.
         size: how many characters were held when the last reading ended.
     """
 
-    __slots__ = ("_from", "dropping", "maybe_set", "since", "size")
+    __slots__ = ("dropping", "maybe_set", "since", "size", "start")
 
     def __init__(self) -> None:
         self.since = -1
         self.dropping = -1
         self.maybe_set = False
         self.size = 0
-        self._from = 0
+        self.start = 0
 
     def wait(self, since: int, i: int, *, maybe_set: bool = False) -> None:
         """Hold the output from ``since`` on, because it may still change. Its text begins at ``i``."""
         self.since = since
         self.maybe_set = maybe_set
         self.size = 0
-        self._from = i
+        self.start = i
 
     def decide(self) -> None:
         """Accept the held output as it is."""
         self.since = -1
         self.maybe_set = False
-
-    def taken(self) -> None:
-        """Record that the output before the held part was taken."""
-        self.since = 0
 
     def drop(self, depth: int, since: int = -1) -> None:
         """Drop the output from ``since`` on, up to the end of the next value."""
@@ -273,23 +270,15 @@ class Doubt:
             self.since = since
         self.dropping = depth
 
-    def over(self) -> None:
-        """Record that the dropped value has ended."""
-        self.since = self.dropping = -1
-
-    def reads(self, i: int) -> None:
-        """Record that reading begins at ``i``."""
-        self._from = i
-
     def read(self, i: int) -> bool:
         """Record reading up to ``i``, and return whether too much is held."""
-        self.size += i - self._from
-        self._from = i
+        self.size += i - self.start
+        self.start = i
         return self.size > MAX_HELD
 
     def too_much(self, i: int) -> bool:
         """Whether too much is held when reading is at ``i``."""
-        return self.size + i - self._from > MAX_HELD
+        return self.size + i - self.start > MAX_HELD
 
 
 _NO_NUMBER: Final = Magnitude()
@@ -381,7 +370,7 @@ class LiteralReader:
         if doubt.since >= 0:
             text = "".join(out[: doubt.since])
             self.out = [] if doubt.dropping >= 0 else out[doubt.since :]
-            doubt.taken()
+            doubt.since = 0
             return text
         text = out[0] if len(out) == 1 else "".join(out)
         self.out = []
@@ -583,7 +572,7 @@ class LiteralReader:
         doubt = self._doubt
         if doubt.dropping == len(self.stack):
             del self.out[doubt.since :]
-            doubt.over()
+            doubt.since = doubt.dropping = -1
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -600,7 +589,7 @@ class LiteralReader:
         n = len(text)
         self._mark = i
         doubt = self._doubt
-        doubt.reads(i)
+        doubt.start = i
         while i < n:
             mode = self.mode
             if verbatim and mode != NUMBER and mode < DONE:

@@ -325,7 +325,7 @@ class MarkupReader:
 
     def _end(self) -> bool:
         self.containers.end(self._tape.here)
-        self._call.close()
+        self._call.complete = True
         self.mode = Mode.DONE
         return True
 
@@ -364,7 +364,7 @@ class MarkupReader:
                 self.status = call.status
             elif openings.repairing and alone:
                 self._end()
-                call.mend()
+                call.status = "repaired"
                 self.status = call.status
             self.mode = Mode.OVER
             return True

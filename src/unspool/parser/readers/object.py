@@ -91,10 +91,6 @@ class ObjectReader:
         self.inner = None
         self._expects = Expects.AFTER
 
-    def go_on(self) -> None:
-        """Go on after the call was announced."""
-        self.mode = Mode.READING
-
     def named(self) -> bool:
         """Whether the call can be announced if no more of it comes. In reasoning, a name alone makes no call."""
         call = self._call
@@ -202,7 +198,7 @@ class ObjectReader:
         if shape.name_is_key:
             self.role = "skip" if call.name else "arguments"
             if not call.name:
-                call.call_it(key)
+                call.name = key
         else:
             role = dict(shape.keys).get(key, "")
             self.role = role or ("arguments" if key in ARGUMENT_KEYS else "skip")
@@ -228,9 +224,9 @@ class ObjectReader:
             self._tape.i = end
             self._expects = Expects.AFTER
             if self.role == "id":
-                call.identify(value)
+                call.id = value
                 return True
-            call.call_it(value)
+            call.name = value
             # In reasoning, a name alone makes no call.
             if value and not self._id_may_come() and (call.complete or not call.thought):
                 self.mode = Mode.NAMED
@@ -259,7 +255,7 @@ class ObjectReader:
             if word == NULL:
                 self._tape.i = i + len(NULL)
                 call.put("{}", self._tape.here)
-                call.close()
+                call.complete = True
                 self._expects = Expects.AFTER
                 return True
             return False if NULL.startswith(word) and not self._tape.final else self._lose(none)
@@ -310,7 +306,7 @@ class ObjectReader:
             if self._skipped:
                 call.notice("skipped_member", self._skipped)
             call.put("{}", self._tape.here)
-            call.close()
+            call.complete = True
         self.mode = Mode.DONE
         return True
 

@@ -86,6 +86,6 @@ class TextReader:
 
     def _whole(self) -> bool:
         self._call.put('"}', self._tape.here)
-        self._call.close()
+        self._call.complete = True
         self.mode = Mode.DONE
         return True
