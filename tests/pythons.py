@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 CORE = (
-    "batch", "cli/test_commands.py", "dialect", "grammar", "parser", "request", "rl", "server", "wire", "test_check.py",
+    "batch", "cli/test_commands.py", "dialect", "grammar", "parser", "request", "rl", "server", "wire", "check",
     "test_detect.py", "test_invariants.py", "test_limits.py", "test_message.py", "test_misuse.py", "test_policy.py",
     "test_regex.py", "test_renderer.py", "test_schema.py", "test_stage.py", "test_tokens.py",
     "test_toolset.py", "test_traps.py",
@@ -75,7 +75,8 @@ def environment(folder: Path, interpreter: Interpreter) -> Path:
         print(f"installing what tests need for Python {interpreter} into {made}: a minute", flush=True)
         subprocess.run([interpreter.path, "-m", "venv", made], check=True)
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--editable", ".[test]"], cwd=ROOT, check=True)
+        subprocess.run([*pip, "--upgrade", "pip>=25.1"], cwd=ROOT, check=True)
+        subprocess.run([*pip, "--group", "test", "--editable", ".[all]"], cwd=ROOT, check=True)
         stamp.touch()
     return python
 

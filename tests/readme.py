@@ -20,13 +20,15 @@ from pathlib import Path
 from typing import Any
 
 import unspool
+from unspool.check.hints import ENDS, HINTS, WRITING
 from unspool.cli.configuration import keys
 from unspool.cli.model import model_arguments
 from unspool.cli.serve import serve_arguments
 from unspool.cli.show import dialect_row
+from unspool.dialect.lint import CHECKING, LOADING, SIZES, SOFT, Rules
 from unspool.policy import CHOICES
 
-from .generated import commands, events, gallery, table
+from .generated import commands, events, gallery, rules, table
 from .languages import PAIRS, with_code_of
 from .picture import PICTURE, picture
 from .transitions import rows
@@ -35,7 +37,10 @@ ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 _EN = ROOT / "docs" / "en"
 _SERVED = ("tutorial.md", "features/reasoning_output.md", "features/tool_calling.md", "howto/vllm.md")
-_ALONE = ("architecture.md", "library.md", "reference.md", "gallery.md", "why.md", "migration.md", "configuration.md")
+_ALONE = (
+    "architecture.md", "library.md", "reference.md", "gallery.md", "why.md", "migration.md", "configuration.md",
+    "rules.md",
+)  # fmt: skip
 GROUPS: list[list[Path]] = [[README, *(_EN / name for name in _SERVED)], *([_EN / name] for name in _ALONE)]
 """Pages whose code is run. The pages of a group share their servers."""
 COMMANDS = [[_EN / name] for name in ("cli.md", "howto/constrain.md", "howto/evaluate.md", "howto/lost-call.md")]
@@ -95,6 +100,9 @@ TABLES = {
     "commands": commands,
     "gallery": gallery,
     "states": rows,
+    "loading": lambda: rules(Rules([*SIZES, *LOADING])),
+    "checking": lambda: rules(CHECKING),
+    "hinting": lambda: rules(Rules([*ENDS, *HINTS, *WRITING, *SOFT])),
 }
 
 

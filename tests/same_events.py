@@ -65,8 +65,8 @@ class Case(NamedTuple):
 def corpus() -> dict[str, Any]:
     """The material of all runs, from the working tree: the texts, literals and tools of each dialect."""
     import unspool
+    from unspool.check.promises import literals
     from unspool.policy import CHOICES
-    from unspool.promises import literals
 
     from .support import DIALECTS, cases, tool, tools_of
 

@@ -1,5 +1,5 @@
-"""Helpers for the tests of the machine: the cases, and parts of `unspool.promises` and `unspool.trials`, which
-`unspool check` uses too."""
+"""Helpers for the tests of the machine: the cases, and parts of `unspool.check.promises` and `unspool.check.trials`,
+which `unspool check` uses too."""
 
 import json
 from collections.abc import Iterable
@@ -9,14 +9,11 @@ from typing import Any
 import msgspec
 
 import unspool
-from unspool import ContentDelta, Dialect, Event, Message, ReasoningDelta, Stage, trials
-from unspool.dialect.compiling import compile_plan, marked
-from unspool.dialect.examples import example_tools
-from unspool.dialect.file import Example, parse_dialect
-from unspool.dialect.registry import find_base
-from unspool.promises import check_truncated as assert_cut
-from unspool.promises import closings, literals
-from unspool.trials import (
+from unspool import ContentDelta, Dialect, Event, Message, ReasoningDelta, Stage
+from unspool.check import trials
+from unspool.check.promises import check_truncated as assert_cut
+from unspool.check.promises import closings, literals
+from unspool.check.trials import (
     Case,
     at_content,
     chunkings,
@@ -28,8 +25,13 @@ from unspool.trials import (
     same,
     splits,
 )
-from unspool.trials import check_events as check
-from unspool.trials import read as parse_case
+from unspool.check.trials import check_events as check
+from unspool.check.trials import read as parse_case
+from unspool.dialect.compiling import compile_plan, marked
+from unspool.dialect.examples import example_tools
+from unspool.dialect.file import Example
+from unspool.dialect.loader import parse_dialect
+from unspool.dialect.registry import find_base
 
 __all__ = [
     "CALLING",

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from unspool import Dialect, Parser, Policy, ToolCallDelta, ToolCallEnd, ToolCallStart
+from unspool.check.promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES
 from unspool.dialect.patterns import worded
 from unspool.message import Message
-from unspool.promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES
 
 from .fuzz import mutate
 from .support import (
@@ -77,7 +77,7 @@ def test_an_example_means_what_its_file_says(case: Case) -> None:
 @every_case
 def test_every_raw_text_keeps_the_promises_that_check_tries(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     if case.raw != case.example.raw[0]:  # for other spellings than the first, try fewer places
-        monkeypatch.setattr("unspool.trials.MAX_PLACES", 80)
+        monkeypatch.setattr("unspool.check.trials.MAX_PLACES", 80)
     for promise in RAW_PROMISES:
         promise(case)
 

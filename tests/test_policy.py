@@ -1,5 +1,6 @@
 """Every value of every policy, whole and in streams, and the RFC's rules for the four names that it registers."""
 
+import itertools
 import json
 from typing import Any, NamedTuple
 
@@ -493,3 +494,10 @@ def test_after_a_call_that_is_text_the_same_markers_count_however_the_output_is_
     assert whole.content == 'c<tool_calls>[{"<tool_calls>[{'
     for chunks in chunkings(raw):
         assert same(run("hunyuan_a13b", chunks, policy=policy, ids=number)[0]) == same(whole)
+
+
+def test_a_dialect_keeps_few_of_the_plans_that_clients_ask_for() -> None:
+    dialect = get_dialect("hermes")
+    for chosen in itertools.islice(itertools.product(*CHOICES.values()), 200):
+        compile_plan(dialect, Policy(**dict(zip(CHOICES, chosen, strict=True))))
+        assert len(dialect.compiled) <= 34

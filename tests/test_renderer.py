@@ -13,9 +13,9 @@ import pytest
 import unspool
 from tests.support import CALLING, DIALECTS, THINKING, dialect_of, named, tools_of
 from unspool import Dialect, DialectError, Message, Policy, Stage, ToolCall, render
+from unspool.check.promises import stands_out
 from unspool.dialect.file import Example
 from unspool.dialect.template import unstarted
-from unspool.promises import stands_out
 from unspool.values import Number, Value, declare, read_json
 
 Call = tuple[str, dict[str, Any]]

@@ -19,9 +19,9 @@ from unspool import (
     get_dialect,
     list_dialects,
 )
+from unspool.check.promises import stands_out
 from unspool.dialect.compiling import compile_plan
 from unspool.parser.prompt import last_turn
-from unspool.promises import stands_out
 from unspool.stage import detect_stage
 
 from .support import (

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from unspool import ContentDelta, Dialect, Parser, Policy, Stage, ToolCallDelta, get_dialect
+from unspool.check.promises import stands_out
 from unspool.dialect.compiling import marked
-from unspool.promises import stands_out
 
 from .support import (
     CALLING,

@@ -1,5 +1,6 @@
 """Short attacks on a server process; `test_long` repeats them with a thousand clients and the default times."""
 
+import resource
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,10 +9,11 @@ from typing import Any
 import pytest
 
 from unspool.engines.builtin.model import FOLDER
+from unspool.engines.capture import read_recordings
 
 from .clients import SLOW, Leaving, burst, dribble, exchange, hold, never_read, request
 from .upstream import upstream
-from .victim import CHAT, FLOOD, Victim, recordings, survives, victim
+from .victim import CHAT, FLOOD, QUICK, Victim, recordings, survives, victim
 
 STREAM = {**SLOW, "stream": True}
 BODIES = (STREAM, SLOW, {**STREAM, "n": 3})
@@ -248,6 +250,25 @@ def _until_ok(server: Victim) -> None:
     while server.ask("/health")[0] != 200:
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def test_a_full_disk_ends_recordings_but_no_answer(tmp_path: Path) -> None:
+    folder = tmp_path / "captured"
+    with victim(recordings(tmp_path), "--dialect", "hermes", "--capture", str(folder), *LIMITS) as server:
+        server.small()
+        kept = {file.name for file in folder.iterdir()}
+        for limit in (2000, 0):  # of a file; the request has more
+            resource.prlimit(server.running.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+            long = {"messages": [{"role": "user", "content": f"{'word ' * 1000} {QUICK}"}]}
+            assert server.ask(CHAT, long)[0] == 200
+            assert server.ask("/health")[0] == 200
+            assert server.ask(CHAT, long)[0] == 200
+        assert {file.name for file in folder.iterdir()} == kept, "what was written in part is removed"
+        resource.prlimit(server.running.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        server.small()
+        assert len(read_recordings(folder)) == len(kept) + 1
+        told = [line for line in server.log if "recorded" in line]
+        assert ["not recorded" in line for line in told] == [True, False], told
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------

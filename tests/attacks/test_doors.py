@@ -147,6 +147,22 @@ def test_answers_whose_model_never_stops_calling_end_by_their_limits(server: Vic
     survives(server, attack)
 
 
+def test_a_tool_with_an_odd_schema_is_left_out_alone(computing: Victim) -> None:
+    def attack() -> None:
+        body = {"model": "other", "messages": [user(QUICK)], "tool_choice": "required", "max_tokens": 4}
+        status, text = computing.ask(CHAT, body)
+        assert status == 200, text
+        told = json.loads(
+            computing.ask(RESPONSES, {"input": "x", "tools": [{"type": "mcp", "server_label": "shop"}]})[1]
+        )
+        listed = next(o for o in told["output"] if o["type"] == "mcp_list_tools")
+        assert [tool["name"] for tool in listed["tools"]] == ["add", "guarded", "hang", "flood", "die"]
+
+    survives(computing, attack)
+    for name in ("odd_number", "odd_type", "odd_itself", "odd_depth"):
+        assert 0 < sum(f"tool {name!r} of server shop is left out" in line for line in computing.log) <= 4, name
+
+
 # -- grammars of custom tools ------------------------------------------------------------------------------------------
 
 

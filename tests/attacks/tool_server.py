@@ -1,4 +1,4 @@
-"""An MCP server over standard streams, whose tools hang, flood, die, or wait for an approval."""
+"""An MCP server over standard streams, whose tools hang, flood, die, wait for an approval, or have odd schemas."""
 
 import json
 import sys
@@ -7,6 +7,16 @@ import time
 from typing import Any
 
 TOOLS = ("add", "guarded", "hang", "flood", "die")
+ODD: dict[str, Any] = {
+    "odd_number": {"type": "object", "properties": {"a": {"multipleOf": 47567917}}},
+    "odd_type": {"type": "string"},
+    "odd_itself": {"$ref": "#"},
+}
+for _ in range(150):
+    ODD["odd_depth"] = {"type": "object", "properties": {"a": ODD.get("odd_depth", {})}}
+OUTPUT = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a|a)*$"}}}
+"""A schema that takes forever to check `STRUCTURED`."""
+STRUCTURED = {"a": "a" * 64 + "b"}
 _LOCK = threading.Lock()
 
 
@@ -16,7 +26,7 @@ def result(name: str) -> dict[str, Any]:
     if name == "die":
         sys.exit("it ends")
     text = "flood " * 500_000 if name == "flood" else "done"
-    return {"content": [{"type": "text", "text": text}]}
+    return {"content": [{"type": "text", "text": text}], "structuredContent": STRUCTURED}
 
 
 def answer(message: dict[str, Any]) -> None:
@@ -26,7 +36,10 @@ def answer(message: dict[str, Any]) -> None:
         version, info = params["protocolVersion"], {"name": "attacked", "version": "1"}
         fields["result"] = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
     elif method == "tools/list":
-        listed = [{"name": n, "description": n, "inputSchema": {"type": "object"}} for n in TOOLS]
+        listed = [
+            {"name": n, "description": n, "inputSchema": {"type": "object"}, "outputSchema": OUTPUT} for n in TOOLS
+        ]
+        listed += [{"name": n, "inputSchema": s} for n, s in ODD.items()]
         fields["result"] = {"tools": listed}
     elif method == "tools/call":
         fields["result"] = result(params["name"])

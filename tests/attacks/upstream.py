@@ -20,6 +20,12 @@ async def serve(reader, writer):
             writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Type: text/event-stream\\r\\nConnection: close\\r\\n\\r\\n")
             quick = b"the quick question" in body
             event = b"data: " + json.dumps({"choices": [{"text": "word ", "finish_reason": None}]}).encode() + b"\\n\\n"
+            while b"without end" in body:
+                more = {"text": "word " * 10_000, "finish_reason": None}
+                if b"about tokens" in body:
+                    more["logprobs"] = {"tokens": ["word "] * 5_000, "token_logprobs": [0.0] * 5_000}
+                writer.write(b"data: " + json.dumps({"choices": [more]}).encode() + b"\\n\\n")
+                await writer.drain()
             for _ in range(600 if b"the flood" in body else 0):
                 writer.write(event * 500)
                 await writer.drain()

@@ -305,6 +305,21 @@ def _alive(pid: int) -> bool:
         return False
 
 
+def test_a_run_that_was_killed_while_it_removed_its_parts_is_cleared_by_the_next(tmp_path: Path) -> None:
+    source, out = write_lines(tmp_path / "in.jsonl", 20), tmp_path / "out.jsonl"
+    words = ["batch", str(source), "-d", "hermes", "-o", str(out), "--rows", "10"]
+    assert main(words) == 0
+    left = tmp_path / "out.jsonl.unspool"
+    left.mkdir()
+    (left / "part-00000001.jsonl").touch()
+    assert main([*words, "--resume"]) == 0
+    assert not left.exists()
+    left.mkdir()
+    (left / "mine").touch()
+    assert main([*words, "--resume"]) == 0
+    assert (left / "mine").exists()
+
+
 def test_finished_parts_are_not_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = write_lines(tmp_path / "in.jsonl", 45), tmp_path / "out"
     assert run(source, "-o", out, "--rows", "10") == 0

@@ -1,116 +1,66 @@
-"""Runs on a real Ray on this machine, with several worker processes, write what local runs write."""
+"""`parse_table` under ``map_batches`` of a real Ray, with several worker processes."""
 
 import os
 import signal
-import threading
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from unspool.cli import main
+from unspool.batch import BadRow, parse_table
 
-from .rows import is_bad, row, write_lines
-from .test_batch import rows_in
+from .rows import is_bad, row
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("ignore")]
+ROWS = 3_000
 
 
-def inputs(folder: Path, count: int) -> Path:
-    """Lines, and a table of several row groups."""
-    folder.mkdir()
-    write_lines(folder / "a.jsonl", count)
-    table = pa.Table.from_pylist([row(i) | {"tools": "[]", "meta": "{}"} for i in range(count, count + 90)])
-    pq.write_table(table, folder / "b.parquet", row_group_size=30)
-    return folder
+def parsed(batch: pa.Table) -> pa.Table:
+    """What a worker does; its bad rows are counted by their absence."""
+    errors: list[BadRow] = []
+    return parse_table(batch, "hermes", errors=errors)
 
 
-def run(source: Path, out: Path, *words: str) -> int:
-    return main(["batch", str(source), "-d", "hermes", "-o", str(out), "--rows", "25", "--workers", "2", *words])
+def plain(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows in the order of their keys, without ids, which are made from positions in a batch."""
+    rows = sorted(table.to_pylist(), key=lambda one: one["key"])
+    return [{**one, "tool_calls": [{**call, "id": ""} for call in one["tool_calls"]]} for one in rows]
+
+
+def test_a_dataset_with_a_killed_worker_holds_what_one_process_reads() -> None:
+    ray: Any = import_module("ray")
+    data: Any = import_module("ray.data")
+    rows = [row(i) | {"tools": "[]", "meta": "{}"} | ({"output": None} if is_bad(i) else {}) for i in range(ROWS)]
+    table = pa.Table.from_pylist(rows)
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    killed: list[int] = []
+    try:
+        blocks = data.from_arrow([table.slice(at, 50) for at in range(0, ROWS, 50)])
+        work = blocks.map_batches(Working, batch_format="pyarrow", batch_size=50, concurrency=2)
+        found = []
+        for batch in work.iter_batches(batch_format="pyarrow", batch_size=None):
+            found.append(batch)
+            if len(found) == 3:
+                killed = workers()[:1]
+                for pid in killed:
+                    os.kill(pid, signal.SIGKILL)
+    finally:
+        ray.shutdown()
+    assert killed, "no worker was found to kill"
+    assert plain(pa.concat_tables(found)) == plain(parsed(table))
+    assert len(pa.concat_tables(found)) == ROWS - sum(map(is_bad, range(ROWS)))
+
+
+class Working:
+    """Work that an actor does, so that its process can be found."""
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        return parsed(batch)
 
 
 def workers() -> list[int]:
-    """The processes of Ray's workers that work on blocks."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                line = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if line.startswith(b"ray::") and b"PartWorker" in line and os.getpgid(int(entry.name)):
-                found.append(int(entry.name))
-    return found
-
-
-def test_a_run_with_a_killed_worker_writes_what_a_local_run_writes(tmp_path: Path) -> None:
-    source = inputs(tmp_path / "in", 3_000)
-    assert run(source, tmp_path / "local.parquet") == 0
-    killed: list[int] = []
-    ended = threading.Event()
-
-    def kill() -> None:
-        parts = tmp_path / "ray.parquet.unspool"
-        while not killed and not ended.wait(0.02):
-            if len(list(parts.glob("part-*.parquet"))) >= 3:
-                for pid in workers()[:1]:
-                    os.kill(pid, signal.SIGKILL)
-                    killed.append(pid)
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
-        assert run(source, tmp_path / "ray.parquet", "--ray") == 0
-    finally:
-        ended.set()
-        thread.join()
-    assert killed, "no worker was found to kill"
-    assert pq.read_table(tmp_path / "ray.parquet") == pq.read_table(tmp_path / "local.parquet")
-    errors = [rows_in(tmp_path / f"{name}.parquet.errors.jsonl") for name in ("local", "ray")]
-    assert errors[0] == errors[1]
-    assert [e["row"] for e in errors[0]] == [i for i in range(3_000) if is_bad(i)]
-
-
-def test_a_run_on_ray_resumes_with_the_missing_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source, out = inputs(tmp_path / "in", 100), tmp_path / "out"
-    assert run(source, out, "--ray", "-d", "auto") == 0
-    before = {p.name: p.stat().st_mtime_ns for p in out.glob("*.parquet")}
-    (out / "part-00000001.parquet").unlink()
-    assert run(source, out, "--ray", "-d", "auto", "--resume") == 0
-    after = {p.name: p.stat().st_mtime_ns for p in out.glob("*.parquet")}
-    assert [n for n in before if before[n] != after[n]] == ["part-00000001.parquet"]
-    said = capsys.readouterr().err
-    assert said.count("180 rows, ") == said.count("dialect, by the outputs: hermes reads ") == 2
-    assert run(source, tmp_path / "local.parquet") == 0
-    assert pa.concat_tables([pq.read_table(p) for p in sorted(out.glob("*.parquet"))]) == pq.read_table(
-        tmp_path / "local.parquet"
-    )
-
-
-def test_a_cluster_is_found_by_its_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cluster = import_module("ray.cluster_utils").Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False}
-    )
-    source, odd = inputs(tmp_path / "in", 100), tmp_path / "odd.parquet"
-    twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
-    pq.write_table(pa.table({"output": ["Hi."], "meta": twice}), odd)
-    try:
-        assert run(source, tmp_path / "ray.jsonl", "--ray", "--ray-address", cluster.address) == 0
-        assert run(odd, tmp_path / "odd.jsonl", "--ray", "--ray-address", cluster.address) == 2
-    finally:
-        cluster.shutdown()
-    assert f"INPUT: {odd}: meta: " in capsys.readouterr().err
-    assert run(source, tmp_path / "local.jsonl") == 0
-    assert rows_in(tmp_path / "ray.jsonl") == rows_in(tmp_path / "local.jsonl")
-
-
-def test_an_invalid_cluster_address_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(inputs(tmp_path / "in", 10), tmp_path / "out", "--ray", "--ray-address", "nonsense") == 2
-    assert "--ray: Invalid address format: nonsense" in capsys.readouterr().err
-
-
-def test_standard_input_is_refused_on_ray(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["batch", "-", "-d", "hermes", "-o", str(tmp_path / "out"), "--ray"]) == 2
-    assert "standard input cannot be read by other machines" in capsys.readouterr().err
+    """The processes of Ray's workers that parse."""
+    lines = ((entry, entry / "cmdline") for entry in Path("/proc").iterdir() if entry.name.isdecimal())
+    return [int(entry.name) for entry, line in lines if line.exists() and b"MapWorker" in line.read_bytes()]

@@ -21,9 +21,9 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from unspool import Dialect, Parser, constrain, detect_dialect, list_dialects, render
 from unspool.batch import parse_many
+from unspool.check.trials import Case, cases, number, random_split, same
 from unspool.rl import Conversation
 from unspool.toolset import Toolset, read_toolset
-from unspool.trials import Case, cases, number, random_split, same
 
 from .rows import output, row
 

@@ -1,8 +1,10 @@
 """The command `chat`: turns, calls and their results, with an engine and with a server."""
 
+import http.server
 import io
 import json
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,6 @@ import pytest
 
 from tests.server.support import Scripted, live, replay
 from unspool.cli import main
-from unspool.cli.conversation import shown_raw
 from unspool.engines import EngineError
 
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
@@ -52,10 +53,8 @@ def test_an_engine_answers_turn_by_turn_and_gets_the_results_that_are_typed(
     lines = (
         "Weather\\",
         "in Paris?",
-        "/raw",
         '{"sky": "clear"}',
         "Thanks!",
-        "/raw",
         "/save " + str(saved),
         "/undo",
         "/messages",
@@ -71,21 +70,18 @@ def test_an_engine_answers_turn_by_turn_and_gets_the_results_that_are_typed(
     assert (second["reasoning_content"], second["tool_calls"][0]["function"]["name"]) == ("A city.", "get_weather")
     assert (third["content"], third["tool_call_id"]) == ('{"sky": "clear"}', second["tool_calls"][0]["id"])
     assert fourth["content"] == "It is sunny."
-    assert "<think|>A cit|" in out  # the prompt for a result takes the command /raw
-    assert "You ar|e welc|ome.|\n3 pieces\n" in out
     assert json.loads(out[out.index("[\n") :]) == [first, second, third, fourth]
 
 
 def test_a_server_answers_as_an_engine_does(chat: Any, tools: str) -> None:
     with live(replay(f"<think>A city.</think>{CALL}", "It is sunny."), api_key="secret") as server:
         arguments = [server.url + "/v1", "--api-key", "secret", "--tools", tools, "--system", "Be kind."]
-        code, out, err = chat(arguments, "Weather?", "clear", "/messages", "/raw")
+        code, out, err = chat(arguments, "Weather?", "clear", "/messages")
     assert (code, err) == (0, "")
     assert "reasoning  A city." in out
     assert '{"city": "Paris"}' in out
     assert "content    It is sunny." in out
     assert '"content": "clear"' in out
-    assert '"delta":' in out  # the raw answer consists of server-sent events
 
 
 def test_a_turn_that_fails_is_reported_and_forgotten(chat: Any, tmp_path: Path) -> None:
@@ -98,18 +94,45 @@ def test_a_turn_that_fails_is_reported_and_forgotten(chat: Any, tmp_path: Path) 
         closed = server.url
     code, _, err = chat([closed], "Hi")
     assert (code, err.count("\n")) == (1, 1)
-    assert "refused" in err
+    assert "Cannot connect" in err
     assert chat(["ftp://x"], "Hi")[:1] == (2,)
     assert chat([closed, "--engine", "builtin"], "Hi")[2].startswith(
         "unspool chat: --engine: cannot be combined with URL"
     )
 
 
-def test_raw_output_shows_each_piece_and_does_not_steer_the_terminal() -> None:
-    shown = shown_raw([("<|x|>", (7,)), ("a\n\x1b[2J", (8, 9))], color=False)
-    assert shown == "<|x|>|a\\n\n\\x1b[2J|\n2 pieces, 3 tokens: 7 8 9\n"
-    assert shown_raw([("a", ())], color=True) == "\x1b[44;97ma\x1b[0m\n1 pieces\n"
-    assert shown_raw([], color=False) == "nothing yet\n"
+def test_a_servers_text_does_not_steer_the_terminal_and_what_is_no_chunk_is_reported(chat: Any, tmp_path: Path) -> None:
+    code, out, err = chat(["--engine", recorded(tmp_path, "a\x1b[2Jb"), "--dialect", "hermes"], "Hi")
+    assert (code, err) == (0, "")
+    assert "a\\x1b[2Jb" in out
+
+
+@pytest.mark.parametrize(
+    ("frames", "message"),
+    [
+        (b"data: [1]\n\n", "object has no attribute"),
+        (b"data: {\n\n", "truncated"),
+        (b'data: {"error": {"message": "no luck"}}\n\n', "the server failed: no luck"),
+        (b'data: {"choices": [{"delta": {"content": "Hel"}}]}\n\n', "the server ended its stream early"),
+    ],
+)
+def test_a_stream_that_cannot_be_read_is_one_line_on_standard_error(chat: Any, frames: bytes, message: str) -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(frames)
+
+        def log_message(self, *given: Any) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        code, _, err = chat([f"http://127.0.0.1:{server.server_port}", "--model", "m"], "Hi")
+        thread.join()
+    assert (code, err.count("\n")) == (1, 1)
+    assert message in err
 
 
 @pytest.mark.tools
@@ -129,9 +152,8 @@ def test_the_tools_of_an_mcp_server_run_here_once_they_are_allowed(chat: Any, tm
         "--mcp-config",
         str(tmp_path / "mcp.json"),
     ]
-    code, out, err = chat([*line, "--yes"], "/tools", "What is 17 plus 25?")
+    code, out, err = chat([*line, "--yes"], "What is 17 plus 25?")
     assert (code, err) == (0, "")
-    assert "add  Add two numbers." in out
     assert "result     42\n" in out
     _, out, _ = chat(line, "What is 17 plus 25?")  # nobody can allow it
     assert "result     The user did not allow this call.\n" in out

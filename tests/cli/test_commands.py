@@ -422,7 +422,7 @@ def test_a_notice_inside_a_call_is_shown_after_it() -> None:
         ("dialects Qwen/Qwen3-Coder-30B", "`unspool detect Qwen/Qwen3-Coder-30B` finds 'qwen3-coder'"),
         ("dialects hermess", "NAME: there is no dialect 'hermess'; did you mean hermes?"),
         ("check", "FILE.toml|NAME"),
-        ("check none.toml", "FILE: none.toml"),
+        ("check none.toml", "check: none.toml: "),
         ("render", "--dialect: is required"),
         ("constrain -d mine.toml", "--tools: tool_choice: 'required' needs tools"),
         (
@@ -570,7 +570,7 @@ def test_check_prints_every_problem_on_a_line(run: Run, files: Path) -> None:
     result = run("check", "bad.toml", "mine.toml")
     assert result.code == 2
     assert result.err.splitlines()[0] == (
-        "unspool check: FILE: bad.toml: examples[0].raw[0]: content: got 'Sure.', expected 'Sure!'"
+        "unspool check: bad.toml: examples[0].raw[0]: content: got 'Sure.', expected 'Sure!'"
     )
     assert result.err.splitlines()[1].startswith("    read as: reasoning 'plan', content 'Sure.', call now, ")
     assert "the message is written differently" in result.err.splitlines()[2]
@@ -581,7 +581,7 @@ def test_check_names_an_unknown_key_and_what_is_allowed(run: Run, files: Path) -
     (files / "bad.toml").write_text("reasonin = 1\n" + DIALECT, encoding="utf-8")
     result = run("check", "bad.toml")
     assert result.code == 2
-    message = "FILE: bad.toml: reasonin: unknown key (did you mean reasoning?); allowed are name, aliases"
+    message = "unspool check: bad.toml: reasonin: unknown key (did you mean reasoning?); allowed are name, aliases"
     assert message in result.err
 
 

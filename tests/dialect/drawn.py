@@ -29,12 +29,12 @@ from tests.grammar.sampling import PLAIN, Sampler, as_tools, words_of
 from tests.grammar.support import Grammars, calls_of, eos, read
 from unspool import Dialect, DialectError, Policy, constrain, parse, render
 from unspool.check import check_dialect
+from unspool.check.promises import literals
+from unspool.check.trials import number, random_split, run, same
 from unspool.dialect.examples import example_tools
-from unspool.dialect.file import parse_dialect
+from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
 from unspool.policy import CHOICES
-from unspool.promises import literals
-from unspool.trials import number, random_split, run, same
 
 from . import among
 

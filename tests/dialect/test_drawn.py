@@ -6,8 +6,9 @@ import random
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from unspool import Policy, constrain, promises
-from unspool.dialect.file import parse_dialect
+from unspool import Policy, constrain
+from unspool.check import promises
+from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
 from unspool.grammar import ToolStrictLevel
 

@@ -1,8 +1,8 @@
 """What ends a text value: its closing, its call's or its block's, each with what may follow it."""
 
 from unspool.dialect.compiling import compile_plan
-from unspool.dialect.file import parse_dialect
 from unspool.dialect.follows import follows
+from unspool.dialect.loader import parse_dialect
 from unspool.dialect.patterns import closing
 from unspool.dialect.registry import find_base
 from unspool.policy import Policy

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from unspool import Message, Parser, list_dialects, parse, render
-from unspool.dialect.file import parse_dialect
+from unspool.dialect.loader import parse_dialect
 from unspool.dialect.patterns import MORE, NO, Pattern
 from unspool.dialect.registry import find_base
 from unspool.dialect.template import Field, pieces

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import unspool
 from unspool import ConstraintError, Dialect, Stage
+from unspool.check.promises import closings
 from unspool.grammar import constrain, regular
 from unspool.grammar.freeform import MAX_GRAMMAR, Freeform, read_lark
 from unspool.grammar.matchers import from_lark
-from unspool.promises import closings
 
 from .support import WITH_CALLS, Grammars, byte_tokenizer, read
 

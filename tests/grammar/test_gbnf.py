@@ -11,12 +11,12 @@ import pytest
 
 import unspool
 from unspool import Constraint, ConstraintError, Dialect, DialectError
-from unspool.dialect.file import parse_dialect
+from unspool.check.promises import closings
+from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
 from unspool.grammar.flat import lacking
 from unspool.grammar.gbnf import gbnf
 from unspool.grammar.nodes import Chars, Const, Grammar, Node, Repeat, Seq, Text, Word
-from unspool.promises import closings
 
 from ..writing import an_id
 from .gbnf_reader import Reader

@@ -10,11 +10,11 @@ import pytest
 import unspool
 from unspool import Dialect, Inference, Parser
 from unspool.check import check_dialect
-from unspool.dialect.file import parse_dialect
+from unspool.check.trials import random_split
+from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
 from unspool.infer.cutting import closing_for
 from unspool.infer.proof import NEEDED
-from unspool.trials import random_split
 
 from . import invented
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from unspool import Dialect, Parser, list_dialects
-from unspool.trials import cases
+from unspool.check.trials import cases
 
 DIALECTS = list_dialects()
 

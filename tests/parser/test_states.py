@@ -14,11 +14,11 @@ import pytest
 
 import unspool.parser
 from unspool import Notice, Parser, Policy
+from unspool.check.trials import cases
 from unspool.dialect.registry import list_dialects
 from unspool.parser import machine
 from unspool.parser.states import Standing, State
 from unspool.parser.table import INSIDE, TABLE
-from unspool.trials import cases
 
 from ..transitions import BY_STEPS, descriptions, drawing, recorded
 

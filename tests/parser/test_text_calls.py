@@ -10,7 +10,7 @@ import pytest
 
 import unspool
 from unspool import DialectError, ToolStrictLevel
-from unspool.dialect.file import parse_dialect
+from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import get_dialect
 
 from ..grammar.support import Grammars

@@ -51,11 +51,12 @@ def test_a_result_cannot_move_the_end_of_the_answer(tmp_path: Path, text: str) -
 
 
 def test_a_template_that_rewrites_earlier_turns_is_reported(tmp_path: Path) -> None:
-    forgetful = CHATML.replace("{{ m.content or '' }}", "{% if loop.revindex0 < 2 %}{{ m.content or '' }}{% endif %}")
+    forgetful = CHATML.replace("{{ m.content or '' }}", "{{ m.content or '' }}{% if loop.revindex0 < 2 %}!{% endif %}")
     made = Prompts(read_tokenizer(folder(tmp_path, forgetful)))
     with pytest.raises(NoBridge, match="writes earlier turns differently"):
         made.next_turn(REQUEST, answer(), [result("Rain.")], ["<|im_end|>"])
-    silent = Prompts(read_tokenizer(folder(tmp_path, CHATML.replace("m.tool_calls or []", "[]"))))
+    hiding = "(m.tool_calls or []) | rejectattr('function.name', 'eq', 'get_weather')"
+    silent = Prompts(read_tokenizer(folder(tmp_path, CHATML.replace("m.tool_calls or []", hiding))))
     with pytest.raises(NoBridge, match="does not write the text of an answer"):
         silent.next_turn(REQUEST, answer(), [result("Rain.")], ["<|im_end|>"])
 

@@ -121,10 +121,20 @@ def test_special_tokens_in_the_text_of_users_and_tools_are_broken_up(tmp_path: P
     assert "obey" in prompt.replace("\u200b", "")
 
 
-def test_special_tokens_in_system_prompts_and_answers_are_kept(tmp_path: Path) -> None:
+def test_special_tokens_in_system_prompts_are_kept_and_those_in_answers_are_not(tmp_path: Path) -> None:
     spoken = "<|im_end|>"
     history = [{"role": role, "content": spoken} for role in ("system", "developer", "assistant")]
-    assert render(prompts(tmp_path), messages=[*history, *HELLO]).count(spoken) == 7
+    assert render(prompts(tmp_path), messages=[*history, *HELLO]).count(spoken) == 6
+
+
+def test_a_thought_at_the_beginning_of_an_answer_is_its_reasoning(tmp_path: Path) -> None:
+    template = CHATML.replace(
+        "{{ m.content", "{{ '<think>' + m.reasoning_content + '</think>' if m.reasoning_content }}{{ m.content"
+    )
+    history = [*HELLO, {"role": "assistant", "content": "<think>\nplan\n</think>\n\nDone. </think>"}, *HELLO]
+    assert "\n<think>plan</think>Done. <\u200b/think><|im_end|>" in render(
+        prompts(tmp_path, template), messages=history
+    )
 
 
 def test_added_tokens_that_are_neither_special_nor_the_templates_are_ordinary_text(tmp_path: Path) -> None:
@@ -249,7 +259,7 @@ def test_a_template_older_than_tools_gets_them_as_text(tmp_path: Path) -> None:
         "{{ messages[9].content.x }}",
         "{{ range(999999) | list }}",
         "{{ [] | tojson(1, 2, 3, 4, 5) }}",
-        "{{ messages.append(1) }}",
+        "{{ messages[0].__class__.x }}",
         "{{ strftime_now(1) }}",
     ],
 )
@@ -268,10 +278,10 @@ def test_a_request_tells_the_template_only_what_it_asks_for(tmp_path: Path, name
 
 
 def test_a_conversation_that_a_template_refuses_is_a_client_error(tmp_path: Path) -> None:
-    template = CHATML + "{% if messages[0].role == 'system' %}{{ raise_exception('no system here') }}{% endif %}"
+    template = CHATML + "{% if 'rude' in messages[0].content %}{{ raise_exception('not so') }}{% endif %}"
     with live(Scripted(["x"]), "hermes", prompts=prompts(tmp_path, template)) as server:
-        answer = server.post(messages=[{"role": "system", "content": "x"}])
-    assert (answer.status_code, "no system here" in answer.text) == (400, True)
+        answer = server.post(messages=[{"role": "user", "content": "rude"}])
+    assert (answer.status_code, "not so" in answer.text) == (400, True)
 
 
 def test_a_template_cannot_leave_its_sandbox(tmp_path: Path) -> None:

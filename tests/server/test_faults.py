@@ -78,7 +78,7 @@ def test_a_client_that_breaks_off_its_request_leaves_nothing_behind() -> None:
 
 def test_a_client_that_does_not_read_stalls_its_own_engine_and_nobody_else() -> None:
     engine = Scripted(BIG)
-    with live(engine, queue=50) as server:
+    with live(engine, queue=50, output=1 << 30) as server:
         slow = server.request(messages=HELLO, stream=True)
         pulled = -1
         while pulled != engine.pulled:  # until the engine pauses

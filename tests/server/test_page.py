@@ -245,7 +245,7 @@ def test_steps_give_the_same_message_as_a_whole_text(server: Live) -> None:
         ("/parse", {"pieces": [""] * 50_001}, "pieces", "allowed are 50,000"),
         ("/parse", {"text": "", "toml": "x" * 40_000}, "toml", "allowed are 32,768"),
         ("/parse", {"text": "", "toml": "["}, "toml", "not TOML"),
-        ("/parse", {"text": "", "toml": f"call = {['x'] * 65}"}, "toml", "call: 65 alternatives; allowed are 64"),
+        ("/parse", {"text": "", "toml": f"call = {['x'] * 65}"}, "toml", "call: contains 65 texts; allowed are 64"),
         ("/parse", {"text": "", "toml": "name = " + "[" * 5000}, "toml", ""),
         ("/parse", {"text": "", "toml": "name = 'x'\nbase = '/etc/passwd'"}, "toml", "there is no dialect"),
         ("/ui/protocol", {"text": "", "protocol": "soap"}, "protocol", "chat, responses, messages"),

@@ -99,7 +99,7 @@ def test_reasoning_that_is_too_long_is_reported_in_full_but_not_sealed() -> None
         (item, _) = server.post("/v1/responses", input="Hello", include=SEALED).json()["output"]
         assert item.get("encrypted_content") is None
         assert item["content"][0]["text"] == thought
-        whole = server.post("/v1/messages", max_tokens=9, messages=HELLO).json()["content"][0]
+        whole = server.post("/v1/messages", max_tokens=4096, messages=HELLO).json()["content"][0]
         assert (whole["signature"], whole["thinking"]) == ("", thought)
         said = "has 2,097,153 characters; allowed are 2,097,152"
         item = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "A" * (MAX_SEALED + 1)}

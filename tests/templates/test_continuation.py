@@ -18,14 +18,14 @@ from unspool.request.settings import Settings
 from unspool.toolset import read_toolset
 
 from .table import SOURCES, Source
-from .test_prompts import _MARKER, OTHERWISE, SILENT, checked
+from .test_prompts import _MARKER, OTHERWISE, checked
 from .turns import TOOLS
 
 pytestmark = pytest.mark.templates
 
 THOUGHT = "Where is it?\n\nIn Paris,  I think."
 RESULT = "20 degrees\n"
-CALLING = [s for s in SOURCES if s.file not in SILENT and s.file not in OTHERWISE]
+CALLING = [s for s in SOURCES if s.file not in OTHERWISE]
 CASES = pytest.mark.parametrize("source", CALLING, ids=lambda s: f"{s.dialect}-{s.file}")
 ASKED: dict[str, Any] = {"role": "user", "content": "What now? "}
 UNLIKE: dict[str, str] = {}

@@ -24,13 +24,6 @@ from .turns import TOOLS
 
 pytestmark = pytest.mark.templates
 
-SILENT = {
-    "llama-cpp-deepseek-r1": "it writes a generator as JSON, which Hugging Face's filter refuses too",
-    "Kimi-K2-Instruct": "it changes a list, which Hugging Face's sandbox refuses too",
-    "Kimi-K2-Thinking": "it changes a list, which Hugging Face's sandbox refuses too",
-}
-"""Templates that cannot write a call when Hugging Face runs them."""
-
 OTHERWISE = {
     "tool_chat_template_phi4_mini": "it has no marker, and writes arguments as Python prints them",
     "tool_chat_template_llama3.2_pythonic": "it writes strings without quotes",
@@ -39,9 +32,6 @@ OTHERWISE = {
 """Engines' templates that do not write calls as their models do; the server takes them only if a flag allows it."""
 
 ALL = pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s.dialect}-{s.file}")
-CALLING = pytest.mark.parametrize(
-    "source", [s for s in SOURCES if s.file not in SILENT], ids=lambda s: f"{s.dialect}-{s.file}"
-)
 _MARKER = re.compile(r"<[|/\w｜▁:]+>|\[/?[A-Z_]+\]")
 
 
@@ -64,10 +54,10 @@ def test_the_check_at_the_start_finds_the_familys_dialect(source: Source, templa
         with pytest.raises(TemplateError, match="cannot read the calls"):
             made.check(dialect)
     else:
-        assert made.check(dialect) is (source.file not in SILENT)
+        assert made.check(dialect)
 
 
-@CALLING
+@ALL
 def test_the_check_at_the_start_refuses_a_dialect_of_another_kind(source: Source, templates: dict[str, Path]) -> None:
     other = "harmony" if source.dialect != "harmony" else "qwen3-coder"
     with pytest.raises(TemplateError, match=f"{other} cannot read the calls"):
@@ -75,7 +65,7 @@ def test_the_check_at_the_start_refuses_a_dialect_of_another_kind(source: Source
 
 
 def test_every_listed_exception_names_a_template() -> None:
-    assert {*SILENT, *OTHERWISE} <= {s.file for s in SOURCES}
+    assert set(OTHERWISE) <= {s.file for s in SOURCES}
 
 
 def conversation(asked: str, weather: str) -> list[dict[str, Any]]:
@@ -97,7 +87,7 @@ def checked(source: Source, templates: dict[str, Path]) -> Prompts:
     return made
 
 
-@CALLING
+@ALL
 def test_a_conversation_with_tools_and_their_results_is_written(source: Source, templates: dict[str, Path]) -> None:
     made = checked(source, templates)
     prompt = made.render(
@@ -108,7 +98,7 @@ def test_a_conversation_with_tools_and_their_results_is_written(source: Source, 
     assert "None" not in prompt
 
 
-@CALLING
+@ALL
 def test_users_and_tools_can_spell_no_marker_of_the_template(source: Source, templates: dict[str, Path]) -> None:
     made = checked(source, templates)
     tokens = made._tokenizer.added

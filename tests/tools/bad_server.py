@@ -33,8 +33,16 @@ def page(cursor: str | None) -> dict[str, Any]:
         bad = [deep(60), {"type": "object", "description": "x" * 100_000}]
         named = [{**GOOD, "name": name} for name in ("", "sp ace", "a" * 200, "good")]
         return {"tools": [*map(schema, bad), *named, GOOD]}
-    if FAULT == "no-object":
-        return {"tools": [GOOD, {**GOOD, "name": "bad", "inputSchema": {"type": "string"}}]}
+    if FAULT == "odd":
+        schemas: list[Any] = [{"type": "string"}, {}, None, 7, deep(150), {"type": "object", "properties": []}]
+        fields: list[dict[str, Any]] = [{"name": 7}, {"description": {}}, {"title": 7}, {"name": None}]
+        odd: list[Any] = [
+            {**GOOD, "outputSchema": {"type": "object", "properties": {"a": {"pattern": "(a|a)*b"}}}},
+            None,
+            7,
+            [],
+        ]
+        return {"tools": [*map(schema, schemas), *({**GOOD, **field} for field in fields), *odd]}
     if FAULT == "no-list":
         return {"tools": "none"}
     return {"tools": [GOOD]}

@@ -104,7 +104,7 @@ def browse(
 
     async def main() -> None:
         server = DemoToolServer(
-            None, Fetcher(hosts, private=private, time=time, size=LIMITS.message), search=search, limits=LIMITS
+            Fetcher(hosts, private=private, time=time, size=LIMITS.message), search=search, limits=LIMITS
         )
         tools: dict[str, ServerTool] = {tool.name: tool for tool in await server.list_tools()}
         session: Session = server.session()
@@ -366,6 +366,11 @@ def test_only_listed_hosts_may_be_read(rules: list[str], allowed: list[str], ref
             "10.1.2.3",
             "192.168.0.1",
             "169.254.169.254",
+            "168.63.129.16",
+            "::ffff:168.63.129.16",
+            "64:ff9b::a83f:8110",
+            "161.26.0.10",
+            "166.9.1.1",
             "100.64.0.1",
             "0.0.0.0",
             "224.0.0.1",

@@ -25,7 +25,7 @@ from .. import __version__
 from .blocks import Block, InputError, blocks, find_inputs, parquet_schema
 from .detection import files_detected, first_detected
 from .reading import Reader, Reading, tokenizer_file
-from .slices import Piece, Slice, count_of, load, pieces, slices
+from .slices import Piece, count_of, load, pieces
 from .summary import Summary
 from .work import BadRow, Done, Worker, arrow_columns, line_columns, merged_columns, schema_of, typed_columns
 from .workers import Mapped, crew
@@ -77,7 +77,6 @@ class Job:
         reading: how rows are read.
         workers: the number of processes, or of threads if the interpreter has no global lock. A single worker works in
             this process.
-        ray: whether to run on Ray, which cuts blocks differently.
         resume: whether to continue an earlier run with the same inputs and settings.
         rows: the most rows of a part.
         start: multiprocessing's start method for workers.
@@ -99,7 +98,6 @@ class Job:
         *,
         workers: int = 1,
         resume: bool = False,
-        ray: bool = False,
         rows: int = 2_000,
         start: str = "spawn",
     ) -> None:
@@ -110,7 +108,6 @@ class Job:
         self._reading = reading
         self._workers = workers
         self._rows = rows
-        self._ray = ray
         self._start = start
         self._form = self._output.suffix if self._output.suffix in (".parquet", ".jsonl") else ""
         self._parts = self._output if not self._form else Path(f"{output}{_STATE}")
@@ -134,7 +131,7 @@ class Job:
 
     def _begin(self, resume: bool) -> None:
         """Make the folder of parts, or find it as an earlier run left it."""
-        identity = json.dumps([self._identity(), self._rows, self._ending, self._ray], default=repr, sort_keys=True)
+        identity = json.dumps([self._identity(), self._rows, self._ending], default=repr, sort_keys=True)
         manifest = self._state / "job.json"
         ours = manifest.is_file()
         if resume and ours:
@@ -145,6 +142,7 @@ class Job:
                 )
         elif resume and self._form and self._output.is_file():
             self.finished = True
+            self._clear()  # a kill may have come while the parts were removed
             return
         elif ours:
             shutil.rmtree(self._parts)
@@ -166,53 +164,6 @@ class Job:
         return [__version__, files, reading, [(str(f), *_stat(f)) for f in used]]
 
     # -- the run ---------------------------------------------------------------------------------------------------
-
-    def run_on_ray(
-        self, show: Callable[[Progress], None] = lambda progress: None, *, address: str | None = None
-    ) -> Summary:
-        """The same as `run`, on a cluster. All its machines must see the inputs and the output under the same paths.
-
-        Args:
-            show: see `run`.
-            address: the cluster's address; ``None`` starts one on this machine.
-        """
-        from .cluster import connected
-
-        planned = list(slices(self._files, self._rows))
-        reading = files_detected(self._reading, self._files)
-        with connected(self._workers, address):
-            return self._run_on_ray(planned, reading, show)
-
-    def _run_on_ray(self, planned: list[Slice], reading: Reading, show: Callable[[Progress], None]) -> Summary:
-        from .cluster import on_ray
-
-        began = time.monotonic()
-        summary = Summary(detected=reading.reasons)
-        schema = None
-        if self._ending == ".parquet":
-            lines = [s for s in planned if not s.file.endswith(".parquet")]
-            carried: dict[str, str] = {}
-            for columns in on_ray(partial(_columns, None), lines, self._workers, dict[str, str]):
-                carried = merged_columns(carried, columns)
-            schema = self._unified(carried, [f for f in self._files if f.endswith(".parquet")])
-        undone: list[Slice] = []
-        for one in planned:
-            state = self._state_of(one.number)
-            if state is None:
-                undone.append(one)
-            else:
-                summary.merge(state.summary)
-        write = partial(_PartWriter(reading, self._parts.resolve(), self._ending).write, schema=schema)
-        worked = on_ray(write, undone, self._workers, Summary, planned=True)
-        for done, found in enumerate(worked, len(planned) - len(undone) + 1):
-            summary.merge(found)
-            show(Progress(summary, time.monotonic() - began, done / len(planned)))
-        with self._joined(schema) as join:
-            for number in range(len(planned)):
-                join(number)
-            self._write_errors(len(planned))
-        self._clear()
-        return summary
 
     def run(self, show: Callable[[Progress], None] = lambda progress: None) -> Summary:
         """Work on all blocks that are not done, and join the parts.
@@ -328,9 +279,13 @@ class Job:
             yield join
 
     def _clear(self) -> None:
-        """Remove the files that only a resumed run needs."""
+        """Remove the files that only a resumed run needs, and nothing else."""
         if self._form:
-            shutil.rmtree(self._parts)
+            for part in self._parts.glob("part-*"):
+                part.unlink()
+            shutil.rmtree(self._state, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                self._parts.rmdir()
 
 
 @contextlib.contextmanager

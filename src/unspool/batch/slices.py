@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from .blocks import BYTES, LINE, Block, InputError, begins_recording, blocks, check_names, read_lines
 
-__all__ = ["Piece", "Slice", "count_of", "load", "pieces", "slices"]
+__all__ = ["Piece", "Slice", "count_of", "load", "pieces"]
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -64,24 +64,6 @@ def pieces(files: Iterable[str], rows: int) -> Iterator[Piece]:
             yield piece
             number += 1
             first += count_of(piece)
-
-
-def slices(files: Iterable[str], rows: int) -> Iterator[Slice]:
-    """The blocks of files: some lines, some recordings, whole row groups. A row group with more rows is one block.
-
-    Raises:
-        InputError: a file does not have the format of its ending, or is standard input.
-        OSError: a file cannot be read.
-    """
-    number = first = 0
-    for file in files:
-        if file == "-":
-            raise InputError("-: standard input cannot be read by other machines")
-        sizes = _group_sizes(file) if file.endswith(".parquet") else None
-        for piece in _parts(file, sizes, rows, number, first):
-            yield piece
-            number += 1
-            first += piece.rows
 
 
 def load(piece: Piece) -> Block:

@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if unknown:
             known = re.findall(r"--[a-z-]+", commands.get(words[0], parser).format_help())
             raise Misuse(f"{unknown[0]}: unknown argument{near(unknown[0], known)}")
-        options.words, options.commands = words[1:], commands
+        options.words, options.parser, options.commands = words[1:], parser, commands
         run: Callable[[argparse.Namespace], int] = options.run
         return run(options)
     except Misuse as error:

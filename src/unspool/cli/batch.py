@@ -1,6 +1,7 @@
 """The command ``batch``: parses many outputs, from files into files."""
 
 import argparse
+import errno
 import multiprocessing
 import os
 import sys
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _EVERY = 0.2  # seconds between two drawings of the progress bar
 _WIDTH = 24  # the bar's width in characters
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _LARGE = 1 << 20  # bytes of input from which several workers pay off
 
 
@@ -56,24 +58,19 @@ def batch_arguments(p: argparse.ArgumentParser) -> None:
         "--rows", metavar="N", type=_count, default=2_000, help="maximum number of rows in a part; default: 2,000"
     )
     p.add_argument("--resume", action="store_true", help="continue an earlier run")
-    p.add_argument("--ray", action="store_true", help="run on Ray, on this machine or on a cluster")
-    p.add_argument("--ray-address", metavar="ADDRESS", help="the cluster, such as auto or HOST:6379")
     p.add_argument("--strict", action="store_true", help="exit with 1 if a row cannot be read")
     p.add_argument("--html", metavar="FILE", help="write a report with plots")
 
 
 def run_batch(options: argparse.Namespace) -> int:
     workers = options.workers or os.cpu_count() or 1
-    start = "spawn" if options.ray or workers == 1 else _workers_start(options.input)
+    start = "spawn" if workers == 1 else _workers_start(options.input)
     try:
         from ..batch import InputError, Job
-        from ..batch.cluster import ClusterError
     except ImportError as error:
         raise missing(error, "batch") from None
     if options.dialect != "auto" and options.model is not None:
         raise Misuse("--model: needs --dialect auto")
-    if options.ray_address is not None and not options.ray:
-        raise Misuse("--ray-address: needs --ray")
     if options.model is not None:
         candidates(options.model, None)
     if options.html is not None and not Path(options.html).absolute().parent.is_dir():
@@ -87,30 +84,26 @@ def run_batch(options: argparse.Namespace) -> int:
             _reading(options),
             workers=workers,
             resume=options.resume,
-            ray=options.ray,
             rows=options.rows,
             start=start,
         )
         if job.finished:
             print(f"{options.output} exists already; without --resume it is overwritten", file=sys.stderr)
             return 1 if options.strict and job.errors.is_file() else 0
-        summary = job.run_on_ray(bar, address=options.ray_address) if options.ray else job.run(bar)
-    except ImportError as error:
-        raise missing(error, "ray") from None
+        summary = job.run(bar)
     except BrokenExecutor:
         bar.clear()
         print("unspool batch: a worker died, perhaps for lack of memory; --resume continues", file=sys.stderr)
         return 1
     except (UnknownDialect, DialectError) as error:
         raise Misuse(f"--dialect: {error}") from None
-    except ClusterError as error:
-        raise Misuse(f"--ray: {error}") from None
     except InputError as error:
         raise Misuse(f"INPUT: {error}") from None
     except ValueError as error:
         raise Misuse(str(error)) from None
     except OSError as error:
-        raise Misuse(f"{error.filename or 'INPUT'}: {error.strerror or error}") from None
+        unnamed = options.output if error.errno in _FULL else "INPUT"  # reads and writes name no file
+        raise Misuse(f"{error.filename or unnamed}: {error.strerror or error}") from None
     finally:
         bar.clear()
     seconds = time.monotonic() - began

@@ -71,17 +71,18 @@ def dialect_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def named_dialect(argument: str, name: str, load: Callable[[str], Dialect] = load_dialect) -> Dialect:
-    """A dialect, by its name or its file."""
+    """A dialect, by its name or its file; errors begin with the argument, unless it is empty."""
+    argument = argument and f"{argument}: "
     try:
         return load(name) if name.endswith(".toml") else get_dialect(name)
     except UnknownDialect as error:
         # Suggest a subcommand, where a program would call a function.
         text = str(error).replace("list_dialects()", "`unspool dialects`")
         raise Misuse(
-            f"{argument}: {text.replace(f'detect_dialect(model={name!r})', f'`unspool detect {name}`')}"
+            f"{argument}{text.replace(f'detect_dialect(model={name!r})', f'`unspool detect {name}`')}"
         ) from None
     except DialectError as error:
-        raise Misuse(f"{argument}: {error}") from None
+        raise Misuse(f"{argument}{error}") from None
 
 
 def chosen_dialect(options: argparse.Namespace, default: Dialect | None = None) -> Dialect:

@@ -115,7 +115,7 @@ def _read(path: str) -> dict[str, Any]:
         raise Misuse(f"--config: {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise Misuse(f"--config: {path}: not UTF-8: {error.reason}") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads
         raise Misuse(f"--config: {path}: not TOML: {error}") from None
 
 

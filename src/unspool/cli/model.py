@@ -193,12 +193,14 @@ def _prompts(options: argparse.Namespace, folder: str | Path, template: "Tokeniz
 
     try:
         prompts = Prompts(template)
+    except TemplateError as error:
+        raise Misuse(f"{_source(options)}: {error}") from None
+    try:
         if not prompts.check(dialect):
             print(f"unspool: {_source(options)}: {folder}: the chat template writes no calls", file=sys.stderr)
     except TemplateError as error:
         if not options.no_self_check:
             raise Misuse(f"{_source(options)}: {error} (--no-self-check starts anyway)") from None
-        prompts = Prompts(template)
     return prompts
 
 

@@ -71,5 +71,5 @@ def _line(line: str, dialect: Dialect | None) -> str:
         record["dialect"], record["toml"] = dialect.name, dialect.file[1]
         record.pop("reasoning", None)
     elif name.endswith(".toml") and not record.get("toml"):
-        record["toml"] = named_dialect("FILE", name).file[1]
+        record["toml"] = named_dialect("", name).file[1]
     return json.dumps(record)

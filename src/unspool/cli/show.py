@@ -128,10 +128,10 @@ def check_arguments(p: argparse.ArgumentParser) -> None:
 def run_check(options: argparse.Namespace) -> int:
     failed = False
     for file in options.files:
-        dialect = named_dialect("FILE", file, read_file)
+        dialect = named_dialect("", file, read_file)
         problems = check_dialect(dialect)
         for problem in problems:
-            print(f"unspool check: FILE: {file}: {problem}", file=sys.stderr)
+            print(f"unspool check: {file}: {problem}", file=sys.stderr)
             for line in problem.why:
                 print(f"    {line}", file=sys.stderr)
         if not problems:

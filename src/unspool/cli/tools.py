@@ -2,14 +2,14 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .common import Misuse, missing
 
 if TYPE_CHECKING:
     from ..tools import Tools
 
-__all__ = ["open_tools", "tools_arguments"]
+__all__ = ["open_tools", "tools_arguments", "tools_of"]
 
 
 def tools_arguments(p: argparse.ArgumentParser) -> None:
@@ -22,8 +22,8 @@ def tools_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--mcp-config", metavar="FILE", type=Path, help='MCP servers as {"mcpServers": {"NAME": {…}}}')
     text = "whether a person must allow a tool's calls: never (default), always, or the tools' names, with commas"
     p.add_argument("--tool-approval", metavar="RULE", default="never", help=text)
-    text = "where demo runs Python: monty (default), bwrap, wasi, none"
-    p.add_argument("--sandbox", metavar="NAME", default="monty", help=text)
+    text = "where demo runs Python: monty (default), or none"
+    p.add_argument("--sandbox", metavar="NAME", choices=("monty", "none"), default="monty", help=text)
     text = "a host that demo's browser may read: HOST, HOST:PORT, *.HOST or * (repeatable); default: none"
     p.add_argument("--browser-host", metavar="HOST", action="append", default=[], help=text)
     p.add_argument(
@@ -56,13 +56,11 @@ def open_tools(options: argparse.Namespace) -> "Tools | None":
     approval = Approval(rule == "always") if rule in ("never", "always") else Approval(always=named)
     opened: dict[str, Tools] = {}
     try:
-        from ..tools.sandbox import SandboxError, open_sandbox
+        from ..tools.interpreter import InterpreterError, monty
 
         if options.sandbox != "none" and "demo" in (options.tool_server or "").split(","):
-            open_sandbox(options.sandbox).command(limits)
-    except ValueError as error:
-        raise Misuse(f"--sandbox: {error} or none") from None
-    except SandboxError as error:
+            monty(limits)
+    except InterpreterError as error:
         raise Misuse(f"--sandbox: {options.sandbox}: {error}") from None
     for argument, value, settings in (
         ("--tool-server", options.tool_server, {"tool_server": options.tool_server}),
@@ -70,22 +68,35 @@ def open_tools(options: argparse.Namespace) -> "Tools | None":
     ):
         if value is None:
             continue
-        try:
-            opened[argument] = Tools.from_flags(
-                **settings,
-                limits=limits,
-                approval=approval,
-                sandbox=options.sandbox,
-                hosts=options.browser_host,
-                private=options.browser_private,
-                search=options.search_provider,
-            )
-        except ImportError as error:
-            raise missing(error, "browser" if value == "demo" else "mcp") from None
-        except (ValueError, OSError) as error:
-            raise Misuse(f"{argument}: {value}: {getattr(error, 'strerror', None) or error}") from None
+        opened[argument] = tools_of(
+            argument,
+            value,
+            **settings,
+            limits=limits,
+            approval=approval,
+            python=options.sandbox != "none",
+            hosts=options.browser_host,
+            private=options.browser_private,
+            search=options.search_provider,
+        )
     servers = [server for tools in opened.values() for server in tools.servers.values()]
     try:
         return Tools(servers, approval)
     except ValueError as error:
         raise Misuse(f"--tool-server, --mcp-config: {error}") from None
+
+
+def tools_of(argument: str, value: Any, **settings: Any) -> "Tools":
+    """The tools that an argument names; ``settings`` are those of `Tools.from_flags`.
+
+    Raises:
+        Misuse: its value is wrong.
+    """
+    try:
+        from ..tools import Tools
+
+        return Tools.from_flags(**settings)
+    except ImportError as error:
+        raise missing(error, "browser" if value == "demo" else "mcp") from None
+    except (ValueError, OSError) as error:
+        raise Misuse(f"{argument}: {value}: {getattr(error, 'strerror', None) or error}") from None

@@ -143,6 +143,10 @@ def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[tuple[Template, F
 _FORCED = ObjectShape((("name", "name"), ("arguments", "arguments")), False, '"')
 
 
+_MOST = 32
+"""How much of what is derived from a dialect is kept: a server's clients may ask for thousands of policies."""
+
+
 def compile_plan(d: Dialect, policy: Policy | None = None, choice: str = "auto") -> Plan:
     """Compile a dialect under a policy (``None``: its own). If ``choice`` demands a call, a bare object is one."""
     asked = (policy, choice)
@@ -150,6 +154,8 @@ def compile_plan(d: Dialect, policy: Policy | None = None, choice: str = "auto")
     if plan is None:
         filled = (policy or Policy()).over(d.policy).over(DEFAULTS)
         forced = choice if choice in ("required", "named") else ""
+        if len(d.compiled) >= _MOST:
+            d.compiled.clear()  # anything in it is derived again
         made = d.derived((filled, forced), lambda d: _compile(d, filled, forced))
         plan = d.derived(asked, lambda d: made)
     return plan

@@ -421,10 +421,10 @@ def _simply(atom: Atom) -> str:
         return re.escape(atom.text)
     if kind == SPACE:
         return SPACES
+    slash = "(?!/)" if atom.tag else ""
     if kind == NAME and not atom.stops:
-        return rf"([\w.\-:/]{{1,{MAX_FIELD}}}+)"
+        return rf"{slash}([\w.\-:/]{{1,{MAX_FIELD}}}+)"
     if (kind == UNTIL or kind == NAME) and len(atom.stops) == 1 and (kind == UNTIL or atom.quote):
-        slash = "(?!/)" if atom.tag else ""
         return rf"{slash}([^\n&\\<{re.escape(atom.stops[0][0])}]{{1,{MAX_ANY}}}+)"
     return "([0-9]{1,18}+)" if kind == DIGITS else "([A-Za-z_]{1,32}+)" if kind == WORD else ""
 

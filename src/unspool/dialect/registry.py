@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from ..arguments import check, near, wrong_type
 from ..errors import DialectError, UnknownDialect
 from ..regex import Regex
-from .file import Dialect, read_dialect
+from .file import Dialect
+from .loader import read_dialect
 
 if TYPE_CHECKING:
     from importlib import metadata
@@ -159,7 +160,7 @@ def get_dialect(name: str, reasoning: str | None = None) -> Dialect:
     """
     check("name", name, str, "the name of a dialect")
     check("reasoning", reasoning, (str, type(None)), "the name of a dialect or None")
-    return find(name) if reasoning is None else _combined(name, reasoning)
+    return find(name) if reasoning is None else _combined(name.lower(), reasoning.lower())
 
 
 def as_dialect(dialect: object) -> Dialect:

@@ -202,7 +202,7 @@ def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template
         raise DialectError(f"{where}: needs the field {' or '.join(f'{{{b}}}' for b in BODIES[kind])}")
     if kind == "call" and "name" not in names:
         object_ = '{"name": "{name}", "arguments": {arguments}}'
-        single = text.replace("{{arguments}}", "{arguments}")  # the object has braces of its own
+        single = single_braces(text)
         written = single.replace("{arguments}", object_) if "{arguments}" in text else object_
         raise DialectError(f"{where}: needs {{name}}; where one object has both, write {written!r}")
     if kind == "argument" and "key" not in names:
@@ -224,6 +224,11 @@ def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template
     if not body:
         before, trail = _cut_end(before)
     return Template(text, tuple(before), body, tuple(after), lead, trail, inner_lead, inner_trail)
+
+
+def single_braces(text: str) -> str:
+    """A template without braces around those of the arguments."""
+    return text.replace("{{arguments}}", "{arguments}")
 
 
 def _cut_start(parts: list[Piece]) -> tuple[list[Piece], str]:
@@ -274,9 +279,11 @@ def _object_call(text: str, where: str) -> Template | None:
         while at < len(inner):
             member = _MEMBER.match(inner, at)
             if member is None:
+                allowed = '"key": "{name}", "key": {arguments}, "key": "{id}", or {"{name}": {arguments}}'
+                if "{{arguments}}" in inner:
+                    allowed += f"; arguments have braces of their own: write {single_braces(text)!r}"
                 raise DialectError(
-                    f"{where}: {inner[at:]!r} is not a member that the object of a call may have; allowed are "
-                    f'"key": "{{name}}", "key": {{arguments}}, "key": "{{id}}", or {{"{{name}}": {{arguments}}}}'
+                    f"{where}: {inner[at:]!r} is not a member that the object of a call may have; allowed are {allowed}"
                 )
             keys.append((member.group(2), member.group(4)))
             at = member.end()

@@ -11,23 +11,28 @@ A file has JSON lines. Each recording begins with the request, followed by the p
 ``type`` is optional, so recordings are easy to write by hand. Texts are escaped to ASCII, so lone surrogates survive.
 """
 
+import contextlib
 import json
+import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import msgspec
 
 from ..check import load_dialect
-from ..dialect.file import Dialect, parse_dialect
+from ..dialect.file import Dialect
+from ..dialect.loader import parse_dialect
 from ..dialect.registry import find_base, get_dialect
 from ..events import Event, Stage
 from ..message import Message
 from ..parser import Parser
 from ..policy import Policy
 from .base import Delta, Engine, EngineError, Request
+
+log = logging.getLogger("unspool.engines")
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -266,6 +271,7 @@ class Capture:
         self._policy = policy or Policy()
         self._toml = toml
         self._count = 0
+        self._failing = False
 
     @property
     def tokenizer(self) -> Any:
@@ -278,20 +284,20 @@ class Capture:
         return getattr(self._engine, "context", None)
 
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """Yield the engine's pieces unchanged; each is on disk before it is passed on."""
+        """Yield the engine's pieces unchanged; each is on disk before it is passed on, as long as that has room."""
         began = time.monotonic()
         stream = self._engine.generate(request)
-        with self._open(request) as file:
+        with contextlib.closing(_File(self._path(request), self._written)) as file:
             try:
-                _write(file, asked_of(request, self._dialect, self._reasoning, self._toml, self._policy))
+                file.write(asked_of(request, self._dialect, self._reasoning, self._toml, self._policy))
                 async for delta in stream:
-                    _write(file, {"type": "chunk", "at": _since(began), **msgspec.to_builtins(delta)})
+                    file.write({"type": "chunk", "at": _since(began), **msgspec.to_builtins(delta)})
                     yield delta
             except EngineError as error:
-                _write(file, {"type": "error", "at": _since(began), "message": str(error), "status": error.status})
+                file.write({"type": "error", "at": _since(began), "message": str(error), "status": error.status})
                 raise
             except BaseException:  # anything else that ends it: a cancellation, or closing the iterator
-                _write(file, {"type": "cancelled", "at": _since(began)})
+                file.write({"type": "cancelled", "at": _since(began)})
                 raise
             finally:
                 await stream.aclose()
@@ -304,13 +310,69 @@ class Capture:
         """Close the engine."""
         await self._engine.close()
 
-    def _open(self, request: Request) -> IO[str]:
-        """Open a new file; names sort in the order of requests, also after a restart."""
+    def _written(self, fault: OSError | None) -> None:
+        """Log when recordings cannot be written any more, and when they can again."""
+        if fault is None and self._failing:
+            log.warning("outputs are recorded again")
+        elif fault is not None and not self._failing:
+            log.error("outputs are not recorded: %s: %s", self._folder, fault.strerror)
+        self._failing = fault is not None
+
+    def _path(self, request: Request) -> Path:
+        """The path of a new file; names sort in the order of requests, also after a restart."""
         self._count += 1
         safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in request.id)[:80]
         name = f"{time.time_ns():020d}-{self._count:06d}-{safe}-{request.choice}.jsonl"
-        file = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        return os.fdopen(file, "w", encoding="ascii")
+        return self._folder / name
+
+
+class _File:
+    """The file of one recording. If it cannot be written, it is removed: the answer matters more.
+
+    Args:
+        path: its path, at which nothing is yet.
+        report: takes the fault when it cannot be written, or ``None`` when it was written to its end.
+    """
+
+    def __init__(self, path: Path, report: Callable[[OSError | None], None]) -> None:
+        self._path = path
+        self._report = report
+        self._file: IO[str] | None = None
+        try:
+            opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError as fault:
+            report(fault)
+        else:
+            self._file = os.fdopen(opened, "w", encoding="ascii")
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Write a line."""
+        if self._file is None:
+            return
+        try:
+            _write(self._file, line)
+        except OSError as fault:
+            self._give_up(fault)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is None:
+            return
+        try:
+            self._file.close()
+        except OSError as fault:
+            self._give_up(fault)
+        else:
+            self._report(None)
+
+    def _give_up(self, fault: OSError) -> None:
+        file, self._file = self._file, None
+        with contextlib.suppress(OSError):  # closing writes what is left
+            if file is not None:
+                file.close()
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+        self._report(fault)
 
 
 def asked_of(

@@ -343,24 +343,26 @@ class Loop:
             request, messages=[*request.messages, answer, *round_results], toolset=toolset, max_tokens=most, n=1
         )
 
-        def extended() -> Continued | None:
+        def extended(awaited: Awaited) -> Continued | None:
             turns = self._service.turns
             if turns is None or prepared.continued is None:
                 return None
             try:
-                return turns.next_round(request, prepared.continued, written, answer, round_results)
+                return turns.next_round(request, prepared.continued, written, answer, round_results, awaited)
             except NoBridge as why:
                 log.info("%s: the prompt of the next round is rendered again: %s", self._name, why)
                 return None
 
         return await self._prepare(following, extended)
 
-    async def _prepare(self, request: ChatRequest, extended: Callable[[], Continued | None] = lambda: None) -> Prepared:
+    async def _prepare(
+        self, request: ChatRequest, extended: Callable[[Awaited], Continued | None] = lambda _: None
+    ) -> Prepared:
         """A round ready for the engine. Its prompt is rendered if `extended` returns none."""
         service = self._service
 
         def make(awaited: Awaited) -> Prepared:
-            tokenizer, prompt = service.engine.tokenizer, extended()
+            tokenizer, prompt = service.engine.tokenizer, extended(awaited)
             return prepare(
                 request, service.settings, service.turns, tokenizer, service.constraints, awaited, prompt=prompt
             )

@@ -34,6 +34,8 @@ from .outbox import Outbox, Sink
 from .service import Service, log
 from .tracing import Trace, named
 
+_TOKEN: Final = 1024
+"""How many characters a token may stand for: runs of white space are the longest."""
 _TURN: Final = 64
 """After how many pieces in a row an output gives others a turn: an engine may have a thousand ready at once."""
 
@@ -78,6 +80,7 @@ class Run:
                 Loop(self._name, service, prepared, tools.session, sent_back, keep=keep) for _ in self._choices
             ]
         self._usages: list[list[Usage | None]] = [[] for _ in self._choices]  # of the rounds before the last
+        self._left = service.settings.limits.output  # characters of all outputs
         self._outbox: Outbox | None = None
         self._begun = False
         self._producing = False
@@ -229,7 +232,7 @@ class Run:
         )
         if self._tracer is not None:
             self._tracer.asked = self._request_line(asked)
-        await self._pass_on(index, self._service.engine.generate(asked))
+        await self._pass_on(index, self._service.engine.generate(asked), asked.max_tokens)
         self._deliver(index, choice.close())
         if choice.uncounted and prepared.prompt is not None and self._service.engine.tokenizer is not None:
             prompt = prepared.prompt
@@ -240,15 +243,29 @@ class Run:
             self._service.turns.remember(prepared.continued, written)
         return written
 
-    async def _pass_on(self, index: int, stream: AsyncGenerator[Delta, None]) -> None:
-        """Read the engine's output until it ends, or until the choice ends earlier."""
+    async def _pass_on(self, index: int, stream: AsyncGenerator[Delta, None], tokens: int | None) -> None:
+        """Read the engine's output until it ends, or until the choice ends earlier.
+
+        Args:
+            index: the choice's.
+            stream: the output.
+            tokens: how many it may have; ``None``: any number. An engine that sends more than they can be is stopped.
+        """
         choice, outbox = self._choices[index], self._outbox
         passed = 0
+        most = None if tokens is None else tokens * _TOKEN
         try:
             async for delta in stream:
                 passed += 1
                 if not passed % _TURN:
                     await asyncio.sleep(0)
+                size = _size(delta)
+                self._left -= size
+                most = None if most is None else most - size
+                if self._left < 0 or (most is not None and most < 0):
+                    log.warning("%s: the engine sends more than it may; the answer ends", self._name)
+                    self._deliver(index, choice.feed(Delta(finish_reason="length")))
+                    break
                 self._deliver(index, choice.feed(delta), delta)
                 if outbox is not None and outbox.full:
                     await outbox.room()
@@ -360,6 +377,15 @@ class Run:
             by_ids=self._service.engine.tokenizer is not None,
             timed=settings.profile == "mindie" and not request.stream,
         )
+
+
+def _size(delta: Delta) -> int:
+    """About how many characters a piece holds, with its tokens and what is reported about them."""
+    size = max(len(delta.text), len(delta.token_ids))
+    for entry in delta.logprobs:
+        for one in (entry, *entry.get("top_logprobs", ())):
+            size += len(one.get("token", "")) + len(one.get("bytes") or ())
+    return size
 
 
 class _Seat:

@@ -73,7 +73,7 @@ class Service:
         self.held = 0
         self.draining = False
         self.models: tuple[Service, ...] = (self,)
-        self._threads = Threads(2, "requests"), Threads(1, "long-requests")
+        self._threads = Threads(4, "requests"), Threads(1, "long-requests")  # they mostly wait for templates
         self._asides = Threads(1, "texts"), Threads(1, "long-texts")
 
     async def in_thread(self, size: int, work: Callable[[Awaited], _T]) -> _T:

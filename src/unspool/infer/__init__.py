@@ -1,6 +1,6 @@
 """Infers a dialect from a chat template, and proves it: what the template renders, the dialect reads back.
 
-`histories` contains the conversations to render; `rendering` and `child` render them in a separate process. `asking`
+`histories` contains the conversations to render; `rendering` renders them in a separate process. `asking`
 finds out which form of history the template accepts, `cutting` finds its turns, `draft` derives the keys of a dialect
 file from them, and `proof` reads back what the template writes. `choosing` proves given dialects and chooses one.
 """
@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from ..arguments import check, check_tokenizer
-from ..dialect.file import Dialect, parse_dialect
+from ..dialect.file import Dialect
+from ..dialect.loader import parse_dialect
 from ..dialect.registry import find_base
 from ..errors import DialectError, TemplateError
 from .arguments import Keys

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from ..dialect.file import Dialect, parse_dialect
+from ..dialect.file import Dialect
+from ..dialect.loader import parse_dialect
 from ..dialect.registry import find_base
 from ..errors import DialectError
 from .patterns import Ahead, Captured, Either, Part, Text, read_pattern

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from .. import promises, trials
-from ..check import example_message
+from ..check import example_message, promises, trials
 from ..dialect.examples import example_tools
 from ..dialect.file import Dialect
 from ..dialect.template import unstarted

@@ -1,50 +1,17 @@
-"""Renders chat templates, which are untrusted programs, in a child process with limits."""
+"""Renders chat templates, which are untrusted programs; see `unspool.chat_templates`."""
 
-import contextlib
-import importlib.util
 import json
 import re
-import subprocess
-import sys
-import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, Self
+from typing import Any, Final, Self
 
-import msgspec
-
+from ..chat_templates.worker import Limits, Rendered, Worker
 from ..errors import TemplateError
 
-_CHILD: Final = Path(__file__).with_name("child.py")
-_ASKED: Final = 1 << 20
-"""The largest first line of a child, in bytes."""
-_ESCAPED: Final = 12
-"""The largest size of a character in JSON, in bytes."""
+__all__ = ["Limits", "Rendered", "Renderer"]
+
 _MISSING: Final = re.compile(r"^UndefinedError: '(\w+)' is undefined")
-
-
-class Limits(msgspec.Struct, frozen=True):
-    """The limits of a template.
-
-    Attributes:
-        seconds: of processor time for one rendering.
-        total: seconds of wall-clock time for all renderings of one call.
-        memory: the most bytes of memory of the process.
-        output: the most characters of one rendering.
-    """
-
-    seconds: float = 2.0
-    total: float = 60.0
-    memory: int = 1 << 30
-    output: int = 1 << 18
-
-
-class Rendered(msgspec.Struct, frozen=True):
-    """One rendering, or the ``error`` if the template refused."""
-
-    text: str = ""
-    error: str = ""
 
 
 class Renderer:
@@ -70,7 +37,7 @@ class Renderer:
         self.asked: frozenset[str] = frozenset()
         self.given: dict[str, Any] = {}
         self.parts = False
-        self._child: _Child | None = None
+        self._child: Worker | None = None
         self._kept = False
 
     def __enter__(self) -> Self:
@@ -130,16 +97,15 @@ class Renderer:
         """
         try:
             if self._child is None:
-                self._child = _Child(self.template, self.special, self.limits)
+                self._child = Worker(self.template, self.special, self.limits)
                 self.asked = self._child.asked
-            answers = self._child.answers([{**self.given, **self._shaped(r)} for r in requests])
+            return self._child.render([{**self.given, **self._shaped(r)} for r in requests])
         except TemplateError:
             self._end()
             raise
         finally:
             if not self._kept:
                 self._end()
-        return [Rendered(_clean(a.get("text", "")), a.get("error", "")) for a in answers]
 
     def _shaped(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """The request, with contents as parts if the template wants them."""
@@ -150,98 +116,3 @@ class Renderer:
             for m in request["messages"]
         ]
         return {**request, "messages": messages}
-
-
-class _Child:
-    """A process that renders one template; see `child`.
-
-    Attributes:
-        asked: the variables that the template asks for.
-
-    Raises:
-        TemplateError: the template cannot be compiled within the limits.
-        ImportError: jinja2 is not installed.
-    """
-
-    def __init__(self, template: str, special: Mapping[str, str], limits: Limits) -> None:
-        if importlib.util.find_spec("jinja2") is None:
-            raise ImportError("jinja2 is missing: pip install 'unspool[server]'", name="jinja2")
-        self._limits = limits
-        # -P: nothing is imported from the folder of the script.
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", str(_CHILD)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        shares = {name: getattr(limits, name) for name in ("seconds", "memory", "output")}
-        try:
-            (head,) = self._exchange({"template": template, "special": dict(special), **shares}, 1, _ASKED)
-        except BaseException:
-            self.end()
-            raise
-        self.asked = frozenset(head["asked"])
-
-    def answers(self, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Render with each of these variables.
-
-        Raises:
-            TemplateError: the template met a limit, or tried what the sandbox refuses.
-        """
-        return self._exchange(requests, len(requests), self._limits.output * _ESCAPED + 1000)
-
-    def _exchange(self, message: Any, count: int, most: int) -> list[dict[str, Any]]:
-        """Send one line to the child and read ``count`` lines. The child reads our whole line before it answers."""
-        late = threading.Event()
-
-        def end() -> None:
-            late.set()
-            self._process.kill()
-
-        timer = threading.Timer(self._limits.total, end)
-        timer.start()
-        try:
-            lines = self._lines(json.dumps(message).encode() + b"\n", count, most)
-        finally:
-            timer.cancel()
-            timer.join()
-        answers = [json.loads(line) for line in lines]
-        for answer in answers:
-            if answer.get("limit"):
-                raise TemplateError(f"template: {answer['error']}")
-        if late.is_set():
-            raise TemplateError(f"template: takes longer than {self._limits.total} s")
-        if len(answers) < count:
-            raise TemplateError("template: its process ended early: it met a limit of memory or output")
-        return answers
-
-    def _lines(self, message: bytes, count: int, most: int) -> list[bytes]:
-        stdin, stdout = self._pipes()
-        lines: list[bytes] = []
-        try:
-            stdin.write(message)
-            stdin.flush()
-        except BrokenPipeError:  # it has ended; its output so far shows why
-            pass
-        while len(lines) < count and (line := stdout.readline(most)).endswith(b"\n"):
-            lines.append(line)
-        return lines
-
-    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        return stdin, stdout
-
-    def end(self) -> None:
-        """End the process. Further calls do nothing."""
-        self._process.kill()
-        for pipe in self._pipes():
-            with contextlib.suppress(BrokenPipeError):  # some input may still be buffered
-                pipe.close()
-        self._process.wait()
-
-
-def _clean(text: str) -> str:
-    """The text without lone surrogates, which no tokenizer accepts."""
-    return text.encode(errors="replace").decode()

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..dialect.file import KEYS, Dialect, parse_dialect
+from ..dialect.file import Dialect
+from ..dialect.loader import KEYS, parse_dialect
 from ..dialect.registry import find_base
 from ..errors import DialectError
 from ..parser.call import fill_id, fill_letters

@@ -16,7 +16,7 @@ Such an answer is also remembered by these forms, and is split into its rounds a
 import logging
 import os
 from array import array
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from ..bridge import Bridge
+from ..chat_templates.pool import Waiting
 from ..engines.kept import Kept
 from ..message import Message
 from ..tokens import added_tokens, counted, encoded
@@ -140,15 +141,19 @@ class Turns:
 
     # -- prompts ---------------------------------------------------------------------------------------------------
 
-    def prompt(self, request: ChatRequest) -> Continued:
+    def prompt(self, request: ChatRequest, waiting: Waiting | None = None) -> Continued:
         """Return the prompt of a request, which continues a remembered turn if possible.
+
+        Args:
+            request: the request.
+            waiting: whether somebody waits for the prompt.
 
         Raises:
             BadRequest: the template refuses the request.
         """
         context = request.reasoning.context or self._settings.context
         if not self._on or context == "never" or request.body.get("continue_final_message") is True:
-            return Continued(self._prompts.render(request), None, None)
+            return Continued(self._prompts.render(request, waiting), None, None)
         request, chains = self._as_written(request, across=context == "all")
         thoughts = _thoughts(request.messages)
         answers = list(accumulate(m["role"] == "assistant" for m in request.messages))  # before each message
@@ -157,7 +162,7 @@ class Turns:
             if not isinstance(turn, _Turn) or not _same_thoughts(thoughts[: answers[at]], turn):
                 continue
             try:
-                bridge = self._prompts.bridge(request, at, self._settings.dialect.end)
+                bridge = self._prompts.bridge(request, at, self._settings.dialect.end, waiting)
             except NoBridge as error:
                 log.info("a turn is written by the template: %s", error)
                 break
@@ -166,21 +171,21 @@ class Turns:
             return self._joined(prompt, turn.text, turn.ids, bridge, past)
         request = self._restored(request)
         past = Past(chains[-1], _thoughts(request.messages), request.caller)
-        return Continued(self._prompts.render(request), None, past)
+        return Continued(self._prompts.render(request, waiting), None, past)
 
-    def count(self, request: ChatRequest, check: Callable[[], None]) -> int:
+    def count(self, request: ChatRequest, waiting: Waiting) -> int:
         """Count the tokens of a prompt as the template writes it. Without a tokenizer, four characters count as one.
 
         Args:
             request: the request of the prompt.
-            check: called from time to time; it may raise to stop the count.
+            waiting: whether somebody waits for the count.
 
         Raises:
             BadRequest: the template refuses the request.
         """
-        prompt = self._prompts.render(request)
-        check()
-        return len(prompt) // 4 if self._tokenizer is None else counted(self._tokenizer, prompt, check)
+        prompt = self._prompts.render(request, waiting)
+        waiting.check()
+        return len(prompt) // 4 if self._tokenizer is None else counted(self._tokenizer, prompt, waiting.check)
 
     def next_round(
         self,
@@ -189,6 +194,7 @@ class Turns:
         written: Written,
         answer: Mapping[str, Any],
         results: Sequence[Mapping[str, Any]],
+        waiting: Waiting | None = None,
     ) -> Continued:
         """Return the prompt that continues a turn that was just written, with the results of its calls.
 
@@ -198,13 +204,16 @@ class Turns:
             written: the turn.
             answer: the turn as a message.
             results: the tools' messages.
+            waiting: whether somebody waits for the prompt.
 
         Raises:
             NoBridge: the prompt must be rendered again; the message says why.
         """
         if written.cut:
             raise NoBridge("the output was cut off")
-        bridge = self._prompts.next_turn(request, answer, results, self._settings.dialect.end)
+        if self._spells_tokens(written):
+            raise NoBridge("the answer spells special tokens")
+        bridge = self._prompts.next_turn(request, answer, results, self._settings.dialect.end, waiting)
         past = None if prompt.past is None else prompt.past._replace(chain=prompt.past.chain.apart())
         for message in (answer, *results):
             past = None if past is None else past.take(message)
@@ -221,6 +230,15 @@ class Turns:
             ids = [*(self._encode(prompt.prompt, "") if prompt.ids is None else prompt.ids), *written]
             ids += self._encode(more, self._literals.get(ids[-1], "") if ids else "")
         return Continued(prompt.prompt + text + more, ids, past)
+
+    def _spells_tokens(self, written: Written) -> bool:
+        """Whether a turn must not be repeated as it is: it contains text that would become a special token, since only
+        its text is known."""
+        if written.ids is not None:
+            return False
+        message = written.message
+        values = (message.reasoning, message.content, *(call.name + call.arguments for call in message.tool_calls))
+        return any(map(self._prompts.spelled, values))
 
     def _encode(self, text: str, behind: str) -> list[int]:
         """Encode text after a special token, since some tokenizers encode the beginning of a text differently."""
@@ -247,7 +265,8 @@ class Turns:
     def remember(self, prompt: Continued, written: Written) -> None:
         """Remember a complete turn."""
         message = written.message
-        if prompt.past is None or message.finish_reason not in ("stop", "tool_calls"):
+        unfinished = message.finish_reason not in ("stop", "tool_calls")
+        if prompt.past is None or unfinished or self._spells_tokens(written):
             return
         sent = message.to_openai()
         past = prompt.past.take(sent)

@@ -18,6 +18,7 @@ from ..grammar import Constraint, ToolStrictLevel, bounds, constrain
 from ..parser import Parser
 from ..parser.prompt import last_turn
 from ..stage import detect_stage
+from ..tools import ServerTool
 from .chat_request import ChatRequest, stage_of
 from .continuation import Continued, Turns
 from .edits import edited
@@ -28,6 +29,8 @@ log = logging.getLogger("unspool.server")
 _KEPT: Final = 64
 """How many grammars are kept."""
 _KEPT_BYTES: Final = 64 * 1024 * 1024
+_TOOLS: Final = 4096
+"""Of how many of the server's tools is known whether a grammar can be made for them."""
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -114,7 +117,7 @@ def prepare(
     awaited = awaited or Awaited()
     constraints = constraints or Constraints(settings)
     request = with_edits(request, turns, awaited)
-    continued = prompt or (None if turns is None else turns.prompt(request))
+    continued = prompt or (None if turns is None else turns.prompt(request, awaited))
     text = None if continued is None else continued.prompt
     awaited.check()
     tail = None if text is None else last_turn(settings.dialect, text)  # found once, for all choices
@@ -153,7 +156,7 @@ def with_edits(request: ChatRequest, turns: Turns | None, awaited: Awaited) -> C
         asked = msgspec.structs.replace(request, messages=list(messages))
         if turns is None:
             return len(msgspec.json.encode(asked.messages)) // 4
-        return turns.count(asked, awaited.check)
+        return turns.count(asked, awaited)
 
     messages, applied = edited(request.messages, request.edits, tokens)
     reasoning = request.reasoning
@@ -200,6 +203,28 @@ class Constraints:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._kept: Kept[Constraint] = Kept(_KEPT, _KEPT_BYTES)
+        self._writable: Kept[bool] = Kept(_TOOLS, 0)
+
+    def writable(self, tool: ServerTool, awaited: Awaited) -> bool:
+        """Whether a grammar can be made for the calls of a tool; if not, the log says why, once.
+
+        Raises:
+            Abandoned: nobody waits for the result any more.
+        """
+        key = _key([tool.server, tool.definition])
+        found = None if key is None else self._writable.get(key[0])
+        if found is None:
+            found = True
+            try:
+                with bounds.awaited(awaited.check):
+                    constrain(self._settings.dialect, [tool.definition], "required")
+            except ConstraintError as error:
+                found = not str(error).startswith("tools.")  # otherwise it is the dialect that has no calls
+                if not found:
+                    log.warning("tool %r of server %s is left out: %s", tool.name, tool.server, error)
+            if key is not None:
+                self._writable.put(key[0], found, 0)
+        return found
 
     def needed(self, request: ChatRequest) -> bool:
         """Whether a request may need a grammar."""

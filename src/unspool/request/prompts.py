@@ -1,24 +1,26 @@
-"""Renders prompts with the model's own chat template, with Hugging Face's semantics, in a sandbox.
+"""Renders prompts with the model's own chat template, with Hugging Face's semantics, in processes with limits.
 
 A request may set the variables that the template uses, and the thinking switches. A zero-width space breaks up
-special tokens in the text of users and tools, in the declarations of tools and in the arguments of calls, so that
-they stay text. System prompts and the assistant's answers belong to the application and are not changed.
+special tokens in the text of users, tools and earlier answers, in the declarations of tools and in the arguments of
+calls, so that they stay text; see `special_tokens` and `disguise`. System prompts belong to the application and are not
+changed, nor is the beginning of an answer that the model should continue. No message is left out; see `shapes`.
 """
 
 import datetime
 import json
+import logging
 import os.path
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
-import jinja2
-import jinja2.meta
-import jinja2.sandbox
 import msgspec
 
 from ..bridge import Bridge, behind, between
-from ..chat_templates import environment, tojson
+from ..chat_templates.environment import tojson
+from ..chat_templates.pool import Pool, Waiting
+from ..chat_templates.worker import Limits, Rendered
 from ..dialect.file import Dialect
 from ..dialect.patterns import solid
 from ..dialect.registry import list_dialects
@@ -27,15 +29,22 @@ from ..parser import parse
 from ..wire.encoding import INVALID_JSON, clean
 from .chat_request import ChatRequest
 from .common import SWITCHES, tool
+from .disguise import Disguise, Neutral, broken_up
 from .fields import BadRequest
-from .special_tokens import SpecialTokens
+from .shapes import LATE, Traits, described, examine, missing, shape, switches_in
+from .special_tokens import SpecialTokens, markers
+from .tokenizer import SPECIAL, Tokenizer, read_tokenizer
 
+__all__ = ["NoBridge", "Prompts", "Tokenizer", "read_tokenizer"]
+
+log = logging.getLogger("unspool.server")
+_LIMITS: Final = Limits(seconds=3.0, total=20.0, output=1 << 24)
+"""The output is four times as long as the longest messages that the server takes."""
 _SENTINEL: Final = "\ue000unspool\ue001"
 """Appended to a message that the model should continue, to find its end in the prompt."""
-_TRUSTED: Final = {"system", "developer", "assistant"}
+_TRUSTED: Final = {"system", "developer"}
 """Roles whose text belongs to the application."""
-_SPECIAL: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
-_OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *_SPECIAL}
+_OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *SPECIAL}
 _BUILT_IN_TOOLS: Final = "builtin_tools"
 """The variable with the names of tools that the model was trained on; the template itself describes them."""
 _BUILT_IN: Final = {*_OURS, "raise_exception", "strftime_now", "range", "namespace", "dict", "lipsum", "cycler"}
@@ -51,132 +60,60 @@ class NoBridge(TemplateError):
     """A template rewrites the earlier part of a conversation; the message says how."""
 
 
-class Tokenizer(msgspec.Struct, frozen=True):
-    """The prompt settings in a model's files.
-
-    Attributes:
-        template: its chat template, and the one for requests with tools if that is different.
-        special: named special tokens, such as ``bos_token``.
-        added: every special token, and every other added token that the template writes. Only these can be mistaken
-            for the structure of a prompt.
-        response_template: its description of how to read answers; see `unspool.infer.choosing`.
-    """
-
-    template: str
-    tool_template: str
-    special: dict[str, str]
-    added: tuple[str, ...]
-    response_template: dict[str, Any] | None = None
-
-
-def read_tokenizer(path: str | Path) -> Tokenizer:
-    """Read a model's folder: ``tokenizer_config.json``, ``tokenizer.json`` and ``chat_template.jinja``.
-
-    Raises:
-        OSError: a file cannot be read.
-        TemplateError: there is no template, or a file is malformed.
-    """
-    folder = Path(path)
-    config = _json(folder / "tokenizer_config.json")
-    templates = config.get("chat_template")
-    if isinstance(templates, list):  # several, by name
-        named = {t["name"]: t["template"] for t in templates}
-        template, tool_template = named.get("default", ""), named.get("tool_use", "")
-    else:
-        template, tool_template = templates or "", ""
-    if (folder / "chat_template.jinja").is_file():
-        template, tool_template = (folder / "chat_template.jinja").read_text(encoding="utf-8"), ""
-    if not template:
-        raise TemplateError(f"{folder}: contains no chat template (tokenizer_config.json or chat_template.jinja)")
-    special = {name: _token(config[name]) for name in _SPECIAL if config.get(name)}
-    added = list(config.get("added_tokens_decoder", {}).values())
-    added += _json(folder / "tokenizer.json").get("added_tokens", ())
-    written = template + tool_template
-    marks = {_token(t) for t in added if _is_special(t) or _token(t) in written} | set(special.values())
-    marks = {t for t in marks if len(t) > 2 and not t.isspace() and not t.isalnum()}
-    answers = config.get("response_template")
-    response_template = answers if isinstance(answers, dict) else None
-    return Tokenizer(template, tool_template or template, special, tuple(sorted(marks)), response_template)
-
-
-def _json(file: Path) -> dict[str, Any]:
-    if not file.is_file():
-        return {}
-    try:
-        value = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise TemplateError(f"{file}: not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise TemplateError(f"{file}: must be a JSON object")
-    return value
-
-
-def _token(value: Any) -> str:
-    return str(value["content"] if isinstance(value, dict) else value)
-
-
-def _is_special(token: Any) -> bool:
-    return bool(token.get("special", True)) if isinstance(token, dict) else True
-
-
 class Prompts:
-    """Renders prompts.
+    """Renders prompts. It is thread-safe.
 
     Args:
         tokenizer: the model's prompt settings.
 
     Raises:
-        TemplateError: a template is not valid Jinja.
+        TemplateError: a template is not valid Jinja, or meets a limit.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        sandbox = environment(
-            jinja2.sandbox.ImmutableSandboxedEnvironment, lambda form: datetime.datetime.now().strftime(form)
-        )
-        self._variables: set[str] = set()
-        self._takes_tools = False
-        self._templates = []
         try:
-            for text in (tokenizer.template, tokenizer.tool_template):
-                asked = jinja2.meta.find_undeclared_variables(sandbox.parse(text))
-                self._variables |= asked - _BUILT_IN
-                self._takes_tools |= "tools" in asked
-                self._templates.append(sandbox.from_string(text))
-        except jinja2.TemplateSyntaxError as error:
-            raise TemplateError(f"the chat template, line {error.lineno}: {error.message}") from None
-        self._special = SpecialTokens(tokenizer.added)
+            plain = Pool(tokenizer.template, tokenizer.special, _LIMITS)
+            same = tokenizer.tool_template == tokenizer.template
+            self._pools = (plain, plain if same else Pool(tokenizer.tool_template, tokenizer.special, _LIMITS))
+        except TemplateError as error:
+            raise TemplateError(f"the chat template, {str(error).removeprefix('template: ')}") from None
+        asked = plain.asked | self._pools[1].asked
+        self._variables = asked - _BUILT_IN
+        self._takes_tools = "tools" in asked
         self._arguments_as: Form = "object"
         self._no_content: str | None = ""
         self._dialect: Dialect | None = None
+        self._examined: _Examined | None = None
 
     @property
     def special(self) -> tuple[str, ...]:
-        """The texts of the special tokens, which requests cannot spell."""
+        """The texts of the tokenizer's special tokens, which requests cannot spell."""
         return self._tokenizer.added
 
-    def render(self, request: ChatRequest) -> str:
+    def spelled(self, text: str) -> bool:
+        """Whether a text spells a special token."""
+        return self._ready().special.spelled(text)
+
+    def render(self, request: ChatRequest, waiting: Waiting | None = None) -> str:
         """Render the prompt of a request, without lone surrogates, which tokenizers refuse.
 
+        Args:
+            request: the request.
+            waiting: whether somebody waits for the prompt.
+
         Raises:
-            BadRequest: the request sets a variable that the template does not use, or the template refuses.
+            BadRequest: the request sets a variable that the template does not use, or the template refuses it, meets a
+                limit, or leaves out the text of a message.
         """
         for name in request.template:
             if name not in self._variables and name not in SWITCHES:
                 allowed = ", ".join(sorted(self._variables)) or "none"
                 raise BadRequest(f"chat_template_kwargs.{name}", f"is unknown to the template; allowed are {allowed}")
-        variables = self._variables_of(request)
-        continuing = request.body.get("continue_final_message") is True
-        try:
-            messages = [self._message(m) for m in request.messages]
-            if continuing:
-                _append_sentinel(messages)
-            prompt = self._render(messages, self._tools(request), generate=not continuing, variables=variables)
-        except BadRequest:
-            raise
-        except Exception as error:  # a template is a foreign program and may fail in any way
-            raise BadRequest("messages", f"the chat template rejected the request: {error}") from None
-        return clean(_before_sentinel(prompt) if continuing else prompt)
+        writing = _Writing(self, request, waiting)
+        if request.body.get("continue_final_message") is True:
+            return clean(writing.begun(request.messages))
+        return clean(writing.write(request.messages))
 
     def next_turn(
         self,
@@ -184,6 +121,7 @@ class Prompts:
         answer: Mapping[str, Any],
         results: Sequence[Mapping[str, Any]],
         ends: Sequence[str],
+        waiting: Waiting | None = None,
     ) -> Bridge:
         """Return the text between an answer that was just written and the next answer, with the results of its calls.
 
@@ -192,58 +130,59 @@ class Prompts:
             answer: a message with calls, all of which have results.
             results: the tools' messages.
             ends: strings that end an answer.
+            waiting: whether somebody waits for the text.
 
         Raises:
             NoBridge: the template would write earlier text differently, or changes calls.
         """
         going_on = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
-        found = self._found(going_on, len(request.messages), ends)
+        found = self._found(_Writing(self, going_on, waiting), going_on, len(request.messages), ends)
         before = solid(os.path.commonprefix(found.asked))  # noqa: RUF071 - of strings
         if not all(solid(text).startswith(before) for text in found.wholes):  # white space may differ
             raise NoBridge("the chat template writes earlier turns differently")
         return found.bridge
 
-    def bridge(self, request: ChatRequest, at: int, ends: Sequence[str]) -> Bridge:
+    def bridge(self, request: ChatRequest, at: int, ends: Sequence[str], waiting: Waiting | None = None) -> Bridge:
         """Return the text between an answer of the history and the next answer.
 
         Args:
             request: the request.
             at: the index of that answer among the messages; it is not the last message.
             ends: strings that end answers.
+            waiting: whether somebody waits for the text.
 
         Raises:
             NoBridge: the template changes the answer's last text, or what follows it.
             BadRequest: the template refuses the request.
         """
-        found = self._found(request, at, ends).bridge
-        if not self.render(request).endswith(found.text):
+        writing = _Writing(self, request, waiting)
+        found = self._found(writing, request, at, ends).bridge
+        if not clean(writing.write(request.messages)).endswith(found.text):
             raise NoBridge("the chat template writes what follows an answer differently after another answer")
         return found
 
-    def _found(self, request: ChatRequest, at: int, ends: Sequence[str]) -> "_Found":
+    def _found(self, writing: "_Writing", request: ChatRequest, at: int, ends: Sequence[str]) -> "_Found":
         """Find the bridge after an answer among the messages, with a word in place of the answer's text.
 
         A second rendering with another word checks the result, since the template is not trusted.
         """
-        variables, tools = self._variables_of(request), self._tools(request)
         word, other = (f"Zq{os.urandom(8).hex()}" for _ in range(2))  # random, so that no text contains them
+        history, new = request.messages[:at], request.messages[at + 1 :]
+        stand_in = _stand_in(request.messages[at], word)
 
         def written(*messages: Mapping[str, Any], generate: bool = True) -> str:
-            return self._render([*history, *messages], tools, generate=generate, variables=variables)
+            return writing.write([*history, *messages], generate=generate)
 
         try:
-            history = [self._message(m) for m in request.messages[:at]]
-            stand_in = self._message(_stand_in(request.messages[at], word))
-            new = request.messages[at + 1 :]
-            others = (m if m["role"] == "assistant" else {**m, "content": other} for m in new)
-            probe = written(stand_in, *map(self._message, others))
-            whole = written(stand_in, *map(self._message, new))
+            others = [m if m["role"] == "assistant" else {**m, "content": other} for m in new]
+            probe = written(stand_in, *others)
+            whole = written(stand_in, *new)
             tail, after = behind(word, probe), behind(word, whole)
             found = between(
                 tail, self.ends(ends), tail.find(other), lambda: behind(word, written(stand_in, generate=False))
             )
             asked = written(), written(generate=False)
-        except Exception as error:  # a template is a foreign program and may fail in any way
+        except (BadRequest, TemplateError) as error:
             raise NoBridge(f"the chat template: {error}"[:500]) from None
         if other not in found.text:
             raise NoBridge("the chat template does not write what follows an answer as it is")
@@ -257,18 +196,19 @@ class Prompts:
         eos = self._tokenizer.special.get("eos_token", "")
         return tuple(sorted({e for e in (*ends, eos) if e.strip()}, key=len, reverse=True))
 
-    def _variables_of(self, request: ChatRequest) -> dict[str, Any]:
+    def variables_of(self, request: ChatRequest) -> dict[str, Any]:
+        """The template's variables besides messages and tools."""
         found = {name: value for name, value in request.template.items() if name in self._variables}
         if built_in := self._built_in(request):
             found[_BUILT_IN_TOOLS] = sorted({name.partition(".")[0] for name in built_in})
         return found
 
-    def _tools(self, request: ChatRequest) -> list[Any]:
+    def tools_of(self, request: ChatRequest) -> list[Any]:
+        """The tools that the template is told."""
         if request.toolset.kind == "none":
             return []
         built_in = self._built_in(request)
-        found: list[Any] = self._special.break_up([t for t in request.tools if t["function"]["name"] not in built_in])
-        return found
+        return [t for t in request.tools if t["function"]["name"] not in built_in]
 
     def _built_in(self, request: ChatRequest) -> set[str]:
         """The server's tools that the template describes itself. The model was trained on them, and the template has
@@ -279,22 +219,29 @@ class Prompts:
             return set()
         return {name for name, one in served.tools.items() if one.tool.kind != "mcp" and dialect.knows(name)}
 
-    def _render(
+    def rendered(
         self,
         messages: Sequence[Mapping[str, Any]],
         tools: Sequence[Any],
         *,
         generate: bool,
         variables: Mapping[str, Any] | None = None,
-    ) -> str:
-        return self._templates[bool(tools)].render(
-            messages=messages,
-            tools=list(tools) or None,
-            documents=None,
-            add_generation_prompt=generate,
-            **self._tokenizer.special,
-            **{**self._older(tools), **(variables or {})},
-        )
+        waiting: Waiting | None = None,
+    ) -> Rendered:
+        """What the template writes for these very messages.
+
+        Raises:
+            TemplateError: the template meets a limit.
+        """
+        asked = {
+            "messages": messages,
+            "tools": list(tools) or None,
+            "documents": None,
+            "add_generation_prompt": generate,
+            **self._older(tools),
+            **(variables or {}),
+        }
+        return self._pools[bool(tools)].render([asked], waiting)[0]
 
     def _older(self, tools: Sequence[Any]) -> dict[str, Any]:
         """The variables of templates that are older than transformers' support for tools."""
@@ -304,29 +251,88 @@ class Prompts:
 
     # -- messages --------------------------------------------------------------------------------------------------
 
-    def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def message(self, message: Mapping[str, Any], change: "_Change") -> dict[str, Any]:
         """A message in the form that templates expect: the content as one string, since few templates handle parts or
-        missing content, and the reasoning under both names that templates use."""
+        missing content, and the reasoning under both names that templates use.
+
+        Args:
+            message: the message.
+            change: changes what does not belong to the application.
+        """
         made = {**message, "content": _in_one_piece(message.get("content")) or ""}
-        if made["role"] not in _TRUSTED:
-            return {key: value if key == "role" else self._special.break_up(value) for key, value in made.items()}
+        if made["role"] in _TRUSTED:
+            return made
+        calls = made.pop("tool_calls", None)
+        if made["role"] == "assistant":
+            self._take_thought_apart(made)
+        made = {key: value if key == "role" else change(value) for key, value in made.items()}
         if made.get("reasoning_content"):
             made.setdefault("thinking", made["reasoning_content"])
-        if made.get("tool_calls"):
-            made["tool_calls"] = [self._call(call) for call in made["tool_calls"]]
+        if calls:
+            made["tool_calls"] = [self._call(call, change) for call in calls]
             made["content"] = made["content"] or self._no_content
         return made
 
-    def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
+    def _take_thought_apart(self, made: dict[str, Any]) -> None:
+        """Move a thought at the beginning of an answer's text into its own field, as templates do that find one: its
+        markers would be broken up."""
+        content = made["content"]
+        if self._dialect is None or not isinstance(content, str) or made.get("reasoning_content"):
+            return
+        for opening, closing in _thought_markers(self._dialect):
+            head, found, rest = content.partition(closing)
+            if found and head.lstrip().startswith(opening):
+                made["reasoning_content"] = head.lstrip()[len(opening) :].strip()
+                made["content"] = rest.lstrip("\n")
+                return
+
+    def _call(self, call: Mapping[str, Any], change: "_Change") -> dict[str, Any]:
         """A call with its arguments in the form that the template expects. Invalid arguments are passed on, not
-        refused."""
-        function = {**self._special.break_up(call["function"])}
-        arguments = function.get("arguments")
-        if self._arguments_as == "object" and not isinstance(arguments, dict):
-            function["arguments"] = _as_object(arguments)
-        elif self._arguments_as == "text" and not isinstance(arguments, str):
-            function["arguments"] = tojson(arguments or {})
-        return {**call, "function": function}
+        refused.
+
+        Templates write decoded arguments, so it is those that are changed. Text stays as it is if that changes nothing.
+        """
+        function = {k: change(v) for k, v in call["function"].items() if k != "arguments"}
+        given = call["function"].get("arguments")
+        known = _as_object(given) if isinstance(given, str) or not given else given
+        if self._arguments_as == "object":
+            function["arguments"] = change.arguments(known)
+        elif not isinstance(given, str):
+            function["arguments"] = tojson(change.arguments(known))
+        elif INVALID_JSON in known or _is_unchanged(known, change):
+            function["arguments"] = change.json(given)
+        else:
+            function["arguments"] = tojson(change.arguments(known))
+        return {**{k: change(v) for k, v in call.items() if k != "function"}, "function": function}
+
+    def _ready(self) -> "_Examined":
+        """What is known of the template from rendering it once."""
+        if self._examined is None:
+            self._examined = self._examine()
+        return self._examined
+
+    def _examine(self) -> "_Examined":
+        def write(messages: list[dict[str, Any]], tools: Sequence[Any]) -> str | None:
+            for message in messages:
+                if message.get("tool_calls"):
+                    message["tool_calls"] = [self._call(call, _UNCHANGED) for call in message["tool_calls"]]
+            found = self.rendered(messages, tools, generate=False)
+            return None if found.error else found.text
+
+        texts = [*self._pools[0].texts, *self._pools[1].texts]
+        traits, written = examine(write, texts, self._no_content)
+        if self._dialect is None and not traits.calls:  # arguments as text may be what it wants
+            self._arguments_as = "text"
+            traits, written = examine(write, texts, self._no_content)
+            self._arguments_as = "text" if traits.calls else "object"
+        if not traits.whole:
+            log.warning("the chat template does not write a user's message as it is, so prompts are not checked")
+        made_up = {w for w in markers(written) if "zq" in w.lower()}
+        others = [*self._tokenizer.special.values(), *(() if self._dialect is None else _literals(self._dialect))]
+        words = {*self._tokenizer.added, *markers([*texts, *written, *others]), LATE} - made_up
+        special = SpecialTokens(words)
+        disguises = Disguise(special, letters=True), Disguise(special, letters=False)
+        return _Examined(traits, special, disguises, switches_in(texts))
 
     # -- the check at the start ------------------------------------------------------------------------------------
 
@@ -344,12 +350,15 @@ class Prompts:
             TemplateError: the dialect does not read them; the message names the dialects that do.
         """
         self._dialect = dialect
+        self._examined = None
         written = [w for form in _FORMS for nothing in ("", None) for w in self._written(form, nothing)]
         if not written:
+            self._ready()
             return False
         fitting = [w for w in written if _reads(dialect, w)]
         if fitting:  # a template writes more if it gets an unexpected form
             self._arguments_as, self._no_content, _, _ = min(fitting, key=lambda w: len(w.turn))
+            self._ready()
             return True
         others = [d.name for d in list_dialects() if any(_reads(d, w) for w in written)]
         instead = f"these would: {', '.join(others)}" if others else "no other does"
@@ -365,14 +374,181 @@ class Prompts:
         for id in _IDS:
             call = {"id": id, "type": "function", "function": {"name": _NAME, "arguments": arguments}}
             answer = {"role": "assistant", "content": nothing, "tool_calls": [call]}
-            try:
-                prompt = self._render(asked, [_TOOL], generate=False)
-                whole = self._render([*asked, answer], [_TOOL], generate=False)
-            except Exception:  # it expects the other form, or no calls
+            before = self.rendered(asked, [_TOOL], generate=False)
+            after = self.rendered([*asked, answer], [_TOOL], generate=False)
+            if before.error or after.error:  # it expects the other form, or no calls
                 continue
+            prompt, whole = before.text, after.text
             same = next((i for i, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
             if "Paris" in whole[same:]:
                 yield _Written(form, nothing, whole[:same], whole[same:])
+
+
+class _Writing:
+    """Writes conversations of one request: in the shape that the template writes whole, without special tokens of
+    others, in the template's limits.
+
+    Raises:
+        TemplateError: the template meets a limit when it is rendered for the first time.
+    """
+
+    def __init__(self, prompts: Prompts, request: ChatRequest, waiting: Waiting | None) -> None:
+        self._prompts = prompts
+        self._waiting = waiting
+        self._variables = prompts.variables_of(request)
+        try:
+            self._known = prompts._ready()
+        except TemplateError as error:
+            raise _refused(error) from None
+        self._tools = described(prompts.tools_of(request), self._known.traits)
+        self._neutral = Neutral(self._known.special)
+        changes: tuple[_Change, ...] = (self._neutral, *self._known.disguises)
+        self._sides = {change: _Side(prompts, change, self._tools) for change in changes}
+
+    def write(self, messages: Sequence[Mapping[str, Any]], *, generate: bool = True) -> str:
+        """The prompt of a conversation.
+
+        Raises:
+            BadRequest: the template refuses the conversation, meets a limit, or leaves out a message.
+        """
+        return self._write(messages, lambda side: side.made(messages), len(messages), generate=generate)
+
+    def begun(self, messages: Sequence[Mapping[str, Any]]) -> str:
+        """The prompt of a conversation whose last message the model goes on with. That message's text is a beginning
+        that the application wrote, so it is not changed.
+
+        Raises:
+            BadRequest: see `write`; or the last message cannot be continued.
+        """
+        last = [self._prompts.message(m, _UNCHANGED) for m in messages[-1:]]
+        _append_sentinel(last)
+        history = messages[:-1]
+        return _before_sentinel(
+            self._write(history, lambda side: [*side.made(history), *last], len(history), generate=False)
+        )
+
+    def _write(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        made: "Callable[[_Side], list[dict[str, Any]]]",
+        count: int,
+        *,
+        generate: bool,
+    ) -> str:
+        side = self._sides[self._neutral]
+        plain = made(side)
+        problem: BadRequest | None = None
+        tried: list[dict[str, Any]] | None = None
+        for traits in self._known.traits.cautious():
+            shaped = shape(plain, traits)
+            if shaped == tried:
+                continue
+            tried = shaped
+            found = self._rendered(shaped, side, generate)
+            if found.error:
+                problem = problem or _refused(found.error)
+                continue
+            at = missing(plain[:count], found.text, self._known.switches) if traits.whole else None
+            if at is None:
+                return self._proven(found.text, made, traits, generate)
+            why = f"the chat template leaves out the text of message {at + 1}, of role {messages[at]['role']!r}"
+            problem = problem or BadRequest("messages", why)
+        assert problem is not None, "at least one shape is tried"
+        raise problem
+
+    def _proven(
+        self, prompt: str, made: "Callable[[_Side], list[dict[str, Any]]]", traits: Traits, generate: bool
+    ) -> str:
+        """The prompt without special tokens that the template made of values."""
+        if not self._neutral.risky:
+            return prompt
+
+        def disguised(change: Disguise) -> str | None:
+            side = self._sides[change]
+            found = self._rendered(shape(made(side), traits), side, generate)
+            return None if found.error else found.text
+
+        others = (partial(disguised, change) for change in self._known.disguises)
+        found = broken_up(prompt, others, self._known.special)
+        if found is None:
+            raise BadRequest("messages", "the chat template writes special tokens that come from their texts")
+        return found
+
+    def _rendered(self, messages: list[dict[str, Any]], side: "_Side", generate: bool) -> Rendered:
+        try:
+            return self._prompts.rendered(
+                messages, side.tools, generate=generate, variables=self._variables, waiting=self._waiting
+            )
+        except (TemplateError, ValueError, RecursionError) as error:  # the values are not JSON, or too deep
+            raise _refused(error) from None
+
+
+class _Side:
+    """The messages and tools of a request, all changed in one way."""
+
+    def __init__(self, prompts: Prompts, change: "_Change", tools: list[Any]) -> None:
+        self._prompts = prompts
+        self._change = change
+        self._given = tools
+        self._made: dict[int, tuple[Mapping[str, Any], dict[str, Any]]] = {}
+
+    @cached_property
+    def tools(self) -> list[Any]:
+        """The tools."""
+        changed: list[Any] = self._change(self._given)
+        return changed
+
+    def made(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The messages, each changed once."""
+        made = []
+        for message in messages:
+            if id(message) not in self._made:
+                self._made[id(message)] = message, self._prompts.message(message, self._change)
+            made.append(self._made[id(message)][1])
+        return made
+
+
+class _Examined(NamedTuple):
+    """What is known of a template: its traits, its special tokens, disguises of these, and switches in texts."""
+
+    traits: Traits
+    special: SpecialTokens
+    disguises: tuple[Disguise, ...]
+    switches: re.Pattern[str]
+
+
+class _Change(Protocol):
+    """Changes values of a request; see `disguise`."""
+
+    def __call__(self, value: Any) -> Any:
+        """The changed value."""
+
+    def arguments(self, value: Any) -> Any:
+        """The same for the arguments of a call."""
+
+    def json(self, text: str) -> str:
+        """The same for a value that is JSON text."""
+
+
+class _Unchanged:
+    """Changes nothing."""
+
+    def __call__(self, value: Any) -> Any:
+        return value
+
+    def arguments(self, value: Any) -> Any:
+        return value
+
+    def json(self, text: str) -> str:
+        return text
+
+
+_UNCHANGED: Final = _Unchanged()
+
+
+def _refused(error: Exception | str) -> BadRequest:
+    text = str(error).removeprefix("template: ")
+    return BadRequest("messages", f"the chat template rejected the request: {text}")
 
 
 class _Found(NamedTuple):
@@ -430,6 +606,28 @@ def _stand_in(answer: Mapping[str, Any], word: str) -> dict[str, Any]:
     key = next(iter(known or ()), "key")
     calls[-1] = {**calls[-1], "function": {**calls[-1]["function"], "arguments": tojson({key: word})}}
     return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+def _thought_markers(dialect: Dialect) -> "Iterator[tuple[str, str]]":
+    """The markers around reasoning, without white space."""
+    for template in dialect.reasoning:
+        opening, closing = (
+            "".join(p for p in side if isinstance(p, str)) for side in (template.before, template.after)
+        )
+        if opening.strip() and closing.strip():
+            yield opening.strip(), closing.strip()
+
+
+def _literals(dialect: Dialect) -> "Iterator[str]":
+    """The texts in which a dialect's markers are."""
+    yield from (*dialect.start, *dialect.end)
+    for group in (dialect.reasoning, dialect.content, dialect.preamble, dialect.calls, dialect.call, dialect.argument):
+        yield from (template.text for template in group)
+
+
+def _is_unchanged(value: Any, change: "_Change") -> bool:
+    """Whether neutral values are the same. Those in disguise keep the form of the neutral ones."""
+    return isinstance(change, Disguise) or change.arguments(value) == value
 
 
 def _in_one_piece(content: Any) -> Any:

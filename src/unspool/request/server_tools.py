@@ -205,10 +205,12 @@ def offered(fields: Fields, offer: Offer, taken: Collection[str], *, approvals: 
     if isinstance(asked, list):
         known = {n for tool in tools for n in (tool.name, tool.original, tool.server)}
         for i, name in enumerate(asked):
-            if name not in known:
+            if not isinstance(name, str) or name not in known:
                 allowed = ", ".join(sorted(known)[:8]) or "none: the server has no tools"
                 raise fields.wrong(f"server_tools[{i}]", f"{json_shown(name)} is unknown; allowed are {allowed}")
-        tools = tuple(t for t in tools if {t.name, t.original, t.server} & set(asked))
+        servers = {tool.server for tool in tools}.intersection(asked)  # a label is no other server's tool of that name
+        names = set(asked) - servers
+        tools = tuple(t for t in tools if t.server in servers or not names.isdisjoint((t.name, t.original)))
     elif not fields.flag("server_tools", True):
         return None
     found = {t.name: Served(t, "mcp", t.approval) for t in tools if approvals or not t.approval}

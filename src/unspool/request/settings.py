@@ -29,6 +29,7 @@ LIMITS = {
     "choices": "choices of a request",
     "stops": "stop strings of a request",
     "depth": "levels of nesting in a tool's schema",
+    "output": "characters that the engine may generate for one answer, all its choices and rounds together",
     "rounds": "times that a model is asked again with results of the server's tools, in one answer",
     "calls": "calls of the server's tools in one answer; a request may allow fewer",
     "results": "characters of results of the server's tools in one answer",
@@ -62,6 +63,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     choices: int = 16
     stops: int = 16
     depth: int = 128
+    output: int = 16 * 1024 * 1024
     rounds: int = 32
     calls: int = 128
     results: int = 1024 * 1024

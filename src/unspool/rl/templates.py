@@ -10,7 +10,7 @@ import jinja2
 import jinja2.exceptions
 import jinja2.sandbox
 
-from ..chat_templates import environment
+from ..chat_templates.environment import environment
 from ..errors import TemplateError
 
 __all__ = ["ChatTemplate"]

@@ -33,7 +33,7 @@ from ..request.settings import Profile, Settings
 from ..tools import Tools
 from ..wire.common import Failure
 from ..wire.encoding import encode
-from .cors import Origins, header, preflight, with_headers
+from .cors import Origins, header, with_cors, with_id
 from .count_endpoint import CountEndpoint
 from .endpoint import Endpoint, refusal
 from .explain import ASKED, PromptEndpoint
@@ -135,6 +135,7 @@ def create_app(
     app.endpoints = endpoints
     app.origins = Origins(settings.cors)
     app.hosts = Hosts(settings.hosts)
+    app.for_pages = with_cors(app.answer)
     app.error_body = error_body
     app.state.service = service
     return app
@@ -197,12 +198,14 @@ class _App(Starlette):
         endpoints: applications that answer POST, by path.
         origins: websites that may use the server.
         hosts: names under which it may be reached.
+        for_pages: answers requests of websites.
         error_body: writes errors in the form of a path's protocol.
     """
 
     endpoints: Mapping[str, ASGIApp] = {}
     origins = Origins(())
     hosts = Hosts(())
+    for_pages: ASGIApp
     error_body: Callable[[str], ErrorBody]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -217,10 +220,14 @@ class _App(Starlette):
         if refused is not None:
             await failed(self.error_body(scope["path"]), refused, close=True).send(send)
             return
-        send = with_headers(scope, send, origin)
+        await (self.answer if origin is None else self.for_pages)(scope, receive, with_id(scope, send))
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that is allowed."""
         endpoint = self.endpoints.get(scope["path"])
         if scope["method"] == "OPTIONS":
-            await preflight(scope, send, ("POST", "OPTIONS") if endpoint else ("GET", "POST", "OPTIONS"))
+            methods = "POST, OPTIONS" if endpoint else "GET, POST, OPTIONS"
+            await Response(status_code=204, headers={"allow": methods})(scope, receive, send)
         elif endpoint is None or scope["method"] != "POST":
             await super().__call__(scope, receive, send)
         elif (wrong := unsupported(scope)) is not None:

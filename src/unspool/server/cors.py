@@ -1,23 +1,19 @@
-"""CORS: decides which websites may use the server, and adds the headers that their pages need."""
+"""CORS: decides which websites may use the server. Starlette adds the headers that their pages need."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from starlette.types import Message, Scope, Send
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Message, Scope, Send
 
 from ..regex import Regex
 from .replies import client_id
 
-_METHODS: Final = b"GET, POST, OPTIONS"
-_EXPOSED: Final = b"x-request-id, retry-after"
-_AGE: Final = b"600"  # seconds for which a browser need not ask again
 _LOOPBACK: Final = {"localhost", "127.0.0.1", "::1"}
 
 _PLAIN: Final = Regex(r"[ -~]{1,2048}")
 """Values that may be repeated in a header."""
-
-Headers = list[tuple[bytes, bytes]]
 
 
 def check_origin(origin: str) -> str:
@@ -74,48 +70,34 @@ def header(scope: Scope, wanted: bytes) -> str | None:
     return None
 
 
-async def preflight(scope: Scope, send: Send, methods: Sequence[str]) -> None:
-    """Answer a preflight request, which a browser sends before a page's request."""
-    headers: Headers = [(b"allow", ", ".join(methods).encode()), (b"content-length", b"0")]
-    if header(scope, b"access-control-request-method") is not None:
-        asked = header(scope, b"access-control-request-headers")
-        headers += [(b"access-control-allow-methods", _METHODS), (b"access-control-max-age", _AGE)]
-        if asked is not None and _PLAIN.fullmatch(asked):
-            headers.append((b"access-control-allow-headers", asked.encode()))
-        if header(scope, b"access-control-request-private-network") == "true":
-            headers.append((b"access-control-allow-private-network", b"true"))
-    await send({"type": "http.response.start", "status": 204, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})
+def with_cors(app: ASGIApp) -> ASGIApp:
+    """An application that answers preflight requests, and whose answers pages may read.
 
-
-def with_headers(scope: Scope, send: Send, origin: str | None) -> Send:
-    """A ``send`` that adds the headers that a page needs to read an answer, and the client's own id.
-
-    Args:
-        scope: the request.
-        send: takes messages of ASGI.
-        origin: the allowed origin of the page that sent the request; ``None`` if no page sent it.
+    The server refuses requests of other origins before they get here, so every origin that does is allowed.
     """
+    return CORSMiddleware(
+        app,
+        allow_origin_regex=".*",
+        allow_methods=("GET", "POST", "OPTIONS"),
+        allow_headers=("*",),
+        allow_private_network=True,
+        expose_headers=("x-request-id", "retry-after"),
+    )
+
+
+def with_id(scope: Scope, send: Send) -> Send:
+    """A ``send`` that reports the client's own id of a request instead of ours."""
     id = client_id(scope)
-    if origin is None and not id:
+    if not id:
         return send
-    more: Headers = []
-    if origin is not None:
-        more += [
-            (b"access-control-allow-origin", origin.encode()),
-            (b"access-control-expose-headers", _EXPOSED),
-            (b"vary", b"origin"),
-        ]
-    if id:
-        more.append((b"x-request-id", id.encode()))
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            kept: Any = [h for h in message.get("headers", ()) if not (id and h[0].lower() == b"x-request-id")]
-            message = {**message, "headers": [*kept, *more]}
+            kept = [h for h in message.get("headers", ()) if h[0].lower() != b"x-request-id"]
+            message = {**message, "headers": [*kept, (b"x-request-id", id.encode())]}
         await send(message)
 
     return sending
 
 
-__all__ = ["Origins", "check_origin", "header", "preflight", "with_headers"]
+__all__ = ["Origins", "check_origin", "header", "with_cors", "with_id"]

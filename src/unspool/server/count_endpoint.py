@@ -61,9 +61,9 @@ class CountEndpoint(Endpoint):
         awaited.check()
         before: dict[str, Any] = {}
         if request.edits:
-            before = {"context_management": {"original_input_tokens": service.turns.count(request, awaited.check)}}
+            before = {"context_management": {"original_input_tokens": service.turns.count(request, awaited)}}
             request = with_edits(request, service.turns, awaited)
-        prompt = service.turns.prompt(request)
+        prompt = service.turns.prompt(request, awaited)
         awaited.check()
         ids = prompt.ids
         tokens = counted(tokenizer, prompt.prompt, awaited.check) if ids is None else len(ids)

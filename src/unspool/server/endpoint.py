@@ -93,11 +93,23 @@ class Endpoint:
             listing = await service.tools.list_tools(labels)
         if own.servers:
             of_own = await own.list_tools()
+        listing, of_own = await self._usable(listing), await self._usable(of_own)
         # If a key is required, it is the caller, whatever else the client sent.
         key = service.settings.api_key
         caller = next(iter(keys_of(scope)), b"") if key is None else key.encode()
         approvals = Approvals(service.approval_key, caller)
         return Offer(listing, of_own, tuple(service.tools.servers), approvals, _betas(scope), caller)
+
+    async def _usable(self, listing: Listing) -> Listing:
+        """The listing without tools for whose calls no grammar can be made: one would fail each request that needs a
+        grammar, whoever sends it."""
+        if not any(tool.kind == "mcp" for tool in listing.tools):
+            return listing
+        writable = self._service.constraints.writable
+        kept = await self._service.in_thread(
+            0, lambda awaited: tuple(t for t in listing.tools if t.kind != "mcp" or writable(t, awaited))
+        )
+        return msgspec.structs.replace(listing, tools=kept)
 
     async def _run(self, run: Run, scope: Scope, send: Send, streamed: bool) -> None:
         metrics = self._service.metrics
@@ -131,7 +143,7 @@ class Endpoint:
         if size >= _LONG or _declares(fields):
             return await service.in_thread(size, lambda awaited: make(read(awaited), awaited))
         request = read(Awaited())
-        if not request.tools and request.response_format is None:
+        if not request.tools and request.response_format is None and service.turns is None:
             return make(request, Awaited())
         return await service.in_thread(size, lambda awaited: make(request, awaited))
 

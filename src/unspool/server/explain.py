@@ -9,7 +9,8 @@ from .. import __version__
 from ..check import Problem, try_examples
 from ..detect import detect_dialect
 from ..dialect.examples import example_tools
-from ..dialect.file import KEYS, Dialect
+from ..dialect.file import Dialect
+from ..dialect.loader import KEYS
 from ..dialect.registry import get_dialect, list_dialects
 from ..engines.threads import Awaited
 from ..errors import ConstraintError, UnknownDialect

@@ -19,6 +19,7 @@ __all__ = ["Hosts", "check_host", "unsupported"]
 
 _NAME: Final = Regex(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
 _LONGEST: Final = 300
+_ONCE: Final = (b"host", b"origin", b"content-type")
 
 
 def check_host(name: str) -> str:
@@ -43,7 +44,13 @@ class Hosts:
         self._allowed = {"localhost", *allowed}
 
     def refusal(self, scope: Scope) -> Failure | None:
-        """Why a request is refused because of its ``Host``, or ``None``. Browsers always send one."""
+        """Why a request is refused because of its ``Host``, or ``None``. Browsers always send one.
+
+        A header that decides who may do what may occur once: a proxy may check one of two, and the server the other.
+        """
+        for once in _ONCE:
+            if sum(given == once for given, _ in scope["headers"]) > 1:
+                return Failure(f"{once.decode()}: occurs more than once", 400)
         host = header(scope, b"host")
         if host is None or "*" in self._allowed:
             return None

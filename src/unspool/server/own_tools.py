@@ -31,8 +31,10 @@ def own_tools(settings: Settings, asked: Sequence[OwnServer], operators: Tools) 
         raise BadRequest(own[0].field, text)
     if len(own) > MOST_SERVERS:
         raise BadRequest(own[-1].field, f"{len(own)} tool servers; allowed are {MOST_SERVERS}")
+    made = [_server(one) for one in own]
     try:
-        return Tools([_server(one) for one in own])
+        Tools([*operators.servers.values(), *made])  # an answer may use all of them
+        return Tools(made)
     except ValueError as error:
         raise BadRequest(own[-1].field, str(error)) from None
 

@@ -1,5 +1,6 @@
 """`ParseEndpoint`: ``POST /parse``, which parses a text without an engine into a message, events, or steps."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -7,7 +8,8 @@ from typing import Any, Final, NamedTuple
 from starlette.types import Receive, Scope, Send
 
 from ..arguments import json_kind, json_shown
-from ..dialect.file import KEYS, Dialect, parse_dialect, read_toml
+from ..dialect.file import Dialect
+from ..dialect.loader import parse_dialect
 from ..dialect.registry import find_base, get_dialect
 from ..engines.threads import Awaited
 from ..errors import DialectError, ToolsError, UnknownDialect
@@ -34,8 +36,6 @@ MAX_TOML: Final = 32 * 1024
 """How many characters a dialect's file may have."""
 _FILE: Final = "dialect.toml"
 """The name of such a file in errors."""
-MAX_TEMPLATES: Final = 64
-"""How many alternatives a key of a dialect file may list, since each is searched for everywhere."""
 FIELDS: Final = (
     "text",
     "pieces",
@@ -276,9 +276,7 @@ def _own(fields: Fields) -> Dialect:
     """
     toml = fields.text("toml")
     _check_length(fields, "toml", len(toml), MAX_TOML)
-    for key, value in read_toml(toml, _FILE).items():
-        if key in KEYS and key != "examples" and isinstance(value, list) and len(value) > MAX_TEMPLATES:
-            raise fields.wrong("toml", f"{key}: {len(value):,} alternatives; allowed are {MAX_TEMPLATES}")
+    re.purge()  # what earlier files left in the cache of the standard library
     try:
         return parse_dialect(toml, _FILE, find_base)
     except RecursionError:

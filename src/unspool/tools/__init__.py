@@ -1,4 +1,4 @@
-"""Tools that the server runs: over MCP, in a sandbox, or in a browser; see docs/en/tools.md."""
+"""Tools that the server runs: over MCP, in an interpreter, or in a browser; see docs/en/tools.md."""
 
 from .base import Approval, ServerTool, Session, Source, ToolLimits, ToolResult, ToolServer, ToolServerError
 from .collection import Listing, Tools, ToolsSession

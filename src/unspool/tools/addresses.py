@@ -11,6 +11,9 @@ __all__ = ["Refused", "is_public", "resolve"]
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _UNICAST: Final = ipaddress.IPv6Network("2000::/3")
 """The IPv6 range that is assigned to the public internet."""
+_CLOUDS: Final = tuple(map(ipaddress.IPv4Network, ("168.63.129.16/32", "161.26.0.0/16", "166.8.0.0/14")))
+"""Public addresses that lead to a cloud's own services when a machine in it asks: Azure's platform
+(https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16), and IBM Cloud's network."""
 _MAPPINGS: Final = 3
 """How deep IPv4 addresses inside IPv6 addresses are looked for."""
 
@@ -28,7 +31,7 @@ def is_public(address: str) -> bool:
     except ValueError:
         return False
     for _ in range(_MAPPINGS):
-        if not found.is_global or found.is_multicast:
+        if not found.is_global or found.is_multicast or any(found in network for network in _CLOUDS):
             return False
         if isinstance(found, ipaddress.IPv6Address) and found not in _UNICAST and found not in _NAT64:
             return False

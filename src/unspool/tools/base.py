@@ -102,9 +102,9 @@ class ToolLimits(msgspec.Struct, frozen=True, kw_only=True):
         tools: the most tools that a server may list.
         schema: the most characters of one tool's definition as JSON.
         cache: seconds for which a listing is kept, unless its server says otherwise.
-        memory: the most bytes of memory that a sandbox may use.
+        memory: the most bytes of memory that an interpreter may use.
         message: the most bytes of one message of a tool server, or of one page.
-        sandboxes: the most interpreters that run at once.
+        interpreters: the most interpreters that run at once.
     """
 
     time: float = 30.0
@@ -115,7 +115,7 @@ class ToolLimits(msgspec.Struct, frozen=True, kw_only=True):
     cache: float = 300.0
     memory: int = 268_435_456
     message: int = 4_194_304
-    sandboxes: int = 16
+    interpreters: int = 16
 
     def __post_init__(self) -> None:
         for field in self.__struct_fields__:
@@ -186,7 +186,7 @@ class Session(Protocol):
 
 
 class ToolServer(Protocol):
-    """Runs tools: over MCP, in a sandbox, or in a browser."""
+    """Runs tools: over MCP, in an interpreter, or in a browser."""
 
     @property
     def label(self) -> str:

@@ -17,6 +17,8 @@ __all__ = ["Listing", "Tools", "ToolsSession"]
 
 _REST: Final = 10.0
 """Seconds for which a server that failed to list its tools is not asked again."""
+_BETWEEN: Final = "__"
+"""What is between a server's label and a tool's own name."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 """The tool names that every dialect can write."""
 
@@ -34,7 +36,8 @@ class Listing(msgspec.Struct, frozen=True):
 
     def beside(self, taken: Collection[str]) -> tuple[ServerTool, ...]:
         """The tools next to a client's own. A tool whose name is taken gets its server's label before its name."""
-        return _without_clashes(self.tools, frozenset(taken))
+        labels = {*self.failures, *(tool.server for tool in self.tools)}
+        return _without_clashes(self.tools, labels, frozenset(taken))
 
 
 class Tools:
@@ -45,7 +48,7 @@ class Tools:
         approval: which calls a person must allow, besides those that their server marks.
 
     Raises:
-        ValueError: two servers have the same label.
+        ValueError: two servers have the same label, or labels with which two tools could have the same name.
     """
 
     def __init__(self, servers: Sequence[ToolServer], approval: Approval | None = None) -> None:
@@ -57,6 +60,11 @@ class Tools:
         if len(self.servers) < len(servers):
             label = Counter(server.label for server in servers).most_common(1)[0][0]
             raise ValueError(f"two tool servers have the label {label!r}")
+        for label in self.servers:
+            longer = next((other for other in self.servers if other.startswith(f"{label}{_BETWEEN}")), None)
+            if longer is not None:
+                why = f"tools of both may be called {longer}{_BETWEEN}…: rename one"
+                raise ValueError(f"the labels {label!r} and {longer!r} of tool servers clash: {why}")
 
     @classmethod
     def from_flags(
@@ -66,7 +74,7 @@ class Tools:
         *,
         approval: Approval | None = None,
         limits: ToolLimits | None = None,
-        sandbox: str = "monty",
+        python: bool = True,
         hosts: Sequence[str] = (),
         private: bool = False,
         search: str | None = None,
@@ -78,7 +86,7 @@ class Tools:
             mcp_config: a file that lists MCP servers, see `config.read_config`.
             approval: which calls a person must allow.
             limits: the limits on tools.
-            sandbox: where ``demo`` runs Python: a name from `sandbox.SANDBOXES`, or ``none``.
+            python: whether ``demo`` offers Python.
             hosts: the hosts that the browser of ``demo`` may read, see `fetch.Fetcher`. Without hosts and without a
                 search provider, there is no browser.
             private: whether these hosts may have addresses that are not public.
@@ -93,7 +101,7 @@ class Tools:
         servers: list[ToolServer] = []
         entries = [] if tool_server is None else list(filter(None, map(str.strip, tool_server.split(","))))
         if "demo" in entries:
-            servers.append(_demo(limits, sandbox, hosts, private, search))
+            servers.append(_demo(limits, python, hosts, private, search))
             entries = [entry for entry in entries if entry != "demo"]
         if entries or (tool_server is not None and not servers):
             servers += read_list(",".join(entries), limits)
@@ -119,7 +127,7 @@ class Tools:
                 tools += (self._with_approval(tool) for tool in listed)
                 self._failed.pop(server.label, None)
         self._report(failures)
-        return Listing(_without_clashes(tools), failures)
+        return Listing(_without_clashes(tools, self.servers), failures)
 
     async def _list(self, server: ToolServer) -> Sequence[ServerTool]:
         """The tools of one server. Concurrent callers share one request, and a server that failed is left alone for a
@@ -151,7 +159,7 @@ class Tools:
         _log_faults("tool server", list(self.servers), ended)
 
     def _with_approval(self, tool: ServerTool) -> ServerTool:
-        needed = self._approval.needed(tool.original, f"{tool.server}__{tool.original}")
+        needed = self._approval.needed(tool.original, f"{tool.server}{_BETWEEN}{tool.original}")
         return msgspec.structs.replace(tool, approval=True) if needed else tool
 
     def _report(self, failures: dict[str, str]) -> None:
@@ -190,16 +198,14 @@ class ToolsSession:
         _log_faults("session of tool server", list(sessions), ended)
 
 
-def _demo(limits: ToolLimits, sandbox: str, hosts: Sequence[str], private: bool, search: str | None) -> ToolServer:
+def _demo(limits: ToolLimits, python: bool, hosts: Sequence[str], private: bool, search: str | None) -> ToolServer:
     from .demo import DemoToolServer
     from .fetch import Fetcher
-    from .sandbox import open_sandbox
 
     fetcher = None
     if hosts or search is not None:
         fetcher = Fetcher(hosts, private=private, time=limits.time, size=limits.message)
-    python = None if sandbox == "none" else open_sandbox(sandbox)
-    return DemoToolServer(python, fetcher, search=search, limits=limits)
+    return DemoToolServer(fetcher, python=python, search=search, limits=limits)
 
 
 def _looked_at(task: "asyncio.Task[Sequence[ServerTool]]") -> None:
@@ -214,17 +220,36 @@ def _log_faults(what: str, labels: Sequence[str], ended: Sequence[BaseException 
             log.error("%s %s did not end cleanly", what, label, exc_info=fault)
 
 
-def _without_clashes(tools: Sequence[ServerTool], taken: frozenset[str] = frozenset()) -> tuple[ServerTool, ...]:
-    """The tools under unique names. A tool whose name still clashes or cannot be written is left out."""
-    often = Counter(tool.name for tool in tools)
+def _owner(tool: ServerTool, labels: Collection[str]) -> str:
+    """The label of the server as whose tool a tool calls itself."""
+    return next((label for label in labels if tool.original.startswith(f"{label}{_BETWEEN}")), tool.server)
+
+
+def _without_clashes(
+    tools: Sequence[ServerTool], labels: Collection[str], taken: Collection[str] = ()
+) -> tuple[ServerTool, ...]:
+    """The tools under unique names. A tool whose name still clashes or cannot be written is left out, and so is one
+    that calls itself as a tool of another server would be called: it would get that tool's calls.
+
+    Args:
+        tools: the tools of all servers.
+        labels: the servers' labels.
+        taken: the names of a client's tools.
+    """
+    owners = [_owner(tool, labels) for tool in tools]
+    often = Counter(tool.name for tool, owner in zip(tools, owners, strict=True) if owner == tool.server)
     found: dict[str, ServerTool] = {}
-    for tool in tools:
+    for tool, owner in zip(tools, owners, strict=True):
         clashes = tool.name in taken or often[tool.name] > 1
-        named = tool.renamed(f"{tool.server}__{tool.original}") if clashes else tool
-        if named.name in taken or named.name in found or (clashes and named.name in often):
-            log.warning("tool %s of server %s is left out: its name is taken", named.name, tool.server)
+        named = tool.renamed(f"{tool.server}{_BETWEEN}{tool.original}") if clashes else tool
+        if owner != tool.server:
+            fault = f"its name is one of the server {owner}"
+        elif named.name in taken or named.name in found or (clashes and named.name in often):
+            fault = "its name is taken"
         elif not _NAME.fullmatch(named.name):
-            log.warning("tool %r of server %s is left out: its name cannot be written", named.name[:200], tool.server)
+            fault = "its name cannot be written"
         else:
             found[named.name] = named
+            continue
+        log.warning("tool %r of server %s is left out: %s", named.name[:200], tool.server, fault)
     return tuple(found.values())

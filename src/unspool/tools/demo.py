@@ -9,7 +9,7 @@ import msgspec
 from .base import ServerTool, Session, ToolLimits, ToolResult, ToolServerError, refused
 from .browser import Browser, browser_tools
 from .fetch import Fetcher
-from .sandbox import Interpreter, Sandbox, SandboxError, started
+from .interpreter import DESCRIPTION, Interpreter, InterpreterError, monty
 
 __all__ = ["DemoToolServer"]
 
@@ -18,7 +18,7 @@ class DemoToolServer:
     """A browser and Python.
 
     Args:
-        sandbox: where Python runs; with ``None``, Python is not offered.
+        python: whether Python is offered.
         fetcher: fetches the browser's pages; with ``None``, the browser is not offered.
         search: the URL of a search provider with SearXNG's API.
         limits: the limits on calls.
@@ -27,9 +27,9 @@ class DemoToolServer:
 
     def __init__(
         self,
-        sandbox: Sandbox | None = None,
         fetcher: Fetcher | None = None,
         *,
+        python: bool = False,
         search: str | None = None,
         limits: ToolLimits | None = None,
         label: str = "demo",
@@ -37,9 +37,9 @@ class DemoToolServer:
         self.label: Final = label
         self.limits: Final = limits or ToolLimits()
         self.search: Final = search
-        self.sandbox: Final = sandbox
+        self.python: Final = python
         self.fetcher: Final = fetcher
-        self.slots: Final = asyncio.Semaphore(self.limits.sandboxes)
+        self.slots: Final = asyncio.Semaphore(self.limits.interpreters)
         """Limits how many interpreters run at once."""
 
     async def list_tools(self) -> Sequence[ServerTool]:
@@ -47,12 +47,12 @@ class DemoToolServer:
         tools: list[ServerTool] = []
         if self.fetcher is not None:
             tools += browser_tools(self.label)
-        if self.sandbox is not None:
+        if self.python:
             try:
-                self.sandbox.command(self.limits)
-            except SandboxError as error:
+                monty(self.limits)
+            except InterpreterError as error:
                 raise ToolServerError(f"python cannot be run: {error}") from None
-            tools.append(_python(self.label, self.sandbox.description))
+            tools.append(_python(self.label))
         return tools
 
     def session(self) -> Session:
@@ -65,11 +65,11 @@ class DemoToolServer:
             await self.fetcher.aclose()
 
 
-def _python(server: str, description: str) -> ServerTool:
+def _python(server: str) -> ServerTool:
     function: dict[str, Any] = {
         "name": "python",
         "description": (
-            f"Run code in {description[0].lower()}{description[1:]} What it prints, and the value of its last "
+            f"Run code in {DESCRIPTION}. What it prints, and the value of its last "
             "expression, is the result. Names stay defined until the answer is complete. There are neither files nor "
             "network."
         ),
@@ -104,15 +104,15 @@ class _Session:
             if self._browser is None:
                 self._browser = Browser(server.fetcher, server.search, server.limits)
             return await self._browser.call(tool, arguments)
-        if tool.kind == "python" and server.sandbox is not None:
+        if tool.kind == "python" and server.python:
             code = _code(arguments)
             if code is None:
                 return refused('The arguments must be {"code": …}, a text.')
             try:
-                interpreter = await self._python(server.sandbox)
+                interpreter = await self._started()
             except TimeoutError:
                 return refused("Too many interpreters run on this server at the moment.")
-            except SandboxError as error:
+            except InterpreterError as error:
                 return refused(f"Python cannot be run: {error}.")
             return await interpreter.run(code)
         return refused(f"There is no tool {tool.original!r}.")
@@ -128,10 +128,10 @@ class _Session:
         if self._browser is not None:
             await self._browser.aclose()
 
-    async def _python(self, sandbox: Sandbox) -> Interpreter:
+    async def _started(self) -> Interpreter:
         async with self._opening:
             if self._interpreter is None:
-                made = started(sandbox, self._server.limits)
+                made = Interpreter(monty(self._server.limits), self._server.limits)
                 async with asyncio.timeout(self._server.limits.time):
                     await self._server.slots.acquire()
                 self._interpreter = made

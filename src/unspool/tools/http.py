@@ -8,6 +8,7 @@ from typing import Any, Final
 import httpx2
 
 from .addresses import Refused, resolve
+from .listed import sifted
 
 __all__ = ["client"]
 
@@ -22,19 +23,41 @@ def _certificates() -> ssl.SSLContext:
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A reply's body, which fails once it is too long."""
+    """A reply's body, which fails once it is too long, without tools that cannot be read.
 
-    def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
+    Args:
+        stream: the body.
+        limit: the most bytes of it.
+        streamed: whether it consists of events; their messages are read line by line.
+        server: the server's label.
+    """
+
+    def __init__(self, stream: httpx2.AsyncByteStream, limit: int, streamed: bool, server: str) -> None:
         self._stream = stream
         self._left = limit
         self._limit = limit
+        self._streamed = streamed
+        self._server = server
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        held: list[bytes] = []  # a line, or the whole body, as far as it has arrived
         async for data in self._stream:
             self._left -= len(data)
             if self._left < 0:
                 raise httpx2.ReadError(f"the reply has more than {self._limit:,} bytes")
-            yield data
+            whole, end, rest = data.rpartition(b"\n") if self._streamed else (b"", b"", data)
+            if end:
+                lines = b"".join((*held, whole)).split(b"\n")
+                held.clear()
+                yield b"".join(self._line(line) + end for line in lines)
+            held.append(rest)
+        last = b"".join(held)
+        yield last if self._streamed else sifted(last, self._server)
+
+    def _line(self, line: bytes) -> bytes:
+        """A line of events; the JSON of a message is one, after ``data:``."""
+        field, colon, message = line.partition(b":")
+        return line if field != b"data" else field + colon + b" " + sifted(message.strip(), self._server)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -43,7 +66,8 @@ class _Bounded(httpx2.AsyncByteStream):
 class _Transport(httpx2.AsyncBaseTransport):
     """Connects to the checked address; ignores redirects and proxies from the environment."""
 
-    def __init__(self, message: int, public: bool) -> None:
+    def __init__(self, server: str, message: int, public: bool) -> None:
+        self._server = server
         self._inner = httpx2.AsyncHTTPTransport(verify=_certificates(), trust_env=False)
         self._message = message
         self._public = public
@@ -66,17 +90,21 @@ class _Transport(httpx2.AsyncBaseTransport):
             raise httpx2.ReadError("the reply is compressed, though that was not asked for", request=request)
         streamed = response.headers.get("content-type", "").startswith("text/event-stream")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _Bounded(response.stream, self._message * (_STREAM if streamed else 1))
+        limit = self._message * (_STREAM if streamed else 1)
+        response.stream = _Bounded(response.stream, limit, streamed, self._server)
         return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-def client(headers: Mapping[str, str], message: int, *, public: bool, **settings: Any) -> httpx2.AsyncClient:
+def client(
+    server: str, headers: Mapping[str, str], message: int, *, public: bool, **settings: Any
+) -> httpx2.AsyncClient:
     """A client for one tool server.
 
     Args:
+        server: the server's label, for the log.
         headers: sent with each request.
         message: the most bytes of one reply; compressed replies are refused, since they hide their length.
         public: whether a request named the server: then only https and public addresses are allowed.
@@ -84,7 +112,7 @@ def client(headers: Mapping[str, str], message: int, *, public: bool, **settings
     """
     return httpx2.AsyncClient(
         headers={"accept-encoding": "identity", **headers},
-        transport=_Transport(message, public),
+        transport=_Transport(server, message, public),
         follow_redirects=False,
         trust_env=False,
         **settings,

@@ -145,7 +145,7 @@ class MCPToolServer:
 
     def _transport(self, kind: str, url: str) -> Any:
         assert isinstance(self.target, Endpoint)
-        make = partial(http_client, self.target.headers, self.limits.message, public=self.target.public)
+        make = partial(http_client, self.label, self.target.headers, self.limits.message, public=self.target.public)
         if kind == "sse":
 
             def made(headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:

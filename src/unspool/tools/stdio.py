@@ -17,6 +17,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 
 from .base import log
+from .listed import sifted
 
 __all__ = ["INHERITED", "Child"]
 
@@ -118,8 +119,9 @@ class Child:
                     self._give_up(f"sent {self._unasked:,} bytes without any request")
                     return
                 with suppress(ValueError):  # the specification defines no answer to a line that is not a message
+                    read = sifted(line, self._label)
                     await self._to_session.send(
-                        SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+                        SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(read, by_name=False))
                     )
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             pass  # the session has ended

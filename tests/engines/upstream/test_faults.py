@@ -276,7 +276,32 @@ async def _stalls(connection: Connection, asked: Asked) -> None:
     await connection.gone()
 
 
-@pytest.mark.parametrize(("answer", "found"), [(_silent, ""), (_no_token, ""), (_stalls, "Hi ")])
+def _nothing(piece: bytes, begun: bytes = b"", pause: float = 0.0) -> Answer:
+    """Sends events without anything of the output for ever, as fast as they are read or with a pause between them."""
+
+    async def answer(connection: Connection, asked: Asked) -> None:
+        await connection.send(STREAM, *([chunk(begun)] if begun else ()))
+        while True:
+            await connection.send(chunk(piece * (1 if pause else 1000)))
+            await asyncio.sleep(pause)
+
+    return answer
+
+
+_IDLE = [event({"choices": []}), event({}), said(""), event({"usage": {"completion_tokens": 9}}), b": idle\n\n"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        (_silent, ""),
+        (_no_token, ""),
+        (_stalls, "Hi "),
+        *((_nothing(piece, pause=0.02), "") for piece in _IDLE),
+        *((_nothing(piece, said("Hi "), pause=0.02), "Hi ") for piece in _IDLE),
+        *((_nothing(piece, said("Hi ")), "Hi ") for piece in _IDLE),
+    ],
+)
 def test_a_server_that_takes_too_long_is_given_up(answer: Answer, found: str) -> None:
     got, status, message = ends_in(answer, first_timeout=0.2, next_timeout=0.2)
     assert (got, status) == (found, 504)

@@ -25,8 +25,8 @@ from tests.support import (
 from tests.test_traps import UNTYPED, XML, Calls, assert_calls, ways
 from tests.writing import fill, write_arguments, write_calls
 from unspool import Dialect, ToolCallDelta, get_dialect
+from unspool.check.promises import literals
 from unspool.dialect.template import literal
-from unspool.promises import literals
 
 NESTING = [d for d in UNTYPED if d.item]
 LIST = {"type": "array", "items": {"type": "string"}}

@@ -137,7 +137,7 @@ def test_the_memory_of_pieces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
                 assert sum(len(state) + len(state.turns) for state in kind._states.values()) <= 40
                 assert len(kind._states) <= module._MOST_STATES
         assert len(module._kinds) <= 3
-    known = JSON_STRINGS.state("")
+    known = StringKind().state("")
     assert known["\\n" * 50] == ""
     assert known.turns["\\n" * 50] == ("\\n" * 50, "\\n" * 50, known)
     assert not known

@@ -24,9 +24,9 @@ from tests.support import (
 from tests.test_traps import JSON_LIKE, PYTHON, ways
 from tests.writing import write_argument_text, write_calls
 from unspool import Dialect, Parser, Policy, get_dialect
+from unspool.check.promises import closings
 from unspool.dialect.compiling import marked
 from unspool.dialect.patterns import worded
-from unspool.promises import closings
 
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 END = Policy(markers_in_strings="end")

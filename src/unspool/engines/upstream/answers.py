@@ -52,12 +52,13 @@ class _Completion(msgspec.Struct):
     error: Any = None
 
 
-def read_completion(data: bytes, alternatives: int = 0, keep_end: bool = False) -> Delta:
+def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = False) -> Delta:
     """Read an event of ``/v1/completions``, as vLLM, SGLang, FastDeploy, llama-cpp-python and transformers write it.
 
     Args:
         data: the event's JSON.
-        alternatives: how many alternatives of a token were requested; servers report more.
+        alternatives: how many alternatives of a token were requested; servers report more. With ``None``, nothing
+            about the tokens was.
         keep_end: whether the text contains the token that ends the output; if not, its id and its entry in
             ``logprobs`` are left out too.
 
@@ -72,7 +73,7 @@ def read_completion(data: bytes, alternatives: int = 0, keep_end: bool = False) 
         return Delta(usage=usage)
     choice = event.choices[0]
     ids = tuple(choice.token_ids or ())
-    logprobs = () if choice.logprobs is None else _logprobs(choice.logprobs, alternatives)
+    logprobs = () if choice.logprobs is None or alternatives is None else _logprobs(choice.logprobs, alternatives)
     by_text = isinstance(choice.stop_reason, str) or isinstance(choice.matched_stop, str)
     if choice.finish_reason == "stop" and not keep_end and not by_text:  # the last token has no text
         if len(logprobs) == len(ids):
@@ -156,7 +157,7 @@ class _Native(msgspec.Struct):
     error: Any = None
 
 
-def read_native(data: bytes, alternatives: int = 0, keep_end: bool = False) -> Delta:
+def read_native(data: bytes, alternatives: int | None = 0, keep_end: bool = False) -> Delta:
     """Read an event of ``/completion``, as llama.cpp's server writes it; the arguments are as for `read_completion`.
 
     Its ids are not read, because only the last token of a character in several tokens is reported.
@@ -172,7 +173,7 @@ def read_native(data: bytes, alternatives: int = 0, keep_end: bool = False) -> D
             **_entry(p.token, p.logprob, p.bytes),
             "top_logprobs": [_entry(t.token, t.logprob, t.bytes) for t in p.top_logprobs[:alternatives]],
         }
-        for p in event.completion_probabilities
+        for p in (() if alternatives is None else event.completion_probabilities)
     )
     if not event.stop:
         return Delta(text=event.content, logprobs=logprobs)

@@ -16,10 +16,10 @@ from .pool import Backend
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["Client", "Unavailable"]
+__all__ = ["MAX_ANSWER", "Client", "Unavailable"]
 
-_MAX_ANSWER: Final = 32 * 1024 * 1024
-"""The largest answer that is not a stream, in bytes: the ids of a prompt."""
+MAX_ANSWER: Final = 4 * 1024 * 1024
+"""The largest answer that is not a stream, in bytes, besides the ids of a prompt."""
 _MAX_RETRY: Final = 24 * 3600
 _MAX_COMPLAINT: Final = 64 * 1024
 """How many bytes of an error are read."""
@@ -57,8 +57,16 @@ class Client:
         """Remove the key from a text."""
         return text if self._key is None else text.replace(self._key, "…")
 
-    async def ask(self, backend: Backend, path: str, question: dict[str, Any] | None = None) -> Any:
+    async def ask(
+        self, backend: Backend, path: str, question: dict[str, Any] | None = None, most: int = MAX_ANSWER
+    ) -> Any:
         """Send a request, and return the JSON of the answer; ``None`` if it is not JSON.
+
+        Args:
+            backend: the server to ask.
+            path: the path under its base URL.
+            question: the JSON to send, as a POST.
+            most: how many bytes the answer may have.
 
         Raises:
             EngineError: there is no answer, or it is an error.
@@ -69,8 +77,8 @@ class Client:
             async with self.open(backend, path, question, deadline) as response:
                 while chunk := await self.read(backend, response, deadline):
                     data += chunk
-                    if len(data) > _MAX_ANSWER:
-                        raise EngineError(f"the engine's answer to {path} is larger than {_MAX_ANSWER:,} bytes", 502)
+                    if len(data) > most:
+                        raise EngineError(f"the engine's answer to {path} is larger than {most:,} bytes", 502)
         except Slow as error:
             backend.out(f"{path} is not answered in time")
             raise Unavailable(str(error), error.status) from None
@@ -127,6 +135,8 @@ class Client:
         import aiohttp
 
         try:
+            if time.monotonic() > deadline:  # also if it always has something ready
+                raise TimeoutError
             if data := response.content.read_nowait():
                 return data
             async with asyncio.timeout(deadline - time.monotonic()):

@@ -16,7 +16,7 @@ from ...grammar import bounds
 from ...wire.common import Usage
 from ..base import Delta, EngineError, Request
 from ..threads import Awaited, Threads
-from .client import Client, Unavailable
+from .client import MAX_ANSWER, Client, Unavailable
 from .kinds import KINDS, Kind, Served, body, detect
 from .pool import Backend, Pool
 from .sse import Events
@@ -24,6 +24,9 @@ from .sse import Events
 __all__ = ["Upstream"]
 
 log = logging.getLogger("unspool.engines")
+
+_TOKEN = 16
+"""How many bytes the id of a token takes in an answer, at most; a token has a character or more."""
 
 
 class Upstream:
@@ -46,7 +49,7 @@ class Upstream:
         budgets: whether the servers are set up for budgets of reasoning, if their kind refuses these by default.
         connect_timeout: seconds for a connection, and for the answer to a request such as ``/health``.
         first_timeout: seconds up to the first piece, including the time in the server's queue.
-        next_timeout: seconds between two pieces.
+        next_timeout: seconds between two pieces; an event without anything of the output is none.
         check_interval: seconds between two checks of each server.
 
     Raises:
@@ -169,7 +172,7 @@ class Upstream:
     async def _attempt(self, backend: Backend, request: Request) -> AsyncGenerator[Delta, None]:
         deadline = time.monotonic() + self._first
         kind, asked = await self._prepared(backend, request)
-        alternatives = request.sampling.logprobs or 0
+        read = partial(kind.read, alternatives=request.sampling.logprobs, keep_end=self._keep_end)
         usage: Usage | None = None
         reason: str | None = None
         async with (
@@ -195,7 +198,7 @@ class Upstream:
                     if data == b"[DONE]":
                         done = True
                         break
-                    delta = kind.read(data, alternatives, self._keep_end)
+                    delta = read(data)
                     usage = delta.usage or usage
                     reason = delta.finish_reason or reason
                     if delta.text or delta.token_ids or delta.logprobs:
@@ -205,7 +208,9 @@ class Upstream:
                         known = None
                         # The reason is sent last, when the stream has ended.
                         yield msgspec.structs.replace(delta, finish_reason=None, usage=counts)
-                    deadline = time.monotonic() + self._next  # the time while nobody pulled does not count
+                        # An event with nothing of the output is no progress; nor does the time count in which nobody
+                        # pulled.
+                        deadline = time.monotonic() + self._next
             if reason is None:
                 raise Unavailable("the engine ended its stream early", 502)
             yield Delta(finish_reason=reason, usage=usage)
@@ -243,7 +248,7 @@ class Upstream:
         if isinstance(prompt, str) and kind.tokenize is not None:
             path, text, special = kind.tokenize
             question = {text: prompt, special: False, **({} if model is None else {"model": model})}
-            answer = await self._client.ask(backend, path, question)
+            answer = await self._client.ask(backend, path, question, MAX_ANSWER + _TOKEN * len(prompt))
             prompt = answer.get("tokens") if isinstance(answer, dict) else None
             if not isinstance(prompt, list):
                 raise EngineError(f"the engine's {path} returned no tokens", 502)

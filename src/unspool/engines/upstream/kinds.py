@@ -100,7 +100,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     constrain: Callable[[Constraint], dict[str, Any]] | None = None
     budget: Callable[[Thinking], dict[str, Any]] | None = None
     opt_in: bool = False
-    read: Callable[[bytes, int, bool], Delta] = read_completion
+    read: Callable[..., Delta] = read_completion
 
 
 def _tag(constraint: Constraint) -> dict[str, Any]:

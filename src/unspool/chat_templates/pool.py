@@ -1,0 +1,123 @@
+"""Warm processes that render one chat template for many threads."""
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+
+from .worker import Limits, Rendered, Worker
+
+__all__ = ["Pool", "Waiting"]
+
+_IDLE: Final = 4
+"""How many processes are kept while nothing is rendered."""
+
+
+class Waiting(Protocol):
+    """Whether somebody waits for a rendering; see `engines.threads.Awaited`."""
+
+    def check(self) -> None:
+        """Return if somebody waits; else raise."""
+
+    def on_leaving(self, stop: Callable[[], None] | None) -> None:
+        """Call ``stop``, from another thread, as soon as nobody waits."""
+
+
+class Pool:
+    """Renders one template, in as many processes as threads render at a time. It is thread-safe.
+
+    A process serves one rendering after another. One that met a limit, or whose client left, is ended; the next
+    rendering starts another.
+
+    Args:
+        template: the template's text.
+        special: named special tokens, such as ``bos_token``.
+        limits: the template's limits.
+
+    Attributes:
+        asked: the variables that the template asks for.
+        texts: the texts that it contains.
+
+    Raises:
+        TemplateError: the template cannot be compiled within the limits.
+        ImportError: jinja2 is not installed.
+    """
+
+    def __init__(self, template: str, special: Mapping[str, str], limits: Limits) -> None:
+        def start() -> Worker:
+            return Worker(template, special, limits, clock=True)
+
+        first = start()
+        self.asked = first.asked
+        self.texts = first.texts
+        self._start = start
+        self._idle = [first]
+        self._lock = threading.Lock()
+        self.close = weakref.finalize(self, _end, self._idle)
+        """Ends the idle processes. It is called with the last reference to the pool at the latest."""
+
+    def render(self, requests: Sequence[Mapping[str, Any]], waiting: Waiting | None = None) -> list[Rendered]:
+        """Render with each of these variables.
+
+        Args:
+            requests: the variables of each rendering.
+            waiting: whether somebody waits for them; when nobody does any more, the process is killed.
+
+        Raises:
+            TemplateError: the template met a limit, or tried what the sandbox refuses.
+            Exception: what ``waiting`` raises if nobody waits any more.
+        """
+        worker = self._taken()
+        try:
+            with _stopped(worker, waiting):
+                answers = worker.render(requests)
+        except BaseException:
+            worker.end()
+            if waiting is not None:
+                waiting.check()
+            raise
+        with self._lock:
+            if len(self._idle) < _IDLE and self.close.alive:
+                self._idle.append(worker)
+                return answers
+        worker.end()
+        return answers
+
+    def _taken(self) -> Worker:
+        """An idle process, or a new one."""
+        while True:
+            with self._lock:
+                worker = self._idle.pop() if self._idle else None
+            if worker is None:
+                return self._start()
+            if worker.alive:
+                return worker
+            worker.end()
+
+
+@contextmanager
+def _stopped(worker: Worker, waiting: Waiting | None) -> Iterator[None]:
+    """Kill the worker as soon as nobody waits, but never after the end of the context."""
+    if waiting is None:
+        yield
+        return
+    lock, over = threading.Lock(), False
+
+    def stop() -> None:
+        with lock:
+            if not over:
+                worker.kill()
+
+    waiting.on_leaving(stop)
+    try:
+        yield
+    finally:
+        with lock:
+            over = True
+        waiting.on_leaving(None)
+
+
+def _end(workers: list[Worker]) -> None:
+    while workers:
+        workers.pop().end()

@@ -1,0 +1,161 @@
+"""A process that renders one chat template, and its limits."""
+
+import contextlib
+import importlib.util
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Final
+
+import msgspec
+
+from ..errors import TemplateError
+
+__all__ = ["Limits", "Rendered", "Worker"]
+
+_CHILD: Final = Path(__file__).with_name("child.py")
+_HEAD: Final = 1 << 20
+"""The largest first line of a child, in bytes, besides the template's own texts."""
+_ESCAPED: Final = 12
+"""The largest size of a character in JSON, in bytes."""
+_OUT_OF_TIME: Final = -getattr(signal, "SIGXCPU", 0)
+"""The exit status of a process that the kernel ended because it computed too long."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """The limits of a template.
+
+    Attributes:
+        seconds: of processor time for one rendering.
+        total: seconds of wall-clock time for all renderings of one call.
+        memory: the most bytes of memory of the process.
+        output: the most characters of one rendering.
+    """
+
+    seconds: float = 2.0
+    total: float = 60.0
+    memory: int = 1 << 30
+    output: int = 1 << 18
+
+
+class Rendered(msgspec.Struct, frozen=True):
+    """One rendering, or the ``error`` if the template refused."""
+
+    text: str = ""
+    error: str = ""
+
+
+class Worker:
+    """A process that renders one template; see `child`.
+
+    Args:
+        template: the template's text.
+        special: named special tokens, such as ``bos_token``.
+        limits: the template's limits.
+        clock: whether the template is told the real time, instead of a constant one.
+
+    Attributes:
+        asked: the variables that the template asks for.
+        texts: the texts that it contains, whether it writes them or not.
+
+    Raises:
+        TemplateError: the template cannot be compiled within the limits.
+        ImportError: jinja2 is not installed.
+    """
+
+    def __init__(self, template: str, special: Mapping[str, str], limits: Limits, *, clock: bool = False) -> None:
+        if importlib.util.find_spec("jinja2") is None:
+            raise ImportError("jinja2 is missing: pip install 'unspool[server]'", name="jinja2")
+        self._limits = limits
+        # -P: nothing is imported from the folder of the script.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", str(_CHILD)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        job = {"template": template, "special": dict(special), "clock": clock}
+        job |= {name: getattr(limits, name) for name in ("seconds", "memory", "output")}
+        try:
+            (head,) = self._exchange(job, 1, _HEAD + _ESCAPED * len(template), "cannot be compiled: it ")
+        except BaseException:
+            self.end()
+            raise
+        self.asked = frozenset(head["asked"])
+        self.texts: tuple[str, ...] = tuple(head["texts"])
+
+    def render(self, requests: Sequence[Mapping[str, Any]]) -> list[Rendered]:
+        """Render with each of these variables.
+
+        Raises:
+            TemplateError: the template met a limit, or tried what the sandbox refuses.
+        """
+        answers = self._exchange(list(requests), len(requests), self._limits.output * _ESCAPED + 1000)
+        return [Rendered(a.get("text", ""), a.get("error", "")) for a in answers]
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._process.poll() is None
+
+    def _exchange(self, message: Any, count: int, most: int, doing: str = "") -> list[dict[str, Any]]:
+        """Send one line to the child and read ``count`` lines. The child reads our whole line before it answers."""
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            self._process.kill()
+
+        timer = threading.Timer(self._limits.total, end)
+        timer.start()
+        try:
+            lines = self._lines(json.dumps(message).encode() + b"\n", count, most)
+        finally:
+            timer.cancel()
+            timer.join()
+        answers = [json.loads(line) for line in lines]
+        for answer in answers:
+            if answer.get("limit"):
+                raise TemplateError(f"template: {answer['error']}")
+        if late.is_set():
+            raise TemplateError(f"template: takes longer than {self._limits.total} s")
+        if len(answers) < count:
+            self._process.kill()
+            if self._process.wait() == _OUT_OF_TIME:
+                raise TemplateError(f"template: the template {doing}takes longer than {self._limits.seconds} s")
+            raise TemplateError("template: its process ended early: it met a limit of memory or output")
+        return answers
+
+    def _lines(self, message: bytes, count: int, most: int) -> list[bytes]:
+        stdin, stdout = self._pipes()
+        lines: list[bytes] = []
+        try:
+            stdin.write(message)
+            stdin.flush()
+        except BrokenPipeError:  # it has ended; its output so far shows why
+            pass
+        while len(lines) < count and (line := stdout.readline(most)).endswith(b"\n"):
+            lines.append(line)
+        return lines
+
+    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        return stdin, stdout
+
+    def kill(self) -> None:
+        """Kill the process, from any thread. A rendering that runs fails."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """End the process. Further calls do nothing."""
+        self._process.kill()
+        for pipe in self._pipes():
+            with contextlib.suppress(BrokenPipeError):  # some input may still be buffered
+                pipe.close()
+        self._process.wait()

@@ -1,0 +1,125 @@
+"""Tries the examples of a dialect file: each text is read whole, and each first one is written back."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ..dialect.examples import example_tools
+from ..dialect.file import Dialect, Example
+from ..errors import DialectError
+from ..events import Event
+from ..message import Message, ToolCall
+from ..parser import Parser
+from ..renderer import render
+from .hints import explained, soft_rules, why_written
+from .reading import Reading, Writing
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """A problem of a dialect file.
+
+    Attributes:
+        where: the example or the raw text, such as ``examples[0].raw[1]``.
+        what: the difference between what was expected and what was got.
+        why: how the text was read, line by line; empty if that does not help.
+    """
+
+    where: str
+    what: str
+    why: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+def example_message(example: Example) -> Message:
+    """The message that an example describes; a call without an id has an empty one."""
+    calls = [ToolCall(i, call.id or "", call.name, _json(call.arguments)) for i, call in enumerate(example.tool_calls)]
+    return Message(reasoning=example.reasoning, content=example.content, tool_calls=calls)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def try_examples(dialect: Dialect) -> Iterator[Problem]:
+    """Yield the examples that mean something else when they are read whole, or that are written differently."""
+    tools = example_tools(dialect)
+    for i, example in enumerate(dialect.examples):
+        understood = False
+        for j, raw in enumerate(example.raw):
+            where = f"examples[{i}].raw[{j}]"
+            message, events = _parse(dialect, tools, example, raw)
+            differences = list(_differences(message, example))
+            understood = understood or not (j or differences)
+            for what in differences[:1]:
+                yield Problem(where, what, tuple(explained(Reading(dialect, example, raw, message, events))))
+            yield from (Problem(where, what) for what in differences[1:])
+        for problem in _written(dialect, tools, example, understood=understood):
+            yield Problem(f"examples[{i}].raw[0]", problem.what, (*problem.why, *soft_rules(dialect)))
+
+
+def _parse(dialect: Dialect, tools: list[dict[str, Any]], example: Example, raw: str) -> tuple[Message, list[Event]]:
+    # Random ids would differ from run to run. Other ids may be what an example expects.
+    parser = Parser(dialect, tools=tools, stage=example.stage, ids=_made_id if "?" in dialect.id else None)
+    events = parser.feed(raw) + parser.close()
+    return parser.message, events
+
+
+def _made_id(index: int, name: str) -> str:
+    """An id that is the same in every run."""
+    return f"made-{index}"
+
+
+def _differences(got: Message, example: Example) -> Iterator[str]:
+    for part in ("reasoning", "content"):
+        yield from _differs(part, getattr(got, part), getattr(example, part))
+    names = [c.name for c in got.tool_calls]
+    expected = [c.name for c in example.tool_calls]
+    if names != expected:
+        yield from _differs("tool_calls", names, expected)
+        return
+    for i, (call, wanted) in enumerate(zip(got.tool_calls, example.tool_calls, strict=True)):
+        where = f"tool_calls[{i}]"
+        if call.status not in ("ok", "repaired"):
+            yield f"{where}.status: got {call.status!r}, expected 'ok'"
+        elif not _equal(json.loads(call.arguments), wanted.arguments):
+            yield f"{where}.arguments: got {call.arguments}, expected {_json(wanted.arguments)}"
+        if wanted.id is not None:
+            yield from _differs(f"{where}.id", call.id, wanted.id)
+
+
+def _differs(what: str, got: object, expected: object) -> Iterator[str]:
+    if got != expected:
+        yield f"{what}: got {got!r}, expected {expected!r}"
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Equality of JSON values. ``1``, ``1.0`` and ``True`` are equal in Python, but not in JSON."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_equal(a[k], b[k]) for k in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    return type(a) is type(b) and bool(a == b)
+
+
+def _written(dialect: Dialect, tools: list[dict[str, Any]], example: Example, *, understood: bool) -> Iterator[Problem]:
+    """Yield how a rendered example differs from its first text.
+
+    Args:
+        understood: whether the first text is read as the message.
+    """
+
+    def write(d: Dialect) -> str:
+        return render(example_message(example), d, tools=tools, stage=example.stage)
+
+    try:
+        written = write(dialect)
+    except DialectError as error:
+        yield Problem("", f"the message cannot be written: {error}")
+        return
+    raw = example.raw[0]
+    for what in _differs("the message is written differently", written, raw):
+        yield Problem("", what, why_written(Writing(dialect, raw, written, understood, write)))

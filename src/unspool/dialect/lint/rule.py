@@ -1,0 +1,74 @@
+"""What a rule about dialect files is."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from ..file import Dialect
+from ..template import Template
+
+Found = tuple[str, dict[str, Any]]
+"""The key of the file that breaks a rule, and the fields of the rule's text."""
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A rule that dialect files keep.
+
+    Attributes:
+        name: what it is called in the docs.
+        looks_at: the keys of the file that it reads.
+        what: what it finds; fields in braces are filled with markers and templates of the file.
+        why: why that cannot work, with the punctuation before it.
+        instead: what to write.
+        finds: the places in a file that break it.
+    """
+
+    name: str
+    looks_at: str
+    what: str
+    why: str
+    instead: str
+    finds: Callable[[Any], Iterator[Found]]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A place in a file that breaks a rule; as text, it says what is wrong, why, and what to write instead."""
+
+    rule: Rule
+    key: str
+    fields: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        rule = self.rule
+        text = f"{rule.what}{rule.why}{rule.instead and ': '}{rule.instead}"
+        return text.format_map(self.fields)
+
+
+class Rules(list[Rule]):
+    """Rules, in the order in which they are tried."""
+
+    def row(
+        self, looks_at: str, what: str, why: str = "", instead: str = ""
+    ) -> Callable[[Callable[[Any], Iterator[Found]]], None]:
+        """Add a rule, named after the decorated function, which yields what breaks it."""
+
+        def add(finds: Callable[[Any], Iterator[Found]]) -> None:
+            name = finds.__name__.strip("_").replace("_", "-")
+            self.append(Rule(name, looks_at, what, why, instead, finds))
+
+        return add
+
+    def findings(self, subject: Any) -> Iterator[Finding]:
+        """What breaks the rules."""
+        return (Finding(rule, key, fields) for rule in self for key, fields in rule.finds(subject))
+
+
+def found(key: str, /, **fields: Any) -> Found:
+    """A key that breaks a rule; a template is shown as its text."""
+    return key, {name: f.text if isinstance(f, Template) else f for name, f in fields.items()}
+
+
+def parts(d: Dialect, *keys: str) -> Iterator[tuple[str, Template]]:
+    """The templates of some keys, each with its key."""
+    return ((key, t) for key in keys for t in getattr(d, key))

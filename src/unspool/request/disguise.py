@@ -1,0 +1,190 @@
+"""Proves that the special tokens of a prompt are the template's own.
+
+Values of a request contain no special token, but a template may make one of them: it may write ``<`` before a key and
+``>`` behind it, join two values, or change them. So a conversation whose values could take part in that is rendered a
+second time, in disguise: other letters and signs stand in for those of which special tokens consist, one for one. What
+the template writes itself is in both prompts, at the same place; a special token that is in the first one only comes
+from values, and is broken up there.
+"""
+
+import re
+import string
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from typing import Any, Final
+
+from .special_tokens import BREAK, SpecialTokens
+
+__all__ = ["Disguise", "Neutral", "broken_up"]
+
+_KEPT: Final = frozenset(
+    """
+    role content name type text function tool_calls tool_call_id id arguments reasoning_content thinking description
+    parameters strict properties required enum const items prefixItems additionalProperties anyOf oneOf allOf not
+    default examples format pattern title nullable minimum maximum minItems maxItems minLength maxLength $ref $defs
+    definitions return response
+    """.split()  # noqa: SIM905 - longer as a list
+)
+"""Keys of messages and schemas that templates look up, which keep their names."""
+_TYPES: Final = frozenset(("string", "object", "array", "integer", "number", "boolean", "null", "function", "text"))
+_SYNTAX: Final = frozenset("\"'\\{}:,._-=\n\t\r " + string.digits)
+"""Characters that keep their meaning: those of JSON, and those of ids."""
+_STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_ESCAPED: Final = re.compile(r"(\\u[0-9a-fA-F]{4}|\\.)|[^\\]+", re.DOTALL)
+_IDLE: Final = "^;`"
+"""Signs that may stand in for others, if no special token contains them."""
+
+
+class Neutral:
+    """Breaks up special tokens in the values of one request, and records whether those could still take part in one.
+
+    Args:
+        special: the special tokens.
+
+    Attributes:
+        risky: whether a value contains a sign of special tokens, an escape, or is itself a piece of one.
+    """
+
+    def __init__(self, special: SpecialTokens) -> None:
+        self._special = special
+        self._pieces = "\n".join(special.words)
+        signs = {c for c in self._pieces if not c.isalnum() and c not in _SYNTAX}
+        self._signs = re.compile(f"[{re.escape(''.join(sorted(signs | set('&' + chr(92)))))}]")
+        self._longest = max(map(len, special.words), default=0)
+        self.risky = False
+
+    def __call__(self, value: Any) -> Any:
+        """The value without special tokens."""
+        return self._neutral(value, named=False)
+
+    def arguments(self, value: Any) -> Any:
+        """The same for the arguments of a call, in which no key has a meaning."""
+        return self._neutral(value, named=True)
+
+    def _neutral(self, value: Any, *, named: bool) -> Any:
+        made = self._special.break_up(value)
+        self.risky = self.risky or any(self._is_risky(text) for text in _texts(made, named=named))
+        return made
+
+    def json(self, text: str) -> str:
+        """The same for a value that is JSON text."""
+        made: str = self(text)
+        return made
+
+    def _is_risky(self, text: str) -> bool:
+        if self._signs.search(text):
+            return True
+        piece = text.strip() if len(text) <= 2 * self._longest else text
+        return 0 < len(piece) <= self._longest and piece in self._pieces
+
+
+def _texts(value: Any, *, named: bool) -> Iterator[str]:
+    """The strings and keys in a value, except for words of schemas and messages, which nobody else chooses.
+
+    Args:
+        value: the value.
+        named: whether its own keys are names.
+    """
+    waiting = [(value, named, named)]
+    while waiting:
+        one, names, all_names = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            for key, inner in one.items():
+                if names or key not in _KEPT:
+                    yield key
+                if not (key == "type" and not names and isinstance(inner, str) and inner in _TYPES):
+                    waiting.append((inner, all_names or (key == "properties" and not names), all_names))
+        elif isinstance(one, list):
+            waiting.extend((inner, all_names, all_names) for inner in one)
+
+
+class Disguise:
+    """Changes values as `Neutral` does, and then their characters.
+
+    Args:
+        special: the special tokens.
+        letters: whether letters are changed as well as signs.
+    """
+
+    def __init__(self, special: SpecialTokens, *, letters: bool) -> None:
+        self._special = special
+        used = set("".join(special.words))
+        idle = next((c for c in _IDLE if c not in used), _IDLE[0])
+        changed: dict[str, str] = {}
+        for c in used - _SYNTAX - {BREAK}:
+            if not c.isascii():
+                changed[c] = "ˑ" if c != "ˑ" else "˒"
+            elif not c.isalnum():
+                changed[c] = idle
+        if letters:
+            for alphabet in (string.ascii_lowercase, string.ascii_uppercase):
+                changed |= dict(zip(alphabet, alphabet[13:] + alphabet[:13], strict=True))
+        self._table = str.maketrans(changed)
+
+    def __call__(self, value: Any) -> Any:
+        """The value in disguise."""
+        return self._changed(self._special.break_up(value))
+
+    def json(self, text: str) -> str:
+        """The same for a value that is JSON text, which stays JSON."""
+        broken: str = self._special.break_up(text)
+        return _STRING.sub(lambda found: _ESCAPED.sub(self._outside, found[0]), broken)
+
+    def _outside(self, piece: re.Match[str]) -> str:
+        return piece[0] if piece[1] else piece[0].translate(self._table)
+
+    def arguments(self, value: Any) -> Any:
+        """The same for the arguments of a call, in which no key has a meaning."""
+        return self._changed(self._special.break_up(value), named=True)
+
+    def _changed(self, value: Any, key: str = "", *, named: bool = False) -> Any:
+        """The value with other characters.
+
+        Args:
+            value: the value.
+            key: its own key in a message or a schema.
+            named: whether all keys in it are names.
+        """
+        if isinstance(value, str):
+            return value if key == "type" and value in _TYPES else value.translate(self._table)
+        if isinstance(value, dict):
+            names = named or key == "properties"
+            return {
+                k if k in _KEPT and not names else k.translate(self._table): self._changed(
+                    v, "" if names else k, named=named
+                )
+                for k, v in value.items()
+            }
+        if isinstance(value, list):
+            return [self._changed(v, key, named=named) for v in value]
+        return value
+
+
+def broken_up(prompt: str, disguised: Iterable[Callable[[], str | None]], special: SpecialTokens) -> str | None:
+    """A prompt, in which special tokens that come from values are broken up.
+
+    Args:
+        prompt: the prompt.
+        disguised: the same in one disguise after another; ``None`` where the template refused it.
+        special: the special tokens.
+
+    Returns:
+        The prompt; ``None`` if it has more special tokens than in any disguise, and it is unknown which.
+    """
+    places = special.places(prompt)
+    if not places:
+        return prompt
+    for write in disguised:
+        other = write()
+        if other is None:
+            continue
+        own = special.places(other)
+        forged = sorted(set(places) - set(own))
+        if len(other) == len(prompt) and len(forged) == len(places) - len(own):
+            cuts = [0, *(at + 1 for at in forged), len(prompt)]
+            return BREAK.join(prompt[a:b] for a, b in pairwise(cuts))
+        if len(places) <= len(own):
+            return prompt
+    return None

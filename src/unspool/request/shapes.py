@@ -1,0 +1,541 @@
+"""Gives a conversation the shape that a chat template writes whole.
+
+Templates refuse conversations that they were not made for, or leave out messages of them in silence. `examine` renders
+a few short conversations to find out which, and `shape` rewrites what the template would lose:
+
+* ``developer`` becomes ``system``, unless the template knows that role; ``function`` becomes ``tool``.
+* Several system messages at the front become one. A later one becomes a user's message that begins with `LATE`, unless
+  the template writes it in its place. So does one at the front of a template without system messages.
+* Neighbouring messages of users, and of the assistant, become one. An answer at the very front, and a user's message
+  behind the results of tools, get the empty message before them that the template misses.
+* Calls in one message become one message each, and text beside calls a message of its own. A template without calls
+  gets them as JSON, and one without results of tools a user's message that names the tool.
+* Answers get an empty ``reasoning_content``, results the tool's name, and calls an id of nine letters and digits, where
+  the template demands them.
+"""
+
+import hashlib
+import html
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+__all__ = ["LATE", "Traits", "described", "examine", "missing", "shape", "switches_in"]
+
+LATE: Final = "[The following is a message of the system, not of the user.]"
+"""The first line of a system message in a user's turn. Users' own texts cannot contain it."""
+
+_Message = dict[str, Any]
+_BETWEEN: Final = "\n\n"
+_ID_SIZE: Final = 9
+
+
+class Traits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a template writes whole.
+
+    Attributes:
+        whole: a single message of a user; if not, nothing is known of the template.
+        developer: the role ``developer``.
+        system: a system message at the front.
+        systems: several system messages at the front.
+        later: a system message further back, in its place.
+        asked: a conversation without a user's message.
+        users, answers: two messages of the user or the assistant in a row.
+        first: an answer at the very front.
+        reasoning: whether answers need the field ``reasoning_content``.
+        calls, results: calls, and the results of tools.
+        parallel: several calls in one message.
+        beside: text beside calls.
+        after: a user's message behind results.
+        again: an answer behind results, after text beside the call.
+        empty: messages without text; where one is missing, others say that there is none.
+        parts: whether contents must be lists of parts.
+        described: whether tools and parameters need a description.
+        names, ids: whether results need the tool's name, and calls an id of nine letters and digits.
+        nothing: the content of a message with calls and without text.
+    """
+
+    whole: bool = True
+    developer: bool = False
+    system: bool = True
+    systems: bool = True
+    later: bool = True
+    asked: bool = True
+    users: bool = True
+    answers: bool = True
+    first: bool = True
+    reasoning: bool = False
+    calls: bool = True
+    results: bool = True
+    parallel: bool = True
+    beside: bool = True
+    after: bool = True
+    again: bool = True
+    empty: bool = True
+    parts: bool = False
+    described: bool = False
+    names: bool = False
+    ids: bool = False
+    nothing: str | None = ""
+
+    def but(self, **changed: bool) -> "Traits":
+        """The same, except for these."""
+        return msgspec.structs.replace(self, **changed)
+
+    def cautious(self) -> "Iterator[Traits]":
+        """These traits, and then such as trust the template with less."""
+        yield self
+        if not self.whole:
+            return
+        yield self.but(names=True, ids=True)
+        less = self.but(systems=False, later=False, users=False, answers=False)
+        yield less
+        least = less.but(first=False, after=False, again=False, asked=False, parallel=False, names=True, ids=True)
+        yield least
+        yield least.but(beside=False)
+
+
+def shape(messages: Sequence[Mapping[str, Any]], traits: Traits) -> list[_Message]:
+    """The same conversation in the shape that a template with these traits writes whole.
+
+    Args:
+        messages: messages whose contents are strings, or lists of parts, or ``None`` beside calls.
+        traits: what the template writes.
+    """
+    made = [_renamed(m, traits) for m in messages]
+    _identify_results(made)
+    if traits.names:
+        _name_results(made)
+    if traits.ids:
+        made = [_with_short_ids(m) for m in made]
+    made = _systems(made, traits)
+    made = [piece for m in made for piece in _answer(m, traits)]
+    if not traits.parallel:
+        made = _one_by_one(made, traits.nothing)
+    made = list(_alternating(made, traits))
+    return [_in_parts(m) for m in made] if traits.parts else made
+
+
+def _renamed(message: Mapping[str, Any], traits: Traits) -> _Message:
+    role = message["role"]
+    if role == "developer" and not traits.developer:
+        role = "system"
+    return {**message, "role": "tool" if role == "function" else role}
+
+
+def _identify_results(messages: Sequence[_Message]) -> None:
+    """Give results without an id that of the first unanswered call, of the same tool if they name one."""
+    open_: list[Any] = []
+    for message in messages:
+        if message.get("tool_calls"):
+            open_ = [c for c in message["tool_calls"] if c.get("id")]
+        elif message["role"] == "tool":
+            id, name = message.get("tool_call_id"), message.get("name")
+            if not id:
+                fitting = [c for c in open_ if not name or c["function"].get("name") == name]
+                id = fitting[0]["id"] if fitting else None
+                if id:
+                    message["tool_call_id"] = id
+            open_ = [c for c in open_ if c["id"] != id]
+
+
+def _name_results(messages: Sequence[_Message]) -> None:
+    """Give results the name of the tool that was called with their id."""
+    names: dict[Any, Any] = {}
+    for message in messages:
+        for call in message.get("tool_calls") or ():
+            names[call.get("id")] = call["function"].get("name")
+        if message["role"] == "tool" and not message.get("name"):
+            message["name"] = names.get(message.get("tool_call_id")) or "tool"
+
+
+def _with_short_ids(message: _Message) -> _Message:
+    if message.get("tool_calls"):
+        message = {**message, "tool_calls": [{**c, "id": _short(c.get("id"))} for c in message["tool_calls"]]}
+    if message["role"] == "tool":
+        message = {**message, "tool_call_id": _short(message.get("tool_call_id"))}
+    return message
+
+
+def _short(id: Any) -> str:
+    """An id of nine letters and digits: the same for the same id."""
+    text = str(id or "")
+    if len(text) == _ID_SIZE and text.isascii() and text.isalnum():
+        return text
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:_ID_SIZE]
+
+
+def _in_parts(message: _Message) -> _Message:
+    """The message with its content as a list of parts."""
+    content = message.get("content")
+    if not isinstance(content, str):
+        return message
+    return {**message, "content": [{"type": "text", "text": content}] if content else []}
+
+
+# -- system messages ---------------------------------------------------------------------------------------------------
+
+
+def _systems(messages: Sequence[_Message], traits: Traits) -> list[_Message]:
+    front = next((i for i, m in enumerate(messages) if m["role"] not in ("system", "developer")), len(messages))
+    made = list(messages[:front])
+    if not traits.system:
+        made = [_late(m) for m in made]
+    elif not traits.systems and len(made) > 1:
+        made = [_merged(made)]
+    waiting: list[_Message] = []  # for the end of a run of results, which belong behind their calls
+    for message in messages[front:]:
+        if message["role"] != "tool":
+            made += waiting
+            waiting = []
+        if message["role"] in ("system", "developer") and not traits.later:
+            if made and (made[-1]["role"] == "tool" or made[-1].get("tool_calls")):
+                waiting.append(_late(message))
+            else:
+                made.append(_late(message))
+        else:
+            made.append(message)
+    return made + waiting
+
+
+def _late(message: _Message) -> _Message:
+    """A system message as a user's."""
+    content = message.get("content") or ""
+    if isinstance(content, list):
+        return {"role": "user", "content": [{"type": "text", "text": f"{LATE}\n"}, *content]}
+    return {"role": "user", "content": f"{LATE}\n{content}" if content else ""}
+
+
+def _merged(messages: Sequence[_Message]) -> _Message:
+    """Several messages of one role as one, with a blank line between their texts."""
+    contents = [m["content"] for m in messages if m.get("content")]
+    content: Any
+    if all(isinstance(c, str) for c in contents):
+        content = _BETWEEN.join(contents)
+    else:
+        content = []
+        for one in contents:
+            content += [{"type": "text", "text": _BETWEEN}] if content else []
+            content += [{"type": "text", "text": one}] if isinstance(one, str) else one
+    merged: _Message = {}
+    for message in messages:
+        merged |= message
+    thoughts = [m["reasoning_content"] for m in messages if m.get("reasoning_content")]
+    if thoughts:
+        merged["reasoning_content"] = _BETWEEN.join(thoughts)
+        merged["thinking"] = merged["reasoning_content"]
+    return {**merged, "content": content}
+
+
+# -- answers, calls and results ----------------------------------------------------------------------------------------
+
+
+def _answer(message: _Message, traits: Traits) -> Iterator[_Message]:
+    """An answer or a result, in one message or two."""
+    if message["role"] == "tool" and not traits.results:
+        named = f" of {message['name']}" if message.get("name") else ""
+        content = message.get("content") or ""
+        head = f"[The result{named} follows.]\n"
+        if isinstance(content, list):
+            yield {"role": "user", "content": [{"type": "text", "text": head}, *content]}
+        else:
+            yield {"role": "user", "content": head + content}
+        return
+    if message["role"] != "assistant":
+        yield message
+        return
+    if traits.reasoning:
+        message = {"reasoning_content": "", **message}
+    calls = message.get("tool_calls")
+    if not calls:
+        yield message
+    elif not traits.calls:
+        written = "\n".join(_as_json(call) for call in calls)
+        rest = {k: v for k, v in message.items() if k != "tool_calls"}
+        yield _merged([{**rest}, {"role": "assistant", "content": written}])
+    elif traits.beside or not message.get("content"):
+        yield message
+    else:
+        yield {k: v for k, v in message.items() if k != "tool_calls"}
+        kept = {k: v for k, v in message.items() if k not in ("reasoning_content", "thinking")}
+        yield {**({"reasoning_content": ""} if traits.reasoning else {}), **kept, "content": traits.nothing}
+
+
+def _as_json(call: Mapping[str, Any]) -> str:
+    function = call["function"]
+    arguments = function.get("arguments")
+    given = msgspec.json.encode(arguments).decode() if not isinstance(arguments, str) else arguments
+    return f'{{"name": {msgspec.json.encode(function.get("name")).decode()}, "arguments": {given}}}'
+
+
+def _one_by_one(messages: Sequence[_Message], nothing: str | None) -> list[_Message]:
+    """Each of several calls in a message of its own, with its result behind it."""
+    made: list[_Message] = []
+    at = 0
+    while at < len(messages):
+        message = messages[at]
+        calls = message.get("tool_calls") or ()
+        at += 1
+        if len(calls) < 2:
+            made.append(message)
+            continue
+        results: list[_Message] = []
+        while at < len(messages) and messages[at]["role"] == "tool":
+            results.append(messages[at])
+            at += 1
+        for i, call in enumerate(calls):
+            one = {**message, "tool_calls": [call]}
+            if i:  # the text and the reasoning stand before the first one
+                one = {k: v for k, v in one.items() if k not in ("reasoning_content", "thinking")}
+                one["content"] = nothing
+            made.append(one)
+            mine = [r for r in results if r.get("tool_call_id") == call.get("id")]
+            made += mine
+            results = [r for r in results if not any(r is m for m in mine)]
+        made += results
+    return made
+
+
+def _alternating(messages: Sequence[_Message], traits: Traits) -> Iterator[_Message]:
+    """Merge neighbours, and put in the messages that the template misses."""
+    before: _Message | None = None
+    last = ""  # the role of the last message of a user or the assistant, calls aside
+    for message in messages:
+        role = message["role"]
+        if before is not None and _joins(before, message, traits):
+            before = _merged([before, message])
+            continue
+        if before is not None:
+            yield before
+        calls = bool(message.get("tool_calls"))
+        behind_results = before is not None and before["role"] == "tool"
+        if role in ("assistant", "tool") and not last and not traits.first:
+            yield _filler("user", traits)
+        elif role == "user" and behind_results and last == "user" and not traits.after:
+            yield _filler("assistant", traits)
+        elif role == "assistant" and not calls and behind_results and last == "assistant" and not traits.again:
+            yield _filler("user", traits)
+        if role == "tool" or calls:
+            last = last or "user"
+        elif role in ("user", "assistant"):
+            last = role
+        before = message
+    if before is not None:
+        yield before
+    if not last and not traits.asked:
+        yield _filler("user", traits)
+
+
+def _joins(before: _Message, message: _Message, traits: Traits) -> bool:
+    """Whether two neighbours must become one message."""
+    if before["role"] != message["role"] or before.get("tool_calls") or message.get("tool_calls"):
+        return False
+    return (message["role"] == "user" and not traits.users) or (message["role"] == "assistant" and not traits.answers)
+
+
+def _filler(role: str, traits: Traits) -> _Message:
+    """A message that nobody wrote, between others."""
+    made: _Message = {"role": role, "content": "" if traits.empty else f"(No message of the {role}.)"}
+    return {**made, "reasoning_content": ""} if role == "assistant" and traits.reasoning else made
+
+
+def described(tools: Sequence[Mapping[str, Any]], traits: Traits) -> list[Any]:
+    """Tools with the descriptions that the template demands."""
+    if not traits.described:
+        return list(tools)
+    made = []
+    for tool in tools:
+        function = {"description": "", "parameters": {"type": "object", "properties": {}}, **tool["function"]}
+        parameters = function["parameters"]
+        if isinstance(parameters, dict) and isinstance(parameters.get("properties"), dict):
+            properties = {
+                k: {"description": "", **v} if isinstance(v, dict) else v for k, v in parameters["properties"].items()
+            }
+            function["parameters"] = {**parameters, "properties": properties}
+        made.append({**tool, "function": function})
+    return made
+
+
+# -- prompts -----------------------------------------------------------------------------------------------------------
+
+_SWITCH: Final = 40
+"""The largest size of a switch in a text."""
+_OTHER: Final = re.compile(r"[\W_]+")
+
+
+def missing(messages: Sequence[Mapping[str, Any]], prompt: str, switches: re.Pattern[str]) -> int | None:
+    """The index of the first message whose text is not in a prompt; ``None`` if all are.
+
+    Templates trim texts, escape them, write JSON in another way, and take their own switches out (``/no_think``). So
+    the other letters and digits decide in the end.
+    """
+    at, bare = 0, ""
+    for i, message in enumerate(messages):
+        for text in _contents(message.get("content")):
+            found = prompt.find(text, at)
+            if found >= 0:
+                at = found  # most templates write messages in their order
+            elif text not in prompt:
+                bare = bare or _OTHER.sub("", switches.sub("", prompt))
+                if not any(_OTHER.sub("", switches.sub("", form)) in bare for form in _forms(text)):
+                    return i
+    return None
+
+
+def switches_in(texts: Iterable[str]) -> re.Pattern[str]:
+    """A pattern for the words of a template that may be switches in users' texts."""
+    words = sorted(
+        {t for t in texts if 2 < len(t) <= _SWITCH and t[0] in "/<[" and " " not in t}, key=len, reverse=True
+    )
+    return re.compile("|".join(map(re.escape, words)) or "(?!)")
+
+
+def _contents(content: Any) -> Iterator[str]:
+    """The texts of a message, without white space at their ends."""
+    for part in [content] if isinstance(content, str) else content or ():
+        text = part.get("text") if isinstance(part, dict) else part
+        if isinstance(text, str) and text.strip():
+            yield text.strip()
+
+
+def _forms(text: str) -> tuple[str, ...]:
+    """A text as it is and as templates escape it."""
+    escaped = html.escape(text).replace("&quot;", "&#34;").replace("&#x27;", "&#39;")  # as Jinja does
+    return text, json.dumps(text, ensure_ascii=False), json.dumps(text), escaped
+
+
+# -- templates ---------------------------------------------------------------------------------------------------------
+
+_NAME: Final = "zqlookup"
+_PROBED_TOOL: Final = {
+    "type": "function",
+    "function": {
+        "name": _NAME,
+        "description": "Looks up.",
+        "parameters": {"type": "object", "properties": {"zqkey": {"type": "string"}}, "required": ["zqkey"]},
+    },
+}
+_LONG_ID: Final = "call_Zq0123456789abcdefghij"
+
+Write = Callable[[list[_Message], Sequence[Any]], str | None]
+"""Renders messages with tools; ``None`` if the template refuses."""
+
+
+def _said(role: str, word: str) -> _Message:
+    return {"role": role, "content": word}
+
+
+def _called(*words: str, content: str | None) -> _Message:
+    """A message with a call for each word, which is its argument."""
+    calls = [
+        {"id": f"{_LONG_ID}{i or ''}", "type": "function", "function": {"name": _NAME, "arguments": {"zqkey": word}}}
+        for i, word in enumerate(words)
+    ]
+    return {"role": "assistant", "content": content, "tool_calls": calls}
+
+
+def _result(word: str, at: int = 0) -> _Message:
+    return {"role": "tool", "tool_call_id": f"{_LONG_ID}{at or ''}", "content": word}
+
+
+def _words(messages: Iterable[_Message]) -> Iterator[str]:
+    """The words of probes, in their order."""
+    for message in messages:
+        calls = [call["function"]["arguments"] for call in message.get("tool_calls") or ()]
+        for text in (message.get("content"), *calls):
+            yield from re.findall(r"Zq[a-z]+", str(text))
+
+
+class _Probe:
+    """Finds traits with which a template writes conversations whole."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self.tools: Sequence[Any] = ()
+        self.texts: list[str] = []
+
+    def holds(self, messages: Sequence[_Message], traits: Traits, *, moved: bool = True) -> bool:
+        """Whether all words of the messages are written, in the order of their shape, or in their own order unless
+        they may be ``moved``."""
+        calling = any(m.get("tool_calls") for m in messages)
+        shaped = shape(messages, traits)
+        text = self._write(shaped, described([_PROBED_TOOL] if calling else self.tools, traits))
+        if text is None:
+            return False
+        self.texts.append(text)
+        at = 0
+        for word in _words(shaped if moved else messages):
+            at = text.find(word, at) + 1
+            if not at:
+                return False
+        return True
+
+    def settled(self, messages: Sequence[_Message], *options: Traits) -> Traits:
+        """The first of the traits with which the conversation is whole; if there is none, the first of all."""
+        return next((traits for traits in options if self.holds(messages, traits)), options[0])
+
+
+def examine(write: Write, known: Iterable[str], nothing: str | None) -> tuple[Traits, list[str]]:
+    """Find out what a template writes whole.
+
+    Args:
+        write: renders messages.
+        known: the texts in the template.
+        nothing: see `Traits`.
+
+    Returns:
+        Its traits, and what was rendered on the way.
+    """
+    probe = _Probe(write)
+    settled = probe.settled
+    ask, more, last = (_said("user", word) for word in ("Zqask", "Zqmore", "Zqlast"))
+    rule, rules = _said("system", "Zqrule"), _said("system", "Zqrules")
+    say, says = _said("assistant", "Zqsay"), _said("assistant", "Zqsays")
+    t = Traits(nothing=nothing)
+    t = settled([ask], t, t.but(parts=True))
+    if not probe.holds([ask], t):
+        probe.tools = [_PROBED_TOOL]
+        t = settled([ask], t, t.but(described=True), t.but(parts=True))
+        if not probe.holds([ask], t):
+            return t.but(whole=False), probe.texts
+    t = settled([ask, say, more], t, t.but(reasoning=True))
+    t = settled([ask, more], t, t.but(users=False))
+    t = settled([ask, say, more, last], t, t.but(users=False))
+    t = settled([ask, say, says, more], t, t.but(answers=False))
+    t = settled([say, ask], t, t.but(first=False), t.but(first=False, empty=False))
+    t = settled([rule, ask], t, t.but(system=False))
+    if any("developer" in text for text in known) and probe.holds(
+        [_said("developer", "Zqrule"), ask], t.but(developer=True)
+    ):
+        t = t.but(developer=True)
+    t = settled([rule], t, t.but(asked=False), t.but(asked=False, empty=False))
+    t = settled([rule, rules, ask], t, t.but(systems=False))
+    call, result = _called("Zqvalue", content=nothing), _result("Zqresult")
+    told = [ask, call, result, say, more]
+    options = [
+        t.but(reasoning=r, names=n, ids=i, described=d)
+        for d in {t.described, True}
+        for r in {t.reasoning, True}
+        for n in (False, True)
+        for i in (False, True)
+    ]
+    t = settled(told, t, *options, t.but(results=False), t.but(calls=False, results=False))
+    late = [
+        [rule, ask, say, rules, more],
+        [ask, say, rules, more],
+        [rule, ask, say, more, rules],
+        [rule, ask, call, result, rules],
+        [ask, rules],
+    ]
+    if not all(probe.holds(messages, t, moved=False) for messages in late):
+        t = t.but(later=False)
+    two = [ask, _called("Zqvalue", "Zqother", content=nothing), result, _result("Zqsecond", 1), say, more]
+    t = settled(two, t, t.but(parallel=False))
+    t = settled([ask, call, result, more], t, t.but(after=False), t.but(after=False, empty=False))
+    beside = [ask, _called("Zqvalue", content="Zqsay"), result, says, more]
+    apart = t.but(beside=False)
+    t = settled(beside, t, apart, apart.but(again=False), apart.but(again=False, empty=False))
+    return t, probe.texts

@@ -1,0 +1,67 @@
+"""Reads listings of MCP's tools tool by tool: the SDK refuses a whole listing if it cannot read one of its tools."""
+
+import json
+from typing import Any, Final
+
+import mcp_types
+from mcp_types.methods import SERVER_RESULTS, validate_server_result
+from pydantic import ValidationError
+
+from .base import log
+
+__all__ = ["sifted"]
+
+_LIST: Final = "tools/list"
+_KEPT: Final = ("name", "title", "description", "inputSchema")
+"""The fields of a tool that are used. With ``outputSchema``, the SDK would validate results, whose patterns may take
+forever and whose references may lead anywhere."""
+_VERSIONS: Final = tuple(version for method, version in SERVER_RESULTS if method == _LIST)
+
+
+def sifted(message: bytes, server: str) -> bytes:
+    """A message of a server; if it lists tools, without those that cannot be read, which are logged.
+
+    Args:
+        message: the JSON of one message.
+        server: the server's label.
+    """
+    if b'"tools"' not in message:
+        return message
+    try:
+        found = json.loads(message)
+    except (ValueError, RecursionError):
+        return message  # the SDK says what is wrong
+    result = found.get("result") if isinstance(found, dict) else None
+    tools = result.get("tools") if isinstance(result, dict) else None
+    if not isinstance(result, dict) or not isinstance(tools, list):
+        return message
+    kept = []
+    for tool in tools:
+        used = {key: tool[key] for key in _KEPT if key in tool} if isinstance(tool, dict) else tool
+        fault = _fault(used)
+        if fault:
+            name = str(used.get("name") if isinstance(used, dict) else used)[:200]
+            log.warning("tool %r of server %s is left out: %s", name, server, fault)
+        else:
+            kept.append(used)
+    result["tools"] = kept
+    return json.dumps(found).encode()
+
+
+def _fault(tool: Any) -> str:
+    """Why the SDK cannot read a tool; empty if it can."""
+    try:
+        # What it makes of a message is nested as deeply as JSON may be that it reads.
+        mcp_types.jsonrpc_message_adapter.validate_json(
+            json.dumps({"jsonrpc": "2.0", "id": 0, "result": {"tools": [tool]}}), by_name=False
+        )
+        mcp_types.ListToolsResult.model_validate({"tools": [tool]}, by_name=False)
+        for version in _VERSIONS:
+            extra = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
+            validate_server_result(_LIST, version, {"tools": [tool], **extra})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        return f"{'.'.join(map(str, first['loc'][2:]))}: {first['msg']}".removeprefix(": ")[:500]
+    except (ValueError, RecursionError) as error:
+        return str(error)[:500]
+    return ""

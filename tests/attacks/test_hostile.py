@@ -1,0 +1,266 @@
+"""Attacks of further kinds: odd HTTP, dialect files to ``/parse``, policies, and requests of every protocol."""
+
+import itertools
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .clients import exchange
+from .victim import CHAT, QUICK, Victim, recordings, survives, victim
+
+PARSE = "/parse"
+EXAMPLE = "\n[[examples]]\nraw = 'hello'\ncontent = 'hello'\n"
+THOUGHTS = "name = 'a'\nreasoning = '<t>{reasoning}</t>'\n"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
+    with victim(
+        recordings(tmp_path_factory.mktemp("r")), "--dialect", "hermes", "--max-head", "1", "--max-receive", "1"
+    ) as found:
+        yield found
+
+
+# -- odd HTTP ----------------------------------------------------------------------------------------------------------
+
+BODY = json.dumps({"messages": [{"role": "user", "content": QUICK}]}).encode()
+JSON = b"Content-Type: application/json\r\n"
+SIZED = b"Content-Length: %d\r\n" % len(BODY)
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+CHUNKS = b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
+
+
+def post(*headers: bytes, body: bytes = BODY, line: bytes = b"POST /v1/chat/completions HTTP/1.1") -> bytes:
+    return line + b"\r\nHost: localhost\r\n" + b"".join(headers) + b"\r\n" + body
+
+
+ODD: dict[str, tuple[bytes, tuple[bytes, ...]]] = {
+    "two hosts": (post(b"Host: evil.example\r\n", JSON, SIZED), (b"400",)),
+    "two hosts that are equal": (post(b"Host: localhost\r\n", JSON, SIZED), (b"400",)),
+    "two origins": (post(b"Origin: http://localhost\r\nOrigin: http://evil.example\r\n", JSON, SIZED), (b"400",)),
+    "two types": (post(JSON, b"Content-Type: text/plain\r\n", SIZED), (b"400",)),
+    "two lengths": (post(JSON, SIZED, b"Content-Length: 1\r\n"), (b"400",)),
+    "a length and chunks": (post(JSON, SIZED, CHUNKED, body=CHUNKS), (b"400",)),
+    "chunks that are not last": (post(JSON, b"Transfer-Encoding: chunked, gzip\r\n", body=CHUNKS), (b"400", b"501")),
+    "a length below zero": (post(JSON, b"Content-Length: -1\r\n"), (b"400",)),
+    "a length beyond all bounds": (post(JSON, b"Content-Length: 99999999999999999999999\r\n"), (b"400",)),
+    "a chunk beyond all bounds": (post(JSON, CHUNKED, body=b"f" * 30 + b"\r\n" + BODY), (b"400",)),
+    "extensions of chunks": (post(JSON, CHUNKED, body=b"1;" + b"x" * 3_000_000 + b"\r\n"), (b"431", b"400", b"")),
+    "a folded header": (post(b"X: a\r\n b\r\n", JSON, SIZED), (b"400", b"200")),
+    "a header with a null": (post(b"X: a\0b\r\n", JSON, SIZED), (b"400",)),
+    "a name with a space": (post(b"Host : evil.example\r\n", JSON, SIZED), (b"400",)),
+    "an absolute target": (
+        post(JSON, SIZED, line=b"POST http://evil.example/v1/chat/completions HTTP/1.1"),
+        (b"200", b"400", b"404"),
+    ),
+    "bytes that are no text": (post(JSON, SIZED, line=b"POST /\xff\xfe%ff%00/../x HTTP/1.1"), (b"400", b"404", b"405")),
+    "another version": (post(JSON, SIZED, line=b"POST /v1/chat/completions HTTP/9.9"), (b"400", b"505")),
+    "the preface of HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", (b"400", b"505", b"404", b"405")),
+    "a greeting of TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 500, (b"400",)),
+    "an endless line": (b"GET /" + b"a" * 3_000_000, (b"431", b"400", b"")),
+    "a body that nobody announced": (post(JSON, body=BODY * 100), (b"400",)),
+    "a body that is compressed": (post(JSON, b"Content-Encoding: gzip\r\n", SIZED), (b"400", b"415", b"200")),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_http_is_answered_in_good_order(server: Victim, name: str) -> None:
+    sent, allowed = ODD[name]
+
+    def attack() -> None:
+        for _ in range(3):
+            status = exchange(server.port, sent)[9:12]
+            assert status in allowed, status
+
+    survives(server, attack)
+
+
+def test_a_thousand_requests_in_one_piece_are_answered_in_turn(server: Victim) -> None:
+    def attack() -> None:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as one:
+            one.sendall(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
+            got = b""
+            while got.count(b"HTTP/1.1 200") < 1000:
+                data = one.recv(65_536)
+                assert data, got[-500:]
+                got += data
+
+    survives(server, attack)
+
+
+# -- dialect files and policies ----------------------------------------------------------------------------------------
+
+
+def parsed(server: Victim, toml: str, text: str = "hello") -> tuple[int, str]:
+    return server.ask(PARSE, {"text": text, "toml": toml})
+
+
+@pytest.mark.parametrize("size", [600, 3_000, 30_000])
+@pytest.mark.parametrize(
+    "key", ["reasoning", "call", "calls", "end", "id", "quote", "name", "aliases", "text", "tools"]
+)
+def test_long_texts_of_a_dialect_file_are_refused_by_their_key(server: Victim, key: str, size: int) -> None:
+    values = {"call": "{name} {arguments}", "calls": "{calls}", "reasoning": "{reasoning}", "text": "{a}"}
+    count = itertools.count()
+
+    def attack() -> None:
+        for _ in range(5):
+            value = f"'<{next(count)}{'x' * size}>{values.get(key, '')}</t>'"
+            if key in ("text", "tools"):
+                value = f"{{ f = {value} }}"
+            thoughts = "" if key == "reasoning" else "reasoning = '<t>{reasoning}</t>'\n"
+            name = "" if key == "name" else "name = 'a'\n"
+            status, text = parsed(server, f"{name}{thoughts}{key} = {value}{EXAMPLE}")
+            assert (status, f"{key}: contains a text of" in text) == (400, True), text[:300]
+
+    survives(server, attack)
+
+
+@pytest.mark.attacks
+def test_dialect_files_that_are_as_large_as_allowed_leave_nothing_behind(server: Victim) -> None:
+    count = itertools.count()
+
+    def attack() -> None:
+        for _ in range(250):
+            mark = f"{next(count)}" + "x" * 480
+            lists = {
+                "reasoning": "{reasoning}</t>",
+                "calls": "{calls}</c>",
+                "call": "{name} {arguments}</d>",
+                "end": "",
+            }
+            toml = "name = 'a'\n"
+            for key, rest in lists.items():
+                listed = ",".join(f"'<{key}{mark}{i}>{rest}'" for i in range(15))
+                toml += f"{key} = [{listed}]\n"
+            status, text = parsed(server, toml + EXAMPLE)
+            assert status == 200, text[:300]
+
+    survives(server, attack)
+
+
+BAD_FILES = {
+    "a long number": THOUGHTS + "id = " + "9" * 30_000,
+    "a long number in an example": THOUGHTS + "[[examples]]\nraw = 'x'\ncontent = " + "9" * 30_000,
+    "a number beyond all bounds": THOUGHTS + "stage = 1e999999999\n",
+    "a date": THOUGHTS + "stage = 9999-99-99\n",
+    "a surrogate": THOUGHTS + "end = '\ud800'\n" + EXAMPLE,
+    "an escaped surrogate": THOUGHTS + 'end = "\\ud800"\n' + EXAMPLE,
+    "a null": THOUGHTS + 'end = "\\u0000"\n' + EXAMPLE,
+    "tables in tables": THOUGHTS + "policy = " + "{a = " * 800 + "1" + "}" * 800,
+    "many keys": THOUGHTS + "".join(f"k{i} = 1\n" for i in range(3000)),
+    "a long key": THOUGHTS + "k" * 20_000 + " = 1\n",
+    "many tools": THOUGHTS + "tools = {" + ",".join(f"t{i} = 'x'" for i in range(2000)) + "}\n",
+    "many examples": THOUGHTS + "[[examples]]\nraw = '<t>'\n" * 1000,
+    "itself as a base": "name = 'a'\nbase = 'a'\n" + EXAMPLE,
+    "a path as a base": "name = 'a'\nbase = '../../../../etc/passwd'\n" + EXAMPLE,
+    "only braces": "name = 'a'\ncall = '" + "{" * 500 + "'\n" + EXAMPLE,
+    "many fields": "name = 'a'\ncall = '" + "{name}" * 80 + "{arguments}'\n" + EXAMPLE,
+    "only white space": "name = 'a'\nreasoning = '" + " " * 500 + "{reasoning}" + "'\n" + EXAMPLE,
+    "many skipped texts": "name = 'a'\ncall = ['<c>{name} {arguments}</c>', '"
+    + "{any}x" * 60
+    + "{name}{arguments}']\n"
+    + EXAMPLE,
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+@pytest.mark.parametrize("path", [PARSE, "/ui/check", "/ui/grammar", "/ui/protocol"])
+def test_odd_dialect_files_are_read_or_refused_at_once(server: Victim, name: str, path: str) -> None:
+    more: dict[str, dict[str, Any]] = {
+        PARSE: {"text": "<t>x</t>" * 200},
+        "/ui/grammar": {"tools": [{"type": "function", "function": {"name": "f"}}]},
+        "/ui/protocol": {"text": "<t>x</t>" * 200, "protocol": "responses"},
+    }
+
+    def attack() -> None:
+        status, text = server.ask(path, {"toml": BAD_FILES[name], **more.get(path, {})}, timeout=5)
+        assert status in (200, 400), text[:300]
+        assert len(text) < 2_000_000
+
+    survives(server, attack)
+
+
+# -- odd requests of every protocol ------------------------------------------------------------------------------------
+
+VALUES: list[Any] = [
+    None,
+    True,
+    -1,
+    1e308,
+    2**70,
+    "",
+    "\ud800",
+    "\0" * 1000,
+    [],
+    [[]],
+    {},
+    {"": {}},
+    [None],
+    ["x"] * 5000,
+]
+FIELDS: dict[str, tuple[dict[str, Any], str]] = {
+    CHAT: (
+        {"messages": [{"role": "user", "content": QUICK}], "max_tokens": 4},
+        "messages max_tokens temperature stop tools tool_choice response_format n seed logprobs stream metadata model "
+        "tool_limits server_tools reasoning_effort stream_options",
+    ),
+    "/v1/responses": (
+        {"input": QUICK, "max_output_tokens": 16},
+        "input instructions tools tool_choice text reasoning include metadata previous_response_id",
+    ),
+    "/v1/messages": (
+        {"messages": [{"role": "user", "content": QUICK}], "max_tokens": 4},
+        "messages system tools tool_choice thinking stop_sequences mcp_servers context_management",
+    ),
+    "/ag-ui": (
+        {"threadId": "t", "runId": "r", "state": {}, "messages": [], "tools": [], "context": []},
+        "threadId runId state messages tools context forwardedProps resume",
+    ),
+    PARSE: ({"text": "x"}, "text pieces tools tool_choice stage prompt policy toml format"),
+}
+
+
+@pytest.mark.attacks
+@pytest.mark.parametrize("path", FIELDS)
+def test_any_value_in_any_field_is_answered_or_refused(server: Victim, path: str) -> None:
+    body, fields = FIELDS[path]
+
+    def attack() -> None:
+        for field, value in itertools.product(fields.split(), VALUES):
+            status, text = server.ask(path, {**body, field: value})
+            assert status in (200, 400, 404, 422), (field, value, text[:300])
+            nested = {
+                **body,
+                field: [{"role": value, "type": value, "content": value, "name": value, "function": value}],
+            }
+            status, text = server.ask(path, nested)
+            assert status in (200, 400, 404, 422), (field, value, text[:300])
+
+    survives(server, attack)
+
+
+def test_keys_that_repeat_and_json_that_is_odd_are_answered_or_refused(server: Victim) -> None:
+    odd = (
+        b'{"messages": [], "messages": [{"role": "user", "content": "%b"}]}' % QUICK.encode(),
+        b"\xef\xbb\xbf" + BODY,
+        BODY.decode().encode("utf-16"),
+        BODY + b"\0",
+        b"[" * 100_000,
+        b'{"a":' * 50_000,
+        b'{"messages": [{"role": "user", "content": "\xff\xfe"}]}',
+        b'{"n": 1' + b"0" * 100_000 + b"}",
+        b'{"temperature": 1e' + b"9" * 100_000 + b"}",
+        b"NaN",
+        b"",
+    )
+
+    def attack() -> None:
+        for body in odd:
+            got = exchange(server.port, post(JSON, b"Content-Length: %d\r\n" % len(body), body=body))
+            assert got[9:12] in (b"200", b"400"), (body[:40], got)
+
+    survives(server, attack)

@@ -1,0 +1,71 @@
+"""A stranger's chat template that hangs: its requests fail alone, end with their clients, and hold up none."""
+
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from .clients import burst
+from .victim import CHAT, Victim, recordings, victim
+
+LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+    "{% if m.content == 'loop' %}" + LOOPS + "{% endif %}"
+    "{% if m.content == 'power' %}{{ (m.content | length) ** (9 ** 9) }}{% endif %}"
+    "{% if m.content == 'memory' %}{{ (m.content * 299999999) | length }}{% endif %}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+@pytest.fixture(scope="module")
+def templated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
+    """A server with a template that passes the check at the start and hangs later."""
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": TEMPLATE}))
+    options = ("--dialect", "hermes", "--tokenizer", str(folder), "--no-self-check")
+    with victim(recordings(folder), *options) as server:
+        yield server
+
+
+def hostile(word: str) -> dict[str, object]:
+    return {"messages": [{"role": "user", "content": word}]}
+
+
+@pytest.mark.parametrize("word", ["loop", "power", "memory"])
+def test_a_rendering_without_an_end_fails_its_request_alone(templated: Victim, word: str) -> None:
+    before = templated.rss()
+    with ThreadPoolExecutor(1) as clients:
+        hanging = clients.submit(templated.ask, CHAT, hostile(word), 60)
+        time.sleep(0.3)
+        templated.small()
+        assert word == "memory" or not hanging.done(), "others are answered meanwhile"
+        status, text = hanging.result()
+    assert status == 400
+    assert "the chat template" in text
+    assert templated.rss() - before < 300 * 1024
+
+
+def test_hanging_renderings_end_with_their_clients(templated: Victim) -> None:
+    for _ in range(2):
+        burst(templated.port, 12, "at once", bodies=[hostile("loop"), hostile("power")], after=1.0)
+        assert templated.small() < 5.0, "all twelve together would compute for half a minute"
+        deadline = time.monotonic() + 20
+        while any(templated.gauges().values()):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    assert not [line for line in templated.log if "Traceback" in line or line.startswith("ERROR")], templated.log
+
+
+def test_the_server_answers_health_while_templates_hang(templated: Victim) -> None:
+    with ThreadPoolExecutor(4) as clients:
+        hanging = [clients.submit(templated.ask, CHAT, hostile("loop"), 120) for _ in range(4)]
+        for _ in range(20):
+            began = time.monotonic()
+            assert templated.ask("/health")[0] == 200
+            assert time.monotonic() - began < 1.0
+            time.sleep(0.1)
+        assert [one.result()[0] for one in hanging] == [400] * 4
+    templated.small()

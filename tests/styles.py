@@ -1,0 +1,119 @@
+"""One dialect of each style, on which `make test` tries each property, and the dialects that a change touches.
+
+`make test-all` tries every property on every dialect.
+"""
+
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from unspool import Dialect, list_dialects
+from unspool.check.trials import Case
+
+ROOT = Path(__file__).parents[1]
+FOLDER = "src/unspool/dialects"
+_MANY = 12
+"""From how many dialects on a test's cases are of a property, and not of these dialects alone."""
+_NAMING = {"name", "aliases", "models", "file", "start", "end", "id"}
+"""Keys whose values differ from family to family, and make no style."""
+
+
+def features(dialect: Dialect) -> set[Any]:
+    """What a dialect file contains: the keys that it uses, its policies, and how its parts are put together."""
+    call = dialect.call[0] if dialect.call else None
+    block = dialect.calls[0] if dialect.calls else None
+    shape = (
+        dialect.argument_format,
+        dialect.framed,
+        bool(dialect.item),
+        call is not None and call.object is not None,
+        call is not None and bool(call.opening.strip()),
+        block is not None and bool(block.opening.strip()),
+        bool(dialect.reasoning),
+    )
+    plain = Dialect(name="plain")
+    keys = [key for key in dialect.__struct_fields__ if key not in _NAMING and key != "policy"]
+    policies = msgspec.structs.asdict(dialect.policy).items()
+    return {
+        shape,
+        *(key for key in keys if getattr(dialect, key) != getattr(plain, key, None)),
+        *((key, value) for key, value in policies if value != getattr(plain.policy, key)),
+    }
+
+
+@cache
+def representatives() -> frozenset[str]:
+    """The fewest dialects, found greedily, that have every feature between them."""
+    has = {dialect.name: features(dialect) for dialect in list_dialects()}
+    missing = set().union(*has.values())
+    chosen = set()
+    while missing:
+        best = max(sorted(has), key=lambda name: len(has[name] & missing))
+        chosen.add(best)
+        missing -= has[best]
+    return frozenset(chosen)
+
+
+@cache
+def touched() -> frozenset[str]:
+    """The dialects whose files differ from main's, or on main from the commit before, and those based on them.
+
+    Without git there are none.
+    """
+    base = next(filter(None, (_git("merge-base", "HEAD", ref) for ref in ("main", "origin/main"))), "")
+    if base == _git("rev-parse", "HEAD"):
+        base = _git("rev-parse", "--verify", "HEAD^")
+    changed = _git("diff", "--name-only", base, "--", FOLDER) if base else ""
+    changed += "\n" + _git("ls-files", "--others", "--exclude-standard", "--", FOLDER)
+    names = {Path(file).stem for file in changed.split() if file.endswith(".toml")}
+    based = re.compile(r'^base\s*=\s*"(.*)"', re.M)
+    for file in (ROOT / FOLDER).glob("*.toml"):
+        if (found := based.search(file.read_text(encoding="utf-8"))) and found[1] in names:
+            names.add(file.stem)
+    return frozenset(names)
+
+
+def _git(*words: str) -> str:
+    """What git prints; nothing if it fails or is missing."""
+    try:
+        ran = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ""
+    return ran.stdout.strip() if ran.returncode == 0 else ""
+
+
+def of_styles(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """The tests without the cases of dialects that add no style to a property that is tried on many dialects."""
+    tests: defaultdict[str, dict[pytest.Item, str]] = defaultdict(dict)
+    for item in items:
+        tests[item.nodeid.partition("[")[0]][item] = next(_dialects(item), "")
+    wanted = representatives() | touched() | {""}
+    kept = []
+    for cases in tests.values():
+        every = len(set(cases.values())) < _MANY
+        kept += [item for item, name in cases.items() if every or name in wanted]
+    return kept
+
+
+def _dialects(item: pytest.Item) -> Iterator[str]:
+    """The names of the dialects among the parameters of a test."""
+    for value in getattr(getattr(item, "callspec", None), "params", {}).values():
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, Case):
+                yield part.dialect.name
+            elif isinstance(part, Dialect):
+                yield part.name
+            elif isinstance(part, str) and part in _names():
+                yield part
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(dialect.name for dialect in list_dialects())
