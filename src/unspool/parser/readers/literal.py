@@ -620,16 +620,6 @@ class LiteralReader:
                             self._mark = k
                         i = k
                         continue
-                if verbatim and c == "," and mode == AFTER:
-                    self._comma = True
-                    self.mode = KEY if self.stack[-1] == "{" else VALUE
-                    i += 1
-                    continue
-                if verbatim and c == ":" and mode == COLON:
-                    self._comma = False
-                    self.mode = VALUE
-                    i += 1
-                    continue
                 j = self._token(text, i, n, c)
             if j < 0:
                 if self.mode == ERROR:
@@ -644,7 +634,7 @@ class LiteralReader:
 
     def _tokens(self, text: str, i: int) -> int:
         """Consume a run of complete tokens of JSON that is passed on unchanged, as far as they are right."""
-        stack, given, mode = self.stack, self._given, self.mode
+        stack, mode = self.stack, self.mode
         if mode == STRING:
             m = _STRING_END.match(text, i)
             if m is None:
@@ -666,34 +656,16 @@ class LiteralReader:
             kind, end = m.lastindex, m.end()
             if kind == _SIGN_TOKEN:
                 c = text[end - 1]
-                if c == ",":
-                    if mode != AFTER:
-                        break
+                if c == "," and mode == AFTER:
                     self._comma = True
                     mode = KEY if stack[-1] == "{" else VALUE
-                elif c == ":":
-                    if mode != COLON:
-                        break
+                elif c == ":" and mode == COLON:
                     mode = VALUE
-                elif c == "{" or c == "[":
-                    if mode > FIRST_ITEM or len(stack) >= MAX_DEPTH or not (stack or c == "{" or not self._how.whole):
-                        break
-                    stack.append(c)
-                    self._comma = False
-                    if c == "{":
-                        given.append(set())
-                        mode = FIRST_KEY
-                    else:
-                        mode = FIRST_ITEM
                 else:
-                    opened = "{" if c == "}" else "["
-                    first = FIRST_KEY if c == "}" else FIRST_ITEM
-                    if (mode != AFTER and mode != first) or not stack or stack[-1] != opened:
+                    then = NO if c == "," or c == ":" else self._bracket(c, mode)
+                    if then < 0:
                         break
-                    stack.pop()
-                    if c == "}":
-                        given.pop()
-                    mode = AFTER if stack else DONE
+                    mode = then
             elif mode == KEY or mode == FIRST_KEY:
                 if kind == _STRING_TOKEN:
                     if not self._give(m.group(1)):
@@ -719,6 +691,26 @@ class LiteralReader:
                 break
         self.mode = mode
         return i
+
+    def _bracket(self, c: str, mode: int) -> int:
+        """Open or close at a bracket of JSON that is passed on unchanged: the next mode, or `NO` if it is wrong."""
+        stack = self.stack
+        if c == "{" or c == "[":
+            if mode > FIRST_ITEM or len(stack) >= MAX_DEPTH or not (stack or c == "{" or not self._how.whole):
+                return NO
+            stack.append(c)
+            self._comma = False
+            if c == "[":
+                return FIRST_ITEM
+            self._given.append(set())
+            return FIRST_KEY
+        opened, first = ("{", FIRST_KEY) if c == "}" else ("[", FIRST_ITEM)
+        if (mode != AFTER and mode != first) or not stack or stack[-1] != opened:
+            return NO
+        stack.pop()
+        if c == "}":
+            self._given.pop()
+        return AFTER if stack else DONE
 
     def _give(self, key: str) -> bool:
         """Record a key of the innermost object; false if the usual steps have something to report, or to forget."""
