@@ -225,7 +225,8 @@ class Machine:
         """The output is over; ``ended``: the model ended it."""
         tape, ledger, calls = self.tape, self.ledger, self.calls
         tape.final, tape.ended = True, ended
-        for _ in range(2):  # after the first cut, what was given back is read
+        done = self.at.state is states.EDGE and calls.call is None and not ledger.holds and tape.i == len(tape.buf)
+        for _ in range(0 if done else 2):  # after the first cut, what was given back is read
             self.run()
             if calls.call is None and not ledger.holds:
                 break

@@ -83,7 +83,10 @@ class Prose(Steps):
         partial: Partial | None = None
         for o in self._look.outline.edge.at(tape.buf, i):
             match = self._openings.match(o, i, edge=True) if isinstance(o, Opening) and o.kind == CALL else None
-            r = self._look.marker(o, i) if match is None else match.end
+            if match is not None:
+                r = match.end
+            else:
+                r = self._look.marker(o, i) if o.kind == END else self._look.stands(o.pattern, i)
             if r >= 0 and match is not None and match.weak:
                 partial = partial or Partial()
                 partial.add_weak(o, match)
@@ -139,7 +142,8 @@ class Prose(Steps):
         if j - i <= MAX_SPACE:
             if j == len(tape.buf) and not tape.final:
                 return False
-            r = self._look.soonest([o.pattern for o in self._plan.plain.edge if o.kind == REASONING], j)
+            begun = self._plan.plain.edge.at(tape.buf, j)
+            r = self._look.soonest([o.pattern for o in begun if o.kind == REASONING], j) if begun else NO
             if r == MORE:
                 return False
             if r > i:  # an opening that takes no text is not repeated
@@ -223,7 +227,7 @@ class Prose(Steps):
                 self._release(limit + 1, region.inner, "")
                 tape.i = limit + 1
                 return True
-            if m is None or m.group() not in scan.triggers:
+            if m is None or (m.end() == n and m.group() not in scan.triggers):
                 if not tape.final:
                     self._release(n if m is None else m.start(), region.inner, region.margin)
                 elif m is None or self._cut_at(scan.markers, m.start()) == NO:
@@ -256,7 +260,7 @@ class Prose(Steps):
         for o in scan.markers.at(tape.buf, p):
             match: Match | None = None
             if not isinstance(o, Opening) or o.kind != CALL:
-                r = look.marker(o, p)
+                r = look.marker(o, p) if o.kind == END else look.stands(o.pattern, p)
             elif not look.outline.calls:
                 r = look.stands(o.pattern, p)
                 if r >= 0 and o.form and not look.quoted(p):
@@ -270,7 +274,7 @@ class Prose(Steps):
                         partial = partial or Partial()
                         partial.add_weak(o, match)
                     continue
-            if r >= 0:
+            if r >= 0 and not thinking:
                 r = self._counted(o, p, r)
             if r >= 0:  # unlike at a boundary, any other marker counts more than a call with wrong arguments
                 if partial is not None and self._dropped_as_cut(partial, o, p, r):
@@ -295,8 +299,6 @@ class Prose(Steps):
 
     def _counted(self, o: Marker, p: int, end: int) -> int:
         """``end`` if the marker at ``buf[p:end]`` counts there; else `NO` or `MORE`."""
-        if self._ledger.thinking:
-            return end
         look = self._look
         if look.quoted(p):
             # The end of a frame or of the turn ends an unclosed code span, if another part or nothing follows.
