@@ -169,7 +169,7 @@ class Calls(Steps):
             end = form.closing.match(buf, closing, dict(match.fields)) if closing - end <= MAX_SPACE else NO
         if end < 0 or (policy.bad_arguments in ("drop", "text") and end - i > CAP // 2):  # it may be beyond the cap
             return None
-        if policy.markers_in_strings == "end" and form.syntax == Syntax.JSON:
+        if policy.markers_in_strings == "end" and form.syntax is not None:
             scan = self._openings.string_ends()
             if scan is not None and scan.find.search(buf, whole.header, whole.inside):
                 return None

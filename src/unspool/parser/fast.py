@@ -163,7 +163,7 @@ class FastPaths:
         call, reader = machine.calls.call, machine.calls.reader
         if call is None or call.sink != Sink.CALL or call.thought or not isinstance(reader, MarkupReader):
             return None
-        if machine.look.counted and machine.look.last_mark >= machine.tape.here:
+        if machine.look.counted and (machine.look.ignores or machine.look.last_mark >= machine.tape.here):
             return None  # a token's id decides what text alone does not
         waits = reader.waits()
         if waits is None:
@@ -197,7 +197,7 @@ class FastPaths:
         if literal is None:
             return None
         self._literal = literal
-        ends = machine.openings.look.plan.policy.markers_in_strings == "end" and not literal.python
+        ends = machine.openings.look.plan.policy.markers_in_strings == "end"
         guard = machine.openings.string_ends() if ends else None
         if guard is not None:
             self._find = guard.find

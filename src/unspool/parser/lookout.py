@@ -42,7 +42,7 @@ class Lookout(msgspec.Struct, eq=False):
     last_mark: int = ALWAYS
     _added: Iterable[str] = ()
     """The tokenizer's added tokens."""
-    _ignores: bool = False
+    ignores: bool = False
     """Whether text that only spells one of them stays text."""
     _constrained: bool = False
     """Whether that applies in reasoning only."""
@@ -70,7 +70,7 @@ class Lookout(msgspec.Struct, eq=False):
         self._constrained = constrained
         self.marks = set()
         self._added = added
-        self._ignores = self.plan.policy.text_markers == "ignore"
+        self.ignores = self.plan.policy.text_markers == "ignore"
 
     def mark(self, offset: int) -> None:
         """Record a special token, known by its id, that is a marker."""
@@ -94,7 +94,7 @@ class Lookout(msgspec.Struct, eq=False):
 
     def spelled(self, first: str, i: int, end: int) -> bool:
         """Whether the text there, which begins with ``first``, only spells a special token, and so does not count."""
-        if not self._ignores or (self._constrained and not self._ledger.thinking):
+        if not self.ignores or (self._constrained and not self._ledger.thinking):
             return False
         buf = self._tape.buf
         begins = not self.marked(i)
@@ -122,7 +122,7 @@ class Lookout(msgspec.Struct, eq=False):
             r = i + len(pattern.first)
         else:
             r = pattern.match(buf, i, {} if fields is None else fields)
-        if r == NO or not self._ignores or not self.spelled(pattern.first, i, max(r, i)):
+        if r == NO or not self.ignores or not self.spelled(pattern.first, i, max(r, i)):
             return r
         # A tag may go on in another case than the token, and then counts.
         return MORE if r == MORE and pattern.any_case and not self._tape.final else NO
@@ -136,7 +136,7 @@ class Lookout(msgspec.Struct, eq=False):
     def progress(self, pattern: Pattern, i: int) -> int:
         """How much of a pattern's beginning matches at ``i``, by the rules of `stands`."""
         end = max(pattern.progress(self._tape.buf, i), i)
-        return i if self._ignores and self.spelled(pattern.first, i, end) else end
+        return i if self.ignores and self.spelled(pattern.first, i, end) else end
 
     def first(self, patterns: Iterable[Pattern], i: int) -> int:
         """The end of the first of some patterns that matches at ``i``."""

@@ -128,7 +128,7 @@ class ArgumentsReader:
         """Read more of the literal; true if a marker in an open string ended it."""
         tape = self._tape
         openings = self._openings
-        ends = openings.look.plan.policy.markers_in_strings == "end" and not literal.python
+        ends = openings.look.plan.policy.markers_in_strings == "end"
         scan = openings.string_ends() if ends else None
         pos = tape.i
         while True:
