@@ -134,7 +134,7 @@ $(ENGINES)/.installed: pyproject.toml
 	$(ENGINES)/bin/python $(INSTALL) --no-deps 'xgrammar>=0.2.8,<0.3'
 	touch $@
 
-engines: $(ENGINES)/.installed ## test with xgrammar, and with the models, server and chat templates of transformers (installs torch)
+engines: $(ENGINES)/.installed ## test with xgrammar, and with the server and models of transformers (installs torch)
 	$(ENGINES)/bin/python -m pytest -m engines tests $(ARGS)
 
 $(PLUGINS)/.installed: pyproject.toml tests/plugins/engines.txt tests/plugins/engines-alone.txt
@@ -342,7 +342,7 @@ $(VENV)/.serving: pyproject.toml
 	$(BIN)/python $(INSTALL) --editable '.[server]'
 	touch $@
 
-serve: $(VENV)/.serving ## serve the builtin model on port 8192; ARGS="..." goes to unspool serve
+serve: $(VENV)/.serving ## serve a model on port 8192; ARGS="..." goes to unspool serve
 	$(BIN)/unspool serve $(ARGS)
 
 $(VENV)/.agent: pyproject.toml
@@ -352,10 +352,10 @@ $(VENV)/.agent: pyproject.toml
 	touch $@
 
 # Its browser reads the server's own overview at http://localhost:8192/, and pages that `python -m http.server` serves.
-agent: $(VENV)/.agent ## serve the builtin model with Python and a browser for pages of this machine as tools; ARGS="..."
+agent: $(VENV)/.agent ## serve a model with Python and a browser for pages of this machine as tools; ARGS="..."
 	$(BIN)/unspool serve --tool-server demo --browser-private --browser-host localhost:8192 --browser-host localhost:8000 $(ARGS)
 
-agent-test: $(STAMP) ## test the builtin model with the demo tools, on operands and a page that it has not seen
+agent-test: $(STAMP) ## test the demo tools at a server as `make agent` starts it
 	$(BIN)/python $(INSTALL) --editable '.[browser,python-tool]'
 	$(BIN)/python -m pytest -m agent tests/server/test_agent.py $(ARGS)
 

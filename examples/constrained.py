@@ -3,16 +3,19 @@
     pip install '.[server]'
     python examples/constrained.py
 
-The logits are random, so only the grammar makes the result valid. Replace them with your model's.
+The logits are random, so only the grammar makes the result valid. Replace them with your model's,
+and the tokenizer too.
 """
+
+from pathlib import Path
 
 import numpy as np
 from tokenizers import Tokenizer
 
 import unspool
-from unspool.engines.builtin.model import FOLDER
 from unspool.grammar import Llguidance
 
+TOKENIZER = Path(__file__).parent / "tokenizer" / "tokenizer.json"
 PARAMETERS = {
     "type": "object",
     "properties": {
@@ -26,7 +29,7 @@ TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": 
 
 
 def main(seed: int = 0) -> None:
-    tokenizer = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(TOKENIZER))
     constraint = unspool.constrain(
         "hermes", TOOLS, tool_choice="required", parallel_tool_calls=False, stage="content", tokenizer=tokenizer
     )

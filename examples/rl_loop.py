@@ -1,17 +1,19 @@
 """A group of rollouts for policy gradients: exact token ids, a mask of sampled tokens, and a reward for each.
 
     pip install '.[server,rl]'
-    python examples/rl_loop.py
+    vllm serve Qwen/Qwen3-8B --port 8000
+    python examples/rl_loop.py http://127.0.0.1:8000 path/to/Qwen3-8B hermes
 
-The model that ships with unspool takes the place of yours. Any engine that sends token ids works.
+The folder has the model's tokenizer and chat template. Any engine that sends token ids works: vLLM, SGLang, your own.
 """
 
 import asyncio
+import sys
 
-from unspool.engines import Request, Sampling
-from unspool.engines.batching import Batching
-from unspool.engines.builtin.model import FOLDER
-from unspool.engines.builtin.serving import served
+from tokenizers import Tokenizer
+
+from unspool.engines import Engine, Request, Sampling
+from unspool.engines.upstream import Upstream
 from unspool.rl import Conversation, collate
 from unspool.rl.rewards import calls_match, format_score
 
@@ -21,7 +23,7 @@ QUESTION = [{"role": "user", "content": "What is the weather in Paris?"}]
 EXPECTED = [{"name": "get_weather", "arguments": {"city": "Paris"}}]
 
 
-async def rollout(engine: Batching, conversation: Conversation, seed: int) -> float:
+async def rollout(engine: Engine, conversation: Conversation, seed: int) -> float:
     """Let the model answer, and return the reward."""
     request = Request(
         prompt=conversation.prompt(), tools=TOOLS, sampling=Sampling(temperature=0.7, seed=seed), max_tokens=200
@@ -35,9 +37,9 @@ async def rollout(engine: Batching, conversation: Conversation, seed: int) -> fl
     return 0.2 * format_score(message) + 0.8 * calls_match(message, EXPECTED)
 
 
-async def main(group: int = 4) -> None:
-    engine = Batching(served(), slots=group)
-    first = Conversation("deepseekv31", FOLDER, messages=QUESTION, tools=TOOLS)
+async def main(url: str, folder: str, dialect: str, group: int = 4) -> None:
+    engine = Upstream(url, tokenizer=Tokenizer.from_file(f"{folder}/tokenizer.json"))
+    first = Conversation(dialect, folder, messages=QUESTION, tools=TOOLS)
     conversations = [first.copy() for _ in range(group)]
     rewards = await asyncio.gather(*(rollout(engine, c, seed) for seed, c in enumerate(conversations)))
     await engine.close()
@@ -51,4 +53,4 @@ async def main(group: int = 4) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3]))

@@ -146,6 +146,7 @@ def _workplace() -> Iterator[dict[str, str]]:
         command = bin_ / "unspool"
         command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m unspool "$@"\n', encoding="utf-8")
         command.chmod(0o755)
+        Path(folder, "examples").symlink_to(ROOT / "examples")
         source = os.pathsep.join(
             filter(None, (str(Path(unspool.__file__).parent.parent), os.environ.get("PYTHONPATH")))
         )

@@ -19,6 +19,8 @@ from .server.support import PATIENCE, until
 
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"
+RECORDING = Path("examples/recordings/weather.jsonl")
+"""The model of these tests: the image has none."""
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
 
 
@@ -65,6 +67,7 @@ def test_the_containers_command_serves_and_its_health_check_sees_it(built: Path,
     check = [str(built / "bin" / "python"), *(word.replace("8192", port) for word in check[1:])]
     assert line[0] == "unspool"
     line[0] = str(built / "bin" / line[0])
+    line += ["--engine", f"replay:{ROOT / RECORDING}"]
     process = subprocess.Popen([*line, "--port", port], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     try:
         until(lambda: answers(port) or process.poll() is not None, 3 * PATIENCE)
@@ -108,7 +111,16 @@ def image(tmp_path: Path) -> Iterator[list[str]]:
     mounts = ["--volume", f"{pip}:/etc/pip.conf:ro", "--volume", f"{certificates}:{certificates}:ro"]
     made = [*buildah, "bud", "--isolation", "chroot", "--pull-never", "--format", "docker", *mounts]
     ran(*made, "--file", str(DEPLOY / "Dockerfile"), "--tag", "unspool", ".")
-    yield [*buildah, "run", "--isolation", "chroot", ran(*buildah, "from", "--pull-never", "localhost/unspool"), "--"]
+    recordings = ["--volume", f"{(ROOT / RECORDING).parent}:/recordings:ro"]
+    yield [
+        *buildah,
+        "run",
+        "--isolation",
+        "chroot",
+        *recordings,
+        ran(*buildah, "from", "--pull-never", "localhost/unspool"),
+        "--",
+    ]
     shutil.rmtree(tmp_path)  # a gigabyte
 
 
@@ -119,6 +131,7 @@ def test_the_image_is_built_and_serves_as_a_user_without_rights(image: list[str]
     words = json.loads(instructions("ENTRYPOINT")[-1]) + json.loads(instructions("CMD")[-1])
     check = json.loads(DOCKERFILE.split("HEALTHCHECK", 1)[1].split("CMD ", 1)[1].splitlines()[0])
     check = [word.replace("8192", port) for word in check]
+    words += ["--engine", f"replay:/recordings/{RECORDING.name}"]
     process = subprocess.Popen([*image, *words, "--port", port], stderr=subprocess.PIPE, text=True)
     try:
         until(lambda: answers(port) or process.poll() is not None, 3 * PATIENCE)

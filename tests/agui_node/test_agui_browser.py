@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from unspool.engines.capture import Asked, write_recording
+
 from ..chromium import chromium
 from ..server.support import PATIENCE, live, until
 from ..server.workshop import Workshop, call, model
@@ -153,7 +155,12 @@ def test_a_tool_of_the_page_answers_beside_one_of_the_servers(client: Client) ->
 
 
 def test_the_command_serves_pages_of_other_origins_on_this_machine(client: Client, tmp_path: Path) -> None:
+    asked, product = "What is 1234 * 5678?", "7006652"
+    answers = {asked: call("python", code="print(1234 * 5678)"), product: f"It is {product}."}
+    for words, raw in answers.items():
+        write_recording(tmp_path / f"{len(words)}.jsonl", Asked(match=words, dialect="hermes"), [raw])
     command = [sys.executable, "-m", "unspool", "serve", "--port", "0", "--tool-server", "demo"]
+    command += ["--engine", f"replay:{tmp_path}"]
     log = tmp_path / "stderr"
     with (
         log.open("wb") as stderr,
@@ -164,11 +171,11 @@ def test_the_command_serves_pages_of_other_origins_on_this_machine(client: Clien
             found = re.search(r"listening on (http://\S+);", log.read_text())
             assert found, log.read_text()
             client.open(found[1])
-            assert activities(client.run("What is 1234 * 5678?")) == [("python", "awaiting_approval")]
+            assert activities(client.run(asked)) == [("python", "awaiting_approval")]
             (asked,) = client.events[-1]["outcome"]["interrupts"]
             entry = {"interruptId": asked["id"], "status": "resolved", "payload": {"approved": True}}
             shown = [m for m in client.run(resume=[entry]) if m["role"] in ("tool", "assistant")]
-            assert [(m["role"], "7006652" in m["content"]) for m in shown] == [("tool", True), ("assistant", True)]
+            assert [(m["role"], product in m["content"]) for m in shown] == [("tool", True), ("assistant", True)]
         finally:
             process.terminate()
             process.wait(60)

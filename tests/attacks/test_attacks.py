@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from unspool.engines.builtin.model import FOLDER
 from unspool.engines.capture import read_recordings
 
+from . import victim as victims
 from .clients import SLOW, Leaving, burst, dribble, exchange, hold, never_read, request
 from .upstream import upstream
-from .victim import CHAT, FLOOD, QUICK, Victim, recordings, survives, victim
+from .victim import CHAT, FLOOD, QUICK, TEMPLATE, Victim, recordings, survives, victim
 
 STREAM = {**SLOW, "stream": True}
 BODIES = (STREAM, SLOW, {**STREAM, "n": 3})
@@ -31,7 +31,7 @@ def replaying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
 @pytest.fixture(scope="module")
 def computing() -> Iterator[Victim]:
     """A server with a tokenizer, a chat template and grammars."""
-    with victim("builtin", *LIMITS) as server:
+    with victims.computing(*LIMITS) as server:
         yield server
 
 
@@ -129,7 +129,7 @@ def test_numbers_that_are_slow_to_round_delay_no_answer(computing: Victim) -> No
 
 def test_a_text_that_is_too_long_is_refused_by_its_characters(computing: Victim) -> None:
     def attack() -> None:
-        for size, status in ((200_000, 400), (3_000_000, 400), (14_000_000, 400)):
+        for size, status in ((3_000_000, 400), (14_000_000, 400)):
             began = time.monotonic()
             got, text = computing.ask(CHAT, {"messages": [{"role": "user", "content": "long " * (size // 5)}]})
             assert (got, time.monotonic() - began < 5) == (status, True), text
@@ -218,31 +218,28 @@ def test_grammars_of_clients_that_left_are_not_compiled(computing: Victim) -> No
 def test_an_upstream_that_has_much_ready_delays_no_answer() -> None:
     with upstream() as engine:
         engine.start()
-        options = ("--tokenizer", str(FOLDER), "--engine-kind", "vllm", *LIMITS)
-        with victim(f"http://127.0.0.1:{engine.port}", *options) as server:
+        with victim(f"http://127.0.0.1:{engine.port}", *TEMPLATE, *LIMITS) as server:
             bodies = [{**FLOODED, "n": 8}, {**FLOODED, "n": 8, "stream": False}, FLOODED]
             survives(server, lambda: burst(server.port, 60, "at once", bodies=bodies, after=0.3))
 
 
 def test_an_upstream_that_is_killed_ends_its_streams_and_is_used_again_when_it_is_back() -> None:
-    with upstream() as engine:
-        options = ("--tokenizer", str(FOLDER), "--engine-kind", "vllm", *LIMITS)
-        with victim(f"http://127.0.0.1:{engine.port}", *options) as server:
-            for _ in range(2):
-                engine.start()
-                _until_ok(server)
-                statuses = burst(server.port, 50, "one by one", bodies=[STREAM], after="byte")
-                assert statuses > 0
-                engine.kill()
-                began = time.monotonic()
-                assert server.ask(CHAT, SLOW)[0] in (502, 503)
-                assert server.ask("/health")[0] == 503
-                assert time.monotonic() - began < 2
+    with upstream() as engine, victim(f"http://127.0.0.1:{engine.port}", *TEMPLATE, *LIMITS) as server:
+        for _ in range(2):
             engine.start()
             _until_ok(server)
-            assert server.small() < 2
-            time.sleep(0.2)
-            assert not any(server.gauges().values())
+            statuses = burst(server.port, 50, "one by one", bodies=[STREAM], after="byte")
+            assert statuses > 0
+            engine.kill()
+            began = time.monotonic()
+            assert server.ask(CHAT, SLOW)[0] in (502, 503)
+            assert server.ask("/health")[0] == 503
+            assert time.monotonic() - began < 2
+        engine.start()
+        _until_ok(server)
+        assert server.small() < 2
+        time.sleep(0.2)
+        assert not any(server.gauges().values())
 
 
 def _until_ok(server: Victim) -> None:

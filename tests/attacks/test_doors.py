@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from .clients import burst
+from .upstream import upstream
 from .victim import CHAT, QUICK, Victim, call, serving, survives, workshop
 
 RESPONSES, MESSAGES, AGUI = "/v1/responses", "/v1/messages", "/ag-ui"
@@ -28,8 +29,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
 @pytest.fixture(scope="module")
 def computing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
     """A server one of whose models has a tokenizer, a chat template and grammars."""
-    with serving("--config", str(workshop(tmp_path_factory.mktemp("c"), "builtin"))) as found:
-        yield found
+    with upstream() as engine:
+        engine.start()
+        other = f"http://127.0.0.1:{engine.port}"
+        with serving("--config", str(workshop(tmp_path_factory.mktemp("c"), other))) as found:
+            yield found
 
 
 def user(text: str) -> dict[str, Any]:

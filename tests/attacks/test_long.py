@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from unspool.engines.builtin.model import FOLDER
-
+from . import victim as victims
 from .clients import SLOW, Leaving, burst, dribble, hold, never_read, request
 from .test_attacks import BODIES, FLOODED, HOSTILE, STREAM, call, of
 from .upstream import upstream
-from .victim import CHAT, Victim, recordings, survives, victim
+from .victim import CHAT, TEMPLATE, Victim, recordings, survives, victim
 
 pytestmark = pytest.mark.attacks
 
@@ -26,7 +25,7 @@ def replaying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
 @pytest.fixture(scope="module")
 def computing() -> Iterator[Victim]:
     """A server with a tokenizer, a chat template and grammars, with the default limits."""
-    with victim("builtin") as server:
+    with victims.computing() as server:
         yield server
 
 
@@ -81,20 +80,18 @@ def test_the_server_survives_hostile_schemas_of_clients_that_leave(computing: Vi
 
 
 def test_many_clients_are_served_though_an_upstream_is_killed_repeatedly() -> None:
-    with upstream() as engine:
-        options = ("--tokenizer", str(FOLDER), "--engine-kind", "vllm")
-        with victim(f"http://127.0.0.1:{engine.port}", *options) as server:
-            sizes = []
-            for _ in range(5):
-                engine.start()
-                while server.ask("/health")[0] != 200:
-                    time.sleep(0.1)
-                burst(server.port, 500, "at once", bodies=[STREAM], after="byte")
-                engine.kill()
-                assert server.ask(CHAT, SLOW)[0] in (502, 503)
-                assert server.ask("/health")[0] == 503
-                sizes.append(server.rss())
-            assert sizes[-1] - sizes[1] < 100 * 1024
+    with upstream() as engine, victim(f"http://127.0.0.1:{engine.port}", *TEMPLATE) as server:
+        sizes = []
+        for _ in range(5):
+            engine.start()
+            while server.ask("/health")[0] != 200:
+                time.sleep(0.1)
+            burst(server.port, 500, "at once", bodies=[STREAM], after="byte")
+            engine.kill()
+            assert server.ask(CHAT, SLOW)[0] in (502, 503)
+            assert server.ask("/health")[0] == 503
+            sizes.append(server.rss())
+        assert sizes[-1] - sizes[1] < 100 * 1024
 
 
 def test_a_server_ends_in_time_with_a_thousand_clients_that_do_not_read(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from unspool.engines.builtin.model import FOLDER
+from tests.tokenizer import FOLDER
 
 from .upstream import upstream
 from .victim import CHAT, Victim, survives, victim

@@ -29,8 +29,9 @@ async def serve(reader, writer):
             for _ in range(600 if b"the flood" in body else 0):
                 writer.write(event * 500)
                 await writer.drain()
-            for i in range(2 if quick else 1000):
-                reason = "stop" if quick and i else None
+            most = json.loads(body).get("max_tokens") or 1000
+            for i in range(2 if quick else most):
+                reason = "stop" if quick and i else "length" if i + 1 == most else None
                 told = {"choices": [{"text": "word ", "finish_reason": reason}]}
                 writer.write(b"data: " + json.dumps(told).encode() + b"\\n\\n")
                 await writer.drain()

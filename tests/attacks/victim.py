@@ -15,12 +15,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.tokenizer import FOLDER
+
+from .upstream import upstream
+
 CHAT = "/v1/chat/completions"
 PATIENCE = 20.0
 QUICK = "the quick question"
 """A message that the recordings answer at once; they answer everything else slowly."""
 FLOOD = "the flood"
 """A message that the recordings answer with twenty megabytes, as fast as they can."""
+TEMPLATE = ("--tokenizer", str(FOLDER), "--engine-kind", "vllm")
+"""The options of a server in front of `upstream`."""
 TOOL_SERVER = Path(__file__).with_name("tool_server.py")
 GROWTH = 100 * 1024
 """KiB that a second identical attack may add."""
@@ -91,6 +97,15 @@ def victim(engine: str, *options: str) -> contextlib.AbstractContextManager[Vict
 
 
 @contextlib.contextmanager
+def computing(*options: str) -> Iterator[Victim]:
+    """A server with a tokenizer, a chat template and grammars, in front of a scripted engine at a URL."""
+    with upstream() as engine:
+        engine.start()
+        with victim(f"http://127.0.0.1:{engine.port}", *TEMPLATE, *options) as server:
+            yield server
+
+
+@contextlib.contextmanager
 def serving(*options: str) -> Iterator[Victim]:
     """`unspool serve` with any options."""
     command = [sys.executable, "-m", "unspool", "serve", "--port", "0", *options]
@@ -130,7 +145,7 @@ def workshop(folder: Path, other: str = "") -> Path:
     """The configuration of a server with two models and with tools that it runs.
 
     One model answers with calls of the tools (`TOOL_SERVER`), which the words of the last message select. The other has
-    the engine ``other``, or the same engine.
+    the engine at the URL ``other`` and grammars, or the same engine.
     """
     lines: list[dict[str, Any]] = []
     calls = {QUICK: "Hello.", **{f"{name} it": call(name) for name in ("guarded", "add", "hang", "flood", "die")}}
@@ -147,7 +162,7 @@ def workshop(folder: Path, other: str = "") -> Path:
     key = base64.b64encode(bytes(32)).decode()
     config = folder / "config.toml"
     model = f"engine = '{engine}'\ndialect = 'hermes'\n"
-    second = f"engine = '{other}'\n" if other else model
+    second = f"engine = '{other}'\nengine-kind = 'vllm'\ntokenizer = '{FOLDER}'\n" if other else model
     config.write_text(
         f"mcp-config = '{tools}'\nreasoning-key = '{key}'\n[models.scripted]\n{model}[models.other]\n{second}"
     )

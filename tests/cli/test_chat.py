@@ -96,7 +96,7 @@ def test_a_turn_that_fails_is_reported_and_forgotten(chat: Any, tmp_path: Path) 
     assert (code, err.count("\n")) == (1, 1)
     assert "Cannot connect" in err
     assert chat(["ftp://x"], "Hi")[:1] == (2,)
-    assert chat([closed, "--engine", "builtin"], "Hi")[2].startswith(
+    assert chat([closed, "--engine", "replay:x"], "Hi")[2].startswith(
         "unspool chat: --engine: cannot be combined with URL"
     )
 

@@ -731,7 +731,9 @@ def test_generate_plays_a_recording_without_a_prompt_and_without_a_dialect(run: 
 
 def test_generate_on_a_terminal_says_what_it_waits_for(files: Path) -> None:
     ours, theirs = os.openpty()
-    with subprocess.Popen(command("generate"), stdin=theirs, stderr=subprocess.PIPE, env=environment()) as process:
+    with subprocess.Popen(
+        command("generate", "--engine", "http://127.0.0.1:9"), stdin=theirs, stderr=subprocess.PIPE, env=environment()
+    ) as process:
         os.close(theirs)
         assert process.stderr
         assert b"type the prompt, then press Ctrl-D" in process.stderr.readline()

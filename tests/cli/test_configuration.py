@@ -71,8 +71,8 @@ def test_the_command_line_overrides_a_models_table_and_that_overrides_the_top_le
     assert (a.model, a.port, a.dialect, a.slots, a.policy) == ("a", 5, "hermes", 3, ["bad_arguments=drop"])
     assert (b.model, b.port, b.dialect, b.slots, b.policy) == ("org/b", 5, "mistral", 2, ["unknown_tool=drop"])
     assert b.engine == ["http://h:1", "http://h:2"]
-    a, b = read(tmp_path, text, "--slots", "9", "--policy", "unknown_tool=keep", "--engine", "builtin").values()
-    assert (a.slots, b.slots, a.policy, b.engine) == (9, 9, ["unknown_tool=keep"], ["builtin"])
+    a, b = read(tmp_path, text, "--slots", "9", "--policy", "unknown_tool=keep", "--engine", "echo").values()
+    assert (a.slots, b.slots, a.policy, b.engine) == (9, 9, ["unknown_tool=keep"], ["echo"])
 
 
 @pytest.mark.parametrize(

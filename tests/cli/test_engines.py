@@ -61,10 +61,9 @@ def test_an_installed_engine_is_named_with_its_argument(
     [
         ("echo:x", "--engine: invalid literal for int()"),
         ("lost", "--engine: lost: cannot load echo_engine:Lost"),
-        ("ecco", "--engine: 'ecco': allowed are builtin, replay:PATH, transformers:DIR, the URL of a server, or"),
+        ("ecco", "--engine: 'ecco': allowed are replay:PATH, the URL of a server, or"),
         ("ecco", "; installed are echo, lost"),
-        ("builtin:x", "--engine: 'builtin:x': allowed are builtin"),
-        ("replay", "--engine: 'replay': allowed are builtin"),
+        ("replay", "--engine: 'replay': allowed are replay:PATH"),
     ],
 )
 def test_an_unknown_engine_is_a_usage_error(engine: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The servers for the examples: the builtin model in this process, and one with vLLM's raw endpoint."""
+"""A server for the examples: vLLM's raw endpoint, with a scripted output."""
 
 import asyncio
 import contextlib
@@ -15,15 +15,18 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from tokenizers import Tokenizer
 
 from ..server.support import until
+from ..tokenizer import FOLDER
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RAW = (
-    "One city.</think><｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>"
-    '{"city": "Paris"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
+    '<think>\nOne city.\n</think>\n\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 )
-"""The output of the raw endpoint, in the builtin model's format, after a prompt that opened the reasoning."""
+"""The output of the raw endpoint, in the format of the examples' template."""
+ANSWER = "It is 21 degrees in Paris."
+"""What it writes after a tool's result."""
 
 
 def example(name: str) -> ModuleType:
@@ -38,8 +41,10 @@ def example(name: str) -> ModuleType:
 
 @contextlib.contextmanager
 def raw_endpoint() -> Iterator[tuple[str, list[Any]]]:
-    """A server that answers every prompt with `RAW`, as vLLM streams it. Yields its address and the requests it got."""
+    """A server that answers prompts with `RAW` and `ANSWER`, as vLLM streams them. Yields its address and the requests
+    it got."""
     asked: list[Any] = []
+    tokenizer = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
 
     async def models(request: Request) -> Response:
         return JSONResponse({"data": [{"id": "m", "owned_by": "vllm", "max_model_len": 4096}]})
@@ -47,11 +52,14 @@ def raw_endpoint() -> Iterator[tuple[str, list[Any]]]:
     async def completions(request: Request) -> Response:
         asked.append(await request.json())
 
+        prompt = asked[-1]["prompt"]
+        text = prompt if isinstance(prompt, str) else tokenizer.decode(prompt, skip_special_tokens=False)
+
         async def stream() -> AsyncIterator[bytes]:
-            for at in range(0, len(RAW), 7):
-                yield _said(RAW[at : at + 7], None)
+            for token in tokenizer.encode(ANSWER if "<tool_response>" in text else RAW).ids:
+                yield _said(tokenizer.decode([token], skip_special_tokens=False), [token], None)
                 await asyncio.sleep(0)
-            yield _said("", "stop") + b"data: [DONE]\n\n"
+            yield _said("", tokenizer.encode("<|im_end|>").ids, "stop") + b"data: [DONE]\n\n"
 
         return StreamingResponse(stream(), media_type="text/event-stream")
 
@@ -67,8 +75,9 @@ def raw_endpoint() -> Iterator[tuple[str, list[Any]]]:
         yield url, asked
 
 
-def _said(text: str, reason: str | None) -> bytes:
-    return b"data: %b\n\n" % json.dumps({"choices": [{"index": 0, "text": text, "finish_reason": reason}]}).encode()
+def _said(text: str, ids: list[int], reason: str | None) -> bytes:
+    choice = {"index": 0, "text": text, "token_ids": ids, "finish_reason": reason}
+    return b"data: %b\n\n" % json.dumps({"choices": [choice]}).encode()
 
 
 def page_with_delay(name: str, seconds: float) -> Starlette:

@@ -14,13 +14,12 @@ import httpx2
 import openai
 import pytest
 
-from unspool.engines.batching import Batching
-from unspool.engines.builtin.model import FOLDER
-from unspool.engines.builtin.serving import SAMPLING, served
+from unspool.engines.upstream import Upstream
 from unspool.request.prompts import Prompts, read_tokenizer
 from unspool.server.main import Server
 
 from ..server.support import Live, chunks, live
+from ..tokenizer import FOLDER
 from .support import EXAMPLES, example, page_with_delay, raw_endpoint, running
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -30,10 +29,10 @@ ASKED: Any = {
 }
 
 
-@pytest.fixture(scope="module")
-def builtin() -> Iterator[Live]:
-    engine = Batching(served(), sampling=SAMPLING)
-    with live(engine, "deepseekv31", prompts=Prompts(read_tokenizer(FOLDER)), model="builtin") as server:
+@pytest.fixture
+def scripted() -> Iterator[Live]:
+    """unspool's server in front of the raw endpoint."""
+    with raw_endpoint() as (url, _), live(Upstream(url), "hermes", prompts=Prompts(read_tokenizer(FOLDER))) as server:
         yield server
 
 
@@ -62,7 +61,7 @@ def test_the_ten_examples_have_twenty_to_sixty_lines_and_are_listed() -> None:
 def test_before_vllm_serves_a_raw_endpoint() -> None:
     with raw_endpoint() as (url, asked):
         settings, engine, prompts = example("before_vllm").parts(url, str(FOLDER))
-        assert settings.dialect.name == "deepseekv31"
+        assert settings.dialect.name == "hermes"
         with running(Server(settings, engine, "127.0.0.1", 0, prompts).config.app) as here:
             answer = httpx2.post(f"{here}/v1/chat/completions", json={**ASKED, "stream": True}, timeout=20)
     assert called(answer.text) == ("One city.", "get_weather", '{"city": "Paris"}')
@@ -73,7 +72,7 @@ def test_fastapi_proxy_answers_in_front_of_an_engine(monkeypatch: pytest.MonkeyP
     with raw_endpoint() as (url, asked):
         monkeypatch.setenv("ENGINE", url)
         monkeypatch.setenv("MODEL", str(FOLDER))
-        monkeypatch.setenv("DIALECT", "deepseekv31")
+        monkeypatch.setenv("DIALECT", "hermes")
         with running(example("fastapi_proxy").app) as here:
             answer = httpx2.post(f"{here}/v1/chat/completions", json=ASKED, timeout=20)
             refused = httpx2.post(f"{here}/v1/chat/completions", json={**ASKED, "tools": ["none"]}, timeout=20)
@@ -89,9 +88,11 @@ def test_streaming_tools_runs_tools_while_the_model_writes(capsys: pytest.Captur
     assert printed.endswith("21 degrees in Paris\n21 degrees in Oslo\n")
 
 
-@pytest.mark.examples
 def test_rl_loop_prints_rewards_and_token_masks(capsys: pytest.CaptureFixture[str]) -> None:
-    asyncio.run(example("rl_loop").main(2))
+    with raw_endpoint() as (url, asked):
+        asyncio.run(example("rl_loop").main(url, str(FOLDER), "hermes", 2))
+    assert len(asked) == 2
+    assert all(isinstance(token, int) for token in asked[0]["prompt"])
     first, second, last = capsys.readouterr().out.splitlines()
     assert first.startswith("reward 1.00, advantage +0.00")
     assert second.endswith("tokens to learn")
@@ -128,29 +129,30 @@ def test_constrained_generates_a_valid_call(capsys: pytest.CaptureFixture[str]) 
         assert capsys.readouterr().out.splitlines()[-1].startswith("ok {'unit': '")
 
 
-@pytest.mark.examples
 def test_agent_calls_its_tool_and_answers(
-    builtin: Live, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    scripted: Live, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = example("agent")
     # Nothing is encrypted here, and reading certificates would take longer than the test.
-    monkeypatch.setattr(agent, "OpenAI", lambda **options: openai.OpenAI(**options, http_client=builtin.openai._client))
-    answer = agent.main("What is the weather in Paris?", f"{builtin.url}/v1")
+    monkeypatch.setattr(
+        agent, "OpenAI", lambda **options: openai.OpenAI(**options, http_client=scripted.openai._client)
+    )
+    answer = agent.main("What is the weather in Paris?", f"{scripted.url}/v1")
     assert capsys.readouterr().out == '[get_weather {"city": "Paris"}]\n'
     assert "21" in answer
     failed = SimpleNamespace(function=SimpleNamespace(name="unknown", arguments="{}"))
     assert agent.run(failed) == "error: KeyError: 'unknown'"
     with pytest.raises(RuntimeError, match="no answer after 0 turns"):
-        agent.main("What is the weather in Paris?", f"{builtin.url}/v1", 0)
+        agent.main("What is the weather in Paris?", f"{scripted.url}/v1", 0)
 
 
 @pytest.mark.examples
-def test_browser_shows_the_streamed_answer(builtin: Live, tmp_path: Path) -> None:
+def test_browser_shows_the_streamed_answer(scripted: Live, tmp_path: Path) -> None:
     browser = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
     assert browser is not None, "there is no Chromium: apt-get install chromium"
     with running(page_with_delay("browser.html", 5)) as pages:
         command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", "--dump-dom"]
-        command.append(f"{pages}/browser.html?ask&server={builtin.url}")
+        command.append(f"{pages}/browser.html?ask&server={scripted.url}")
         page = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     assert re.search(r'<p id="reasoning">[^<]+</p>', page), page
     assert '<pre id="calls">get_weather{"city": "Paris"}</pre>' in page

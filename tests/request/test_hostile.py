@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Encoder
 
 from unspool import get_dialect
-from unspool.engines.builtin.model import FOLDER
+from tests.tokenizer import FOLDER
 from unspool.request.chat_request import ChatRequest
 from unspool.request.fields import BadRequest, Fields
 from unspool.request.prompts import Prompts, Tokenizer, read_tokenizer

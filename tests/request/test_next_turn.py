@@ -1,6 +1,5 @@
 """The prompt of the next round continues what the model wrote, as text, or as tokens if the engine reports them."""
 
-import json
 import logging
 from collections.abc import AsyncGenerator
 from itertools import pairwise
@@ -9,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.tokenizer import FOLDER
 from unspool.engines import Delta, Request
-from unspool.engines.builtin.model import FOLDER
 from unspool.request.chat_request import ChatRequest
 from unspool.request.prompts import NoBridge, Prompts, read_tokenizer
 from unspool.toolset import read_toolset
@@ -104,13 +103,11 @@ def test_rounds_extend_the_tokens_if_the_engine_reports_them() -> None:
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
-    marks = json.loads((FOLDER / "parts.json").read_text(encoding="utf-8"))["marks"]
-    called = f'{marks["call"]}add{marks["arguments"]}{{"a": 1, "b": 1}}{marks["end"]}'
-    text = f"Now I add.{marks['thought']}{marks['calls']}{called}{marks['over']}"
+    text = 'The sum.\n<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 1}}\n</tool_call>'
     engine = ById(tokenizer, text)
     made = Prompts(read_tokenizer(FOLDER))
-    with live(engine, "deepseekv31", prompts=made, servers=[Workshop(tools=["add"])]) as server:
-        answer = server.post(CHAT, messages=[{"role": "user", "content": "go"}], thinking=True).json()
+    with live(engine, "hermes", prompts=made, servers=[Workshop(tools=["add"])]) as server:
+        answer = server.post(CHAT, messages=[{"role": "user", "content": "go"}]).json()
     assert answer["choices"][0]["message"]["content"].endswith("Done.")
     first, second, third = engine.requests[0].prompt, *(r.prompt_ids for r in engine.requests[1:])
     assert isinstance(first, str)

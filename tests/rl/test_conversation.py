@@ -1,7 +1,6 @@
 """Conversations: tokens in, tokens out, with kinds, spans, rewrites and transcripts."""
 
 import logging
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,12 +8,12 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 import unspool
+from tests.tokenizer import FOLDER
 from unspool import TemplateError
 from unspool.rl import Conversation, collate
 
 from ..support import tool
 
-BUILTIN = Path(unspool.__file__).parent / "engines" / "builtin"
 TOOLS = [tool("get_weather", city="string"), tool("now")]
 ASKED = [{"role": "user", "content": "How warm is it in Paris?"}]
 
@@ -415,12 +414,12 @@ def test_a_template_that_keeps_thoughts_before_results_rewrites_nothing() -> Non
     assert conversation.samples == []
 
 
-def test_the_builtin_models_template_rewrites_history() -> None:
-    conversation = Conversation("deepseekv31", BUILTIN, messages=ASKED, tools=TOOLS)
-    backend = Tokenizer.from_file(str(BUILTIN / "tokenizer.json"))
+def test_a_folder_brings_its_tokenizer_and_its_template() -> None:
+    conversation = Conversation("hermes", FOLDER, messages=ASKED, tools=TOOLS)
+    backend = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
     written = (
-        "plan it</think>Let me see.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>"
-        '{"city": "Paris"}<｜tool▁call▁end｜><｜tool▁calls▁end｜><｜end▁of▁sentence｜>'
+        "<think>\nplan it\n</think>\n\nLet me see.\n<tool_call>\n"
+        '{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call><|im_end|>'
     )
     ids = backend.encode(written, add_special_tokens=False).ids
     before = conversation.prompt()
@@ -429,8 +428,10 @@ def test_the_builtin_models_template_rewrites_history() -> None:
     added = conversation.add([{"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "20 degrees"}])
     assert conversation.ids.tolist() == [*before, *ids, *added]
     text = backend.decode(added, skip_special_tokens=False)
-    assert text == "<｜tool▁output▁begin｜>20 degrees<｜tool▁output▁end｜>"
-    assert [r.what for r in conversation.rewrites] == ["earlier"]
+    assert text == (
+        "\n<|im_start|>user\n<tool_response>\n20 degrees\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert conversation.rewrites == []
 
 
 # -- transcripts -------------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""`make agent`: the builtin model computes with Python and reads a page, neither of which was in its training data."""
+"""The tools of `make agent`, at a server as it starts it: Python computes and the browser reads a page. The model is a
+recording, so the tools are what is tested."""
 
 import json
 import random
@@ -15,11 +16,16 @@ from typing import Any
 import httpx2
 import pytest
 
+from unspool.engines.capture import Asked, write_recording
+
 from .support import chunks
+from .workshop import call
 
 pytestmark = pytest.mark.agent
 WORDS = ("harbour", "copper", "lantern", "meadow", "ribbon", "glacier", "orchard", "pebble")
 RNG = random.Random()
+A, B, C = (RNG.randrange(100, 10_000) for _ in range(3))
+SUMS = {f"What is {A} * {B}?": (f"{A} * {B}", A * B), f"Compute {A} + {B} * {C}.": (f"{A} + {B} * {C}", A + B * C)}
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -41,14 +47,27 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     server.server_close()
 
 
+def recordings(folder: Path, page: tuple[str, str]) -> str:
+    """An engine that calls a tool for each question, and repeats its result."""
+    address, said = page
+    refused = "http://127.0.0.1:1/secret.html"
+    answers = {said: said, **{str(value): f"It is {value}." for _, value in SUMS.values()}}
+    answers |= {words: call("python", code=f"print({code})") for words, (code, _) in SUMS.items()}
+    answers |= {f"Read {url}": call("browser.open", id=url) for url in (address, refused)}
+    for i, (words, raw) in enumerate([*answers.items(), (None, "It cannot be read.")]):
+        write_recording(folder / f"{i:02}.jsonl", Asked(match=words, dialect="hermes", tools=None), [raw])
+    return f"replay:{folder}"
+
+
 @pytest.fixture(scope="module")
 def agent(page: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
-    """The command of `make agent`, on another port and with the page's host."""
+    """The command of `make agent`, on another port, with the page's host and with recordings."""
     makefile = (Path(__file__).parents[2] / "Makefile").read_text(encoding="utf-8")
     found = re.search(r"^agent:.*\n\t\$\(BIN\)/unspool (.*) \$\(ARGS\)$", makefile, re.MULTILINE)
     assert found
     host = page[0].split("/")[2]
     command = [sys.executable, "-m", "unspool", *found[1].split(), "--browser-host", host, "--port", "0"]
+    command += ["--engine", recordings(tmp_path_factory.mktemp("engine"), page)]
     log = tmp_path_factory.mktemp("log") / "stderr"
     with log.open("wb") as stderr, subprocess.Popen(command, stderr=stderr) as process:
         try:
@@ -73,43 +92,42 @@ def ask(agent: httpx2.Client, text: str, **more: Any) -> Any:
     return answer.json()["choices"][0]["message"]
 
 
-def test_the_builtin_model_computes_with_python(agent: httpx2.Client) -> None:
-    a, b, c = (RNG.randrange(100, 10_000) for _ in range(3))
-    for text, value in ((f"What is {a} * {b}?", a * b), (f"Compute {a} + {b} * {c}.", a + b * c)):
+def test_python_computes(agent: httpx2.Client) -> None:
+    for text, (code, value) in SUMS.items():
         message = ask(agent, text)
         (result,) = message["tool_results"]
-        assert (result["name"], json.loads(result["arguments"])["code"][:6]) == ("python", "print(")
+        assert (result["name"], json.loads(result["arguments"])["code"]) == ("python", f"print({code})")
         assert result["content"].strip() == str(value)
-        assert message["content"].endswith(f"= {value}")
+        assert message["content"] == f"It is {value}."
 
 
-def test_the_builtin_model_reads_a_page_with_the_browser(agent: httpx2.Client, page: tuple[str, str]) -> None:
+def test_the_browser_reads_a_page_of_an_allowed_host(agent: httpx2.Client, page: tuple[str, str]) -> None:
     address, said = page
     message = ask(agent, f"Read {address}, please.")
     (result,) = message["tool_results"]
     assert (result["name"], result["is_error"]) == ("browser.open", False)
-    assert said in message["content"]
+    assert said in result["content"]
     refused = ask(agent, "Read http://127.0.0.1:1/secret.html")
     assert refused["tool_results"][0]["is_error"]
 
 
 def test_every_protocol_reports_calls_of_server_tools(agent: httpx2.Client, page: tuple[str, str]) -> None:
-    a, b = (RNG.randrange(100, 1000) for _ in range(2))
+    question, product = f"What is {A} * {B}?", str(A * B)
     tools = [{"type": "code_interpreter", "container": {"type": "auto"}}, {"type": "web_search"}]
-    answer = agent.post("/v1/responses", json={"input": f"What is {a} * {b}?", "tools": tools}).json()
+    answer = agent.post("/v1/responses", json={"input": question, "tools": tools}).json()
     code = next(item for item in answer["output"] if item["type"] == "code_interpreter_call")
     assert code["outputs"] == [{"type": "logs", "logs": code["outputs"][0]["logs"]}]
-    assert str(a * b) in code["outputs"][0]["logs"]
+    assert product in code["outputs"][0]["logs"]
     opened = agent.post("/v1/responses", json={"input": f"Read {page[0]}", "tools": tools}).json()
     web = next(item for item in opened["output"] if item["type"] == "web_search_call")
     assert web["action"] == {"type": "open_page", "url": page[0]}
-    asked = {"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": f"What is {a} * {b}?"}]}
+    asked = {"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": question}]}
     events = chunks(agent.post("/ag-ui", json=asked).text)
-    assert [str(a * b) in e["content"] for e in events if e["type"] == "TOOL_CALL_RESULT"] == [True]
+    assert [product in e["content"] for e in events if e["type"] == "TOOL_CALL_RESULT"] == [True]
     mcp = {"mcp_servers": [{"type": "url", "name": "demo", "url": ""}], "max_tokens": 200}
     reply = agent.post(
         "/v1/messages",
-        json={**mcp, "messages": [{"role": "user", "content": f"What is {a} * {b}?"}]},
+        json={**mcp, "messages": [{"role": "user", "content": question}]},
         headers={"anthropic-beta": "mcp-client-2025-11-20"},
     ).json()
     assert [block["type"] for block in reply["content"]][-3:] == ["mcp_tool_use", "mcp_tool_result", "text"]

@@ -155,8 +155,7 @@ def test_wrong_arguments_are_reported_in_one_line(
 @pytest.mark.parametrize(
     ("engine", "error"),
     [
-        ("vllm:x", "--engine: 'vllm:x': allowed are builtin, replay:PATH, transformers:DIR, the URL of a server, or"),
-        ("builtin:x", "--engine: 'builtin:x': allowed are"),
+        ("vllm:x", "--engine: 'vllm:x': allowed are replay:PATH, the URL of a server, or"),
         ("replay:", "--engine: 'replay:': allowed are"),
         ("replay:/nowhere", "--engine: /nowhere: No such file"),
         ("http://127.0.0.1:1", "--tokenizer: is required for this engine"),
@@ -167,13 +166,6 @@ def test_an_unusable_engine_is_reported_in_one_line(
 ) -> None:
     assert main(["serve", "--dialect", "hermes", "--engine", engine]) == 2
     assert error in capsys.readouterr().err
-
-
-def test_a_dialect_of_another_model_points_to_the_missing_engine(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "--tool-call-parser", "hermes"]) == 2
-    printed = capsys.readouterr().err
-    assert "--engine: is not given, so the builtin model is served: dialect hermes cannot read" in printed
-    assert "--tokenizer" not in printed
 
 
 def test_every_policy_is_an_option_of_the_command(served: list[Any], recording: str) -> None:

@@ -128,7 +128,7 @@ def test_workers_let_answers_end_and_the_first_one_tells_why_none_can_start(
         assert " there" in streamed
         assert "data: [DONE]" in streamed
         assert server.end() == 0
-    with started("--workers", "2", "--dialect", "hermse") as server:
+    with started(*recording[:2], "--workers", "2", "--dialect", "hermse") as server:
         assert server.process.wait(PATIENCE) == 2
         assert server.lines == ["unspool serve: --dialect: " + server.lines[0].split("--dialect: ")[1]]
 

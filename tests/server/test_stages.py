@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
-from unspool.engines.builtin.model import FOLDER
+from tests.tokenizer import FOLDER
 from unspool.grammar import Llguidance
 from unspool.request.prompts import Prompts
 from unspool.request.prompts import Tokenizer as Described

@@ -13,15 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer
 
 from unspool import get_dialect, parse
 from unspool.cli import main
 from unspool.engines import Capture, Delta, Request, read_recordings
 from unspool.engines.capture import Asked, write_recording
+from unspool.engines.upstream import Upstream
+from unspool.grammar import ToolStrictLevel
+from unspool.request.prompts import Prompts, read_tokenizer
 from unspool.server import Settings
 from unspool.server.models import Served
 
+from ..examples.support import raw_endpoint
 from ..server.support import HELLO, USAGE, WEATHER, Live, Scripted, live, until
+from ..tokenizer import FOLDER
 from .conftest import Visit
 
 pytestmark = pytest.mark.ui
@@ -316,32 +322,30 @@ def test_every_protocol_is_shown_as_the_server_writes_it(visit: Visit) -> None:
         assert message["tool_calls"][0]["function"]["arguments"] == '{"city": "Paris"}'
 
 
-def test_the_builtin_model_shows_its_prompt_its_grammar_and_what_that_forbade(visit: Visit, tmp_path: Path) -> None:
-    address = tmp_path / "address"
-    command = [sys.executable, "-m", "unspool", "serve", "--port", "0"]
-    with address.open("w") as log, subprocess.Popen(command, stderr=log) as server:
-        try:
-            until(lambda: "listening on" in address.read_text(), 60)
-            url = address.read_text().partition("listening on ")[2].partition(";")[0]
-            page = visit.page
-            page.goto(url)
-            page.click(".ideas button >> nth=0")
-            answered(page)
-            assert page.locator(".call").count() == 2
-            page.click(".turn footer button")
-            assert page.locator(".prompt mark").count() >= 3
-            page.locator("#s-grammar").scroll_into_view_if_needed()
-            page.locator("#s-grammar .bytes", has_text="llguidance").wait_for()
-            page.locator("#s-grammar", has_text="tokens were allowed").wait_for()
-            page.click("#s-grammar .choices >> text='gbnf'")
-            page.locator("#s-grammar .bytes", has_text="root ::=").wait_for()
-            page.locator(".grain", has_text="Every box is one token").wait_for()
-            page.locator(".chip").first.hover()
-            assert "Token 1" in page.locator(".panel").inner_text()
-            assert "allowed" in page.locator(".panel").inner_text()
-            visit.shot("builtin-look")
-        finally:
-            server.terminate()
+def test_an_engine_at_a_url_shows_its_prompt_its_grammar_and_its_tokens(visit: Visit) -> None:
+    with (
+        raw_endpoint() as (url, _),
+        live(
+            Upstream(url, tokenizer=Tokenizer.from_file(str(FOLDER / "tokenizer.json"))),
+            "hermes",
+            prompts=Prompts(read_tokenizer(FOLDER)),
+            strict_level=ToolStrictLevel.PARAMETER,
+        ) as server,
+    ):
+        page = begin(visit, server)
+        page.click(".ideas button >> nth=0")
+        answered(page)
+        assert page.locator(".call").count() == 1
+        page.click(".turn footer button")
+        assert page.locator(".prompt mark").count() >= 3
+        page.locator("#s-grammar").scroll_into_view_if_needed()
+        page.locator("#s-grammar .bytes", has_text="llguidance").wait_for()
+        page.click("#s-grammar .choices >> text='gbnf'")
+        page.locator("#s-grammar .bytes", has_text="root ::=").wait_for()
+        page.locator(".grain", has_text="Every box is one token").wait_for()
+        page.locator(".chip").first.hover()
+        assert "Token 1" in page.locator(".panel").inner_text()
+        visit.shot("tokens-look")
 
 
 # -- the bench ---------------------------------------------------------------------------------------------------------

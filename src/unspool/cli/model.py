@@ -13,7 +13,7 @@ from ..dialect.registry import get_dialect
 from ..grammar import ToolStrictLevel
 from ..policy import Policy
 from .common import Misuse, missing, named_dialect, one_of, read_policy
-from .engines import BUILTIN, ENGINES, REPLAY, EngineKind, EngineSettings, find_engine, open_engine
+from .engines import ENGINES, REPLAY, EngineKind, EngineSettings, find_engine, open_engine
 from .prove import AUTO, choose, prove, report
 from .recordings import open_recordings, read_in_common
 
@@ -68,7 +68,7 @@ def model_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--model", metavar="NAME", help="the served name; also chooses the dialect if no other argument does"
     )
-    p.add_argument("--engine", metavar="ENGINE", action="append", help=f"{ENGINES} (repeatable); default: builtin")
+    p.add_argument("--engine", metavar="ENGINE", action="append", help=f"{ENGINES} (repeatable)")
     text = "the kind of server at the URL, if it cannot be detected: vllm, sglang, llama.cpp, …"
     p.add_argument("--engine-kind", metavar="KIND", help=text)
     p.add_argument(
@@ -84,13 +84,8 @@ def model_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--slots", type=int, metavar="N", default=8, help="outputs that a local engine generates at once; default: 8"
     )
-    p.add_argument(
-        "--context",
-        type=int,
-        metavar="N",
-        help="maximum length of a sequence in tokens, for a local Transformers model",
-    )
-    p.add_argument("--device", metavar="DEVICE", help="the device of a local Transformers model: cpu, cuda, cuda:1, …")
+    text = "maximum length of a sequence in tokens, for a local model"
+    p.add_argument("--context", type=int, metavar="N", help=text)
     text = "speed relative to the recording; default: 1; 0 is as fast as possible"
     p.add_argument("--replay-speed", type=float, metavar="FACTOR", default=1.0, help=text)
     p.add_argument("--capture", metavar="DIR", help="record every raw output in this folder, for replay")
@@ -123,7 +118,9 @@ def open_model(options: argparse.Namespace) -> Model:
     Raises:
         Misuse: one of them is wrong, or a package is missing.
     """
-    kind, argument = find_engine(options.engine or [BUILTIN.name])
+    if not options.engine:
+        raise Misuse("--engine: is required: the URL of a server, or replay:PATH")
+    kind, argument = find_engine(options.engine)
     folder = options.tokenizer if options.tokenizer is not None else _folder(kind, argument)
     template = None if folder is None else _template(folder)
     policy = read_policy(options.policy)
@@ -143,12 +140,12 @@ def open_model(options: argparse.Namespace) -> Model:
         proof = prove(dialect, template.tool_template, template.special)
         report(dialect, proof, table=options.proof)
     prompts = None if folder is None or template is None else _prompts(options, folder, template, dialect)
-    engine = open_engine(kind, EngineSettings(options, argument, options.engine or (), folder, dialect, recordings))
+    engine = open_engine(kind, EngineSettings(options, argument, options.engine, folder, dialect, recordings))
     if kind.needs_template and folder is None:
         raise Misuse("--tokenizer: is required for this engine, because the model's chat template renders the prompt")
     if options.capture is not None:
         engine = _captured(options, engine, dialect, policy)
-    name = options.model or (kind.name if kind is BUILTIN else dialect.name)
+    name = options.model or dialect.name
     # A local engine has the grammar at hand, so calls follow their schemas by default.
     level = ToolStrictLevel[(options.strict_level or ("parameter" if kind.local else "off")).upper()]
     return Model(name, dialect, policy, engine, prompts, level, tools, choice)
@@ -208,7 +205,7 @@ def _source(options: argparse.Namespace) -> str:
     """The argument that a chat template comes from."""
     if options.tokenizer is not None:
         return "--tokenizer"
-    return "--engine" if options.engine else "--engine: is not given, so the builtin model is served"
+    return "--engine"
 
 
 def _dialect(options: argparse.Namespace, template: "Tokenizer | None") -> Dialect:
@@ -231,8 +228,7 @@ def _dialect(options: argparse.Namespace, template: "Tokenizer | None") -> Diale
         choice = choose(
             _source(options), template.tool_template, template.special, options.model, template.response_template
         )
-        if options.proof or _source(options) in ("--tokenizer", "--engine"):  # not of the builtin model
-            report(choice.dialect, choice.proof, table=options.proof, origin=choice.origin)
+        report(choice.dialect, choice.proof, table=options.proof, origin=choice.origin)
         return choice.dialect
     if options.dialect == AUTO:
         raise Misuse("--dialect: auto needs the model's chat template; pass --tokenizer")

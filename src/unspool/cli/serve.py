@@ -258,7 +258,7 @@ def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -
         model = open_model(options)
     except Misuse as error:
         raise Misuse(f"models.{json_shown(name)}: {error}") if name else error from None
-    settings = model.settings(**common, engine=", ".join(options.engine or ["builtin"]))
+    settings = model.settings(**common, engine=", ".join(options.engine))
     return Served(settings, model.engine, model.prompts)
 
 

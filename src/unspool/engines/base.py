@@ -81,7 +81,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         sampling: how tokens are chosen.
         max_tokens: the largest length of the output; ``None``: as long as the model's context allows.
         constraint: what may be generated; ``None`` means anything.
-        explain: whether to report what the constraint forbade at each token, if the engine knows it; see `Forbidden`.
         thinking: the budget of reasoning; ``None`` if there is none.
     """
 
@@ -98,7 +97,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     sampling: Sampling = Sampling()
     max_tokens: int | None = None
     constraint: Constraint | None = None
-    explain: bool = False
     thinking: Thinking | None = None
 
     def needed_prompt(self) -> str | Sequence[int]:
@@ -112,22 +110,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return self.prompt
 
 
-class Forbidden(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The effect of a constraint on the choice of one token.
-
-    Attributes:
-        allowed: how many tokens it allowed.
-        of: how many tokens there are.
-        likeliest: the model's likeliest token, if it was forbidden; else empty.
-        probability: the probability that the model gave to that token.
-    """
-
-    allowed: int
-    of: int
-    likeliest: str = ""
-    probability: float = 0.0
-
-
 class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The next piece of an output.
 
@@ -139,7 +121,6 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         usage: the engine's counts so far; the last ones are final.
         logprobs: the entries of the tokens, in OpenAI's form.
         stage: the stage of the text, if the engine itself reports it.
-        forbidden: what the constraint forbade, if the request demanded it and the engine knows it.
     """
 
     text: str = ""
@@ -148,7 +129,6 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: Usage | None = None
     logprobs: tuple[dict[str, Any], ...] = ()
     stage: Stage | None = None
-    forbidden: Forbidden | None = None
 
 
 class Engine(Protocol):

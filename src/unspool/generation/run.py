@@ -227,9 +227,7 @@ class Run:
         """Generate one output, pass its events on, and count it."""
         choice = self._choices[index]
         choice.begin()
-        asked = prepared.for_engine(
-            self._service.settings, self.id, index, self._client_id, explain=self._tracer is not None
-        )
+        asked = prepared.for_engine(self._service.settings, self.id, index, self._client_id)
         if self._tracer is not None:
             self._tracer.asked = self._request_line(asked)
         await self._pass_on(index, self._service.engine.generate(asked), asked.max_tokens)

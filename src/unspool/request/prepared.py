@@ -54,9 +54,7 @@ class Prepared(msgspec.Struct, frozen=True):
     thinking: engines.Thinking | None
     parsers: tuple[Parser, ...]
 
-    def for_engine(
-        self, settings: Settings, id: str, choice: int, client_id: str = "", *, explain: bool = False
-    ) -> engines.Request:
+    def for_engine(self, settings: Settings, id: str, choice: int, client_id: str = "") -> engines.Request:
         """The engine's request for one choice.
 
         Args:
@@ -64,7 +62,6 @@ class Prepared(msgspec.Struct, frozen=True):
             id: the response's id.
             choice: the choice's index.
             client_id: the client's own id for its request.
-            explain: see `engines.Request`.
         """
         request = self.request
         sampling = request.sampling
@@ -84,7 +81,6 @@ class Prepared(msgspec.Struct, frozen=True):
             sampling=sampling,
             max_tokens=request.max_tokens,
             constraint=self.constraint,
-            explain=explain,
             thinking=self.thinking,
         )
 

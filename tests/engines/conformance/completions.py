@@ -1,13 +1,12 @@
-"""A server with ``/v1/completions`` like vLLM's, around a model in the batching loop, with real sockets.
-
-Unlike vLLM, it stops an output whose client does not read, buffers little for it, and refuses unknown fields.
-"""
+"""A server that writes scripted outputs at vLLM's endpoint, over real sockets, for the engine `Upstream`."""
 
 import asyncio
-import contextlib
+import codecs
 import socket
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+import zlib
+from collections.abc import Iterator
+from itertools import count
 from typing import Any, Final
 
 import msgspec
@@ -17,40 +16,40 @@ from starlette.requests import Request as HTTPRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
-from tokenizers import Tokenizer
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from tests.engines.batching.support import Watched
-from unspool.engines import Delta, EngineError, Request, Sampling
-from unspool.engines.batching import Batching
+from tests.engines.generation import EOS
 
 PATIENCE: Final = 20.0
-NAME: Final = "babble"
+NAME: Final = "scripted"
+CONTEXT: Final = 20_000
 _HELD: Final = 16 * 1024
 """How many bytes the server's side of a socket holds, about."""
 _PADDING: Final = b":" + b" " * 4000 + b"\n"
 """A comment in every event, so that a few events fill the client's buffers, whose size is not set here."""
+_WORDS: Final = ("stone", "größe", "river", "œuvre", "lamp", "日本", "leaf", "north")
+
+
+def written(prompt: str) -> Iterator[int]:
+    """The bytes of the output after a prompt: words that depend on all of it. It ends after thirty words, unless the
+    prompt begins with an exclamation mark."""
+    for i in count() if prompt.startswith("!") else range(30):
+        yield from f"{_WORDS[zlib.crc32(f'{prompt}{i}'.encode()) % len(_WORDS)]}{i} ".encode()
 
 
 class Completions:
-    """The server; it listens from the start.
-
-    Args:
-        model: the model. Its tokenizer gets an end that is no token, so that the loop reports the token that ends an
-            output, as vLLM does.
-        slots: how many outputs are generated at once.
-        ahead: how many pieces the loop may be ahead of a client, without those in the sockets.
+    """The server; it listens from the start. Each byte is a token.
 
     Attributes:
         url: its address.
-        engine: the engine that it serves.
+        generated: the number of tokens so far.
+        running: how many answers are being written.
+        fail_after: after how many more tokens it fails, once.
     """
 
-    def __init__(self, model: Watched, *, slots: int, ahead: int) -> None:
-        model.tokenizer = Tokenizer.from_str(model.tokenizer.to_str())
-        model.tokenizer.eos_token_id = -1
-        self.engine = Batching(model, slots=slots, ahead=ahead)
-        self._model = model
+    def __init__(self) -> None:
+        self.generated = self.running = 0
+        self.fail_after: int | None = None
         routes = [
             Route("/v1/completions", self._complete, methods=["POST"]),
             Route("/v1/models", self._models),
@@ -61,7 +60,7 @@ class Completions:
         listening.bind(("127.0.0.1", 0))
         listening.listen(512)
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        app = Starlette(routes=routes, lifespan=self._lifespan)
+        app = Starlette(routes=routes)
         self._server = uvicorn.Server(
             uvicorn.Config(app, http=_Narrow, ws="none", log_config=None, access_log=False, timeout_graceful_shutdown=1)
         )
@@ -69,15 +68,23 @@ class Completions:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the server and the loop, and wait until they have ended."""
+        """End the server, and wait until it has ended."""
         self._server.should_exit = True
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
 
-    @contextlib.asynccontextmanager
-    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        yield
-        await self.engine.close()
+    def tick(self) -> None:
+        """Count a token, or fail.
+
+        Raises:
+            RuntimeError: it is time to fail.
+        """
+        if self.fail_after is not None:
+            if not self.fail_after:
+                self.fail_after = None
+                raise RuntimeError("the device is lost")
+            self.fail_after -= 1
+        self.generated += 1
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
@@ -85,7 +92,7 @@ class Completions:
         return Response()
 
     async def _models(self, request: HTTPRequest) -> Response:
-        card = {"id": NAME, "object": "model", "owned_by": "vllm", "max_model_len": self._model.context}
+        card = {"id": NAME, "object": "model", "owned_by": "vllm", "max_model_len": CONTEXT}
         return JSONResponse({"object": "list", "data": [card]})
 
     async def _complete(self, request: HTTPRequest) -> "Response | Stream":
@@ -93,32 +100,24 @@ class Completions:
             asked = msgspec.json.decode(await request.body(), type=Asked)
         except msgspec.ValidationError as wrong:
             return _refusal(400, str(wrong))
-        if asked.model not in (None, NAME):
-            return _refusal(404, f"The model `{asked.model}` does not exist.")
         if not asked.stream or asked.skip_special_tokens or asked.add_special_tokens:
             return _refusal(400, "this server streams alone, shows special tokens, and adds none to prompts")
-        sampling = Sampling(**{name: getattr(asked, name) for name in Sampling.__struct_fields__})
-        wanted = Request(prompt=asked.prompt, sampling=sampling, max_tokens=asked.max_tokens)
-        return Stream(asked, self.engine.generate(wanted), self._model.tokenizer)
+        if not 0 < len(asked.prompt) < CONTEXT:
+            return _refusal(400, f"The prompt (length {len(asked.prompt)}) is empty, or leaves no room.")
+        return Stream(self, asked)
 
 
 class Asked(msgspec.Struct, forbid_unknown_fields=True):
-    """A request. The defaults are vLLM's."""
+    """A request. The defaults are vLLM's; what the script does not depend on is accepted."""
 
-    prompt: str | list[int]
-    model: str | None = None
+    prompt: str
+    model: str
     stream: bool = False
     stream_options: dict[str, bool] | None = None
     max_tokens: int | None = 16
     temperature: float | None = None
     top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    repetition_penalty: float | None = None
     seed: int | None = None
-    logprobs: int | None = None
     skip_special_tokens: bool = True
     spaces_between_special_tokens: bool = True
     add_special_tokens: bool = True
@@ -127,67 +126,67 @@ class Asked(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Stream:
-    """An answer: the pieces of an output as events, until it ends or the client leaves.
+    """An answer: an event for each token, until the output ends or the client leaves.
 
-    A failure before the first piece is an HTTP error; a later one is an event.
+    A failure before the first token is an HTTP error; a later one is an event.
     """
 
-    def __init__(self, asked: Asked, pieces: AsyncGenerator[Delta, None], tokenizer: Any) -> None:
+    def __init__(self, server: Completions, asked: Asked) -> None:
+        self._server = server
         self._asked = asked
-        self._pieces = pieces
-        self._tokenizer = tokenizer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._server.running += 1
         work = asyncio.ensure_future(self._answer(scope, receive, send))
         gone = asyncio.ensure_future(receive())  # the body was read, so the next message says that the client has left
         await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
         for task in (work, gone):
             task.cancel()
         await asyncio.wait((work, gone))
-        await self._pieces.aclose()
+        self._server.running -= 1
         if not work.cancelled():
             work.result()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            piece = await anext(self._pieces)
-        except EngineError as error:
-            await _refusal(error.status, str(error))(scope, receive, send)
-            return
         headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        usage = None
+        begin = {"type": "http.response.start", "status": 200, "headers": headers}
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        limit = self._asked.max_tokens or CONTEXT
+        told = 0
         try:
-            await send(_event(self._told(piece)))
-            usage = piece.usage
-            async for piece in self._pieces:
-                await send(_event(self._told(piece)))
-                usage = piece.usage
-        except EngineError as error:
-            await send(_event(_complaint(error.status, str(error))))
-        if usage is not None and (self._asked.stream_options or {}).get("include_usage"):
-            counts = {
-                "prompt_tokens": usage.prompt_tokens,
-                "completion_tokens": usage.completion_tokens,
-                "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-            }
-            await send(_event({**_HEAD, "choices": [], "usage": counts}))
+            for token in written(self._asked.prompt):
+                self._server.tick()
+                if not told:
+                    await send(begin)
+                told += 1
+                last = told == limit
+                text = decoder.decode(bytes([token]), final=last)
+                await send(_event(self._told(text, token, "length" if last else None)))
+                await asyncio.sleep(0)
+                if last:
+                    break
+            else:
+                await send(_event(self._told("", EOS, "stop")))
+                told += 1
+        except RuntimeError as error:
+            if not told:
+                await _refusal(500, str(error))(scope, receive, send)
+                return
+            await send(_event(_complaint(500, str(error))))
+        else:
+            if (self._asked.stream_options or {}).get("include_usage"):
+                prompt = len(self._asked.prompt.encode())
+                counts = {"prompt_tokens": prompt, "completion_tokens": told, "total_tokens": prompt + told}
+                await send(_event({**_HEAD, "choices": [], "usage": counts}))
         await send(_event(b"[DONE]", more=False))
 
-    def _told(self, piece: Delta) -> dict[str, Any]:
-        """The event of a piece. The ids include the token that ends an output; the text does so on demand."""
-        text = piece.text
-        if piece.finish_reason == "stop" and not self._asked.include_stop_str_in_output:
-            text = text.removesuffix(self._tokenizer.decode(piece.token_ids, skip_special_tokens=False))
-        choice = {
-            "index": 0,
-            "text": text,
-            "logprobs": None if self._asked.logprobs is None else _logprobs(piece.logprobs),
-            "finish_reason": piece.finish_reason,
-            "stop_reason": None,
-        }
+    def _told(self, text: str, token: int, reason: str | None) -> dict[str, Any]:
+        """The event of a token. The ids include the token that ends an output; the text does so on demand."""
+        if token == EOS and self._asked.include_stop_str_in_output:
+            text = "<eos>"
+        choice: dict[str, Any] = {"index": 0, "text": text, "finish_reason": reason, "stop_reason": None}
         if self._asked.return_token_ids:
-            choice |= {"prompt_token_ids": None, "token_ids": piece.token_ids}
+            choice |= {"prompt_token_ids": None, "token_ids": [token]}
         return {**_HEAD, "choices": [choice], "usage": None}
 
 
@@ -197,16 +196,6 @@ _HEAD: Final = {
     "created": 1763700000,
     "model": NAME,
 }
-
-
-def _logprobs(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Entries as in completions. The chosen token is always among the alternatives."""
-    return {
-        "text_offset": [0] * len(entries),
-        "tokens": [e["token"] for e in entries],
-        "token_logprobs": [e["logprob"] for e in entries],
-        "top_logprobs": [{t["token"]: t["logprob"] for t in (*e["top_logprobs"], e)} for e in entries],
-    }
 
 
 def _event(value: Any, more: bool = True) -> dict[str, Any]:

@@ -5,32 +5,21 @@ engine lacks what the entry does not claim.
 """
 
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from tests.engines.batching.support import Babble, Watched, byte_tokenizer
+from tests.engines.generation import byte_tokenizer
 from unspool.engines import Capture, Delta, Engine, Recording, Replay, Request, Sampling
 from unspool.engines.capture import Asked
-from unspool.engines.model import Model
 from unspool.wire import Usage
-
-if TYPE_CHECKING:
-    from unspool.engines.batching import Batching
 
 ABILITIES: Final = {
     "ids": "tells the token ids of its text, and has a tokenizer",
-    "samples": "chooses tokens by `Request.sampling`",
     "limits": "keeps to `Request.max_tokens`",
     "prompts": "needs a prompt, and refuses one that leaves no room",
-    "constrains": "keeps to `Request.constraint`",
-    "logprobs": "tells log probabilities",
-    "places": "generates a bounded number of outputs at once (`Made.places`)",
     "closes": "refuses requests once it is closed",
 }
 
@@ -47,7 +36,6 @@ class Made(NamedTuple):
         generated: how many pieces or tokens the engine has generated so far, for all outputs together.
         running: how many outputs are being generated.
         ahead: how many pieces an output may be ahead of its consumer.
-        places: how many outputs are generated at once.
         fault: the status of a failure; it differs if another server fails.
         stop: ends whatever runs beside the engine, which is already closed.
     """
@@ -59,7 +47,6 @@ class Made(NamedTuple):
     generated: Callable[[], int]
     running: Callable[[], int]
     ahead: int
-    places: int = 0
     fault: int = 500
     stop: Callable[[], None] = lambda: None
 
@@ -72,13 +59,11 @@ class Entry(NamedTuple):
         make: makes the engine in the event loop in which it is used, given a folder of its own. The engine's `close`
             releases everything, and may be called again. Tests of the server use the engine in the server's own loop.
         can: the keys of its `ABILITIES`.
-        marks: marks of pytest.
     """
 
     name: str
     make: Callable[[Path], Made]
     can: frozenset[str]
-    marks: tuple[pytest.MarkDecorator, ...] = ()
 
 
 LIMIT: Final = 200
@@ -150,51 +135,7 @@ def make_capture(folder: Path) -> Made:
     return made._replace(engine=Capture(made.engine, folder / "captures", dialect="hermes"))
 
 
-# -- models ------------------------------------------------------------------------------------------------------------
-
-
-SLOTS: Final = 3
-AHEAD: Final = 8
-
-
-def batching(model: Watched, prompts: Sequence[str], endless: str) -> Made:
-    """A model in the batching loop."""
-    from unspool.engines.batching import Batching
-
-    return watched(model, Batching(model, slots=SLOTS, ahead=AHEAD), prompts, endless)
-
-
-def watched(model: Watched, engine: "Batching", prompts: Sequence[str], endless: str) -> Made:
-    """A batching loop, with the counts of its model."""
-
-    def failing(count: int) -> str:
-        model.fail_after = count
-        return prompts[0]
-
-    return Made(
-        engine=engine,
-        prompts=prompts,
-        endless=endless,
-        failing=failing,
-        generated=lambda: model.computed,
-        running=lambda: engine.running,
-        ahead=AHEAD + 1,
-        places=SLOTS,
-    )
-
-
-BABBLED: Final = ("Hello", "Good morning", "!and so on")
-ENDLESS: Final = "!endless"
-
-
-def babble() -> Watched:
-    """A small model that computes in no time."""
-    return Watched(Babble(context=20_000))
-
-
-def make_batching(folder: Path) -> Made:
-    """The loop alone."""
-    return batching(babble(), BABBLED, ENDLESS)
+# -- a server at a URL -------------------------------------------------------------------------------------------------
 
 
 BUFFERED: Final = 500
@@ -202,99 +143,35 @@ BUFFERED: Final = 500
 
 
 def make_upstream(folder: Path) -> Made:
-    """The same model in another event loop, over HTTP."""
+    """A scripted server in another event loop, over HTTP."""
     from unspool.engines.upstream import Upstream
 
     from .completions import Completions
 
-    model = babble()
-    server = Completions(model, slots=SLOTS, ahead=AHEAD)
-    made = watched(model, server.engine, BABBLED, ENDLESS)
-    return made._replace(
+    server = Completions()
+    prompts = ("Hello", "Good morning", "!and so on")
+
+    def failing(count: int) -> str:
+        server.fail_after = count
+        return prompts[0]
+
+    return Made(
         engine=Upstream(server.url, tokenizer=byte_tokenizer()),
+        prompts=prompts,
+        endless="!endless",
+        failing=failing,
+        generated=lambda: server.generated,
+        running=lambda: server.running,
         ahead=BUFFERED,
         fault=502,
         stop=server.stop,
     )
 
 
-class Talkative:
-    """A model that does not end if its prompt begins with an exclamation mark."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self.tokenizer = model.tokenizer
-        self.vocab_size, self.context, self.eos = model.vocab_size, model.context, model.eos
-        self._endless = self.tokenizer.encode("!").ids[0]
-
-    def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
-        state, logits = self._model.prefill(tokens)
-        endless = tokens[0] == self._endless
-        return (state, endless), self._kept(logits, endless)
-
-    def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
-        logits = self._model.step([state for state, _ in states], tokens)
-        for row, (_, endless) in zip(logits, states, strict=True):
-            self._kept(row, endless)
-        return logits
-
-    def _kept(self, logits: NDArray[np.float32], endless: bool) -> NDArray[np.float32]:
-        if endless:
-            logits[list(self.eos)] = -np.inf
-        return logits
-
-
-def make_builtin(folder: Path) -> Made:
-    """The model that comes with the package."""
-    from unspool.engines.builtin.bounds import Bounded
-    from unspool.engines.builtin.model import Model as BuiltinModel
-
-    model = Talkative(Bounded(BuiltinModel()))
-    asked = [f"<｜User｜>{text}<｜Assistant｜><think>" for text in ("Hello!", "What is the weather in Oslo?")]
-    return batching(Watched(model), (*asked, "!Two words"), "!once upon a time")
-
-
-def make_transformers(folder: Path) -> Made:
-    """A small Llama with random weights, read from a directory."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    from tests.engines.test_generate import tokenizer
-    from unspool.engines.hf import TransformersModel
-
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=-(-len(tokenizer()) // 128) * 128,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=20_000,
-        initializer_range=0.2,  # makes some tokens much likelier than others
-        eos_token_id=tokenizer().eos_token_id,
-        bos_token_id=None,
-    )
-    with tempfile.TemporaryDirectory(dir=folder) as directory:
-        LlamaForCausalLM(config).save_pretrained(directory)
-        tokenizer().save_pretrained(directory)
-        model = TransformersModel(directory, device="cpu")
-    return batching(Watched(model), ("How is the weather?", "Call a tool", "One, two"), "Once upon a time")
-
-
-MODEL: Final = frozenset(ABILITIES)
 ENTRIES: Final = (
     Entry("replay", make_replay, frozenset()),
     Entry("capture", make_capture, frozenset()),
-    Entry("batching", make_batching, MODEL),
-    Entry("builtin", make_builtin, MODEL),
-    Entry("upstream", make_upstream, MODEL - {"constrains"}),
-    Entry(
-        "transformers",
-        make_transformers,
-        MODEL,
-        (pytest.mark.engines, pytest.mark.filterwarnings("ignore")),  # of torch's and transformers' own
-    ),
+    Entry("upstream", make_upstream, frozenset(ABILITIES)),
 )
 
 
@@ -310,4 +187,4 @@ def entries(*can: str, cannot: str = "") -> pytest.MarkDecorator:
     fit = [e for e in ENTRIES if e.can.issuperset(can) and (not cannot or cannot not in e.can)]
     if not fit:
         raise ValueError(f"no engine has {can} without {cannot!r}")
-    return pytest.mark.parametrize("made", [pytest.param(e, id=e.name, marks=e.marks) for e in fit], indirect=True)
+    return pytest.mark.parametrize("made", [pytest.param(e, id=e.name) for e in fit], indirect=True)

@@ -2,18 +2,15 @@
 
 import asyncio
 import time
-from typing import Any
 
 import msgspec
 import pytest
 
-from tests.engines.batching.support import begun, collect, settled, text_of, until
-from unspool import constrain, parse
+from tests.engines.generation import begun, collect, settled, text_of, until
 from unspool.engines import Delta, EngineError, Sampling
 from unspool.tokens import Detokenizer
 
 from .table import ABILITIES, ENTRIES, LIMIT, Made, entries, request
-from .tools import TOOLS, check_calls
 
 SOON = 5.0
 """Seconds; on an idle machine, it takes one."""
@@ -66,25 +63,6 @@ async def test_an_engine_without_ids_reports_none(made: Made) -> None:
     assert not any(p.token_ids for p in await collect(made.engine, request(made.prompts[0])))
 
 
-@entries("logprobs")
-async def test_requested_log_probabilities_are_reported_for_every_token(made: Made) -> None:
-    for count in (0, 3):
-        sampling = Sampling(temperature=0, logprobs=count)
-        pieces = await collect(made.engine, request(made.prompts[0], sampling=sampling))
-        entries = [entry for piece in pieces for entry in piece.logprobs]
-        assert len(entries) == sum(len(p.token_ids) for p in pieces)
-        for entry in entries:
-            assert entry["logprob"] <= 0
-            assert len(entry["top_logprobs"]) == count
-            alternatives = [alternative["logprob"] for alternative in entry["top_logprobs"]]
-            assert alternatives == sorted(alternatives, reverse=True)
-            if count:  # greedy: the chosen token is the likeliest
-                assert entry["logprob"] == pytest.approx(alternatives[0], abs=1e-4)
-        whole = b"".join(bytes(entry["bytes"]) for entry in entries).decode(errors="replace")
-        assert whole == text_of(pieces)
-    assert not any(p.logprobs for p in await collect(made.engine, request(made.prompts[0])))
-
-
 # -- cancelling, and slow consumers -------------------------------------------------------------------------
 
 
@@ -130,22 +108,6 @@ async def test_a_request_cancelled_before_its_first_piece_leaves_nothing_behind(
     assert text_of(await collect(made.engine, request(made.prompts[0])))
 
 
-@entries("places")
-async def test_a_cancelled_request_makes_room_for_a_waiting_one(made: Made) -> None:
-    streams = [await begun(made.engine, request(made.endless, max_tokens=None)) for _ in range(made.places)]
-    waiting = asyncio.ensure_future(collect(made.engine, request(made.prompts[0], max_tokens=5)))
-    await asyncio.sleep(0.3)
-    assert not waiting.done()
-    assert made.running() == made.places
-    cancelled = time.monotonic()
-    await streams.pop().aclose()
-    await asyncio.wait_for(waiting, 20)
-    assert time.monotonic() - cancelled < SOON
-    for stream in streams:
-        await stream.aclose()
-    await until(lambda: made.running() == 0)
-
-
 @entries()
 async def test_a_slow_consumer_stalls_only_its_own_output_and_loses_nothing(made: Made) -> None:
     long = request(made.prompts[-1], max_tokens=LIMIT + 2 * made.ahead)
@@ -160,34 +122,7 @@ async def test_a_slow_consumer_stalls_only_its_own_output_and_loses_nothing(made
     assert pulled == exact
 
 
-# -- sampling and limits -----------------------------------------------------------------------------------------------
-
-
-@entries("samples")
-async def test_a_seed_repeats_in_every_batch_and_other_seeds_differ(made: Made) -> None:
-    def seeded(seed: int | None, prompt: str = made.endless) -> Any:
-        sampling = Sampling(temperature=2.0, top_p=0.98, seed=seed)
-        return collect(made.engine, request(prompt, sampling=sampling, max_tokens=40))
-
-    alone = await seeded(5)
-    crowd = await asyncio.gather(seeded(1), seeded(2, made.prompts[1]), seeded(5), seeded(None), seeded(None))
-    assert text_of(crowd[2]) == text_of(alone)
-    assert len({text_of(pieces) for pieces in (alone, crowd[0], *crowd[3:])}) == 4
-
-
-@entries("samples")
-async def test_penalties_and_cut_offs_take_effect(made: Made) -> None:
-    async def text(**options: Any) -> str:
-        sampling = Sampling(**options)
-        return text_of(await collect(made.engine, request(made.endless, sampling=sampling, max_tokens=60)))
-
-    greedy = await text(temperature=0)
-    assert greedy == await text(temperature=1, top_k=1)
-    assert greedy == await text(temperature=1, min_p=1)
-    assert greedy == await text(temperature=1, top_p=0)
-    assert greedy == await text(temperature=1e-6)
-    assert greedy != await text(temperature=0, frequency_penalty=2, presence_penalty=2)
-    assert greedy != await text(temperature=0, repetition_penalty=5)
+# -- limits -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("limit", [1, 2, 17])
@@ -200,19 +135,6 @@ async def test_an_output_ends_at_its_limit_of_tokens(made: Made, limit: int) -> 
     whole = await collect(made.engine, request(made.endless, max_tokens=limit + 5))
     assert text_of(whole).startswith(text_of(pieces).rstrip("\ufffd"))
     assert made.running() <= 1
-
-
-@entries("constrains")
-async def test_a_required_request_ends_in_a_valid_call(made: Made) -> None:
-    for dialect in ("hermes", "deepseekv31"):
-        constraint = constrain(dialect, TOOLS, "required", False, stage="content", tokenizer=made.engine.tokenizer)
-        for temperature in (0.0, 1.2):
-            sampling = Sampling(temperature=temperature, seed=1)
-            ask = request(made.prompts[0], sampling=sampling, constraint=constraint, max_tokens=2000)
-            pieces = await collect(made.engine, ask)
-            text = text_of(pieces)
-            assert pieces[-1].finish_reason == "stop", text
-            check_calls(parse(text, dialect, tools=TOOLS, tool_choice="required", stage="content"), text)
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------
@@ -261,7 +183,7 @@ async def test_a_closed_engine_refuses_requests(made: Made) -> None:
 def test_claims_are_known_and_each_is_tested() -> None:
     for entry in ENTRIES:
         assert entry.can <= ABILITIES.keys(), entry.name
-    assert {e.name for e in ENTRIES} >= {"replay", "capture", "batching", "upstream", "transformers"}
+    assert {e.name for e in ENTRIES} == {"replay", "capture", "upstream"}
     with pytest.raises(ValueError, match="allowed are"):
         entries("teleports")
     with pytest.raises(ValueError, match="no engine has"):

@@ -54,15 +54,6 @@ def test_a_stop_string_cuts_the_content_and_ends_the_generation(made: Made) -> N
     assert generated <= LIMIT + made.ahead
 
 
-@entries("samples")
-def test_choices_of_one_seed_differ_and_are_the_same_each_time(made: Made) -> None:
-    ask = asked(made.endless, n=3, seed=11, temperature=1, max_tokens=30)
-    with served(made) as server:
-        answer = [[c["message"]["content"] for c in server.post(**ask).json()["choices"]] for _ in range(2)]
-    assert answer[0] == answer[1]
-    assert len(set(answer[0])) == 3
-
-
 @pytest.mark.parametrize("stream", [True, False])
 @entries()
 def test_a_client_that_goes_away_ends_the_generation(made: Made, stream: bool) -> None:

@@ -107,7 +107,7 @@ function chip({ index, chunk, tiles: parts, end }, grain) {
   return h(
     "span",
     {
-      class: `chip${held ? " held" : ""}${parts.length ? "" : " blank"}${chunk.forbidden?.likeliest ? " forced" : ""}`,
+      class: `chip${held ? " held" : ""}${parts.length ? "" : " blank"}`,
       "data-index": index,
       role: "option",
       tabindex: -1,
@@ -140,7 +140,6 @@ function explained(name, chunk, start, end) {
     [t("gave"), chunk.events.length ? h("ul", { class: "events" }, chunk.events.slice(0, 60).map(eventLine)) : h("em", {}, t("gave none"))],
     [t("held"), chunk.held ? heldText(chunk.held) : t("held none")],
     chunk.stands ? [t("stands"), chunk.stands] : null,
-    chunk.forbidden ? [t("grammar"), forbiddenText(chunk.forbidden)] : null,
   ];
   return [
     h("h4", {}, name, chunk.at === undefined ? null : h("small", {}, t("at", { seconds: n(chunk.at, 3) }))),
@@ -151,12 +150,6 @@ function explained(name, chunk, start, end) {
 export function heldText(held) {
   const lines = [`${held.start}–${held.end}: ${t(`held ${held.why}`)}`];
   if (held.may_be?.length) lines.push(h("span", { class: "may" }, `${t("may be")} `, held.may_be.map((marker) => h("code", {}, ...raw(marker)))));
-  return lines;
-}
-
-export function forbiddenText({ allowed, of, likeliest, probability }) {
-  const lines = [t("forbade allowed", { allowed: `${n(allowed)} / ${n(of)}` })];
-  if (likeliest) lines.push(h("br"), t("forbade row", { token: JSON.stringify(likeliest), percent: n(100 * probability, 1) }));
   return lines;
 }
 

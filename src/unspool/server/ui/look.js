@@ -4,7 +4,6 @@ import { ask, Refused } from "./api.js";
 import { clear, h, long, raw } from "./dom.js";
 import { n, t } from "./i18n.js";
 import { meaningOf } from "./message.js";
-import { forbiddenText } from "./chips.js";
 import { copyButton, saveButton } from "./saving.js";
 
 const SECTIONS = ["prompt", "output", "timeline", "message", "notices", "protocols", "grammar"];
@@ -203,14 +202,13 @@ function failure(error) {
 // -- the grammar ------------------------------------------------------------------------------------------------------
 
 async function showGrammar(node, trace) {
-  const constrained = trace.request ? trace.asked.constrained : trace.chunks.some((chunk) => chunk.forbidden);
   try {
     const found = trace.request ? await ask("/ui/prompt", trace.request) : await ask("/ui/grammar", grammarOf(trace));
     if (!found.grammar) {
       clear(node, h("p", { class: "muted" }, t("grammar none")));
       return;
     }
-    clear(node, constrained ? null : h("p", { class: "muted" }, t("grammar free")), forms(found.grammar), constrained ? forbade(trace) : null);
+    clear(node, trace.asked.constrained === false ? h("p", { class: "muted" }, t("grammar free")) : null, forms(found.grammar));
   } catch (error) {
     clear(node, failure(error));
   }
@@ -232,22 +230,6 @@ function forms(grammar) {
   };
   draw("lark");
   return [h("div", { class: "row" }, choices(t("grammar form"), Object.keys(grammar).map((form) => [form, form]), "lark", draw), copyButton(() => shown)), body];
-}
-
-function forbade(trace) {
-  const known = trace.chunks.map((chunk, index) => [chunk.forbidden, index]).filter(([forbidden]) => forbidden);
-  const title = h("h4", {}, t("forbade"));
-  if (!known.length) return [title, h("p", { class: "muted" }, t("forbade unknown"))];
-  const mean = known.reduce((sum, [{ allowed }]) => sum + allowed, 0) / known.length;
-  const forced = known.filter(([{ allowed }]) => allowed === 1).length;
-  const against = known.filter(([{ likeliest }]) => likeliest);
-  return [
-    title,
-    h("p", {}, t("forbade mean", { allowed: n(mean), of: n(known[0][0].of), forced: n(forced) })),
-    against.length
-      ? h("ul", { class: "events" }, against.slice(0, 200).map(([forbidden, index]) => h("li", {}, h("small", { class: "when" }, t("chunk", { number: index + 1 })), h("span", {}, forbiddenText(forbidden)))))
-      : h("p", { class: "muted" }, t("forbade none")),
-  ];
 }
 
 customElements.define("u-look", Look);

@@ -1,1 +1,0 @@
-"""How the model of the engine ``builtin`` was made: its examples, its training, its evaluation."""

@@ -1,1 +1,0 @@
-"""The builtin model: its files, and how to run it."""

@@ -1,0 +1,38 @@
+"""Makes examples/tokenizer: a small byte-level BPE of the English documentation, for examples and tests.
+
+    python -m tests.tokenizer
+
+It is a real tokenizer with a real chat template, of no model.
+"""
+
+import json
+from pathlib import Path
+from typing import Final
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+ROOT: Final = Path(__file__).parent.parent
+FOLDER: Final = ROOT / "examples" / "tokenizer"
+"""The tokenizer's folder. Its template writes what the dialect hermes reads."""
+SIZE: Final = 1500
+SPECIAL: Final = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+ADDED: Final = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
+
+
+def make() -> Tokenizer:
+    """Train the tokenizer."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=SIZE, initial_alphabet=alphabet, show_progress=False)
+    made.train([str(path) for path in sorted((ROOT / "docs" / "en").rglob("*.md"))], trainer)
+    made.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
+    made.add_tokens([AddedToken(token, special=False, normalized=False) for token in ADDED])
+    return made
+
+
+if __name__ == "__main__":
+    make().save(str(FOLDER / "tokenizer.json"))
+    config = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
+    (FOLDER / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
