@@ -353,7 +353,7 @@ def _byte_of_character() -> dict[str, int]:
     return {chr(byte): byte for byte in plain} | {chr(0x100 + n): byte for n, byte in enumerate(others)}
 
 
-_BYTES: Final = _byte_of_character()
+BYTES: Final = _byte_of_character()
 
 
 _BYTE_TOKEN: Final = Regex("<0x([0-9A-Fa-f]{2})>")
@@ -363,7 +363,7 @@ _BYTE_TOKEN: Final = Regex("<0x([0-9A-Fa-f]{2})>")
 def _byte_level_piece(backend: Any, token: int) -> str | bytes:
     spelled: str = backend.id_to_token(token) or ""
     try:
-        return _text_or_bytes(bytes(_BYTES[character] for character in spelled))
+        return _text_or_bytes(bytes(BYTES[character] for character in spelled))
     except KeyError:
         return spelled  # no bytes are spelled: it stands for itself
 

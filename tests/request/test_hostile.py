@@ -1,5 +1,5 @@
-"""No text becomes a special token, in templates that decode, join and change what they are given; and in the builtin
-model's own template, for its own tokenizer. `tests.templates.test_hostile` tries the templates of real models.
+"""No text becomes a special token, in templates that decode, join and change what they are given; and in the
+examples' template, for its own tokenizer. `tests.templates.test_hostile` tries the templates of real models.
 """
 
 from pathlib import Path
@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Encoder
 
-from unspool import get_dialect
 from tests.tokenizer import FOLDER
+from unspool import get_dialect
 from unspool.request.chat_request import ChatRequest
 from unspool.request.fields import BadRequest, Fields
 from unspool.request.prompts import Prompts, Tokenizer, read_tokenizer
@@ -118,13 +118,13 @@ def _request(protocol: str, arguments: str, output: str) -> ChatRequest:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_builtin_models_template_holds_every_message(name: str) -> None:
+def test_the_examples_template_holds_every_message(name: str) -> None:
     prompts = Prompts(read_tokenizer(FOLDER))
     prompt = prompts.render(asked(SHAPES[name]))
     assert [word for word in words(SHAPES[name]) if word not in prompt] == []
 
 
-BUILTIN = Prompts(read_tokenizer(FOLDER))
+PROMPTS = Prompts(read_tokenizer(FOLDER))
 ENCODER = Encoder.from_file(str(Path(FOLDER) / "tokenizer.json"))
 SPECIAL = sorted(ENCODER.get_added_tokens_decoder())
 PIECES = st.sampled_from(
@@ -141,7 +141,7 @@ TEXT = st.lists(PIECES, max_size=8).map("".join)
 
 @settings(max_examples=60, deadline=None)
 @given(st.tuples(*[TEXT] * 8))
-def test_no_random_text_becomes_a_special_token_of_the_builtin_models_tokenizer(texts: tuple[str, ...]) -> None:
+def test_no_random_text_becomes_a_special_token_of_the_examples_tokenizer(texts: tuple[str, ...]) -> None:
     def special(*t: str) -> int:
         history = [
             said("user", t[0]),
@@ -149,7 +149,7 @@ def test_no_random_text_becomes_a_special_token_of_the_builtin_models_tokenizer(
             result(t[5]),
             said("user", t[6]),
         ]
-        prompt = BUILTIN.render(asked(history, [tool(description=t[7])]))
+        prompt = PROMPTS.render(asked(history, [tool(description=t[7])]))
         return sum(id in SPECIAL for id in ENCODER.encode(prompt, add_special_tokens=False).ids)
 
     harmless = (c if t.strip() else t for c, t in zip("abcdefgh", texts, strict=True))

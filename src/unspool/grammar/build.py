@@ -61,6 +61,7 @@ class Demand(msgspec.Struct, frozen=True):
         low, high: the number of calls; ``None``: no bound.
         stage: where the output begins.
         bare: no reasoning before demanded calls.
+        spoken: no reasoning before an answer of this schema.
         forced: the parser reads bare objects as calls (``"required"`` or ``"named"``), else ``""``.
         answer: the prepared schema of the content; ``None``: any text.
     """
@@ -71,6 +72,7 @@ class Demand(msgspec.Struct, frozen=True):
     high: int | None
     stage: Stage
     bare: bool = False
+    spoken: bool = False
     forced: str = ""
     answer: dict[str, Any] | bool | None = None
 
@@ -110,7 +112,7 @@ class _Builder:
             return self.section(first=True)
         if demand.stage is Stage.TOOL_CALL and d.call and demand.tools:
             return seq(self.opened(), EMPTY if demand.low else self.after_calls(called=True))
-        if not d.reasoning:
+        if not d.reasoning or demand.spoken:
             return self.body(first=True)
         if demand.stage is Stage.REASONING:
             return seq(self.reasoning(first=True, opened=True), self.body(first=False))
