@@ -115,7 +115,7 @@ fuzz: $(STAMP) ## mutate model output for SECONDS_ seconds (default: ten minutes
 drawn: $(STAMP) ## draw random dialect files (ARGS="--files 1000 --among 20"); those that check accepts must keep every promise
 	$(BIN)/python -m tests.dialect.drawn $(ARGS)
 
-same: $(STAMP) ## compare the machine's events with those of REF (default: HEAD) on mutated output; SHARE=0.1 is quick
+same: $(STAMP) ## compare the machine's events with those of REF (default: HEAD) on mutated output; SHARE=0.1 is quick; ARGS="--against tests/events.zip" needs no other tree
 	$(BIN)/python -m tests.same_events --ref $(or $(REF),HEAD) --share $(or $(SHARE),1) $(ARGS)
 
 transitions: $(STAMP) ## find the transitions of the machine's table that a fixed corpus does not reach

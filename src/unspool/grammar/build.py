@@ -13,7 +13,7 @@ import msgspec
 
 from ..dialect.compiling import compile_plan, loose, marked
 from ..dialect.file import Dialect
-from ..dialect.markers import CALL, REASONING, Opening, Scan
+from ..dialect.markers import ARGUMENT_KEYS, CALL, REASONING, Opening, Scan
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined
 from ..dialect.plan import Plan
 from ..dialect.template import (
@@ -30,7 +30,6 @@ from ..dialect.template import (
 )
 from ..errors import ConstraintError
 from ..events import Stage
-from ..parser.openings import ARGUMENT_KEYS
 from ..values import JSON
 from .arguments import Arguments, Tool, others, spelled
 from .flat import cases
