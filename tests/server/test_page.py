@@ -369,7 +369,7 @@ def test_a_recording_carries_the_file_of_its_dialect(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["nowhere.jsonl"], "FILE: nowhere.jsonl: No such file"),
+        (["nowhere.jsonl"], "nowhere.jsonl: No such file"),
         (["{plain}"], "the first line must be of the type request"),
         (["{unnamed}"], "--dialect: is missing; the recording names none"),
     ],

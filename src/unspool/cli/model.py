@@ -12,7 +12,7 @@ from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
 from ..grammar import ToolStrictLevel
 from ..policy import Policy
-from .common import Misuse, missing, named_dialect, one_of, read_policy
+from .common import Container, Misuse, missing, named_dialect, one_of, read_policy
 from .engines import ENGINES, REPLAY, EngineKind, EngineSettings, find_engine, open_engine
 from .prove import AUTO, choose, prove, report
 from .recordings import open_recordings, read_in_common
@@ -64,7 +64,7 @@ class Model:
         )
 
 
-def model_arguments(p: argparse.ArgumentParser) -> None:
+def model_arguments(p: Container) -> None:
     p.add_argument(
         "--model", metavar="NAME", help="the served name; also chooses the dialect if no other argument does"
     )
