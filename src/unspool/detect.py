@@ -5,7 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from os.path import commonprefix
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -32,7 +32,7 @@ _EXACT = 0.2
 _NOISE = 0.05
 """The share of the best score by template below which a dialect is no candidate."""
 _MARKER = re.compile(r'>>+\w+|<[^<>\s{}]*(?:>| \w+)?|\[[^\[\]\s<>{}]*\]|"[^"\s{}]+"|[^\s<>{}"\']+')
-_CLOSE = 0.9
+_CLOSE = 0.4
 """The highest weight of an output that a dialect would have written almost so."""
 _REPAIR = Policy(bad_arguments="repair")
 _PLAIN = re.compile(r"[\w.,:;'!?-]*")
@@ -323,13 +323,18 @@ def _compared(
     try:
         written = render(message, d, tools=tools or None, stage=stage)
     except DialectError:
-        return score, message, False
+        exact = d.derived("detect", _marks).exact
+        return score + _EXACT * sum(literal in text for literal in exact) / max(1, len(exact)), message, False
     rest = text.removeprefix(written)
     if rest != text and (not rest.strip() or rest.strip() in d.end):
         return score + 1, message, True
     text, written = text.strip(), written.strip()
-    most = min(len(text), len(written))
-    head = len(commonprefix([text, written]))
-    tail = min(len(commonprefix([text[::-1], written[::-1]])), most - head)
+    head = _alike(text, written)
+    tail = min(_alike(reversed(text), reversed(written)), min(len(text), len(written)) - head)
     # In steps, so that white space at a single place decides nothing.
     return score + _CLOSE * round((head + tail) / max(len(text), len(written), 1), 1), message, False
+
+
+def _alike(one: Iterable[str], other: Iterable[str]) -> int:
+    """How many characters are the same from the beginning."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
