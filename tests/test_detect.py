@@ -12,7 +12,8 @@ NAMES = {
     "unsloth/DeepSeek-V3.1-BF16": "deepseekv31",
     "unsloth/DeepSeek-V3-0324-BF16": "deepseekv3",
     "unsloth/DeepSeek-R1-BF16": "deepseekv3",
-    "deepseek-ai/DeepSeek-V3.2-Exp": "deepseekv32",
+    "deepseek-ai/DeepSeek-V3.2": "deepseekv32",
+    "deepseek-ai/DeepSeek-V3.2-Exp": "deepseekv31",  # its template has the calls of V3.1
     "deepseek-ai/DeepSeek-V4": "deepseekv4",
     "Qwen/Qwen2.5-7B-Instruct": "hermes",
     "Qwen/Qwen3-30B-A3B-Thinking-2507": "hermes",
@@ -40,6 +41,42 @@ NAMES = {
     "deepcogito/cogito-v1-preview-qwen-14B": "hermes",
     "HuggingFaceTB/SmolLM3-3B": "hermes",
     "qwq-32b-preview": "hermes",
+    # Generations of a family that write differently.
+    "deepseek-v3:671b": "deepseekv3",
+    "deepseek-ai/DeepSeek-V4-Flash-0731": "deepseekv4",
+    "deepseek-ai/DeepSeek-V4.1-Flash": "deepseekv41",
+    "upstage/Solar-Open2-250B": "solar-open2",
+    "upstage/Solar-Open-2": "solar-open2",
+    "IQuestLab/IQuest-Q1": "iquest_q1",
+    "IQuestLab/IQuest-Coder-V2": "iquest_coder_v2",
+    "mistralai/Mistral-Small-24B-Instruct-2501": "mistral",
+    "mistralai/Mistral-Small-3.2-24B-Instruct-2506": "mistral-compact",
+    "mistralai/Mistral-Small-4-119B-2603": "mistral-compact",
+    "mistralai/Mistral-Medium-3.5-128B": "mistral-compact",
+    "mistralai/Ministral-8B-Instruct-2410": "mistral",
+    "mistralai/Ministral-3-14B-Reasoning-2512": "mistral-compact",
+    "ai21labs/AI21-Jamba-Large-1.7": "jamba",
+    "tencent/Hy3-preview": "hunyuan",
+    "tencent/Hy4-preview": "hy_v4",
+    "ai-sage/GigaChat3-10B-A1.8B": "gigachat3",
+    "ai-sage/GigaChat3.1-10B-A1.8B": "gigachat3",
+    "ai-sage/GigaChat3.5-432B": "gigachat35",
+    "CohereLabs/c4ai-command-a-03-2025": "cohere_command3",
+    "CohereLabs/command-a-plus-2026": "cohere_command4",
+    "inclusionAI/Ling-flash-2.0": "hermes",
+    "inclusionAI/Ring-1T": "hermes",
+    "inclusionAI/Ling-3.0-flash": "glm45",
+    "naver-hyperclovax/HyperCLOVAX-SEED-Think-14B": "hyperclovax-14b",
+    "naver-hyperclovax/HyperCLOVAX-SEED-Think-32B": "glm45",
+    # Families that write as another one does.
+    "llm-jp/llm-jp-4.1-8b-thinking": "llm-jp-4",
+    "zai-org/GLM-5.3-Flash": "glm47",
+    "XingChen-AGI/Xing4.0-29B-A4B": "telechat4",
+    "openpangu/openPangu-2.0-Flash": "openpangu_v2",
+    "sbintuitions/sarashina2.2-3b-instruct-v0.1": "sarashina",
+    "Aleph-Alpha/Kolibri-1": "hermes",
+    "LGAI-EXAONE/K-EXAONE-236B-A23B": "exaone4",
+    "PrimeIntellect/INTELLECT-3": "qwen3-coder",
     "Acme-Reasoning-7B": "think",
     "acme/acme-thinking-7b": "think",
 }
@@ -56,7 +93,7 @@ def test_case_and_organisation_do_not_matter(model: str) -> None:
 
 
 def test_the_more_literal_name_ranks_first() -> None:
-    assert [c.dialect for c in detect_dialect(model="DeepSeek-V3.1")] == ["deepseekv31", "deepseekv3"]
+    assert [c.dialect for c in detect_dialect(model="DeepSeek-V3.2-Exp")] == ["deepseekv31", "deepseekv32"]
 
 
 @pytest.mark.parametrize("model", ["qwq-32b", "mistralai/Ministral-3-14B-Reasoning-2512", "Kimi-K2-Thinking"])
@@ -64,6 +101,25 @@ def test_reasoning_alone_ranks_last(model: str) -> None:
     found = [c.dialect for c in detect_dialect(model=model)]
     assert found[-1] == "think"
     assert len(found) > 1
+
+
+UNSEEN = ["upstage/Solar-Open3-400B", "IQuestLab/IQuest-Coder-V3", "IQuestLab/IQuest-Coder-V1-40B-Instruct"]
+UNSEEN += ["deepseek-ai/DeepSeek-V3.5", "deepseek-ai/DeepSeek-V4.2", "mistralai/Mistral-Small-5", "tencent/Hy30"]
+UNSEEN += ["ai21labs/AI21-Jamba2-3B", "swiss-ai/Apertus-2-8B", "ai-sage/GigaChat3.9-10B", "CohereLabs/command-a2"]
+UNSEEN += ["meituan-longcat/LongCat-2.0", "Aleph-Alpha/Kolibri-2", "LGAI-EXAONE/K-EXAONE-2.5", "inclusionAI/Ling-4.0"]
+
+
+@pytest.mark.parametrize("model", UNSEEN)
+def test_a_name_does_not_reach_over_generations(model: str) -> None:
+    assert detect_dialect(model=model) == []
+
+
+def test_a_word_is_worth_less_than_any_family() -> None:
+    word = detect_dialect(model="acme-thinking-7b")[0]
+    assert word.reason == "the name contains no family, only 'thinking'"
+    assert word.score < min(detect_dialect(model=model)[0].score for model, d in NAMES.items() if d != "think") / 2
+    written = detect_dialect(model="acme-thinking-7b", chat_template=HERMES)
+    assert (written[0].dialect, written[-1].dialect) == ("hermes", "think")
 
 
 def test_an_organisation_alone_is_not_a_model() -> None:

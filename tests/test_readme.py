@@ -104,7 +104,7 @@ def test_only_installation_and_servers_are_shown_without_output(page: Path) -> N
 
 def test_installation_comes_before_any_command() -> None:
     text = TEXTS[README]
-    assert text.index("pip install") < text.index("```sh\ncat") < text.index("\nunspool serve ")
+    assert text.index("pip install") < text.index("```sh\ncat") < text.index("\nunspool serve\n")
     assert "unspool[" not in text, "it is on no index"
 
 

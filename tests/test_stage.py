@@ -212,6 +212,15 @@ def test_calls_that_end_in_the_prompt_are_not_emitted(dialect: Dialect) -> None:
     assert [c.index for c in message.tool_calls] == [0]
 
 
+@pytest.mark.parametrize(**named([d for d in STARTING if d.call]))
+def test_calls_that_end_in_the_prompt_leave_one_that_it_opened_as_it_is(dialect: Dialect) -> None:
+    calls = [("f", {"a": "x"}), ("g", {"a": "y"}), ("f", {"a": "z"}), ("g", {"a": "one two"})]
+    raw = write_calls(dialect, calls)
+    for at in (raw.index("two"), raw.rindex("g") + 1):
+        message = after(dialect, dialect.start[0] + raw[:at], raw[at:])
+        assert values(message) == [("g", {"a": "one two"})], at
+
+
 @pytest.mark.parametrize("case", [c for c in cases(STARTING) if c.example.stage is None], ids=str)
 def test_a_prompt_may_end_anywhere_even_inside_a_marker(case: Case) -> None:
     """An output is cut in two, with its head in the prompt. The rest is read as in the whole output."""

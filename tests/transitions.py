@@ -22,7 +22,8 @@ from typing import Any
 import unspool
 from unspool import Policy
 from unspool.parser import machine
-from unspool.parser.states import INSIDE, OUTSIDE, TABLE, Standing, State
+from unspool.parser.states import Standing, State
+from unspool.parser.table import INSIDE, OUTSIDE, TABLE
 
 PICTURE = Path(__file__).parent.parent / "docs" / "states.svg"
 Change = tuple[State, State]
@@ -58,19 +59,20 @@ def recorded() -> Iterator[set[Change]]:
     seen: set[Change] = set()
     known: set[tuple[bool, Change]] = set()
     local = threading.local()
-    go, steps = Standing.go, machine.STEPS
+    put, steps = Standing.__setattr__, machine.STEPS
 
-    def recording(self: Standing, state: State) -> None:
-        change = (self.state, state)
+    def recording(self: Standing, name: str, state: State) -> None:
+        before = getattr(self, name, state)
+        change = (before, state)
         stepping = getattr(local, "depth", 0) > 0
-        if (stepping, change) not in known and self.state is not state:
+        if (stepping, change) not in known and before is not state:
             where = "in a step" if stepping else "from outside"
             listed = BY_STEPS if stepping else FROM_OUTSIDE
-            assert change in listed, f"{self.state.name} → {state.name} {where} is not in the table"
+            assert change in listed, f"{before.name} → {state.name} {where} is not in the table"
             known.add((stepping, change))
             if stepping:
                 seen.add(change)
-        go(self, state)
+        put(self, name, state)
 
     def counted(step: Callable[[Any], bool]) -> Callable[[Any], bool]:
         @wraps(step)
@@ -83,12 +85,12 @@ def recorded() -> Iterator[set[Change]]:
 
         return stepped
 
-    Standing.go = recording  # type: ignore[method-assign]
+    Standing.__setattr__ = recording  # type: ignore[assignment,method-assign]
     machine.STEPS = tuple(map(counted, steps))  # type: ignore[misc]
     try:
         yield seen
     finally:
-        Standing.go = go  # type: ignore[method-assign]
+        Standing.__setattr__ = put  # type: ignore[method-assign]
         machine.STEPS = steps  # type: ignore[misc]
 
 
@@ -144,7 +146,7 @@ def rows() -> str:
     docs = descriptions()
     for state, row in TABLE.items():
         ways = "<br>".join(f"`{to.name}`: {why}" for to, why in row.leads_to.items())
-        lines.append(f"| `{state.name}` | {docs[state]} | `{row.step}` | {ways} |")
+        lines.append(f"| `{state.name}` | {docs[state]} | `{row.step.__qualname__}` | {ways} |")
     lines += ["", "| from outside | leads to |", "|---|---|"]
     lines += [f"| {o.why} | {', '.join(f'`{s.name}`' for s in sorted(o.leads_to))} |" for o in OUTSIDE]
     return "\n".join([*lines, ""])

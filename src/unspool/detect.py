@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from .arguments import check, described, wrong_type
-from .dialect.file import Dialect
+from .dialect.file import Dialect, literal
 from .dialect.patterns import worded
 from .dialect.registry import list_dialects, model_key
 from .dialect.template import Template, pieces
@@ -23,6 +23,10 @@ from .policy import Policy
 
 _NAME_WEIGHT = 0.5
 """The weight of a name, relative to a chat template: the template is what is written, a name is arbitrary."""
+_WORD = re.compile(r"\*[a-z]+\*")
+"""A glob of a single word, such as ``*thinking*``: in a dialect without calls it tells a habit, not a family."""
+_WORD_WORTH = 0.1
+"""What a match by such a word is worth; one by a family's name is worth up to 1."""
 _MISSING = 0.5
 """The cost of a marker that the template lacks; one that it contains counts 1."""
 _READ = 0.7
@@ -86,7 +90,6 @@ def detect_dialect(
     by_name = _by_name(dialects, model) if model is not None else {}
     by_template = _by_template(dialects, chat_template) if chat_template is not None else {}
     by_output = _by_output(dialects, output, awaited) if output is not None else {}
-    best_name = max((score for score, _ in by_name.values()), default=1.0)
     best_template = max((score for score, _ in by_template.values()), default=1.0)
     best_output = max((score for score, _ in by_output.values()), default=1.0)
     by_template = {d: evidence for d, evidence in by_template.items() if evidence[0] > best_template * _NOISE}
@@ -96,7 +99,7 @@ def detect_dialect(
         read = by_output.get(d.name)
         if (named is None and written is None and read is None) or (by_output and read is None):
             continue
-        score = (named[0] / best_name * _NAME_WEIGHT if named else 0) + (written[0] / best_template if written else 0)
+        score = (named[0] * _NAME_WEIGHT if named else 0) + (written[0] / best_template if written else 0)
         score += read[0] / best_output if read else 0
         reasons = [evidence[1] for evidence in (named, written, read) if evidence]
         found.append((not d.call, -len(d.models), Candidate(d.name, round(score, 4), "; ".join(reasons))))
@@ -108,19 +111,19 @@ def detect_dialect(
 
 
 def _by_name(dialects: list[Dialect], model: str) -> dict[str, tuple[float, str]]:
-    """Rank dialects by how literally their globs match a name."""
+    """Rank dialects by how literally their globs match a name, from 0 to 1."""
     name = model_key(model)
     found = {}
+    best = max((d.matches(name) for d in dialects if d.call), default=0)
     for d in dialects:
         score = d.matches(name)
         if score:
-            glob = next(g for g in d.models if fnmatch.fnmatchcase(name, g.lower()) and _literal(g) == score - 1)
-            found[d.name] = float(score), f"the name fits {glob}"
+            glob = next(g for g in d.models if fnmatch.fnmatchcase(name, g.lower()) and literal(g) == score - 1)
+            if not d.call and _WORD.fullmatch(glob):
+                found[d.name] = _WORD_WORTH, f"the name contains no family, only {glob.strip('*')!r}"
+            else:
+                found[d.name] = score / max(best, score), f"the name fits {glob}"
     return found
-
-
-def _literal(glob: str) -> int:
-    return len(glob.replace("*", "").replace("?", ""))
 
 
 # --- by template ------------------------------------------------------------------------------------------------------
@@ -160,7 +163,8 @@ def _compare(marks: "_Marks", present: set[str], weight: dict[str, float]) -> tu
         score += max(values)
         seen += [m for m in chosen if m in present]
         expected += len(chosen)
-    if not seen:
+    turns = {m for group in marks.turns for alternative in group for m in alternative}
+    if turns.issuperset(seen):
         return 0.0, [], 0  # only the beginning and end of turns
     for group in marks.turns:
         # Other code may write the beginning and end of turns, so a template may lack them.

@@ -29,3 +29,7 @@ class ToolsError(ConstraintError):
 
 class TemplateError(ValueError):
     """A chat template cannot be run: it is invalid, exceeded a limit, or did what the sandbox refuses."""
+
+
+class GgufError(TemplateError):
+    """A file is not a GGUF, or its metadata are malformed."""

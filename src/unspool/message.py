@@ -11,6 +11,7 @@ from .events import (
     ContentDelta,
     Event,
     Finish,
+    Markup,
     Notice,
     ReasoningDelta,
     ReasoningEnd,
@@ -120,51 +121,32 @@ class Message(msgspec.Struct):
         return message
 
 
-class Growing:
-    """Text that grows by pieces.
+class Growing(list[str]):
+    """Text that grows by pieces. The parser's consumers keep its ``append``, and call it for every piece."""
 
-    Attributes:
-        put: adds a piece.
-    """
-
-    __slots__ = ("_pieces", "put")
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self.put: Callable[[str], None] = self._pieces.append  # the parser's fast paths call it for every piece
-
-    def __len__(self) -> int:
-        """How many pieces there are."""
-        return len(self._pieces)
+    __slots__ = ()
 
     def since(self, count: int) -> str:
         """The text after so many pieces."""
-        return "".join(self._pieces[count:])
+        return "".join(self[count:])
 
     def join(self) -> str:
         """Replace the pieces with one, so that frequent access stays cheap, and return it."""
-        pieces = self._pieces
-        pieces[:] = ["".join(pieces)]
-        return pieces[0]
+        text = "".join(self)
+        self[:] = [text]
+        return text
 
 
-class OpenSegment:
-    """A segment that may still grow."""
+class OpenSegment(msgspec.Struct, eq=False):
+    """A segment that may still grow; ``text`` is ``None`` for a call."""
 
-    __slots__ = ("call", "end", "kind", "start", "text", "token_end", "token_start")
-
-    def __init__(
-        self, kind: Literal["reasoning", "content", "tool_call"], start: int, call: int = -1, token: int = -1
-    ) -> None:
-        self.kind = kind
-        self.start = self.end = start
-        self.token_start = self.token_end = token
-        self.call = call
-        self.text = Growing()
-
-    def reach(self, end: int) -> None:
-        """Move its end to an offset, up to which text was added."""
-        self.end = end
+    kind: Literal["reasoning", "content", "tool_call"]
+    start: int
+    end: int
+    text: Growing | None = None
+    call: int = -1
+    token_start: int = -1
+    token_end: int = -1
 
 
 class Fold(msgspec.Struct, eq=False):
@@ -180,12 +162,17 @@ class Fold(msgspec.Struct, eq=False):
 
     def add(self, event: Event) -> None:
         """Take one event."""
-        take = _TAKES.get(type(event))
-        if take is not None:
-            take(self, event)
+        self.extend((event,))
 
-    def _arguments(self, event: ToolCallDelta) -> None:
-        self._growing[event.index].put(event.arguments)
+    def extend(self, events: Iterable[Event]) -> None:
+        """Take events."""
+        growing = self._growing
+        for event in events:
+            kind = type(event)
+            if kind is ToolCallDelta:
+                growing[event.index].append(event.arguments)  # type: ignore[union-attr]
+            elif kind is not Markup and (take := _TAKES.get(kind)) is not None:
+                take(self, event)
 
     def _content(self, event: ContentDelta) -> None:
         self._text("content", event)
@@ -199,14 +186,19 @@ class Fold(msgspec.Struct, eq=False):
 
     def _text(self, kind: Literal["content", "reasoning"], event: ContentDelta | ReasoningDelta) -> None:
         segment = self._open
-        if segment is None or segment.kind != kind:
-            segment = self._begin(OpenSegment(kind, event.start, -1, event.token_start))
-        segment.text.put(event.text)
-        segment.end = event.end
+        if segment is None or segment.text is None or segment.kind != kind:
+            segment = self._open = OpenSegment(kind, event.start, event.end, Growing((event.text,)))
+            segment.token_start = event.token_start
+            self._segments.append(segment)
+        else:
+            segment.text.append(event.text)
+            segment.end = event.end
         segment.token_end = event.token_end
 
     def _call(self, event: ToolCallStart) -> None:
-        self._begin(OpenSegment("tool_call", event.start, len(self._calls), event.token_start))
+        start, token = event.start, event.token_start
+        self._open = OpenSegment("tool_call", start, start, None, len(self._calls), token, token)
+        self._segments.append(self._open)
         self._growing[event.index] = Growing()
         self._calls.append(ToolCall(event.index, event.id, event.name, "", "incomplete", event.known))
 
@@ -214,7 +206,7 @@ class Fold(msgspec.Struct, eq=False):
         call = self._calls[event.index]
         call.status = event.status
         call.raw = event.raw
-        call.arguments = self._growing.pop(event.index).since(0)
+        call.arguments = "".join(self._growing.pop(event.index))
         if self._open is not None:
             self._open.end = event.end
             self._open.token_end = event.token_end
@@ -231,10 +223,14 @@ class Fold(msgspec.Struct, eq=False):
         if event.token_start >= 0 and self.reasoning_tokens is None:
             self.reasoning_tokens = 0
 
-    def _begin(self, segment: OpenSegment) -> OpenSegment:
-        self._segments.append(segment)
-        self._open = segment
-        return segment
+    def claim(self, events: Iterable[Event]) -> None:
+        """Take the token spans of events whose text was added already, to the open segment."""
+        for event in events:
+            if isinstance(event, ContentDelta | ReasoningDelta):
+                if self._open is not None:
+                    self._open.token_end = event.token_end
+                if type(event) is ReasoningDelta:
+                    self.reasoning_tokens = (self.reasoning_tokens or 0) + event.token_end - event.token_start
 
     def count_reasoning_tokens(self) -> None:
         """Count reasoning tokens: the output comes as token ids."""
@@ -252,16 +248,20 @@ class Fold(msgspec.Struct, eq=False):
     def message(self) -> Message:
         """The message so far; a call that has not ended is ``incomplete``."""
         calls = []
-        for call in self._calls:
-            growing = self._growing.get(call.index)
-            arguments = call.arguments if growing is None else growing.join()
-            calls.append(msgspec.structs.replace(call, arguments=arguments))
-        segments = [
-            Segment(s.kind, s.start, s.end, s.text.since(0), s.call, s.token_start, s.token_end) for s in self._segments
-        ]
+        for c in self._calls:
+            growing = self._growing.get(c.index)
+            arguments = c.arguments if growing is None else growing.join()
+            calls.append(ToolCall(c.index, c.id, c.name, arguments, c.status, c.known, c.raw))
+        segments = []
+        texts: dict[str, list[str]] = {"reasoning": [], "content": []}
+        for s in self._segments:
+            text = "" if s.text is None else "".join(s.text)
+            segments.append(Segment(s.kind, s.start, s.end, text, s.call, s.token_start, s.token_end))
+            if text:
+                texts[s.kind].append(text)
         return Message(
-            reasoning="".join(s.text for s in segments if s.kind == "reasoning"),
-            content="".join(s.text for s in segments if s.kind == "content"),
+            reasoning="".join(texts["reasoning"]),
+            content="".join(texts["content"]),
             tool_calls=calls,
             finish_reason=self._finish,
             segments=segments,
@@ -277,11 +277,10 @@ _TAKES: Final[dict[type[Event], Callable[[Fold, Any], None]]] = {
     ReasoningDelta: Fold._reasoning,
     ReasoningEnd: Fold._part,
     ReasoningStart: Fold._part,
-    ToolCallDelta: Fold._arguments,
     ToolCallEnd: Fold._call_ends,
     ToolCallStart: Fold._call,
 }
-"""How each type of event is added; markup adds nothing."""
+"""How each other type of event is added; markup adds nothing."""
 
 
 def fold(events: Iterable[Event]) -> Message:

@@ -18,7 +18,7 @@ class Regex:
         match, fullmatch, search, finditer, findall, sub: as those of `re.Pattern`.
     """
 
-    __slots__ = _METHODS
+    __slots__ = (*_METHODS, "_made_of")
 
     match: Callable[..., re.Match[str] | None]
     fullmatch: Callable[..., re.Match[str] | None]
@@ -28,6 +28,8 @@ class Regex:
     sub: Callable[..., str]
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
+        self._made_of = pattern, flags
+
         # Not `__getattr__`, which would make every later lookup of a method slow.
         def first(name: str) -> Callable[..., Any]:
             def call(*args: Any, **named: Any) -> Any:
@@ -40,6 +42,9 @@ class Regex:
 
         for name in _METHODS:
             setattr(self, name, first(name))
+
+    def __reduce__(self) -> tuple[type["Regex"], tuple[str, int]]:
+        return type(self), self._made_of
 
 
 class Prefix(Regex):

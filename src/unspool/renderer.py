@@ -278,7 +278,7 @@ class _Renderer:
         if shape is not None:
             style = PYTHON if shape.quote == "'" else JSON
             fields = {k: style.string(v)[1:-1] for k, v in fields.items()}
-            fields["arguments"] = self.json(call) if style is JSON else write(call.value, PYTHON)
+            fields["arguments"] = self.json(call) if style is JSON else self.without_ends(write(call.value, PYTHON))
         elif form.call.body == "value":
             fields |= {"value": str(next(iter(call.value.values())))}
         elif form.call.body:
@@ -292,12 +292,16 @@ class _Renderer:
                 self.argument(form.arguments.get(k, d.argument[0]), k, v) for k, v in call.value.items()
             )
         if d.codec.name == "python":
-            return ", ".join(f"{k}={write(v, PYTHON)}" for k, v in call.value.items())
+            return ", ".join(f"{k}={self.without_ends(write(v, PYTHON))}" for k, v in call.value.items())
         return self.json(call) if self.style is JSON else write(call.value, self.style)
 
     def json(self, call: Call) -> str:
         """A call's arguments, byte for byte, except for markers that would end a string."""
-        return call.text if self.ends is None else self.ends.sub(_spelled_otherwise, call.text)
+        return self.without_ends(call.text)
+
+    def without_ends(self, literal: str) -> str:
+        """A literal with escapes in the place of markers that would end a string."""
+        return literal if self.ends is None else self.ends.sub(_spelled_otherwise, literal)
 
     def argument(self, template: Template, key: str, value: Value) -> str:
         if self.d.item:

@@ -61,6 +61,16 @@ class Detokenizer:
         self._text.interrupt()
         return text, literal
 
+    @property
+    def pieces(self) -> dict[int, str | bytes]:
+        """The text, after other text, of ids that were pushed, if it is known. Do not change it."""
+        return self._text.pieces
+
+    @property
+    def whole(self) -> bool:
+        """Whether the next id comes after other text and a whole character, so that `pieces` is its text."""
+        return self._text.whole
+
     def known(self, ids: Sequence[int]) -> list[str | bytes | None]:
         """The text of each id after other text, as far as it is known: text, or bytes that are not text by
         themselves.
@@ -343,7 +353,7 @@ def _byte_of_character() -> dict[str, int]:
     return {chr(byte): byte for byte in plain} | {chr(0x100 + n): byte for n, byte in enumerate(others)}
 
 
-_BYTES: Final = _byte_of_character()
+BYTES: Final = _byte_of_character()
 
 
 _BYTE_TOKEN: Final = Regex("<0x([0-9A-Fa-f]{2})>")
@@ -353,7 +363,7 @@ _BYTE_TOKEN: Final = Regex("<0x([0-9A-Fa-f]{2})>")
 def _byte_level_piece(backend: Any, token: int) -> str | bytes:
     spelled: str = backend.id_to_token(token) or ""
     try:
-        return _text_or_bytes(bytes(_BYTES[character] for character in spelled))
+        return _text_or_bytes(bytes(BYTES[character] for character in spelled))
     except KeyError:
         return spelled  # no bytes are spelled: it stands for itself
 
@@ -371,6 +381,9 @@ def _text_or_bytes(data: bytes) -> str | bytes:
 class _Text(Protocol):
     """Text from ids: the interface of both methods, for `Detokenizer`."""
 
+    pieces: dict[int, str | bytes]
+    whole: bool
+
     def push(self, token: int) -> str:
         """Take an id, and return the text that it completes."""
 
@@ -387,7 +400,7 @@ class _Text(Protocol):
 class _Pieces:
     """Looks up the bytes of each id."""
 
-    __slots__ = ("_backend", "_decoder", "_holding", "_start", "_vocabulary")
+    __slots__ = ("_backend", "_decoder", "_holding", "_start", "_vocabulary", "pieces", "whole")
 
     def __init__(self, vocabulary: _Vocabulary, backend: Any) -> None:
         self._backend = backend
@@ -395,9 +408,11 @@ class _Pieces:
         self._decoder = getincrementaldecoder("utf-8")("replace")
         self._holding = False
         self._start = vocabulary.first_differs
+        self.pieces = vocabulary.pieces
+        self.whole = not self._start
 
     def push(self, token: int) -> str:
-        piece = self._vocabulary.pieces.get(token)
+        piece = self.pieces.get(token)
         if piece is None:
             piece = self._look_up(token)
         if self._start and piece:
@@ -406,10 +421,12 @@ class _Pieces:
                 piece = self._vocabulary.decode(self._backend, [token])
         if isinstance(piece, str):
             if not self._holding or not piece:
+                self.whole = not (self._holding or self._start)
                 return piece
             piece = piece.encode("utf-8", "replace")
         text = self._decoder.decode(piece)
         self._holding = bool(self._decoder.getstate()[0])
+        self.whole = not (self._holding or self._start)
         return text
 
     def _look_up(self, token: int) -> str | bytes:
@@ -424,10 +441,12 @@ class _Pieces:
 
     def flush(self) -> tuple[str, bool]:
         cut, self._holding = self._holding, False
+        self.whole = not self._start
         return self._decoder.decode(b"", final=True), cut
 
     def interrupt(self) -> None:
         self._start = False
+        self.whole = True
 
     def known(self, ids: Sequence[int]) -> list[str | bytes | None]:
         return list(map(self._vocabulary.pieces.get, ids))
@@ -441,12 +460,14 @@ class _Window:
     character has at most four bytes: after four ids without a new character, the first of them cannot be part of one.
     """
 
-    __slots__ = ("_backend", "_before", "_context", "_pending", "_stand_in", "_vocabulary")
+    __slots__ = ("_backend", "_before", "_context", "_pending", "_stand_in", "_vocabulary", "pieces")
+    whole = False
 
     def __init__(self, vocabulary: _Vocabulary, backend: Any) -> None:
         self._backend = backend
         self._vocabulary = vocabulary
         self._stand_in = [] if vocabulary.anchor is None else [vocabulary.anchor]
+        self.pieces: dict[int, str | bytes] = {}
         self._context: list[int] = []
         self._before = ""
         self._pending: list[int] = []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from .clients import exchange
-from .victim import CHAT, QUICK, Victim, recordings, survives, victim
+from .victim import CHAT, QUICK, Victim, quick, recordings, survives, victim
 
 PARSE = "/parse"
 EXAMPLE = "\n[[examples]]\nraw = 'hello'\ncontent = 'hello'\n"
@@ -21,6 +21,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
     with victim(
         recordings(tmp_path_factory.mktemp("r")), "--dialect", "hermes", "--max-head", "1", "--max-receive", "1"
     ) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def prompt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
+    """A server that answers everything at once."""
+    with victim(quick(tmp_path_factory.mktemp("q")), "--dialect", "hermes") as found:
         yield found
 
 
@@ -226,21 +233,21 @@ FIELDS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.attacks
 @pytest.mark.parametrize("path", FIELDS)
-def test_any_value_in_any_field_is_answered_or_refused(server: Victim, path: str) -> None:
+def test_any_value_in_any_field_is_answered_or_refused(prompt: Victim, path: str) -> None:
     body, fields = FIELDS[path]
 
     def attack() -> None:
         for field, value in itertools.product(fields.split(), VALUES):
-            status, text = server.ask(path, {**body, field: value})
+            status, text = prompt.ask(path, {**body, field: value})
             assert status in (200, 400, 404, 422), (field, value, text[:300])
             nested = {
                 **body,
                 field: [{"role": value, "type": value, "content": value, "name": value, "function": value}],
             }
-            status, text = server.ask(path, nested)
+            status, text = prompt.ask(path, nested)
             assert status in (200, 400, 404, 422), (field, value, text[:300])
 
-    survives(server, attack)
+    survives(prompt, attack)
 
 
 def test_keys_that_repeat_and_json_that_is_odd_are_answered_or_refused(server: Victim) -> None:

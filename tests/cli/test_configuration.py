@@ -38,14 +38,14 @@ def test_every_argument_is_a_key_and_the_file_gives_what_the_command_line_would(
 def test_workers_of_a_file_are_started_with_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[tuple[list[str], int]] = []
 
-    def supervise(words: list[str], listener: socket.socket, count: int) -> int:
+    def supervise(words: list[str], listener: socket.socket, count: int, engines: object) -> int:
         started.append((words, count))
         return 0
 
     monkeypatch.setattr("unspool.server.workers.supervise", supervise)
     monkeypatch.setattr("unspool.server.logs.set_up_logs", lambda *_: None)
     file = tmp_path / "unspool.toml"
-    file.write_text("workers = 3\nport = 0\n[models.a]\n[models.b]\n", encoding="utf-8")
+    file.write_text('workers = 3\nport = 0\nengine = "http://127.0.0.1:9"\n[models.a]\n[models.b]\n', encoding="utf-8")
     words = ["serve", "--config", str(file), "--log-level", "error"]
     assert main(words) == 0
     assert started == [(words, 3)]

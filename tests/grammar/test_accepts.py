@@ -533,3 +533,16 @@ def test_the_grammar_begins_at_the_given_stage() -> None:
     assert content is not None
     assert Grammars(content).refuses(f"Sure.\n<tool_call>\n{call}")
     assert Grammars(content).refuses(f"<think>\nplan\n</think>\n\n<tool_call>\n{call}")
+
+
+@pytest.mark.parametrize("place", ["{%s}", '{"a":%s1}', '{"a": 1%s}', '{"a": {%s"b": [%s]}}'])
+@pytest.mark.parametrize("char", [" ", "\n", "\t"])
+def test_white_space_in_json_has_a_bound_that_indented_values_keep_to(place: str, char: str) -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    constraint = constrain("hermes", [tool], "required", stage="content")
+    assert constraint is not None
+    grammar = Grammars(constraint)
+    for count, accepted in ((0, True), (17, True), (31, True), (33, False), (5000, False)):
+        value = place.replace("%s", char * count)
+        text = f'<tool_call>\n{{"name": "f", "arguments": {value}}}\n</tool_call>'
+        assert bool(grammar.refuses(text)) is not accepted, (place, count)

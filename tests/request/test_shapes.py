@@ -8,7 +8,7 @@ from unspool.request.fields import BadRequest
 from unspool.request.prompts import Prompts, Tokenizer
 from unspool.request.shapes import LATE, Traits, shape
 
-from ..templates.hostile import IDS, SHAPES, asked, call, called, result, said, words
+from ..templates.hostile import IDS, SHAPES, asked, call, called, lost, result, said
 
 STRICT = """{% if messages[0].role == 'system' %}{% set loop_messages = messages[1:] %}<s>{{ messages[0].content }}</s>
 {%- else %}{% set loop_messages = messages %}{% endif %}{% set ns = namespace(i=0) %}{% for m in loop_messages %}
@@ -36,7 +36,7 @@ def test_every_message_of_every_shape_is_in_the_prompt(template: str) -> None:
     made = prompts(TEMPLATES[template])
     for name, messages in SHAPES.items():
         prompt = made.render(asked(messages))
-        assert [word for word in words(messages) if word not in prompt] == [], name
+        assert lost(messages, prompt) == [], name
 
 
 def test_a_developer_is_the_system_unless_the_template_knows_the_role() -> None:
@@ -91,6 +91,37 @@ def test_a_text_that_the_template_leaves_out_is_a_clear_error() -> None:
     choosy = PLAIN.replace("{{ m.content }}", "{{ '' if 'secret' in m.content else m.content }}")
     with pytest.raises(BadRequest, match="leaves out the text of message 2, of role 'assistant'"):
         prompts(choosy).render(asked([said("user", "a"), said("assistant", "the secret"), said("user", "b")]))
+
+
+HISTORIES = [
+    ["one", 'say "yes"', 'say "yes"', "ok", "last"],
+    [f"word{i % 3}" for i in range(9)],
+    ["hi", "👍", "!!"],
+    ["one", "one"],
+]
+
+
+@pytest.mark.parametrize(
+    ("left_out", "refused"),
+    [
+        ("not loop.first and loop.previtem.content == m.content", [0, 3]),
+        ("loop.revindex > 6", [1]),
+        ("m.content in ('👍', '!!')", [2]),
+    ],
+)
+@pytest.mark.parametrize("written", ["m.content", "m.content | tojson"])
+def test_a_text_that_is_also_elsewhere_or_has_no_letters_is_not_missing_in_silence(
+    left_out: str, refused: list[int], written: str
+) -> None:
+    shown = f"<{{{{ m.role }}}}>{{{{ {written} }}}}"
+    made = prompts(f"{{% for m in messages %}}{{% if not ({left_out}) %}}{shown}{{% endif %}}{{% endfor %}}")
+    for i, texts in enumerate(HISTORIES):
+        messages = [said("user" if i % 2 == 0 else "assistant", text) for i, text in enumerate(texts)]
+        if i in refused:
+            with pytest.raises(BadRequest, match="leaves out the text of message"):
+                made.render(asked(messages, []))
+        else:
+            assert made.render(asked(messages, [])).count("<") == len(messages)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ from unspool.grammar import ToolStrictLevel
 from unspool.policy import CHOICES
 from unspool.sealed import Seal
 
+from ..small import need_small_model
+
 
 @pytest.fixture
 def recording(tmp_path: Path) -> str:
@@ -155,10 +157,13 @@ def test_wrong_arguments_are_reported_in_one_line(
 @pytest.mark.parametrize(
     ("engine", "error"),
     [
-        ("vllm:x", "--engine: 'vllm:x': allowed are replay:PATH, the URL of a server, or"),
+        (
+            "vllm:x",
+            "--engine: 'vllm:x': allowed are FILE.gguf, ollama:NAME, lmstudio:NAME, hf:NAME, replay:PATH, the URL",
+        ),
         ("replay:", "--engine: 'replay:': allowed are"),
         ("replay:/nowhere", "--engine: /nowhere: No such file"),
-        ("http://127.0.0.1:1", "--tokenizer: is required for this engine"),
+        ("http://127.0.0.1:1", "--engine: http://127.0.0.1:1: it cannot be reached (Connection refused);"),
     ],
 )
 def test_an_unusable_engine_is_reported_in_one_line(
@@ -166,6 +171,14 @@ def test_an_unusable_engine_is_reported_in_one_line(
 ) -> None:
     assert main(["serve", "--dialect", "hermes", "--engine", engine]) == 2
     assert error in capsys.readouterr().err
+
+
+def test_a_dialect_of_another_model_points_to_the_missing_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    need_small_model()
+    assert main(["serve", "--tool-call-parser", "mistral"]) == 2
+    printed = capsys.readouterr().err
+    assert "--engine: is not given, so the default model is served: dialect mistral cannot read" in printed
+    assert "--tokenizer" not in printed
 
 
 def test_every_policy_is_an_option_of_the_command(served: list[Any], recording: str) -> None:

@@ -88,11 +88,15 @@ SHAPES: dict[str, list[Message]] = {
     "results with names": [
         said("user", "Aask"), called(call({"city": "Bcity"})), result("Cresult", name=NAME), said("user", "Dmore"),
     ],
+    "the same text again": [
+        said("user", "Aword"), said("assistant", "Aword"), said("user", "Aword"), said("assistant", "Bsay"),
+        said("user", "Aword"),
+    ],
     "a function's result": [
         said("user", "Aask"), called(call({"city": "Bcity"})), said("function", "Cresult", name=NAME),
     ],
 }  # fmt: skip
-"""Conversations; each word in them that begins with a capital must be in the prompt."""
+"""Conversations; each word in them that begins with a capital must be in the prompt, as often as in them."""
 
 
 def words(messages: list[Message]) -> list[str]:
@@ -102,6 +106,11 @@ def words(messages: list[Message]) -> list[str]:
         found += [message["content"]] if message["content"] else []
         found += [json.loads(c["function"]["arguments"])["city"] for c in message.get("tool_calls", ())]
     return found
+
+
+def lost(messages: list[Message], prompt: str) -> list[str]:
+    """The words of messages that a prompt lacks, or has less often."""
+    return [word for word, count in Counter(words(messages)).items() if prompt.count(word) < count]
 
 
 def asked(messages: list[Message], tools: list[Any] | None = None, **template: Any) -> ChatRequest:

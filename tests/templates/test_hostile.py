@@ -23,12 +23,12 @@ from .hostile import (
     call,
     called,
     forged,
+    lost,
     rendered,
     result,
     said,
     tokens_of,
     tool,
-    words,
 )
 from .sources import corpus, manifest
 
@@ -78,7 +78,7 @@ def test_no_message_is_missing_from_a_prompt_in_silence(made: Prompts, package: 
         except BadRequest as error:
             refused.append(f"{shape}: {error}")
         else:
-            assert [word for word in words(messages) if word not in prompt] == [], shape
+            assert lost(messages, prompt) == [], shape
     assert not refused or name in WITHOUT, refused
 
 

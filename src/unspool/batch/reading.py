@@ -18,7 +18,7 @@ from ..dialect.registry import as_dialect, get_dialect
 from ..errors import DialectError
 from ..message import Message
 from ..parser import Parser, parse
-from ..parser.ids import fill_id, fill_letters
+from ..parser.call import fill_id, fill_letters
 from ..policy import Policy
 from ..tokens import backend_of
 from ..toolset import Toolset, read_toolset

@@ -19,6 +19,7 @@ from .completion import completion_arguments, run_completion
 from .convert import convert_arguments, run_convert
 from .generate import generate_arguments, run_generate
 from .infer import infer_arguments, run_infer
+from .models import models_arguments, run_models
 from .new import new_arguments, run_new
 from .open import run_show, show_arguments
 from .parse import constrain_arguments, parse_arguments, render_arguments, run_constrain, run_parse, run_render
@@ -57,7 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         elif words and not words[0].startswith("-"):
             raise Misuse(f"there is no command {words[0]!r}{near(words[0], commands)}")
         options, unknown = parser.parse_known_args(words)
-        if unknown:
+        if unknown and hasattr(options, "texts") and not any(word.startswith("-") for word in unknown):
+            options.texts += unknown  # argparse takes positional arguments in one place only
+        elif unknown:
             known = re.findall(r"--[a-z-]+", commands.get(words[0], parser).format_help())
             raise Misuse(f"{unknown[0]}: unknown argument{near(unknown[0], known)}")
         options.words, options.parser, options.commands = words[1:], parser, commands
@@ -111,6 +114,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[a
     "show": (show_arguments, run_show, "open a recording in a page that explains it"),
     "chat": (chat_arguments, run_chat, "talk with a model, turn by turn"),
     "generate": (generate_arguments, run_generate, "send a prompt to an engine and stream its answer"),
+    "models": (models_arguments, run_models, "list the GGUF files on this machine"),
     "constrain": (constrain_arguments, run_constrain, "print the grammar for constrained decoding"),
     "dialects": (dialects_arguments, run_dialects, "list the dialects, or show one"),
     "new": (new_arguments, run_new, "write a dialect file to start from"),

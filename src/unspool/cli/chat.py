@@ -13,7 +13,8 @@ from ..events import ContentDelta, Event, Finish, ReasoningDelta, ToolCallDelta,
 from ..message import fold
 from .common import Misuse, missing, read_key, read_tool_choice, write
 from .generate import Answer, request_arguments, request_body
-from .model import Model, model_arguments, open_model
+from .local import is_local
+from .model import Model, model_arguments, name_engine, open_model
 from .parse import shower
 from .tools import tools_of
 
@@ -27,7 +28,7 @@ _HELP: Final = """\
 
 def chat_arguments(p: argparse.ArgumentParser) -> None:
     text = "a server of chat completions, such as http://127.0.0.1:8192; default: an engine, see --engine"
-    p.add_argument("url", metavar="URL", nargs="?", help=text)
+    p.add_argument("url", metavar="URL|MODEL.gguf", nargs="?", help=text)
     p.add_argument("--api-key", metavar="KEY|@FILE", help="the key of the server at URL")
     model_arguments(p)
     request_arguments(p)
@@ -38,6 +39,9 @@ def chat_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_chat(options: argparse.Namespace) -> int:
     """Talk until the input ends. The exit code is 1 if the input is not a terminal and a turn failed."""
+    if options.url is not None and is_local(options.url):
+        name_engine(options, options.url)
+        options.url = None
     if options.url is not None and options.engine is not None:
         raise Misuse("--engine: cannot be combined with URL")
     if options.url is not None and not options.url.startswith(("http://", "https://")):

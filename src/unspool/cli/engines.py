@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..dialect.file import Dialect
 from .common import Misuse, missing, read_key
+from .local import find_local, is_local, local_template, make_local
 
 if TYPE_CHECKING:
     from importlib import metadata
 
     from ..engines import Engine, Recording
+    from ..request.prompts import Tokenizer
 
 GROUP = "unspool.engines"
 """The group of entry points. Each makes an engine from the text after ``NAME:``, which may be empty."""
@@ -49,7 +51,9 @@ class EngineKind:
         make: makes an engine.
         extra: the extra of unspool that it needs.
         folder: finds the model's folder from the argument, unless ``--tokenizer`` names it.
-        local: whether it runs in this process, so that grammars can be applied.
+        template: finds the chat template from the argument, for an engine whose model has no such folder.
+        served: finds the served name from the argument; empty if the dialect's name is served.
+        local: whether it runs on this machine, so that grammars can be applied.
         needs_template: whether it accepts only rendered prompts, so that a chat template is required.
     """
 
@@ -57,6 +61,8 @@ class EngineKind:
     make: "Callable[[EngineSettings], Engine]"
     extra: str = "server"
     folder: Callable[[str], str | Path | None] = lambda argument: None
+    template: "Callable[[str], Tokenizer | None]" = lambda argument: None
+    served: Callable[[str], str] = lambda argument: ""
     local: bool = False
     needs_template: bool = False
 
@@ -70,6 +76,10 @@ def _replay(settings: EngineSettings) -> "Engine":
     from ..engines import Replay
 
     return Replay(settings.recordings, settings.options.replay_speed)
+
+
+def _local(settings: EngineSettings) -> "Engine":
+    return make_local(settings.options, settings.argument, settings.dialect)
 
 
 def _upstream(settings: EngineSettings) -> "Engine":
@@ -95,6 +105,14 @@ def _upstream(settings: EngineSettings) -> "Engine":
     )
 
 
+LOCAL = EngineKind(
+    "FILE.gguf, ollama:NAME, lmstudio:NAME, hf:NAME",
+    _local,
+    "local",
+    template=local_template,
+    served=lambda argument: find_local(argument).name,
+    local=True,
+)
 REPLAY = EngineKind("replay:PATH", _replay)
 UPSTREAM = EngineKind("URL", _upstream, needs_template=True)
 KINDS = (REPLAY,)
@@ -104,7 +122,10 @@ GONE = {
     "transformers": "start `transformers serve DIR` and pass its URL, or `unspool serve MODEL.gguf`",
 }
 """What takes the place of engines of earlier versions."""
-ENGINES = ", ".join(kind.form for kind in KINDS) + ", the URL of a server, or the name of an engine that is installed"
+ENGINES = (
+    ", ".join(kind.form for kind in (LOCAL, *KINDS))
+    + ", the URL of a server, or the name of an engine that is installed"
+)
 
 
 @cache
@@ -115,15 +136,19 @@ def _entry_points() -> "dict[str, metadata.EntryPoint]":
 
 
 def find_engine(engines: Sequence[str]) -> tuple[EngineKind, str]:
-    """The kind of the engine that ``--engine`` names, and its argument.
+    """The kind of the engine that ``--engine`` names, and its argument. Without a name, it is the default model.
 
     Raises:
         Misuse: there is no such engine.
     """
+    if not engines:
+        return LOCAL, ""
     if all(engine.startswith(("http://", "https://")) for engine in engines):
         return UPSTREAM, engines[0]
     if len(engines) > 1:
         raise Misuse("--engine: can be repeated for URLs only")
+    if is_local(engines[0]):
+        return LOCAL, engines[0]
     name, colon, argument = engines[0].partition(":")
     if name in GONE and name not in _entry_points():
         raise Misuse(f"--engine: {engines[0]}: there is no such engine any more; {GONE[name]}")
@@ -155,7 +180,7 @@ def open_engine(kind: EngineKind, settings: EngineSettings) -> "Engine":
     Raises:
         Misuse: an argument is wrong, or a package is missing.
     """
-    if settings.options.slots < 1:
+    if settings.options.slots is not None and settings.options.slots < 1:
         raise Misuse(f"--slots: must be at least 1, not {settings.options.slots}")
     try:
         return kind.make(settings)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ..events import Event
 from ..message import Message
 from .common import Misuse, missing, one_of, read_json, read_text, read_tool_choice, read_tools, write, write_json
-from .model import Model, model_arguments, open_model
+from .local import is_local
+from .model import Model, model_arguments, name_engine, open_model
 from .parse import FORMATS, shower
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def generate_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("prompt", metavar="PROMPT", nargs="?", help="the prompt; default: standard input")
+    p.add_argument("texts", metavar="[MODEL.gguf] [PROMPT]", nargs="*", help="the prompt; default: standard input")
     model_arguments(p)
     request_arguments(p)
     p.add_argument("--response-format", metavar="FILE", help="OpenAI's response_format")
@@ -47,6 +48,11 @@ def request_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_generate(options: argparse.Namespace) -> int:
     """Generate. The exit code is 1 if the engine fails."""
+    if options.texts and is_local(options.texts[0]):
+        name_engine(options, options.texts.pop(0))
+    if len(options.texts) > 1:
+        raise Misuse(f"PROMPT: {options.texts[1]!r} is one too many; put quotes around the prompt")
+    options.prompt = options.texts[0] if options.texts else None
     body = _body(options)
     model = open_model(options)
     import asyncio
@@ -95,7 +101,7 @@ def request_body(options: argparse.Namespace) -> dict[str, Any]:
 
 def _prompt(options: argparse.Namespace) -> str:
     """The prompt. Recordings answer any prompt, so none is needed for them."""
-    if options.prompt is None and all(engine.startswith("replay:") for engine in options.engine or ()):
+    if options.prompt is None and options.engine and all(engine.startswith("replay:") for engine in options.engine):
         return ""
     if options.prompt not in (None, "-"):
         return str(options.prompt)

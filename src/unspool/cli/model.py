@@ -7,18 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ..detect import detect_dialect
 from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
 from ..grammar import ToolStrictLevel
+from ..infer import Case
+from ..infer.choosing import thinks
 from ..policy import Policy
 from .common import Container, Misuse, missing, named_dialect, one_of, read_policy
-from .engines import ENGINES, REPLAY, EngineKind, EngineSettings, find_engine, open_engine
-from .prove import AUTO, choose, prove, report
+from .engines import ENGINES, REPLAY, UPSTREAM, EngineKind, EngineSettings, find_engine, open_engine
+from .local import is_local, local_arguments
+from .prove import AUTO, WITH_TOOLS, choose, prove, report, with_tools
 from .recordings import open_recordings, read_in_common
+from .upstream import discovered, read_template, template_of
 
 if TYPE_CHECKING:
     from ..engines import Engine, Recording
+    from ..engines.upstream.discovery import Discovered
     from ..request.prompts import Prompts, Tokenizer
     from ..request.settings import Settings
 
@@ -33,6 +40,7 @@ class Model:
         engine: generates the outputs.
         prompts: its chat template, if there is one.
         strict_level: see `unspool.grammar.constrain`.
+        thinks: see `Settings`.
         tools, tool_choice: the recordings' own, for requests that declare none; see `Settings`.
     """
 
@@ -42,6 +50,7 @@ class Model:
     engine: "Engine"
     prompts: "Prompts | None"
     strict_level: ToolStrictLevel
+    thinks: bool = True
     tools: Sequence[Any] | None = ()
     tool_choice: Any = "auto"
 
@@ -58,6 +67,7 @@ class Model:
             dialect=self.dialect,
             policy=self.policy,
             strict_level=self.strict_level,
+            thinks=self.thinks,
             tools=self.tools,
             tool_choice=self.tool_choice,
             **others,
@@ -68,7 +78,9 @@ def model_arguments(p: Container) -> None:
     p.add_argument(
         "--model", metavar="NAME", help="the served name; also chooses the dialect if no other argument does"
     )
-    p.add_argument("--engine", metavar="ENGINE", action="append", help=f"{ENGINES} (repeatable)")
+    p.add_argument(
+        "--engine", metavar="ENGINE", action="append", help=f"{ENGINES} (repeatable); default: a small model"
+    )
     text = "the kind of server at the URL, if it cannot be detected: vllm, sglang, llama.cpp, …"
     p.add_argument("--engine-kind", metavar="KIND", help=text)
     p.add_argument(
@@ -81,11 +93,7 @@ def model_arguments(p: Container) -> None:
         "pass budgets of reasoning on to a URL that is set up for them: vLLM's --reasoning-config, SGLang's processor"
     )
     p.add_argument("--engine-budgets", action="store_true", help=text)
-    p.add_argument(
-        "--slots", type=int, metavar="N", default=8, help="outputs that a local engine generates at once; default: 8"
-    )
-    text = "maximum length of a sequence in tokens, for a local model"
-    p.add_argument("--context", type=int, metavar="N", help=text)
+    local_arguments(p)
     text = "speed relative to the recording; default: 1; 0 is as fast as possible"
     p.add_argument("--replay-speed", type=float, metavar="FACTOR", default=1.0, help=text)
     p.add_argument("--capture", metavar="DIR", help="record every raw output in this folder, for replay")
@@ -100,8 +108,8 @@ def model_arguments(p: Container) -> None:
     p.add_argument(
         "--tool-call-parser", metavar="NAME|FILE.toml", help="the dialect of calls; on its own, of reasoning too"
     )
-    text = "the model's folder, with its chat template; without it the engine gets messages instead of a prompt"
-    p.add_argument("--tokenizer", metavar="DIR", help=text)
+    text = "the model's folder, a GGUF, or a chat template; default: what the engine sends or names"
+    p.add_argument("--tokenizer", metavar="DIR|FILE", help=text)
     text = "start even if the dialect cannot read the calls that the chat template writes"
     p.add_argument("--no-self-check", action="store_true", help=text)
     p.add_argument(
@@ -112,43 +120,91 @@ def model_arguments(p: Container) -> None:
     p.add_argument("--strict-level", type=one_of(levels), metavar="LEVEL", help=text)
 
 
+def name_engine(options: argparse.Namespace, model: str | None) -> None:
+    """Take a model that is named without ``--engine``.
+
+    Raises:
+        Misuse: it is no GGUF, or ``--engine`` is given too.
+    """
+    if model is None:
+        return
+    if options.engine:
+        raise Misuse("--engine: cannot be combined with MODEL.gguf")
+    if not is_local(model):
+        raise Misuse(f"MODEL.gguf: {model!r} is none; --engine names other engines")
+    options.engine = [model]
+
+
 def open_model(options: argparse.Namespace) -> Model:
     """The model that the arguments of `model_arguments` describe.
 
     Raises:
         Misuse: one of them is wrong, or a package is missing.
     """
-    if not options.engine:
-        raise Misuse("--engine: is required: the URL of a server, or replay:PATH")
-    kind, argument = find_engine(options.engine)
+    kind, argument = find_engine(options.engine or [])
     folder = options.tokenizer if options.tokenizer is not None else _folder(kind, argument)
-    template = None if folder is None else _template(folder)
+    told = discovered(options) if kind is UPSTREAM else None
+    template: Tokenizer | None
+    if folder is not None:
+        template = _template(folder)
+    else:
+        template = _own_template(kind, argument) if told is None else _sent_template(options, told)
+        folder = None if told is None else told.path
+    served = kind.served(argument) if told is None else told.model or ""
+    trained = True
+    if template is not None and _names_dialect(options) in (None, WITH_TOOLS):
+        whole = with_tools(_source(options), template.tool_template, template.special)
+        trained = whole == template.tool_template
+        if not trained:
+            template = msgspec.structs.replace(template, template=whole, tool_template=whole)
     policy = read_policy(options.policy)
     tools: Sequence[Any] | None = ()
     choice: Any = "auto"
+    proof: Sequence[Case] = ()
     recordings: list[Recording] = []
     if kind is REPLAY:
         recordings = open_recordings("--engine", argument)
-        asked = None if _names_dialect(options) is None else _dialect(options, template)
+        asked = None if _names_dialect(options) is None else _dialect(options, template, served)[0]
         found = read_in_common("--engine", recordings, asked)
-        dialect = found.dialect or _dialect(options, template)
+        dialect = found.dialect or _dialect(options, template, served)[0]
         policy, tools, choice = policy.over(found.policy), found.tools, found.tool_choice
         recordings = [recording.staged(dialect) for recording in recordings]
     else:
-        dialect = _dialect(options, template)
+        dialect, proof = _dialect(options, template, served)
     if template is not None and _names_dialect(options) is not None:
         proof = prove(dialect, template.tool_template, template.special)
         report(dialect, proof, table=options.proof)
-    prompts = None if folder is None or template is None else _prompts(options, folder, template, dialect)
-    engine = open_engine(kind, EngineSettings(options, argument, options.engine, folder, dialect, recordings))
-    if kind.needs_template and folder is None:
+    prompts = None if template is None else _prompts(options, folder or argument, template, dialect)
+    engine = open_engine(kind, EngineSettings(options, argument, options.engine or (), folder, dialect, recordings))
+    if kind.needs_template and template is None:
         raise Misuse("--tokenizer: is required for this engine, because the model's chat template renders the prompt")
     if options.capture is not None:
         engine = _captured(options, engine, dialect, policy)
-    name = options.model or dialect.name
+    name = options.model or served or dialect.name
     # A local engine has the grammar at hand, so calls follow their schemas by default.
     level = ToolStrictLevel[(options.strict_level or ("parameter" if kind.local else "off")).upper()]
-    return Model(name, dialect, policy, engine, prompts, level, tools, choice)
+    thinking = trained and thinks(list(proof))
+    return Model(name, dialect, policy, engine, prompts, level, thinking, tools, choice)
+
+
+def _sent_template(options: argparse.Namespace, told: "Discovered") -> "Tokenizer":
+    """The chat template of an engine at a URL."""
+    from ..errors import TemplateError
+
+    try:
+        return template_of(options, told)
+    except ImportError as error:
+        raise missing(error, "server") from None
+    except (OSError, TemplateError) as error:
+        raise Misuse(f"--engine: {options.engine[0]}: {error}; --tokenizer names other files") from None
+
+
+def _own_template(kind: EngineKind, argument: str) -> "Tokenizer | None":
+    """The chat template of an engine's own model, if it has one."""
+    try:
+        return kind.template(argument)
+    except ImportError as error:
+        raise missing(error, "server") from None
 
 
 def _folder(kind: EngineKind, argument: str) -> str | Path | None:
@@ -172,11 +228,10 @@ def _template(folder: str | Path) -> "Tokenizer":
     """The chat template and the special tokens of a model's folder."""
     try:
         from ..errors import TemplateError
-        from ..request.prompts import read_tokenizer
+
+        return read_template(folder)
     except ImportError as error:
         raise missing(error, "server") from None
-    try:
-        return read_tokenizer(folder)
     except OSError as error:
         raise Misuse(f"--tokenizer: {folder}: {error.strerror}") from None
     except TemplateError as error:
@@ -205,31 +260,38 @@ def _source(options: argparse.Namespace) -> str:
     """The argument that a chat template comes from."""
     if options.tokenizer is not None:
         return "--tokenizer"
-    return "--engine"
+    return "--engine" if options.engine else "--engine: is not given, so the default model is served"
 
 
-def _dialect(options: argparse.Namespace, template: "Tokenizer | None") -> Dialect:
+def _dialect(options: argparse.Namespace, template: "Tokenizer | None", served: str) -> tuple[Dialect, Sequence[Case]]:
+    """The dialect that the arguments name, or else the one that the template proves, with that proof.
+
+    Args:
+        options: the command line.
+        template: the chat template, if there is one.
+        served: the model's name; empty if it is not known.
+    """
     reasoning, calls = options.reasoning_parser, options.tool_call_parser
     if options.dialect is not None and (reasoning is not None or calls is not None):
         raise Misuse("--dialect: cannot be combined with --reasoning-parser and --tool-call-parser")
     if options.dialect not in (None, AUTO):
-        return named_dialect("--dialect", options.dialect)
+        return named_dialect("--dialect", options.dialect), ()
     if calls is not None:
         dialect = named_dialect("--tool-call-parser", calls)
         if reasoning is None:
-            return dialect
+            return dialect, ()
         other = named_dialect("--reasoning-parser", reasoning)
         if not other.reasoning:
             raise Misuse(f"--reasoning-parser: dialect {other.name!r} has no reasoning markers")
-        return dialect if other is dialect else dialect.with_reasoning(other)
+        return dialect if other is dialect else dialect.with_reasoning(other), ()
     if reasoning is not None:
-        return named_dialect("--reasoning-parser", reasoning)
+        return named_dialect("--reasoning-parser", reasoning), ()
     if template is not None:
-        choice = choose(
-            _source(options), template.tool_template, template.special, options.model, template.response_template
-        )
-        report(choice.dialect, choice.proof, table=options.proof, origin=choice.origin)
-        return choice.dialect
+        name = options.model or served or None
+        choice = choose(_source(options), template.tool_template, template.special, name, template.response_template)
+        if options.proof or _source(options) in ("--tokenizer", "--engine"):  # not of the default model
+            report(choice.dialect, choice.proof, table=options.proof, origin=choice.origin)
+        return choice.dialect, choice.proof
     if options.dialect == AUTO:
         raise Misuse("--dialect: auto needs the model's chat template; pass --tokenizer")
     if options.model is None:
@@ -237,7 +299,7 @@ def _dialect(options: argparse.Namespace, template: "Tokenizer | None") -> Diale
     found = detect_dialect(model=options.model)
     if not found:
         raise Misuse("--model: no dialect found for it; pass --dialect, see `unspool dialects`")
-    return get_dialect(found[0].dialect)
+    return get_dialect(found[0].dialect), ()
 
 
 # -- recording ---------------------------------------------------------------------------------------------------------

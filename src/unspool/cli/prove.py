@@ -2,11 +2,12 @@
 
 import argparse
 import sys
-from typing import Any
+from pathlib import Path
+from typing import Any, Final, Literal
 
 from ..dialect.file import Dialect
 from ..infer import Case, Limits, TemplateError
-from ..infer.choosing import Choice, choose_dialect, holds, prove_dialect, summary
+from ..infer.choosing import Choice, choose_dialect, holds, prove_dialect, summary, writes_tools
 from ..infer.sources import Checkpoint, read_checkpoint
 from .common import Misuse, missing, named_dialect, write, write_json
 
@@ -96,6 +97,44 @@ def proof_table(proof: list[Case]) -> str:
 
 _LIMITS = Limits(total=30.0)
 """Limits that let a server start soon; ``unspool prove`` proves a template that takes longer."""
+
+
+(TOOLS,) = (Path(__file__).parents[1] / "models" / "tools").glob("*.jinja")
+"""What is put before a chat template that writes no tools."""
+WITH_TOOLS: Final = TOOLS.stem
+"""The dialect that it writes."""
+
+
+def with_tools(argument: str, template: str, special: dict[str, str]) -> str:
+    """The template, with tools in its first message if it does not write them itself; this is said on standard error.
+
+    Raises:
+        Misuse: the template cannot be run; the message names ``argument``.
+    """
+    try:
+        if writes_tools(template, special_tokens=special, limits=_LIMITS):
+            return template
+        role, whole = "system", wrapped(template)
+        if not writes_tools(whole, special_tokens=special, limits=_LIMITS, declared=True):
+            role, whole = "user", wrapped(template, "user")
+    except TemplateError as error:
+        raise Misuse(f"{argument}: {error}") from None
+    print(
+        f"unspool: {argument}: this model was not trained for tools: its chat template writes none; they are put into "
+        f"the {role} message, and calls are read as {WITH_TOOLS}",
+        file=sys.stderr,
+    )
+    return whole
+
+
+def wrapped(template: str, role: Literal["system", "user"] = "system") -> str:
+    """A chat template behind the one that adds tools.
+
+    Args:
+        template: the template.
+        role: the role of the message that has the tools. Some templates refuse or drop messages of the system.
+    """
+    return f"{{%- set told = '{role}' -%}}" + TOOLS.read_text(encoding="utf-8").removesuffix("\n") + template
 
 
 def choose(argument: str, template: str, special: dict[str, str], model: str | None, given: Any) -> Choice:

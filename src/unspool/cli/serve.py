@@ -1,10 +1,13 @@
 """The command ``serve``: its arguments, and the start of the server."""
 
 import argparse
+import contextlib
 import errno
 import os
+import signal
 import socket
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..arguments import json_shown
@@ -14,10 +17,13 @@ from ..sealed import Seal, read_keys
 from ..wire.chat import REASONING_FIELDS
 from .common import Container, Misuse, missing, one_of, read_given, read_key
 from .configuration import configured
-from .model import model_arguments, open_model
+from .engines import LOCAL, find_engine
+from .local import find_local, start_local
+from .model import model_arguments, name_engine, open_model
 from .tools import open_tools, tools_arguments
 
 if TYPE_CHECKING:
+    from ..engines.local import Address
     from ..server.main import Operation
     from ..server.models import Served
 
@@ -27,6 +33,8 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 def serve_arguments(p: argparse.ArgumentParser) -> None:
+    text = "a GGUF to serve; --engine names other engines; default: a small model"
+    p.add_argument("file", metavar="MODEL.gguf", nargs="?", help=text)
     p.add_argument("--config", metavar="FILE", help="TOML with these arguments, and a table for each of several models")
     model_arguments(p.add_argument_group("model and engine"))
     _operating_arguments(p.add_argument_group("address and process"))
@@ -111,8 +119,11 @@ def run_serve(options: argparse.Namespace) -> int:
     words = options.words
     of_models = {"": options}
     if options.config is not None:
+        if options.file is not None:
+            raise Misuse("MODEL.gguf: cannot be combined with --config, whose tables name their engines")
         of_models = configured(words, options.config, serve_arguments, model_arguments)
         options = next(iter(of_models.values()))
+    name_engine(options, options.file)
     settings = _settings(options)
     try:
         from ..server import serve
@@ -123,10 +134,12 @@ def run_serve(options: argparse.Namespace) -> int:
     if worker is None:
         listen(options).close()  # fails before a model is loaded in vain
     settings |= _admitted(options)
+    local = Local(of_models)
     if options.workers > 1 and worker is None:
-        return _supervise(words, options, operation)
+        return _supervise(words, options, operation, local)
     if worker is not None and not settings["approval_key"]:
         settings["approval_key"] = worker.secret.encode()  # any worker may have to verify an approval
+    local.prepare(None if worker is None else worker.engines)
     tools = open_tools(options)
     first, *others = [_served(name, of_model, settings) for name, of_model in of_models.items()]
     with listen(options) if worker is None else worker.listening() as listener:
@@ -141,7 +154,61 @@ def run_serve(options: argparse.Namespace) -> int:
             others=others,
             operation=operation,
         )
-    return 0 if served else 1
+    return local.code(0 if served else 1)
+
+
+class Local:
+    """The processes of llama.cpp of one command: one for each GGUF that it serves.
+
+    Args:
+        of_models: the arguments of each model.
+    """
+
+    def __init__(self, of_models: Mapping[str, argparse.Namespace]) -> None:
+        found = {name: find_engine(options.engine or []) for name, options in of_models.items()}
+        self._of_models = {name: of_models[name] for name, (kind, _) in found.items() if kind is LOCAL}
+        self._files = {name: argument for name, (_, argument) in found.items()}
+        self._fault = ""
+
+    def prepare(self, engines: "Mapping[str, Address] | None") -> None:
+        """Let the models' engines use these processes, or else start their own."""
+        for name, options in self._of_models.items():
+            options.address = None if engines is None else engines[name]
+            options.failed = self._failed
+        if self._of_models:
+            signal.signal(signal.SIGTERM, self._end)
+
+    @contextlib.contextmanager
+    def started(self) -> "Iterator[dict[str, Address]]":
+        """A context in which the processes run, with their addresses by the models' names."""
+        with contextlib.ExitStack() as stack:
+            found = {}
+            for name, options in self._of_models.items():
+                try:
+                    process = start_local(options, self._files[name], self._failed)
+                except ImportError as error:
+                    raise missing(error, LOCAL.extra) from None
+                stack.callback(process.close)
+                found[name] = process.address
+            yield found
+
+    def code(self, code: int) -> int:
+        """The exit code of the command, after the reason for which a model could not be loaded."""
+        if self._fault:
+            where = "" if self._fault.startswith("--") else "--engine: "
+            print(f"unspool serve: {where}{self._fault}", file=sys.stderr)
+        return 1 if self._fault else code
+
+    def _end(self, number: int, frame: Any) -> None:
+        """End as uvicorn has been asked to: it drains, and then passes the signal on."""
+        if self._fault:
+            raise SystemExit(self.code(1))
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    def _failed(self, fault: str) -> None:
+        self._fault = self._fault or fault
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
@@ -249,7 +316,7 @@ def _operation(options: argparse.Namespace) -> "Operation":
     )
 
 
-def _supervise(words: list[str], options: argparse.Namespace, operation: "Operation") -> int:
+def _supervise(words: list[str], options: argparse.Namespace, operation: "Operation", local: Local) -> int:
     """Start workers with the same command line, and supervise them until the end."""
     if os.name != "posix":
         raise Misuse("--workers: several need POSIX")
@@ -257,8 +324,8 @@ def _supervise(words: list[str], options: argparse.Namespace, operation: "Operat
     from ..server.workers import supervise
 
     set_up_logs(operation.log_format, operation.log_level)
-    with listen(options) as listener:
-        return supervise(["serve", *words], listener, options.workers)
+    with listen(options) as listener, local.started() as engines:
+        return local.code(supervise(["serve", *words], listener, options.workers, engines))
 
 
 def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -> "Served":
@@ -275,7 +342,7 @@ def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -
         model = open_model(options)
     except Misuse as error:
         raise Misuse(f"models.{json_shown(name)}: {error}") if name else error from None
-    settings = model.settings(**common, engine=", ".join(options.engine))
+    settings = model.settings(**common, engine=", ".join(options.engine or [find_local("").gguf.path]))
     return Served(settings, model.engine, model.prompts)
 
 

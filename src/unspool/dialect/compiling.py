@@ -101,7 +101,7 @@ def loose(block: Template, call: Template, anywhere: tuple[str, ...]) -> bool:
 
 
 def _form(t: Template, before: tuple[Piece, ...], d: Dialect, barriers: tuple[str, ...]) -> Form:
-    syntax: Syntax | None
+    syntax: str | None
     if t.object is not None:
         quote = t.object.quote
         syntax = Syntax.PYTHON if quote == "'" else Syntax.JSON
@@ -408,6 +408,9 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
     openings = [first for t in d.argument if (first := Pattern(t.before, barriers).first)]
     others = [*outer, *(f.opening.first for f in parts.inside), *(b.opening.first for b in parts.blocks)]
     others += [end.pattern.first for end in parts.ends]
+    rivals = [*(p for f in parts.forms for p in (f.closing, f.opening)), *(f.opening for f in parts.inside)]
+    rivals += [p for b in parts.blocks for p in (b.closing, b.opening)]
+    rivals += [m.pattern for m in (*parts.ends, *parts.starts)]
     found: list[Parameter] = []
     for t in templates:
         own = closing(t.after)
@@ -426,6 +429,7 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
                 gap=gap,
                 held=_margin([trail, gap]),
                 vague=any(first.startswith(opening.first) for first in others),
+                rivals=[p for p in rivals if p],
             )
         )
     return found
@@ -454,7 +458,7 @@ def _recover(parts: _Parts) -> Scan:
     sure = all(b.marked for b in blocks)  # a fence in a marked block also belongs to its call
     # Brackets after an object, or after Python arguments, close in turn, like their own.
     brackets = [f for f in forms if set(text(f.closing)) <= set("]}) ")]
-    nested = [f for f in brackets if f.shape is not None or f.syntax is Syntax.PYTHON]
+    nested = [f for f in brackets if f.shape is not None or f.syntax == Syntax.PYTHON]
     closed = [f for f in forms if f.closing and f not in nested]
     closings = [
         *(Closing(CALL_END, _outer(f)) for f in closed if f.marked or (sure and f.closing.weight > 1)),

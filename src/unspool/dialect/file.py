@@ -1,6 +1,7 @@
 """What a dialect is: how a model family writes reasoning, content and tool calls, with examples."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
@@ -20,6 +21,8 @@ _EXAMPLE_KEYS = ("raw", "stage", "reasoning", "content", "tool_calls")
 _PARTS = 200
 """The largest number of parts in a dotted key."""
 _DOTTED = Regex(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{_PARTS}}}""")
+
+_WILD = re.compile(r"\[[^\]]*\]|[*?]")
 
 
 class ExampleCall(msgspec.Struct, frozen=True):
@@ -157,8 +160,13 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
         best = 0
         for glob in self.models:
             if fnmatch.fnmatchcase(model, glob.lower()):
-                best = max(best, 1 + len(glob.replace("*", "").replace("?", "")))
+                best = max(best, 1 + literal(glob))
         return best
+
+
+def literal(glob: str) -> int:
+    """The number of characters of a glob that stand for themselves; a set such as ``[0-9]`` has none."""
+    return len(_WILD.sub("", glob))
 
 
 def read_toml(text: str, where: str) -> dict[str, Any]:

@@ -4,13 +4,12 @@ import re
 from collections.abc import Iterable, Set
 from functools import lru_cache
 from itertools import product
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from .literals import finder, firsts
 from .patterns import FEW_SPACES, LITERAL, MORE, NO, SPACE, Atom, Pattern, spaced, worded
-from .syntax import Syntax
 from .template import ObjectShape, Template
 
 # The parts that begin at an opening and end at a closing.
@@ -21,13 +20,63 @@ _M = TypeVar("_M", bound="Marker")
 _C = TypeVar("_C", bound="Marker | Stray")
 
 
+ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input"))
+"""Keys of arguments that are read in every call that is an object."""
+_TEXT: Final = r'[^"\\\x00-\x1f]{1,256}+'
+
+
+class Outside(NamedTuple):
+    """A plain object around the arguments of a call.
+
+    Attributes:
+        header: matches everything from the first key up to the arguments; its groups are ``name`` and ``id``.
+        tail: matches everything after the arguments.
+        late: the call is announced with its arguments, because its id may come after its name.
+    """
+
+    header: re.Pattern[str]
+    tail: re.Pattern[str]
+    late: bool
+
+
+def outside(shape: ObjectShape) -> Outside | None:
+    """How a call of this shape is written plainly, with its keys in order; ``None`` if it may not be."""
+    if shape.quote != '"':
+        return None
+    if shape.name_is_key:
+        return Outside(
+            re.compile(rf'{FEW_SPACES}"(?P<name>{_TEXT})"{FEW_SPACES}:{FEW_SPACES}(?=\{{)'),
+            re.compile(rf"{FEW_SPACES}\}}"),
+            True,
+        )
+    roles = [role for _, role in shape.keys]
+    if roles[:1] == ["arguments"] or not {"name", "arguments"} <= set(roles) <= {"name", "arguments", "id"}:
+        return None
+    at = roles.index("arguments")
+    if "name" not in roles[:at]:
+        return None
+    known = {key for key, _ in shape.keys}
+    keys = [shape.keys[at][0], *sorted(ARGUMENT_KEYS - known)]
+    members = [
+        rf'"{re.escape(key)}"{FEW_SPACES}:{FEW_SPACES}"(?P<{role}>{_TEXT})"{FEW_SPACES},{FEW_SPACES}'
+        for key, role in shape.keys[:at]
+    ]
+    header = f'{FEW_SPACES}{"".join(members)}"(?:{"|".join(map(re.escape, keys))})"{FEW_SPACES}:{FEW_SPACES}(?=\\{{)'
+    ignored = "".join(
+        rf'(?:,{FEW_SPACES}"{re.escape(key)}"{FEW_SPACES}:{FEW_SPACES}"{_TEXT}"{FEW_SPACES})?'
+        for key, _ in shape.keys[at + 1 :]
+    )
+    late = "id" in roles and roles.index("id") > roles.index("name")
+    return Outside(re.compile(header), re.compile(rf"{FEW_SPACES}{ignored}\}}"), late)
+
+
 class Form(msgspec.Struct, eq=False):
     """One way a call is written."""
 
     opening: Pattern
     closing: Pattern
     shape: ObjectShape | None
-    syntax: Syntax | None
+    syntax: str | None
     """The syntax of the arguments; ``None`` if each argument has a template."""
     arguments: bool
     """Whether the form contains arguments at all."""
@@ -41,6 +90,13 @@ class Form(msgspec.Struct, eq=False):
     triggers: frozenset[str] = frozenset()
     """The texts that may end the bare text."""
     _find: re.Pattern[str] | None = None
+    around: Outside | Literal[False] | None = False
+
+    def outside(self) -> Outside | None:
+        """How a call that is an object is written plainly, around its arguments."""
+        if self.around is False:
+            self.around = None if self.shape is None else outside(self.shape)
+        return self.around
 
     def find(self) -> re.Pattern[str]:
         """Finds what may end the bare text."""
@@ -118,6 +174,8 @@ class Parameter(msgspec.Struct, eq=False):
     """Text that may belong to either: `trail`, `gap`."""
     vague: bool
     """Whether it begins as a call or a closing does, so that what follows decides."""
+    rivals: list[Pattern]
+    """The markers of calls, blocks and turns."""
     _opened: re.Pattern[str] | Literal[False] | None = False
     _plain: re.Pattern[str] | Literal[False] | None = False
     _find: re.Pattern[str] | None = None
@@ -129,9 +187,13 @@ class Parameter(msgspec.Struct, eq=False):
         return self._find
 
     def opened(self) -> re.Pattern[str] | None:
-        """Matches its opening, with a group for each field. ``None`` if the template is too complex."""
+        """Matches its opening, with a group for each field, where nothing else may begin alike. ``None`` if the
+        template is too complex."""
         if self._opened is False:
             before = self.opening.plain()
+            if self.vague:
+                heads = [p.head().whole() or re.escape(p.first) for p in self.rivals]
+                before = "" if "" in heads else f"(?!{'|'.join(dict.fromkeys(heads))}){before}"
             self._opened = re.compile(f"{FEW_SPACES}{before}") if "(?P<key>" in before else None
         return self._opened
 

@@ -119,7 +119,14 @@ class Pattern:
         splits_name: the position, from 1, of a name that ends inside a run of name characters; 0 if none does.
     """
 
-    __slots__ = ("after_name", "alone", "any_case", "atoms", "first", "last_name", "splits_name", "weight")
+    __slots__ = (
+        "_fields", "_simple", "after_name", "alone", "any_case", "atoms", "first", "last_name", "splits_name", "weight",
+    )  # fmt: skip
+    _simple: Callable[[str, int], re.Match[str] | None] | None
+    """Matches the whole pattern, with fields that are written simply, each in a group; any other text may still match.
+    ``None`` if there is no such expression."""
+    _fields: list[str]
+    """The names of those fields."""
 
     def __init__(self, parts: Iterable[Piece], barriers: tuple[str, ...] = (), *, any_case: bool = False) -> None:
         self.atoms = _atoms(parts)
@@ -153,6 +160,7 @@ class Pattern:
             self.last_name = -1
             self.splits_name = 0
             self.after_name = False
+            self._simple = None
             return
         kinds = [a.kind for a in atoms]
         self.first = atoms[0].text if atoms and kinds[0] == LITERAL else ""
@@ -163,6 +171,27 @@ class Pattern:
         self.last_name = max(named, default=-1)
         self.splits_name = next((i + 1 for i, a in enumerate(atoms) if a.kind == NAME and not a.quote and a.stops), 0)
         self.after_name = self.last_name >= 0 and LITERAL in kinds[self.last_name :]
+        self._simple = None if self.any_case or not self.first or SAME in kinds or ANY in kinds else self._first_match
+
+    def _first_match(self, text: str, i: int) -> re.Match[str] | None:
+        # Made on first use, as most patterns are never used.
+        self._fields = [a.text for a in self.atoms if a.kind not in (LITERAL, SPACE)]
+        simple = [_simply(a) for a in self.atoms]
+        # What ends a field must follow it; `_name` and others know what it means if the text ends instead.
+        if "" in simple or (self._fields and self.atoms[-1].kind != LITERAL) or any(a.any_case for a in self.atoms):
+            self._simple = None
+            return None
+        self._simple = re.compile("".join(simple)).match
+        return self._simple(text, i)
+
+    def _fill(self, m: re.Match[str], fields: dict[str, str]) -> bool:
+        """Fill in fields that are written simply; false if one is only white space."""
+        for name, written in zip(self._fields, m.groups(), strict=True):
+            value = written.strip()
+            if not value:
+                return False
+            fields[name] = value
+        return True
 
     def __bool__(self) -> bool:
         return bool(self.atoms)
@@ -181,8 +210,17 @@ class Pattern:
     def match(self, text: str, i: int, fields: dict[str, str]) -> int:
         """The end of the pattern if it matches at ``i``, `NO`, or `MORE`; fills ``fields`` as far as it matches."""
         n = len(text)
-        if self.alone and text.startswith(self.first, i):
-            return i + len(self.first)
+        first = self.first
+        if first:
+            if text.startswith(first, i):
+                if self.alone:
+                    return i + len(first)
+                if self._simple is not None:
+                    m = self._simple(text, i)
+                    if m is not None and (not self._fields or self._fill(m, fields)):
+                        return m.end()
+            elif not self.any_case:
+                return MORE if n - i < len(first) and first.startswith(text[i:]) else NO
         for at, atom in enumerate(self.atoms):
             kind = atom.kind
             if kind == LITERAL:
@@ -374,6 +412,21 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
         return NO
     fields[atom.text] = unescape(value) if atom.quote else value
     return end
+
+
+def _simply(atom: Atom) -> str:
+    """A regular expression for an atom, if a field is written simply; ``""`` if there is none."""
+    kind = atom.kind
+    if kind == LITERAL:
+        return re.escape(atom.text)
+    if kind == SPACE:
+        return SPACES
+    slash = "(?!/)" if atom.tag else ""
+    if kind == NAME and not atom.stops:
+        return rf"{slash}([\w.\-:/]{{1,{MAX_FIELD}}}+)"
+    if (kind == UNTIL or kind == NAME) and len(atom.stops) == 1 and (kind == UNTIL or atom.quote):
+        return rf"{slash}([^\n&\\<{re.escape(atom.stops[0][0])}]{{1,{MAX_ANY}}}+)"
+    return "([0-9]{1,18}+)" if kind == DIGITS else "([A-Za-z_]{1,32}+)" if kind == WORD else ""
 
 
 def _plain_field(atom: Atom) -> str:

@@ -1,22 +1,23 @@
 """The syntaxes in which arguments are written as literals."""
 
-import enum
+from typing import Final
 
 from ..regex import Prefix
 
 
-class Syntax(enum.Enum):
+class Syntax:
     """The syntax of a literal."""
 
-    JSON = "json"
-    PYTHON = "python"
-    TEXT = "text"
+    JSON: Final = "json"
+    PYTHON: Final = "python"
+    TEXT: Final = "text"
     """No literal but bare text, which is the value of the only argument."""
-    QUOTE = "quote"
+    QUOTE: Final = "quote"
     """JSON with bare keys, whose strings are unescaped between quotes that the dialect defines."""
 
 
-KEYWORD = Prefix(r"(?:[\w.$@:/#-]++(?: [\w.$@:/#-][\w.$@:/#-]*+)*+)?")
+KEYWORDS = r"[\w.$@:/#-]++(?: [\w.$@:/#-][\w.$@:/#-]*+)*+"
+KEYWORD = Prefix(f"(?:{KEYWORDS})?")
 """The name of a keyword argument: a Python name, or one with the other characters that templates write as they
 are."""
 

@@ -12,11 +12,11 @@ import time
 import weakref
 from functools import partial
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
-from ..grammar import Constraint, Llguidance, Matcher, bounds
+from ..grammar import Constraint, bounds
 from ..grammar.matchers import LIMITS
 from . import judge
 from .base import EngineError
@@ -39,6 +39,24 @@ _KEPT: Final = 256
 _KEPT_BYTES: Final = 128 * 1024 * 1024
 
 
+class Library(Protocol):
+    """Compiles grammars; `unspool.grammar.Llguidance` is one."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of llguidance's tokenizer: ``n_vocab``, ``eos`` and ``slices``."""
+
+    @property
+    def described(self) -> str:
+        """The tokenizer as JSON; see `unspool.engines.judge`."""
+
+    def compile(self, text: str) -> Any:
+        """Compile a grammar that the judge has accepted."""
+
+    def copy(self, prototype: Any) -> Any:
+        """A matcher at the beginning of an output."""
+
+
 class _Found(msgspec.Struct, frozen=True):
     """The result of compiling a grammar.
 
@@ -58,7 +76,7 @@ class Grammars:
         library: compiles the grammars.
     """
 
-    def __init__(self, library: Llguidance) -> None:
+    def __init__(self, library: Library) -> None:
         self._library = library
         self._found: Kept[_Found] = Kept(_KEPT, _KEPT_BYTES)
         # If no process can be forked, only the bounds on schemas protect the server.
@@ -67,7 +85,7 @@ class Grammars:
             for i, seconds in enumerate(SECONDS)
         ]
 
-    async def matcher(self, constraint: Constraint) -> Matcher:
+    async def matcher(self, constraint: Constraint) -> Any:
         """A matcher at the beginning of an output. Cancelling this ends the compilation.
 
         Raises:
@@ -124,7 +142,7 @@ class Grammars:
 class _Judge:
     """The process of `unspool.engines.judge`, used by one thread. It starts with its first grammar."""
 
-    def __init__(self, library: Llguidance) -> None:
+    def __init__(self, library: Library) -> None:
         self._library = library
         self._process: subprocess.Popen[bytes] | None = None
         self._stop: weakref.finalize[..., Any] | None = None

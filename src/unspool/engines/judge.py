@@ -5,8 +5,9 @@ one thread and loads the tokenizer once. A child that is forked from it compiles
 too long, grows too large, or nobody waits for it any more. The server itself may then compile what the child could.
 
 It is run as a file and imports nothing of unspool. Standard input starts with one line of JSON and the bytes of the
-tokenizer. Jobs follow, each a line of JSON and a grammar; answers are lines of JSON. A byte in the pipe
-``cancel`` ends the job at hand.
+tokenizer: its ``tokenizer.json``, or an object with the bytes of each token (``pieces``, in Latin-1), the ids of
+``special`` ones, and the ``eos``. Jobs follow, each a line of JSON and a grammar; answers are lines of JSON. A byte in
+the pipe ``cancel`` ends the job at hand.
 """
 
 import json
@@ -106,6 +107,38 @@ def _judge(library: Any, tokenizer: Any, cancel: int, job: dict[str, Any], gramm
     return json.dumps({"over": "cancelled" if cancelled else "time" if late else "memory"}).encode()
 
 
+class _Pieces:
+    """A tokenizer that knows its tokens, and encodes by the longest ones."""
+
+    def __init__(self, described: dict[str, Any]) -> None:
+        self.special_token_ids = described["special"]
+        special = set(self.special_token_ids)
+        mark = b"\xff"  # llguidance's sign for tokens that are never text
+        self.tokens = [mark * (i in special) + p.encode("latin-1") for i, p in enumerate(described["pieces"])]
+        self.eos_token_id = described["eos"]
+        self.bos_token_id = None
+        self._ids = {token: i for i, token in enumerate(self.tokens) if token and i not in special}
+        self._longest = max(map(len, self._ids), default=0)
+
+    def __call__(self, text: bytes) -> list[int]:
+        found, at = [], 0
+        while at < len(text):
+            for size in range(min(self._longest, len(text) - at), 0, -1):
+                if (token := self._ids.get(text[at : at + size])) is not None:
+                    found.append(token)
+                    break
+            else:
+                size = 1
+            at += size
+        return found
+
+
+def _tokenizer(library: Any, begin: dict[str, Any], described: str) -> Any:
+    found = json.loads(described)
+    source = library.TokenizerWrapper(_Pieces(found)) if "pieces" in found else described
+    return library.LLTokenizer(source, n_vocab=begin["n_vocab"], eos_token=begin["eos"], slices=begin["slices"])
+
+
 def main() -> None:
     """Judge until standard input ends."""
     signal.signal(
@@ -115,9 +148,7 @@ def main() -> None:
     import llguidance
 
     described = _read(begin["tokenizer"]).decode()
-    tokenizer = llguidance.LLTokenizer(
-        described, n_vocab=begin["n_vocab"], eos_token=begin["eos"], slices=begin["slices"]
-    )
+    tokenizer = _tokenizer(llguidance, begin, described)
     del described
     try:
         while True:

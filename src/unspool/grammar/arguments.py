@@ -96,7 +96,8 @@ class Arguments:
             return seq(Const(opening), Free(grammar.source, "", (d.codec.quote,)), Const(d.codec.quote + "}" + end))
         if d.argument_format == "python":
             opening = "{" + PYTHON_SPELLING.style.key(key) + PYTHON_SPELLING.style.colon
-            return choice(seq(Const(opening + q), Free(grammar.source, q), Const(q + "}" + end)) for q in ("'", '"'))
+            inside = [(q, Free(grammar.source, q, string_ends(self.plan))) for q in ("'", '"')]
+            return choice(seq(Const(opening + q), free, Const(q + "}" + end)) for q, free in inside)
         style = JSON_SPELLING.style
         opening = "{" + style.key(key) + style.colon + '"'
         return seq(Const(opening), Free(grammar.source, '"', string_ends(self.plan)), Const('"}' + end))
@@ -105,13 +106,13 @@ class Arguments:
         """Arguments as one value."""
         d = self.d
         if d.call[0].object is None and d.codec.name == "python":
-            values = Values(PYTHON_SPELLING, self.rules, parameters)
+            values = Values(PYTHON_SPELLING, self.rules, parameters, string_ends(self.plan))
             return choice(self.keywords(values, b, at) for b in _objects(values, parameters, at))
         if d.call[0].object is None and d.codec.quote != '"':
-            values = Values(quote_spelling(d.codec.quote), self.rules, parameters)
+            values = Values(quote_spelling(d.codec.quote), self.rules, parameters, string_ends(self.plan))
             return choice(values.object(b, at) for b in _objects(values, parameters, at))
         if d.call[0].object is not None and d.call[0].object.quote == "'":
-            values = Values(PYTHON_SPELLING, self.rules, parameters)
+            values = Values(PYTHON_SPELLING, self.rules, parameters, string_ends(self.plan))
             return choice(values.object(b, at) for b in _objects(values, parameters, at))
         return spelled(Values(JSON_SPELLING, self.rules, parameters, string_ends(self.plan)), parameters, at)
 

@@ -13,7 +13,7 @@ import msgspec
 
 from ..dialect.compiling import compile_plan, loose, marked
 from ..dialect.file import Dialect
-from ..dialect.markers import CALL, REASONING, Opening, Scan
+from ..dialect.markers import ARGUMENT_KEYS, CALL, REASONING, Opening, Scan
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined
 from ..dialect.plan import Plan
 from ..dialect.template import (
@@ -30,7 +30,6 @@ from ..dialect.template import (
 )
 from ..errors import ConstraintError
 from ..events import Stage
-from ..parser.openings import ARGUMENT_KEYS
 from ..values import JSON
 from .arguments import Arguments, Tool, others, spelled
 from .flat import cases
@@ -62,6 +61,7 @@ class Demand(msgspec.Struct, frozen=True):
         low, high: the number of calls; ``None``: no bound.
         stage: where the output begins.
         bare: no reasoning before demanded calls.
+        spoken: no reasoning before an answer of this schema.
         forced: the parser reads bare objects as calls (``"required"`` or ``"named"``), else ``""``.
         answer: the prepared schema of the content; ``None``: any text.
     """
@@ -72,6 +72,7 @@ class Demand(msgspec.Struct, frozen=True):
     high: int | None
     stage: Stage
     bare: bool = False
+    spoken: bool = False
     forced: str = ""
     answer: dict[str, Any] | bool | None = None
 
@@ -111,7 +112,7 @@ class _Builder:
             return self.section(first=True)
         if demand.stage is Stage.TOOL_CALL and d.call and demand.tools:
             return seq(self.opened(), EMPTY if demand.low else self.after_calls(called=True))
-        if not d.reasoning:
+        if not d.reasoning or demand.spoken:
             return self.body(first=True)
         if demand.stage is Stage.REASONING:
             return seq(self.reasoning(first=True, opened=True), self.body(first=False))

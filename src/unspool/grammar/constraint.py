@@ -24,7 +24,7 @@ from .calls import ToolStrictLevel, strict_tools, structure_info
 from .freeform import Freeform
 from .gbnf import gbnf
 from .lark import lark
-from .nodes import Grammar
+from .nodes import Choice, Const, Grammar, Seq
 from .schemas import prepare
 from .tag import structural_tag
 
@@ -64,6 +64,15 @@ class Constraint:
         with derivation():
             return lark(self.grammar, self._special)
 
+    def ending(self, tokens: Sequence[str]) -> "Constraint":
+        """The same constraint, with one of these special tokens allowed at the end of `lark`.
+
+        An engine may end outputs with several tokens, although its llguidance knows one of them as the end.
+        """
+        known = [Const(token) for token in tokens if token in self._special]
+        root = Seq((self.grammar.root, Choice((*known, Const("")))))
+        return Constraint(msgspec.structs.replace(self.grammar, root=root), self.json_schema, self._special)
+
     @cached_property
     def gbnf(self) -> str:
         """A GBNF grammar for llama.cpp.
@@ -98,7 +107,8 @@ def constrain(
             (``{"type": "function", "function": {"name": …}}``) or OpenAI's list of allowed tools.
         parallel_tool_calls: whether there may be several calls.
         stage: where the output begins. With ``content``, ``required`` and a named choice begin with the calls,
-            without reasoning or text. Default: the stage from ``prompt``, else the dialect's own.
+            without reasoning or text, and content of a schema begins without reasoning.
+            Default: the stage from ``prompt``, else the dialect's own.
         prompt: text or token ids, whose end decides the stage.
         response_format: the schema of the content: OpenAI's ``response_format``, or a JSON Schema. It does not affect
             reasoning and calls.
@@ -132,6 +142,7 @@ def constrain(
     begin = _stage(d, stage, prompt, tokenizer)
     made = _tools(d, request, free, strict_level)
     low = 1 if kind in ("required", "named") else 0
+    silent = stage is not None and Stage(stage) is Stage.CONTENT
     high = None if parallel_tool_calls and kind != "named" else 1
     demand = Demand(
         tools=made,
@@ -139,7 +150,8 @@ def constrain(
         low=low,
         high=high,
         stage=begin,
-        bare=low > 0 and stage is not None and Stage(stage) is Stage.CONTENT,
+        bare=low > 0 and silent,
+        spoken=low == 0 and silent and answer is not None,
         forced=kind if low else "",
         answer=None if low else answer,
     )

@@ -10,11 +10,12 @@ from ..detect import detect_dialect
 from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
 from ..errors import DialectError, UnknownDialect
+from ..events import Stage
 from . import NO_CALL, infer_views, proven, template_renderer
 from .asking import ask
 from .cutting import Views, behind_user, cut
 from .histories import NAMES
-from .proof import NEEDED, Case, Prover
+from .proof import NEEDED, STAGE, Case, Prover
 from .rendering import Limits, Renderer
 
 MOST: Final = 6
@@ -115,6 +116,31 @@ def prove_dialect(
         return prove_views(dialect, list(ask(renderer)), renderer, tokenizer)
 
 
+def writes_tools(
+    template: str,
+    *,
+    special_tokens: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+    declared: bool = False,
+) -> bool:
+    """Whether a chat template writes tools, or calls of them. Others drop them without a word.
+
+    Args:
+        template, special_tokens, limits: see `unspool.infer_dialect`.
+        declared: whether it must write the tools before they are called.
+
+    Raises:
+        TemplateError: the text is not a template, met a limit, or tried what the sandbox refuses.
+        ImportError: jinja2 is not installed (extra ``server``).
+    """
+    with template_renderer(template, special_tokens, limits) as renderer:
+        return any(
+            NAMES[0] in text
+            for views in ask(renderer)
+            for text in ([views.followed] if declared else [views.whole["one call"], views.resumed])
+        )
+
+
 def holds(proof: list[Case], views: list[Views] | None = None) -> bool:
     """Whether a proof passes. If the template writes no call, content and reasoning are enough."""
     if proven(proof):
@@ -122,6 +148,16 @@ def holds(proof: list[Case], views: list[Views] | None = None) -> bool:
     results = {c.case: c.result for c in proof}
     silent = results.get("one call") == "not written" and (views is None or not any(map(_calls, views)))
     return silent and "fail" not in results.values() and results.get("content") == "pass"
+
+
+def thinks(proof: list[Case]) -> bool:
+    """Whether a model may think where its prompt does not begin a thought, as far as its chat template tells.
+
+    It does not if the template begins the thought itself as soon as thinking is switched on.
+    """
+    stages = {c.case: c.reason for c in proof if c.result == "pass" and c.case.startswith(STAGE)}
+    opened = [reason == Stage.REASONING.value for case, reason in stages.items() if case.endswith("=True")]
+    return not (opened and all(opened) and stages.get(STAGE) == Stage.CONTENT.value)
 
 
 def first_failure(proof: list[Case]) -> str:
@@ -141,8 +177,9 @@ def summary(proof: list[Case]) -> str:
     if not holds(proof):
         failed = sum(c.result == "fail" for c in proof)
         return f"not proven by the chat template: {failed} of {len(proof)} cases fail; {first_failure(proof)}"
-    silent = "" if proven(proof) else "; it writes no call"
-    return f"proven by the chat template: {passed} of {len(proof)} cases pass{silent}"
+    if not proven(proof):
+        return "the chat template writes no call, so content alone is proven"
+    return f"proven by the chat template: {passed} of {len(proof)} cases pass"
 
 
 def _candidates(

@@ -1,4 +1,4 @@
-"""Converts dialects from and to the ``response_template`` of transformers (5.15 and later).
+"""Converts dialects from and to the ``response_template`` of transformers (5.15 and later, `python-call-list` 5.24).
 
 Such a template is JSON in ``tokenizer_config.json``. It lists the fields of the message, each with its opening and its
 closing (literals or regular expressions) and how its content is read. Format: `transformers.utils.chat_parsing`.
@@ -167,6 +167,8 @@ class _Reader:
             keys |= self.json_call(field, lead + text, after)
         elif content == "xml-inline":
             keys |= self.marked_call(field, lead + text, after)
+        elif content == "python-call-list":
+            keys |= self.python_calls(field, lead + text, after)
         else:
             raise DialectError(f"fields.{_CALLS}.content: {content!r} is not a way to write arguments in a dialect")
         if "{name}" in text and not keys.get("quote"):
@@ -207,6 +209,23 @@ class _Reader:
         if field.get("transform_each"):
             return {**keys, "calls": f"{opening}[{{calls}}]{closing}", "call": call, "separator": {"calls": ", "}}
         return {**keys, "call": f"{opening}{call}{closing}"}
+
+    def python_calls(self, field: Mapping[str, Any], opening: str, closing: str) -> dict[str, Any]:
+        function = _function(field.get("transform"))
+        keys = [function.get(key) for key in ("name", "arguments")] if isinstance(function, Mapping) else []
+        if keys != ["{name}", "{arguments}"] or not field.get("transform_each") or "{name}" in opening:
+            raise DialectError(
+                f"fields.{_CALLS}.transform: must be a function of {{name}} and {{arguments}} for each call"
+            )
+        self.lossy.append(
+            f"fields.{_CALLS}: lists that it refuses, such as one with a key given twice, are read as well"
+        )
+        return {
+            "calls": f"{opening}[{{calls}}]{closing}",
+            "call": "{name}({arguments})",
+            "arguments": "python",
+            "separator": {"calls": ", "},
+        }
 
     def marked_call(self, field: Mapping[str, Any], opening: str, closing: str) -> dict[str, Any]:
         arguments = field.get("content_args") or {}

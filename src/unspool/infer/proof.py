@@ -24,6 +24,8 @@ from .cutting import Cut, Views, behind_user, first_tag
 from .rendering import Renderer
 from .tokens import marks, prefix
 
+STAGE: Final = "the prompt's stage"
+"""The case of a prompt without settings; those with settings begin with it."""
 NEEDED: Final = ("content", "one call", "two arguments", "no arguments", "text and call")
 """The cases that must pass."""
 _TYPES: Final = (
@@ -229,8 +231,8 @@ class Prover:
     # -- prompts ---------------------------------------------------------------------------------------------------
 
     def _prompts(self, dialect: Dialect) -> Iterator[Case]:
-        prompts = {"the prompt's stage": self.views.prompted}
-        prompts |= {f"the prompt's stage, {name}": text for name, text in self.views.switched.items()}
+        prompts = {STAGE: self.views.prompted}
+        prompts |= {f"{STAGE}, {name}": text for name, text in self.views.switched.items()}
         for name, prompt in prompts.items():
             yield self._prompt(dialect, name, prompt)
 

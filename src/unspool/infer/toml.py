@@ -7,7 +7,7 @@ from ..dialect.file import Dialect
 from ..dialect.loader import KEYS, parse_dialect
 from ..dialect.registry import find_base
 from ..errors import DialectError
-from ..parser.ids import fill_id, fill_letters
+from ..parser.call import fill_id, fill_letters
 from ..renderer import render
 
 _TURNS: Final = ("start", "end", "stage")

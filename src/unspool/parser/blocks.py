@@ -4,10 +4,10 @@ from typing import Final
 
 from ..dialect.markers import CALL, CALL_END, Block, Form, Opening, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, worded
+from . import states
 from .calls import Calls
 from .openings import Match
 from .parts import Steps
-from .states import State
 
 
 class Blocks(Steps):
@@ -19,7 +19,7 @@ class Blocks(Steps):
         """After a call: another one, the block's closing, or something else."""
         tape = self._tape
         i = tape.i
-        j = self._openings.separated(i)
+        j = i if i == len(tape.buf) else self._openings.separated(i)
         if j == MORE:
             return False
         if j - i > MAX_SPACE:
@@ -27,7 +27,7 @@ class Blocks(Steps):
             return True
         if j == len(tape.buf):
             if tape.final:
-                tape.move(j)
+                tape.i = j
                 self._ledger.markup(tape.here)
             return False
         cut = False  # the output ends in the beginning of one of these
@@ -46,22 +46,30 @@ class Blocks(Steps):
         ledger.notice("hold_overflow", "white space")
         if self._bracketed() is not None and not ledger.paused:
             ledger.markup(tape.here)
-            self._at.go(State.BLOCK_TEXT)
+            self._at.state = states.BLOCK_TEXT
         else:
             self._parts.leave_block()
 
     def _bracketed(self) -> Block | None:
         """The open block, if it has a closing."""
         within = self._calls.within
-        return within if within is not None and within.closing else None
+        return within if within is not None and within.closing.atoms else None
 
     # -- what may follow a call: each ends what is at ``j`` and returns its end, or `NO` or `MORE` --------------------
 
     def _block_closing(self, j: int) -> int:
         """The block's closing, or another block's."""
-        within, blocks = self._bracketed(), self._plan.calls.closed_blocks
-        found = NO
-        for block in blocks if within is None else (within, *blocks):
+        within, found = self._bracketed(), NO
+        if within is not None:
+            found = self._look.stands(within.closing, j)
+            if found >= 0:
+                self._close_block(found)
+                return found
+            if found == MORE and not self._tape.final:
+                return MORE
+        for block in self._plan.calls.closed_blocks:
+            if block is within:
+                continue
             r = self._look.stands(block.closing, j)
             if r >= 0:
                 self._close_block(r)
@@ -80,7 +88,7 @@ class Blocks(Steps):
         return r
 
     def _close_block(self, end: int) -> None:
-        self._tape.move(end)
+        self._tape.i = end
         self._block_markup(self._tape.here)
         self._parts.leave_block()
 
@@ -90,7 +98,7 @@ class Blocks(Steps):
         r = NO if within is None else self._openings.surplus(j, (within.closing, *self._plan.calls.bare_closings))
         if r >= 0:
             self._ledger.notice("stray_close", tape.buf[j:r].strip())
-            tape.move(r)
+            tape.i = r
             self._block_markup(tape.here)
         return r
 
@@ -103,7 +111,7 @@ class Blocks(Steps):
         for closing in self._plan.calls.call_closings:
             r = self._look.stands(closing, j)
             if r >= 0 and worded(closing.first):
-                self._tape.move(r)
+                self._tape.i = r
                 self._ledger.markup(self._tape.here)
                 self._ledger.notice("stray_close", closing.first)
                 return r
@@ -132,7 +140,7 @@ class Blocks(Steps):
             return False
         if opens:
             separated = tape.buf[i:j].strip()
-            tape.move(j)
+            tape.i = j
             if separated:
                 self._block_markup(tape.here)
             else:
@@ -140,11 +148,11 @@ class Blocks(Steps):
         if within is not None:
             rest = j if opens else self._cut_closing(j, cut=cut)
             if rest > j:
-                tape.move(rest)
+                tape.i = rest
                 ledger.markup(tape.here)
             elif not opens and not ledger.paused:
                 ledger.markup(tape.base + i)
-                self._at.go(State.BLOCK_TEXT)
+                self._at.state = states.BLOCK_TEXT
                 return True
             ledger.notice("missing_close", within.closing.first)
         self._parts.leave_block()
@@ -175,7 +183,7 @@ class Blocks(Steps):
             self._parts.leave_block()
             return j
         self._block_markup(self._tape.base + j)
-        self._tape.move(j)
+        self._tape.i = j
         self._calls.open(found[0], j, found[1])
         return j
 
@@ -213,7 +221,7 @@ class Blocks(Steps):
             p = len(buf) if m is None or (tape.final and m.group() not in scan.triggers) else m.start()
             if p > i and not (ledger.prose or ledger.thinking) and not buf[i:p].isspace():
                 ledger.notice("text_in_block")
-            tape.move(p)
+            tape.i = p
             ledger.text(tape.here)
             i = p
             if m is None or p == len(buf) or m.group() not in scan.triggers:
@@ -234,7 +242,7 @@ class Blocks(Steps):
                     continue
                 match = self._openings.match(o, p, edge=False)
                 if match.end >= 0 and not self._calls.refused(p):
-                    self._at.go(State.BLOCK)
+                    self._at.state = states.BLOCK
                     self._calls.open(o, p, match)
                     return 1
                 if match.end == MORE:
@@ -252,16 +260,16 @@ class Blocks(Steps):
                     continue
                 self._ledger.markup(tape.base + r)
                 self._ledger.notice("stray_close", tape.buf[p:r].strip())
-                tape.move(r)
+                tape.i = r
                 return 1
             if o.block is not None and self._look.is_spared(p):
                 self._ledger.text(tape.base + r)
-                tape.move(r)
-                self._at.go(State.TEXT)
+                tape.i = r
+                self._at.state = states.TEXT
                 return 1
             if o.block is not None:
                 self._ledger.markup(tape.base + r)
-                tape.move(r)
+                tape.i = r
             self._parts.leave_block()
             return 1
         return 0
@@ -274,7 +282,7 @@ class Blocks(Steps):
     def enter(self) -> None:
         """Just after the opening of a block. The block counts as open from its first call on."""
         self._calls.enter(None)
-        self._at.go(State.BLOCK if self._plan.calls.blocks else State.EDGE)
+        self._at.state = states.BLOCK if self._plan.calls.blocks else states.EDGE
 
 
 _BETWEEN: Final = (

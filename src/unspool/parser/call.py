@@ -1,7 +1,8 @@
-"""One call, from its opening to its end, and the events that it emits."""
+"""One call, from its opening to its end: its id, and the events that it emits."""
 
-import enum
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 
@@ -11,16 +12,121 @@ from ..dialect.plan import Plan
 from ..events import Status
 from ..schema import Schema
 from ..toolset import Toolset
-from .ids import Ids, MakeId
 from .ledger import Ledger, Why
 
+MakeId = Callable[[int, str], str]
+"""``(index, name) -> str``: makes the id of a call without one."""
 
-class Sink(enum.Enum):
+_ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_LETTERS: Final = bytes(ord(_ALPHABET[i % len(_ALPHABET)]) for i in range(256))
+
+
+class Ids(msgspec.Struct, eq=False):
+    """Gives the calls of one output their ids, each of them once.
+
+    Args:
+        template: the dialect's template for ids; each ``?`` is a random letter or digit.
+        make: makes ids instead of the template.
+    """
+
+    _template: str
+    _make: MakeId | None
+    _given: dict[str, int] = {}
+    """The ids given so far, with the index of the call that has each."""
+
+    def of(self, index: int, name: str, fields: Mapping[str, str]) -> str:
+        """The id of a call: its own, from its template's fields, or a generated one."""
+        template = self._template
+        if self._make is None and "{" not in template and "id" not in fields:  # as in most calls
+            head = template.rstrip("?")
+            if "?" not in head and head is not template:
+                return head + random_letters(len(template) - len(head))
+        if fields.get("id"):
+            return fields["id"]
+        number = fields.get("index")
+        if "number" in fields:
+            number = str(max(int(fields["number"]) - 1, 0))
+        if number is not None and "{index}" in template:
+            return fill_id(template, name, number)
+        return self._new(index, name) if self._make is None else self._make(index, name)
+
+    def give(self, call_id: str, index: int, name: str) -> str:
+        """An id that no earlier call has: this one if it is free."""
+        given = self._given
+        if given.get(call_id, index) < index:
+            number = index
+            made = self._new(number, name, call_id)
+            while given.get(made, index) < index:
+                number += 1
+                another = self._new(number, name, call_id)
+                made = another if another != made else f"{call_id}-{number}"
+            call_id = made
+        given[call_id] = index
+        return call_id
+
+    def _new(self, index: int, name: str, instead: str = "") -> str:
+        """An id in the dialect's form: random, or determined by the id that it replaces (``instead``)."""
+        template = fill_id(self._template, name, str(index))
+        if "?" not in template:
+            return template
+        size = template.count("?")
+        if not instead:
+            return fill_letters(template, random_letters(size))
+        number = int.from_bytes(_digest(f"{index}:{instead}", len(template)))
+        letters = ""
+        for _ in range(size):
+            number, digit = divmod(number, len(_ALPHABET))
+            letters += _ALPHABET[digit]
+        return fill_letters(template, letters)
+
+
+_pools: Final[dict[int, list[str]]] = {}
+"""Random letters for the next ids, by their number: one call of the system makes many."""
+_POOL: Final = 64
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pools.clear)
+
+
+def random_letters(size: int) -> str:
+    """So many random letters and digits."""
+    pool = _pools.setdefault(size, [])
+    try:
+        return pool.pop()  # of a list, which threads may share
+    except IndexError:
+        letters = os.urandom(size * _POOL).translate(_LETTERS).decode()
+        pool += (letters[i : i + size] for i in range(size, len(letters), size))
+        return letters[:size]
+
+
+def fill_id(template: str, name: str, index: str) -> str:
+    """Fill in the template of an id; `fill_letters` replaces its ``?``."""
+    if "{" not in template:
+        return template
+    number = str(int(index) + 1) if "{number}" in template else ""
+    return template.replace("{name}", name).replace("{index}", index).replace("{number}", number)
+
+
+def fill_letters(template: str, letters: str) -> str:
+    """Replace each ``?`` of a template with the next letter; there are at least as many letters."""
+    head = template.rstrip("?")
+    if "?" not in head:  # all at the end, as nearly everywhere
+        return head + letters[: len(template) - len(head)]
+    head, *rest = template.split("?")
+    return head + "".join(letter + part for letter, part in zip(letters, rest, strict=False))
+
+
+def _digest(text: str, size: int) -> bytes:
+    from hashlib import shake_128  # rarely needed
+
+    return shake_128(text.encode("utf-8", "surrogatepass")).digest(size)
+
+
+class Sink:
     """Where the text of a call goes."""
 
-    CALL = "call"
-    TEXT = "text"
-    DROP = "drop"
+    CALL: Final = "call"
+    TEXT: Final = "text"
+    DROP: Final = "drop"
 
 
 class Desk(msgspec.Struct, eq=False):
@@ -29,20 +135,20 @@ class Desk(msgspec.Struct, eq=False):
     Attributes:
         ledger: where events go.
         plan: the plan of the dialect.
-        tools: the tools that may be called.
+        tools, names: the tools that may be called; ``names`` is `Toolset.names`.
     """
 
     ledger: Ledger
     plan: Plan
     tools: Toolset
+    names: Mapping[str, Any] | None
     _make_id: MakeId | None
     _ids: Ids | None = None
     """Made for the first call: most outputs have none."""
 
     def known(self, name: str) -> bool | None:
         """Whether a tool is declared; ``None`` if the tools are unknown."""
-        names = self.tools.names
-        return None if names is None else name in names
+        return None if self.names is None else name in self.names
 
     def schema(self, name: str) -> Schema | None:
         """The schema of a tool's arguments, if the tool is declared."""
@@ -70,15 +176,16 @@ class Call:
         sink: where its text goes.
         started: its name is known, and was emitted or is being dropped.
         complete: its arguments have closed themselves.
+        early: arguments that came before the name.
         thought: it is inside reasoning.
         place: where the machine returns if it turns out not to be a call.
     """
 
     __slots__ = (
         "_desk",
-        "_early",
         "block",
         "complete",
+        "early",
         "fields",
         "form",
         "id",
@@ -95,7 +202,7 @@ class Call:
 
     def __init__(self, desk: Desk, form: Form, block: Block, start: int, fields: dict[str, str], place: object) -> None:
         self._desk = desk
-        self._early: list[str] = []  # arguments that came before the name
+        self.early: list[str] = []
         self.form = form
         self.block = block
         self.start = start
@@ -113,30 +220,10 @@ class Call:
 
     # -- what the model wrote -----------------------------------------------------------------------------------------
 
-    def call_it(self, name: str) -> None:
-        """Set its name."""
-        self.name = name
-
-    def identify(self, call_id: str) -> None:
-        """Set its own id."""
-        self.id = call_id
-
-    def close(self) -> None:
-        """Its arguments are complete."""
-        self.complete = True
-
-    def spoil(self) -> None:
-        """Its arguments are wrong."""
-        self.status = "invalid"
-
     def repair(self) -> None:
         """Record that it deviates from the format and was repaired."""
         if self.status == "ok":
             self.status = "repaired"
-
-    def mend(self) -> None:
-        """Record that its error was repaired."""
-        self.status = "repaired"
 
     # -- what it emits ------------------------------------------------------------------------------------------------
 
@@ -147,7 +234,8 @@ class Call:
         policy = desk.plan.policy
         self.known = known = desk.known(self.name)
         self.started = True
-        header = ledger.held_for(Why.HEADER)
+        holds = ledger.holds
+        header = bool(holds) and holds[-1].why == Why.HEADER
         if known is False and policy.unknown_tool != "forward":
             self.sink = Sink.TEXT if policy.unknown_tool == "text" else Sink.DROP
             if header:
@@ -165,8 +253,9 @@ class Call:
                 ledger.hold(why, self.place)
         else:
             if header:
-                ledger.commit()
-            ledger.commit_thought()
+                holds.pop()
+            if holds:
+                ledger.commit_thought()
         if known is False:
             ledger.notice("undeclared_tool", self.name)
         self.index = ledger.index
@@ -177,10 +266,10 @@ class Call:
 
     def put(self, fragment: str, end: int) -> None:
         """Emit arguments that were read up to an offset."""
-        if self.sink is not Sink.CALL:
+        if self.sink != Sink.CALL:
             self.pass_by(end)
         elif not self.started:
-            self._early.append(fragment)
+            self.early.append(fragment)
         elif fragment:
             self._desk.ledger.arguments(self.index, fragment, end)
         elif end - self._desk.ledger.at > MAX_SPACE:
@@ -188,15 +277,15 @@ class Call:
 
     def put_early(self) -> None:
         """Keep arguments that come before the name."""
-        fragment = "".join(self._early)
-        if fragment and self.started and self.sink is Sink.CALL:
+        fragment = "".join(self.early)
+        if fragment and self.started and self.sink == Sink.CALL:
             ledger = self._desk.ledger
             ledger.arguments(self.index, fragment, ledger.at)
-        self._early = []
+        self.early = []
 
     def pass_by(self, end: int) -> None:
         """Emit a call that is not sent as text or as markup, up to an offset."""
-        if self.sink is Sink.TEXT:
+        if self.sink == Sink.TEXT:
             self._desk.ledger.text(end)
         else:
             self._desk.ledger.markup(end)

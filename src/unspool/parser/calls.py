@@ -1,24 +1,32 @@
 """Steps inside calls, from the opening to the closing, and calls that turn out to be text."""
 
-from ..dialect.markers import Block, Opening
+from typing import Final
+
+from ..dialect.markers import Block, Form, Opening
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape
 from ..events import Status
+from . import states
 from .call import Call, Desk, Sink
 from .ledger import CAP, Hold, Why
 from .openings import Match
 from .parts import Steps
 from .readers.arguments import ArgumentsReader
+from .readers.arguments import whole_call as whole_literal
 from .readers.broken import BrokenReader
 from .readers.literal import LiteralReader, Root
 from .readers.markup import MarkupReader
+from .readers.markup import whole_call as whole_markup
 from .readers.object import ObjectReader
-from .readers.reader import Mode, Reader
+from .readers.object import whole_call as whole_object_call
+from .readers.reader import Mode, Reader, Whole
 from .readers.text import TextReader
-from .states import State
+from .readers.wrapped import WRAPPED
 from .white import common_suffix
-from .whole import Whole, whole_call
+
+_SOON: Final = 256
+"""So near the end of the text, a call without its closing is not looked at as a whole."""
 
 
 class Calls(Steps):
@@ -49,16 +57,16 @@ class Calls(Steps):
         """Whether a policy makes the call that begins at ``i``, and all calls after it, text."""
         if not self._look.outline.calls:
             return True
-        ledger, tape = self._ledger, self._tape
-        policy = self._plan.policy
+        ledger, policy = self._ledger, self._plan.policy
         choice = policy.text_between_tools if ledger.calls else policy.text_before_tools
         if choice != "content":
             return False
+        tape = self._tape
         low = max(tape.i, -tape.base)  # a prompt's text is not prose of the output
-        waits = self._at.state is State.TEXT and not ledger.thinking and bool(tape.buf[low:i].strip())
+        waits = self._at.state is states.TEXT and not ledger.thinking and bool(tape.buf[low:i].strip())
         if not ledger.prose and not waits:
             return False
-        self._look.no_calls()
+        self._look.outline = self._plan.plain
         ledger.notice("call_markers_as_text", "prose before a call")
         return True
 
@@ -67,24 +75,26 @@ class Calls(Steps):
         tape, ledger = self._tape, self._ledger
         block, form, end = o.block or self.within or self._plan.calls.blocks[0], o.form, match.end
         assert form is not None
-        buf, base = tape.buf, tape.base
-        self._look.forget_spared()
+        base = tape.base
+        look = self._look
+        if look.spared:
+            look.spared.clear()  # a new part begins
         self._opens_block = o.block is not None
         if self._opens_block:
             self.given_back = False
-        sure = not (ledger.holds or ledger.thinking or ledger.paused or self._look.by_ids)
-        whole = whole_call(self._plan, self._desk.tools, form, block, buf, end, match.fields) if sure else None
-        if self._at.state in (State.TEXT, State.REASONING):
+        sure = not (ledger.holds or ledger.thinking or ledger.paused or look.marks is not None)
+        whole = self._whole(form, block, match) if sure else None
+        if self._at.state in (states.TEXT, states.REASONING):
             self._text_before(i, block)
-        start = max(ledger.at, 0)
         if whole is not None:
-            self._take_whole(whole, block, match, start if self._at.state is State.BLOCK else base + i)
+            self._take_whole(whole, block, match, ledger.at if self._at.state is states.BLOCK else base + i)
             return
+        start = max(ledger.at, 0)
         tape.keep()
         place = self._parts.place()
         if form.shape is not None:
             ledger.hold(Why.HEADER, place)
-        if self._at.state in (State.EDGE, State.TEXT, State.REASONING, State.RESUMING):
+        if self._at.state in (states.EDGE, states.TEXT, states.REASONING, states.RESUMING):
             ledger.markup(base + i)
             start = base + i
         call = self.call = Call(self._desk, form, block, start, match.fields, place)
@@ -110,12 +120,12 @@ class Calls(Steps):
     def _begin_forced(self, call: Call, i: int) -> None:
         """Begin a call that is its arguments alone: the tool choice names the function."""
         tape = self._tape
-        call.call_it(self._openings.named)
+        call.name = self._openings.named
         call.announce(tape.base + i)
         literal = LiteralReader(Syntax.JSON, Root.OBJECT, repair=self._openings.repairing)
         self.reader = ArgumentsReader(call, self._desk, self._openings, tape, literal)
-        tape.move(i)
-        self._at.go(State.ARGUMENTS)
+        tape.i = i
+        self._at.state = states.ARGUMENTS
 
     def _begin_object(self, call: Call, shape: ObjectShape, i: int) -> None:
         """Begin a call that is an object, whose keys may have other quotes than they should."""
@@ -123,74 +133,112 @@ class Calls(Steps):
         j = skip_space(tape.buf, i)
         quote = "'" if j < len(tape.buf) and tape.buf[j] == "'" else shape.quote
         if quote != shape.quote:
-            call.mend()
+            call.status = "repaired"
         self.reader = ObjectReader(call, self._desk, self._openings, tape, quote)
-        tape.move(i)
-        self._at.go(State.OBJECT)
+        tape.i = i
+        self._at.state = states.OBJECT
+
+    def _whole(self, form: Form, block: Block, match: Match) -> Whole | None:
+        """The call whose opening matches, if all of it is there and plain."""
+        policy, tools = self._plan.policy, self._desk.tools
+        if not form.arguments or form.forced or form.syntax == Syntax.TEXT:
+            return None
+        buf, i, names = self._tape.buf, match.end, self._openings.names
+        if len(buf) - i < _SOON and form.closing.first not in buf[i:]:
+            return None
+        name = match.fields.get("name", "")
+        if form.shape is not None:
+            whole = whole_object_call(form, buf, i)
+        elif form.syntax is None:
+            whole = whole_markup(self._openings, tools.schema(name), form, name, buf, i)
+        else:
+            whole = whole_literal(self._openings, form, match.fields, buf, i)
+        if whole is None:
+            return None
+        name = whole.name
+        if names is None:
+            if not (form.marked or block.marked):
+                return None
+        elif name not in names:
+            return None
+        if form.syntax is not None and WRAPPED.match(whole.arguments) and tools.schema(name) is not None:
+            return None
+        end = whole.end
+        if form.closing.atoms:
+            closing = skip_space(buf, end)
+            end = form.closing.match(buf, closing, dict(match.fields)) if closing - end <= MAX_SPACE else NO
+        if end < 0 or (policy.bad_arguments in ("drop", "text") and end - i > CAP // 2):  # it may be beyond the cap
+            return None
+        if policy.markers_in_strings == "end" and form.syntax is not None:
+            scan = self._openings.string_ends()
+            if scan is not None and scan.find.search(buf, whole.header, whole.inside):
+                return None
+        whole.end = end
+        return whole
 
     def _take_whole(self, whole: Whole, block: Block, match: Match, start: int) -> None:
         """Read a call that is complete in the text, from an offset on."""
-        desk, ledger, tape = self._desk, self._ledger, self._tape
-        base, index, name = tape.base, ledger.index, whole.name
-        ledger.markup(start)
-        ledger.start_call(desk.id_of(index, name, match.fields), name, base + whole.header, desk.known(name))
-        ledger.arguments(index, whole.arguments, base + whole.inside)
-        ledger.end_call(index, "ok", start, base + whole.end)
-        ledger.count_call()
+        desk, ledger, base, name = self._desk, self._ledger, self._tape.base, whole.name
+        call_id = desk.id_of(ledger.index, name, match.fields, whole.call_id)
+        header, inside, end = base + whole.header, base + whole.inside, base + whole.end
+        known = None if self._openings.names is None else True
+        ledger.whole_call(start, call_id, name, known, header, whole.arguments, inside, end)
         self.given_back = False
         self.within = block
-        self._parts.leaves("")
-        tape.move(whole.end)
-        self._at.go(State.BLOCK)
+        parts = self._parts
+        parts.margin, parts.seen = "", True
+        self._tape.i = whole.end
+        self._at.state = states.BLOCK
 
     def _begin_arguments(self, call: Call, i: int) -> None:
         tape = self._tape
-        tape.move(i)
+        tape.i = i
         form = call.form
         if not form.arguments:
             call.put("{}", tape.here)
-            call.close()
-            self._at.go(State.CLOSE)
-        elif form.syntax is Syntax.TEXT:
+            call.complete = True
+            self._at.state = states.CLOSE
+        elif form.syntax == Syntax.TEXT:
             self.reader = TextReader(call, self._openings, tape)
-            self._at.go(State.MARKUP)
+            self._at.state = states.MARKUP
         elif form.syntax is None:
             self.reader = MarkupReader(call, self._openings, tape, self._desk.schema(call.name))
-            self._at.go(State.MARKUP)
+            self._at.state = states.MARKUP
         else:
             reader = self.reader = ArgumentsReader(call, self._desk, self._openings, tape)
-            if form.syntax is Syntax.PYTHON:
+            if form.syntax == Syntax.PYTHON:
                 reader.begin("(", Syntax.PYTHON)
-            self._at.go(State.ARGUMENTS)
+            self._at.state = states.ARGUMENTS
 
     def object(self) -> bool:
         """In a call that is an object."""
         reader = self.reader
         assert isinstance(reader, ObjectReader)
         assert self.call is not None
-        ledger = self._ledger
+        ledger, tape = self._ledger, self._tape
         going = reader.read()
-        while going and reader.mode is Mode.READING and not (ledger.holds and ledger.too_much()):
+        while going and reader.mode == Mode.READING and not (ledger.holds and ledger.too_much()):
             going = reader.read()
-        if ledger.held_for(Why.HEADER) and ledger.too_much():
+        holds = ledger.holds
+        if holds and holds[-1].why == Why.HEADER and tape.base + tape.i - holds[0].start > CAP:
             return True  # its name comes too late, however the text is cut
-        if reader.mode is Mode.NAMED:
+        if reader.mode == Mode.NAMED:
             if self.announce_object(self.call):
-                reader.go_on()
+                reader.mode = Mode.READING
             return going
         return self._object_settled(self.call, reader, going=going)
 
     def _object_settled(self, call: Call, reader: ObjectReader, *, going: bool) -> bool:
         """Act on the mode of the object's reader; ``going``: it has taken a step."""
-        if reader.mode is Mode.NAME_DUE:
+        if reader.mode == Mode.NAME_DUE:
             if not self.announce_object(call):
                 return True
-            reader.go_on()
+            reader.mode = Mode.READING
             going = reader.read()
-        if reader.mode is Mode.NONE:
+        if reader.mode == Mode.NONE:
             self._ledger.notice_before("call_without_name", reader.why)
             self._abort_header()
-        elif reader.mode is not Mode.READING:
+        elif reader.mode != Mode.READING:
             self._after(call, reader.mode)
         return going
 
@@ -200,7 +248,8 @@ class Calls(Steps):
             self._abort_header()
             return False
         call.announce(self._tape.here)
-        call.put_early()
+        if call.early:
+            call.put_early()
         return True
 
     @property
@@ -215,7 +264,7 @@ class Calls(Steps):
         assert reader is not None
         assert self.call is not None
         going = reader.read()
-        if reader.mode is not Mode.READING:
+        if reader.mode != Mode.READING:
             self._after(self.call, reader.mode)
         return going
 
@@ -225,50 +274,50 @@ class Calls(Steps):
         assert broken is not None
         assert self.call is not None
         going = broken.read()
-        if broken.mode is not Mode.READING:
+        if broken.mode != Mode.READING:
             self._after(self.call, broken.mode)
         return going
 
-    def _after(self, call: Call, mode: Mode) -> None:
+    def _after(self, call: Call, mode: str) -> None:
         """A reader has finished."""
         tape = self._tape
         reader = self.reader
         assert reader is not None
-        if mode is Mode.DONE:
-            self._at.go(State.CLOSE)
-        elif mode is Mode.FAILED:
+        if mode == Mode.DONE:
+            self._at.state = states.CLOSE
+        elif mode == Mode.FAILED:
             self._fail(call, reader)
-        elif mode is Mode.LOST:
+        elif mode == Mode.LOST:
             if call.complete:
                 self._ledger.notice("missing_close", reader.why)
             else:
                 self._ledger.notice("bad_arguments", reader.why)
-                call.spoil()
+                call.status = "invalid"
             self.broken = BrokenReader(call, self._openings, tape, track=["{"], quiet=call.complete)
-            self._at.go(State.RECOVER)
-        elif mode is Mode.JSON:
+            self._at.state = states.RECOVER
+        elif mode == Mode.JSON:
             arguments = self.reader = ArgumentsReader(call, self._desk, self._openings, tape)
             arguments.begin("{", Syntax.JSON)
-            self._at.go(State.ARGUMENTS)
-        elif mode is Mode.OBJECT:
+            self._at.state = states.ARGUMENTS
+        elif mode == Mode.OBJECT:
             self.broken = None
             if not isinstance(reader, ObjectReader):
                 reader = self.reader = ObjectReader(call, self._desk, self._openings, tape, "")
             reader.resume()
-            self._at.go(State.OBJECT)
-        elif mode is Mode.OVER:
+            self._at.state = states.OBJECT
+        elif mode == Mode.OVER:
             assert isinstance(reader, MarkupReader)
             self._end_call(reader.status, tape.here)
 
     def _fail(self, call: Call, reader: Reader) -> None:
         """The arguments are wrong: pass the rest of the call on as it is."""
         self._let_out(call)
-        call.spoil()
+        call.status = "invalid"
         self._ledger.notice("bad_arguments", reader.why)
         inner = reader.inner if isinstance(reader, ObjectReader) else reader
         track, within = (inner.track, inner.within) if isinstance(inner, ArgumentsReader) else (None, "")
         self.broken = BrokenReader(call, self._openings, self._tape, track=track, within=within)
-        self._at.go(State.RECOVER)
+        self._at.state = states.RECOVER
 
     def _let_out(self, call: Call) -> None:
         """Emit the held part of the arguments as it is."""
@@ -280,7 +329,7 @@ class Calls(Steps):
     def cut_string(self, call: Call, inner: ArgumentsReader) -> None:
         """End the call at a closing marker in a string of its arguments: the token's id says that it is one."""
         if self._openings.repairing:
-            self._tape.move(len(self._tape.buf))  # the beginning of an escape means nothing
+            self._tape.i = len(self._tape.buf)  # the beginning of an escape means nothing
         inner.cut()
         if isinstance(self.reader, ObjectReader):
             self.reader.settle(inner)
@@ -294,8 +343,8 @@ class Calls(Steps):
         assert call is not None
         tape = self._tape
         i = tape.i
-        if not call.form.closing:
-            self._end_call(call.status, tape.here)
+        if not call.form.closing.atoms:
+            self._end_call(call.status, tape.base + i)
             return True
         j = skip_space(tape.buf, i)
         if j - i > MAX_SPACE:
@@ -303,10 +352,12 @@ class Calls(Steps):
             return True
         if j == len(tape.buf) and not tape.final:
             return False
-        closings = self._closings(call)
-        r = self._closing(call, closings, j)
+        r = self._look.stands(call.form.closing, j, dict(call.fields))
+        closings = self._closings(call) if r < 0 else []
+        if r < 0:
+            r = self._closing(call, closings, j)
         if r >= 0:
-            tape.move(r)
+            tape.i = r
             self._end_call(call.status, tape.here)
             return True
         cut = r == MORE
@@ -317,7 +368,7 @@ class Calls(Steps):
             return False
         if r >= 0:  # brackets that are too many; the closing follows
             self._ledger.notice("stray_close", tape.buf[j:r].strip())
-            tape.move(r)
+            tape.i = r
             return True
         end = len(tape.buf) if cut else max(self._look.progress(p, j) for p in self._own_and_others(call))
         self._end_unclosed(call, end if end > j else i)
@@ -346,7 +397,7 @@ class Calls(Steps):
     def _end_unclosed(self, call: Call, i: int) -> None:
         """The call ends at ``buf[i]`` without its closing."""
         self._ledger.notice("missing_close", call.name)
-        self._tape.move(i)
+        self._tape.i = i
         self._end_call(call.status, self._tape.here)
 
     def _end_call(self, status: Status, end: int) -> None:
@@ -354,27 +405,28 @@ class Calls(Steps):
         call = self.call
         assert call is not None
         ledger = self._ledger
-        if not ledger.held_for(Why.HEADER):
+        if ledger.holds and not ledger.held_for(Why.HEADER):
             self._overflow()  # its end comes too late to decide, however the text is cut
         self._let_out(call)
-        self._drop_call()
-        if call.sink is not Sink.CALL:
+        self.call = self.reader = self.broken = None
+        if call.sink != Sink.CALL:
             call.pass_by(end)
-            self.given_back = self.given_back or (call.sink is Sink.TEXT and self._opens_block)
+            self.given_back = self.given_back or (call.sink == Sink.TEXT and self._opens_block)
         else:
-            call.put_early()
+            if call.early:
+                call.put_early()
             ledger.end_call(call.index, status, call.start, end)
-            if ledger.held_for(Why.THOUGHT_CALL) and status not in ("ok", "repaired"):
+            if ledger.holds and ledger.held_for(Why.THOUGHT_CALL) and status not in ("ok", "repaired"):
                 self.back_to_thought(self.discard())
                 return
             self._settle(call, status, end)
-        self._at.go(State.BLOCK)
+        self._at.state = states.BLOCK
         self.let_go()
 
     def _settle(self, call: Call, status: Status, end: int) -> None:
         """A call that was sent has ended: commit what was held because of its arguments, or discard it."""
         ledger = self._ledger
-        if ledger.held_for(Why.BAD_CALL) and status == "invalid":
+        if ledger.holds and ledger.held_for(Why.BAD_CALL) and status == "invalid":
             self.discard()
             if self._plan.policy.bad_arguments == "text":
                 ledger.text(end)
@@ -382,31 +434,26 @@ class Calls(Steps):
                 ledger.markup(end)
             ledger.notice("bad_arguments", call.name)
             return
-        if ledger.held_for(Why.THOUGHT_CALL, Why.BAD_CALL):
+        if ledger.holds and ledger.held_for(Why.THOUGHT_CALL, Why.BAD_CALL):
             ledger.commit()
             ledger.commit_thought()
         ledger.count_call()
         self.given_back = False
 
-    def _drop_call(self) -> None:
-        self.call = None
-        self.reader = None
-        self.broken = None
-
     def discard(self) -> Hold:
         """Discard what the innermost hold holds."""
         hold = self._ledger.discard()
-        self._parts.back_to(hold.place)
+        self._parts.framed = hold.place.framed
         return hold
 
     def let_go(self) -> None:
         if self.call is None and not self._ledger.holds:
-            self._tape.let_go()
+            self._tape.kept = None
 
     def _rewind(self, to: int) -> None:
         """Go back to an offset, and read again from there."""
         self._tape.rewind(to, keep=bool(self._ledger.holds))
-        self._ledger.back_to(to)
+        self._ledger.at = to
 
     def _abort_header(self) -> None:
         """Give back as text an opening without a name; its closings are text, too."""
@@ -419,35 +466,35 @@ class Calls(Steps):
             self._look.spare(hold.start - self._tape.base, *(s for s in call_closings if s))
         here = min(self._tape.here, hold.start + CAP + 1)
         self._tape.rewind(here, keep=True)  # what lies beyond the cap is read again, however the text is cut
-        self._drop_call()
+        self.call = self.reader = self.broken = None
         state = hold.place.state
-        if state is State.BLOCK:
+        if state is states.BLOCK:
             self._ledger.text(here)
-            state = State.BLOCK_TEXT
-        elif state in (State.EDGE, State.TEXT):
-            if state is State.EDGE:
+            state = states.BLOCK_TEXT
+        elif state in (states.EDGE, states.TEXT):
+            if state is states.EDGE:
                 self._parts.put_edge(here)
             self._ledger.text(here)
-            state = State.TEXT
+            state = states.TEXT
         else:
             self._ledger.text(here)
-        self._at.go(state)
+        self._at.state = state
         self.let_go()
 
     def back_to_thought(self, hold: Hold) -> None:
         """What began as a call in reasoning was not one: read it again, without calls."""
-        self._drop_call()
-        self._openings.no_calls(min(self._tape.here, hold.start + CAP))
+        self.call = self.reader = self.broken = None
+        self._openings.text_until = min(self._tape.here, hold.start + CAP)
         self._rewind(hold.start)
-        self._at.go(State.RESUMING if hold.paused else hold.place.state)
+        self._at.state = states.RESUMING if hold.paused else hold.place.state
         self.let_go()
 
     def reopen(self) -> None:
         """Read an opening of reasoning in content again, as text."""
         hold = self.discard()
-        self._look.no_thoughts(min(self._tape.here, hold.start + CAP))
+        self._look.thoughts_from = min(self._tape.here, hold.start + CAP)
         self._rewind(hold.start)
-        self._at.go(State.TEXT)
+        self._at.state = states.TEXT
         self.let_go()
 
     def release_holds(self) -> None:
@@ -482,8 +529,8 @@ class Calls(Steps):
             return
         marker = tape.source(hold.start, tape.here)
         self.discard()
-        self._drop_call()
-        self._at.go(State.TEXT if hold.place.state is State.EDGE else hold.place.state)
+        self.call = self.reader = self.broken = None
+        self._at.state = states.TEXT if hold.place.state is states.EDGE else hold.place.state
         ledger.markup(tape.here)
         ledger.notice("stray_open", marker.strip())
         self.let_go()
@@ -491,16 +538,16 @@ class Calls(Steps):
     def cut(self) -> None:
         call, tape = self.call, self._tape
         assert call is not None
-        if self.broken is not None and self._at.state is State.RECOVER:
+        if self.broken is not None and self._at.state is states.RECOVER:
             self.broken.finish()
             self._end_call(call.status, tape.end)
         elif call.complete:
             if call.form.closing or call.form.shape is not None:
                 self._ledger.notice("missing_close", call.name)
-            tape.move(len(tape.buf))
+            tape.i = len(tape.buf)
             self._end_call(call.status, tape.end)
         else:
-            tape.move(len(tape.buf))
+            tape.i = len(tape.buf)
             self._end_call("incomplete", tape.end)
 
     def _reading_value(self) -> bool:
@@ -521,13 +568,13 @@ class Calls(Steps):
         here = self._tape.here
         if call is None or here - self._ledger.at <= MAX_SPACE or self._ledger.held_for(Why.HEADER):
             return
-        if call.sink is not Sink.CALL:
+        if call.sink != Sink.CALL:
             call.pass_by(here)
         elif call.started and not self._reading_value():
             self._ledger.markup(here)
 
     def ends_with_thought(self) -> bool:
         """Whether the closing of reasoning would end the open call: it does so outside of strings."""
-        if self._at.state is State.MARKUP:
+        if self._at.state is states.MARKUP:
             return True
-        return self._at.state is State.RECOVER and self.broken is not None and not self.broken.within
+        return self._at.state is states.RECOVER and self.broken is not None and not self.broken.within

@@ -9,17 +9,18 @@ from typing import Final
 from ..dialect.patterns import MAX_SPACE
 from ..events import ContentDelta, Event, ReasoningDelta, ToolCallDelta
 from ..message import Fold, Growing, OpenSegment
+from . import states
 from .call import Sink
 from .machine import Machine
 from .readers.literal import DONE, LiteralReader
 from .readers.markup import MarkupReader
-from .readers.pieces import Pieces, StringKind, guarded_strings, json_strings, markup_values
+from .readers.pieces import JSON_STRINGS, Pieces, StringKind, guarded_strings, markup_values
 from .readers.recall import Spot, Step, memory
 from .readers.strings import SHORT
-from .states import State
 from .white import held_suffix
 
-_IN_CALL: Final = (State.ARGUMENTS, State.OBJECT, State.MARKUP)
+_IN_CALL: Final = (states.ARGUMENTS, states.OBJECT, states.MARKUP)
+_READ: Final = frozenset((*_IN_CALL, states.TEXT, states.REASONING))
 _WAITING: Final = 256
 """How many characters may wait before the machine must look at them."""
 _DROPPED: Final = MAX_SPACE - SHORT
@@ -113,28 +114,32 @@ class FastPaths:
 
     # -- beginning and end --------------------------------------------------------------------------------------------
 
-    def choose(self) -> None:
-        """Choose how to read the next piece."""
+    def choose(self) -> bool:
+        """Choose how to read the next piece, and return whether it can be read here."""
         machine = self._machine
         ledger, tape = machine.ledger, machine.tape
-        at = tape.here
-        if ledger.holds or machine.look.counted or at < 0:
-            return
         state = machine.at.state
+        if state not in _READ:
+            return False
+        at = tape.base + tape.i
+        if ledger.holds or at < 0:
+            return False
         self._segment = None
         take: Take | None = None
         if ledger.at == at:
             if state in _IN_CALL:
                 take = self._in_call()
-            elif (state is State.TEXT and ledger.prose) or (state is State.REASONING and ledger.spoken):
+            elif (state is states.TEXT and ledger.prose) or (state is states.REASONING and ledger.spoken):
                 take = self._in_text()
-        if take is None and state is State.MARKUP:
+        if take is None and state is states.MARKUP:
             take = self._wait()
         if take is not None:
             self._keep = tape.lend()
             self._buf = tape.buf
             self.at = at
             self._go(take)
+            return True
+        return False
 
     def _go(self, take: Take) -> None:
         """Read the next piece with ``take``."""
@@ -143,7 +148,7 @@ class FastPaths:
             strings, waits = self._strings, self._buf
             known = strings.state(waits) if waits else strings.empty
             keep = None if strings.reversible else self._keep
-            self.stretch = known, known.stop, known.stop2, self._call, self._growing.put, keep
+            self.stretch = known, known.stop, known.stop2, self._call, self._growing.append, keep
             self._buf = ""  # until `wait`
         else:
             self.stretch = None
@@ -156,8 +161,10 @@ class FastPaths:
         """In arguments in markup: while nothing of them can be emitted, the machine need not look at what comes."""
         machine = self._machine
         call, reader = machine.calls.call, machine.calls.reader
-        if call is None or call.sink is not Sink.CALL or call.thought or not isinstance(reader, MarkupReader):
+        if call is None or call.sink != Sink.CALL or call.thought or not isinstance(reader, MarkupReader):
             return None
+        if machine.look.counted and (machine.look.ignores or machine.look.last_mark >= machine.tape.here):
+            return None  # a token's id decides what text alone does not
         waits = reader.waits()
         if waits is None:
             return None
@@ -168,7 +175,7 @@ class FastPaths:
     def _in_call(self) -> Take | None:
         machine = self._machine
         call = machine.calls.call
-        if call is None or call.sink is not Sink.CALL or not call.started:
+        if call is None or call.sink != Sink.CALL or not call.started:
             return None
         self._call = call.index
         self._growing = self._fold.arguments(call.index)
@@ -190,7 +197,8 @@ class FastPaths:
         if literal is None:
             return None
         self._literal = literal
-        guard = None if literal.python else machine.openings.string_ends()
+        ends = machine.openings.look.plan.policy.markers_in_strings == "end"
+        guard = machine.openings.string_ends() if ends else None
         if guard is not None:
             self._find = guard.find
             self._strings = guarded_strings(guard.find, guard.heads)
@@ -198,7 +206,7 @@ class FastPaths:
             return None if guard.find.search(buf, i) else self._in_guarded(literal)
         if literal.strict():
             spot: Spot | None = literal.spot()
-            self._strings = json_strings()
+            self._strings = JSON_STRINGS
             self._then = then = FastPaths._json
         else:
             spot = literal.settle(buf[i:], len(buf) - i)
@@ -217,8 +225,8 @@ class FastPaths:
     def _in_text(self) -> Take | None:
         machine = self._machine
         region = machine.prose.region()
-        segment = self._fold.growing("content" if machine.at.state is State.TEXT else "reasoning")
-        if segment is None or region.scan.find.search(machine.tape.buf, machine.tape.i):
+        segment = self._fold.growing("content" if machine.at.state is states.TEXT else "reasoning")
+        if segment is None or segment.text is None or region.scan.find.search(machine.tape.buf, machine.tape.i):
             return None
         inner, margin = region.inner, region.margin
         back, back2 = (margin, inner) if len(margin) > len(inner) else (inner, margin)
@@ -247,7 +255,7 @@ class FastPaths:
         if self._segment is not None and self._segment.kind == "content":
             text = self._growing.since(self._begun)
         if self._read:
-            machine.tape.move(self._read)
+            machine.tape.i = self._read
             self._read = 0
         machine.ledger.emitted(at, content=text)
 
@@ -272,7 +280,7 @@ class FastPaths:
         if count == self._begun:
             return
         if self._segment is not None:
-            self._segment.reach(self.at)
+            self._segment.end = self.at
             return
         if self._strings.reversible:
             self._keep(self._strings.written(self._growing.since(self._begun)))
@@ -311,7 +319,7 @@ class FastPaths:
         if not fragment:
             return []
         self.at = end = at + len(fragment)
-        self._growing.put(fragment)
+        self._growing.append(fragment)
         return [ToolCallDelta(self._call, fragment, at, end)]
 
     def _learn(self, spot: Spot, text: str) -> Step | None:
@@ -350,7 +358,7 @@ class FastPaths:
             text = text[: -len(rest)]
         self.at = end = at + len(text)
         self._keep(text)
-        self._growing.put(fragment)
+        self._growing.append(fragment)
         self._go_by(self._spot)
         return [ToolCallDelta(self._call, fragment, at, end)]
 
@@ -409,7 +417,7 @@ class FastPaths:
             self._read = 0
             self.at = end = at + read
             self._keep(whole[:read])
-            self._growing.put(fragment)
+            self._growing.append(fragment)
             self._begun = len(self._growing)
             return [ToolCallDelta(self._call, fragment, at, end)]
         # Read, but not emitted: the machine emits it, with all that follows from it.
@@ -464,5 +472,5 @@ class FastPaths:
         else:
             self._buf = ""
         self.at = end = at + len(text)
-        self._growing.put(text)
+        self._growing.append(text)
         return [event(text, at, end)]

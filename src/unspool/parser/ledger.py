@@ -1,6 +1,6 @@
-"""The events that go out, and those that wait for a decision."""
+"""The text of an output, as far as it was fed, and the events that cover it: those that go out, and those that wait."""
 
-import enum
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -20,25 +20,130 @@ from ..events import (
     ToolCallStart,
 )
 from .quoting import Quoting
-from .tape import Tape
+
+
+class Tape(msgspec.Struct, eq=False):
+    """The output, as far as it was fed.
+
+    Reading moves ``i``. Text that was read is dropped when the next piece comes, unless it is kept.
+
+    Attributes:
+        buf: ``buf[i:]`` waits.
+        base: the offset of ``buf[0]`` in the output; negative while the end of a prompt is read.
+        final: no more text will come.
+        ended: the model ended the output; it was not cut by length.
+        kept: what was read before ``buf`` and is kept, from the offset ``kept_at`` on; ``None``: nothing is.
+    """
+
+    buf: str = ""
+    i: int = 0
+    base: int = 0
+    final: bool = False
+    ended: bool = False
+    kept: list[str] | None = None
+    kept_at: int = 0
+
+    @property
+    def here(self) -> int:
+        """The offset of the waiting text."""
+        return self.base + self.i
+
+    @property
+    def end(self) -> int:
+        """The offset after everything that was fed."""
+        return self.base + len(self.buf)
+
+    def drop(self) -> None:
+        """Drop what was read, unless it is kept."""
+        i = self.i
+        if i:
+            if self.kept is not None:
+                self.kept.append(self.buf[:i])
+            self.buf = self.buf[i:]
+            self.base += i
+            self.i = 0
+
+    def replay(self, tail: str) -> None:
+        """Add the end of a prompt, which lies before the output."""
+        self.base = -len(tail)
+        self.buf = tail
+
+    def finish(self, *, ended: bool = True) -> None:
+        """No more text will come, unless `go_on` takes that back."""
+        self.final = True
+        self.ended = ended
+
+    def go_on(self, *, final: bool = False, ended: bool = False) -> None:
+        """Take back `finish`: more text may come."""
+        self.final = final
+        self.ended = ended
+
+    def cut(self, at: int) -> str:
+        """Cut off the text from ``buf[at]`` on, until `join`."""
+        rest = self.buf[at:]
+        self.buf = self.buf[:at]
+        return rest
+
+    # -- what was read ------------------------------------------------------------------------------------------------
+
+    def source(self, start: int, end: int) -> str:
+        """The output between two offsets; before ``base``, only as far as it is kept."""
+        base = self.base
+        if start >= base:
+            return self.buf[start - base : end - base]
+        kept = self.kept
+        assert kept is not None
+        text = "".join(kept)
+        kept[:] = [text]
+        whole = text + self.buf[: max(0, end - base)]
+        return whole[start - self.kept_at : end - self.kept_at]
+
+    def keep(self) -> None:
+        """Keep what is read from now on."""
+        if self.kept is None:
+            self.kept = []
+            self.kept_at = self.base
+
+    def rewind(self, to: int, *, keep: bool) -> None:
+        """Go back to an offset whose text is kept; ``keep``: the text before it is still needed."""
+        if to < self.base:
+            text = self.source(to, self.here)
+            self.buf = text + self.buf[self.i :]
+            self.kept = [self.source(self.kept_at, to)] if keep else None
+            self.base = to
+        self.i = to - self.base
+
+    # -- fast paths ---------------------------------------------------------------------------------------------------
+
+    def lend(self) -> Callable[[str], None]:
+        """A fast path reads on from here; return the function that keeps what it reads, if text is kept."""
+        self.drop()
+        return ([] if self.kept is None else self.kept).append
+
+    def take_back(self, text: str, at: int) -> None:
+        """The fast path is done: ``text``, which begins at an offset, waits."""
+        self.buf = text
+        self.base = at
+        self.i = 0
+
 
 CAP: Final = 65_536
 """How many characters may be held back before they are released."""
 MAX_DETAIL: Final = 80
 
 
-class Why(enum.Enum):
+class Why:
     """Why events are held back."""
 
-    HEADER = "header"
+    HEADER: Final = "header"
     """The name of a call is not known yet."""
-    BAD_CALL = "bad call"
+    BAD_CALL: Final = "bad call"
     """The arguments of a call may turn out wrong, and a policy decides what then becomes of the call."""
-    THOUGHT_CALL = "thought call"
+    THOUGHT_CALL: Final = "thought call"
     """A call in reasoning is not a call if its arguments are wrong."""
-    OPEN_REASONING = "open reasoning"
+    OPEN_REASONING: Final = "open reasoning"
     """Reasoning that is never closed is content."""
-    OPENED_REASONING = "opened reasoning"
+    OPENED_REASONING: Final = "opened reasoning"
     """Reasoning that opened in content and is never closed is content."""
 
 
@@ -56,7 +161,7 @@ class Hold(msgspec.Struct, eq=False):
         thinking, paused, index: the values of the ledger's attributes.
     """
 
-    why: Why
+    why: str
     place: Any
     before: int
     start: int
@@ -64,18 +169,10 @@ class Hold(msgspec.Struct, eq=False):
     paused: bool
     index: int
 
-    def move(self, by: int) -> None:
-        """So many events more, or less, come before those that wait."""
-        self.before += by
-
-    def go_on(self, why: Why) -> None:
-        """Continue to hold the events, now for another reason."""
-        self.why = why
-
     def restart(self) -> None:
         """Start over: the prompt opened it, so nothing was emitted before it."""
         self.before = self.index = 0
-        self.thinking = self.thinking and self.why is not Why.BAD_CALL  # what the prompt's call ended stays ended
+        self.thinking = self.thinking and self.why != Why.BAD_CALL  # what the prompt's call ended stays ended
 
 
 class Ledger(msgspec.Struct, eq=False):
@@ -98,7 +195,7 @@ class Ledger(msgspec.Struct, eq=False):
     """
 
     _tape: Tape
-    _foreign: list[tuple[int, int]] = []
+    foreign_spans: list[tuple[int, int]] = []
     """Spans of special tokens that no template names."""
     events: list[Event] = []
     at: int = 0
@@ -115,7 +212,7 @@ class Ledger(msgspec.Struct, eq=False):
 
     def text(self, end: int) -> None:
         """Emit the text up to an offset, as reasoning or content."""
-        foreign = self._foreign
+        foreign = self.foreign_spans
         while foreign and foreign[0][0] < end:
             first, last = foreign.pop(0)
             self.text(first)
@@ -123,7 +220,9 @@ class Ledger(msgspec.Struct, eq=False):
         start = self.at
         if end <= start:
             return
-        text = self._tape.source(start, end)
+        tape = self._tape
+        base = tape.base
+        text = tape.buf[start - base : end - base] if start >= base else tape.source(start, end)
         self.at = end
         if not self.thinking:
             self.quoting.put(text, start)
@@ -145,7 +244,9 @@ class Ledger(msgspec.Struct, eq=False):
         start = self.at
         if end <= start:
             return
-        text = self._tape.source(start, end)
+        tape = self._tape
+        base = tape.base
+        text = tape.buf[start - base : end - base] if start >= base else tape.source(start, end)
         self.at = end
         if start < 0:
             if end <= 0:
@@ -162,7 +263,7 @@ class Ledger(msgspec.Struct, eq=False):
         """Emit a notice before everything that is held."""
         hold = self.holds[-1]
         self.events.insert(hold.before, _notice(kind, detail, hold.start))
-        hold.move(1)
+        hold.before += 1
 
     def open_reasoning(self, end: int) -> None:
         """Reasoning opens; its opening ends at an offset."""
@@ -177,14 +278,6 @@ class Ledger(msgspec.Struct, eq=False):
         self.events.append(ReasoningEnd(start, stop))
         self.thinking = False
         self.paused = pause
-
-    def stop_reasoning(self) -> None:
-        """The output ends in reasoning."""
-        self.thinking = False
-
-    def forget_pause(self) -> None:
-        """The reasoning that a call interrupted does not continue."""
-        self.paused = False
 
     def start_call(self, call_id: str, name: str, end: int, known: bool | None) -> None:
         """The next call starts; its header ends at an offset."""
@@ -203,11 +296,37 @@ class Ledger(msgspec.Struct, eq=False):
         raw = "" if status == "ok" else self._tape.source(max(begun, 0), stop)
         self.events.append(ToolCallEnd(index, status, start, stop, raw))
 
+    def whole_call(
+        self,
+        begun: int,
+        call_id: str,
+        name: str,
+        known: bool | None,
+        header: int,
+        arguments: str,
+        inside: int,
+        end: int,
+    ) -> None:
+        """Emit a call that is complete: it begins at one offset, and its header, arguments and itself end at others."""
+        self.markup(begun)
+        at, index = self.at, self.index
+        if at < 0:  # it begins in a prompt
+            at, header, inside = 0, max(header, 0), max(inside, 0)
+        self.events += (
+            ToolCallStart(index, call_id, name, at, header, known),
+            ToolCallDelta(index, arguments, header, inside),
+            ToolCallEnd(index, "ok", inside, max(end, 0)),
+        )
+        self.at = end
+        self.index = index + 1
+        self.count_call()
+
     def count_call(self) -> None:
         """A call has certainly ended; prose is counted from here again."""
         self.calls += 1
         self.prose = False
-        self.quoting.restart()
+        if self.quoting.begun:
+            self.quoting.restart()
 
     def finish(self, reason: str) -> None:
         """The output is over."""
@@ -216,20 +335,16 @@ class Ledger(msgspec.Struct, eq=False):
 
     def foreign(self, start: int, end: int) -> None:
         """Record a special token that no template names."""
-        self._foreign.append((start, end))
+        self.foreign_spans.append((start, end))
 
     def foreign_at(self, offset: int) -> int:
         """Take the special token without a template that begins at an offset: its end, or -1 if there is none."""
-        return self._foreign.pop(0)[1] if self._foreign and self._foreign[0][0] == offset else -1
+        return self.foreign_spans.pop(0)[1] if self.foreign_spans and self.foreign_spans[0][0] == offset else -1
 
     def emitted(self, at: int, *, content: str = "") -> None:
         """A fast path has emitted the output up to an offset, ``content`` included."""
         if content:
             self.quoting.put(content, at - len(content))
-        self.at = at
-
-    def back_to(self, at: int) -> None:
-        """Go back to an offset: what follows is read again."""
         self.at = at
 
     def _span(self, end: int) -> tuple[int, int]:
@@ -242,19 +357,19 @@ class Ledger(msgspec.Struct, eq=False):
 
     # -- holding ------------------------------------------------------------------------------------------------------
 
-    def hold(self, why: Why, place: Any) -> None:
+    def hold(self, why: str, place: Any) -> None:
         """Hold what comes from now on, until `commit` or `discard`."""
         self._tape.keep()
         self.holds.append(Hold(why, place, len(self.events), self.at, self.thinking, self.paused, self.index))
 
-    def held_for(self, *why: Why) -> bool:
+    def held_for(self, *why: str) -> bool:
         """Whether the innermost hold is for one of these reasons."""
         holds = self.holds
         return bool(holds) and holds[-1].why in why
 
-    def hold_on(self, why: Why) -> None:
+    def hold_on(self, why: str) -> None:
         """Continue the innermost hold, now for another reason."""
-        self.holds[-1].go_on(why)
+        self.holds[-1].why = why
 
     def commit(self) -> None:
         """Emit the events of the innermost hold."""
@@ -291,7 +406,7 @@ class Ledger(msgspec.Struct, eq=False):
         if due:
             del self.events[:count]
             for hold in self.holds:
-                hold.move(-count)
+                hold.before += -count
         return due
 
     def as_content(self) -> None:
@@ -311,10 +426,6 @@ class Ledger(msgspec.Struct, eq=False):
         return None if isinstance(event, ReasoningEnd) else event
 
     # -- a prompt -----------------------------------------------------------------------------------------------------
-
-    def replay(self, at: int) -> None:
-        """Read a prompt from here on, at a negative offset."""
-        self.at = at
 
     def replayed(self, call: int) -> str:
         """The prompt was read: forget its events, and return the arguments of the call with this index."""
@@ -337,10 +448,10 @@ class Ledger(msgspec.Struct, eq=False):
 
     def reopen_reasoning(self) -> None:
         """Start the reasoning that the prompt opened, before the call that it opened in it."""
-        called = next((n for n, hold in enumerate(self.holds) if hold.why is Why.HEADER), len(self.holds))
+        called = next((n for n, hold in enumerate(self.holds) if hold.why == Why.HEADER), len(self.holds))
         self.events.append(ReasoningStart(0, 0))
         for hold in self.holds[called:]:
-            hold.move(1)
+            hold.before += 1
 
 
 def _notice(kind: str, detail: str, at: int) -> Notice:

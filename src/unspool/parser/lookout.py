@@ -8,9 +8,8 @@ import msgspec
 from ..dialect.markers import END, Marker, Outline, Stray, tags, text
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.plan import Plan
-from .ledger import Ledger
+from .ledger import Ledger, Tape
 from .quoting import Quoting
-from .tape import Tape
 from .tokens import is_distinct
 
 ALWAYS: Final = -(1 << 62)
@@ -27,7 +26,9 @@ class Lookout(msgspec.Struct, eq=False):
         outline: the markers that count: those with calls, or those without once calls are text.
         replay: the text is a prompt's.
         thoughts_from: before this offset, nothing opens reasoning in content.
-        counted: tokens are being counted, which only the machine can do.
+        counted: token ids are fed, and nothing else.
+        marks: if ids are fed: the offsets of special tokens that are markers; ``last_mark``: the last of them.
+        spared: the closings that are text because their openings are, by their literals, with their number.
     """
 
     plan: Plan
@@ -37,36 +38,19 @@ class Lookout(msgspec.Struct, eq=False):
     replay: bool = False
     thoughts_from: int = ALWAYS
     counted: bool = False
-    _marks: set[int] | None = None
-    """If ids are fed: the offsets of special tokens that are markers."""
+    marks: set[int] | None = None
+    last_mark: int = ALWAYS
     _added: Iterable[str] = ()
     """The tokenizer's added tokens."""
-    _ignores: bool = False
+    ignores: bool = False
     """Whether text that only spells one of them stays text."""
     _constrained: bool = False
     """Whether that applies in reasoning only."""
-    _spared: dict[str, tuple[Pattern, int]] = {}
-    """The closings that are text because their openings are, by their literals, with their number."""
+    spared: dict[str, tuple[Pattern, int]] = {}
     _spared_at: int = ALWAYS
     """The last marker that was spared."""
 
     # -- set by the machine -------------------------------------------------------------------------------------------
-
-    def no_calls(self) -> None:
-        """From here on, calls are text."""
-        self.outline = self.plan.plain
-
-    def no_thoughts(self, until: int) -> None:
-        """Nothing opens reasoning in content before an offset."""
-        self.thoughts_from = until
-
-    def look_at_prompt(self, *, prompt: bool) -> None:
-        """Set whether the text is a prompt's."""
-        self.replay = prompt
-
-    def forget_spared(self) -> None:
-        """A new part begins: closings of earlier openings that were text are spared no longer."""
-        self._spared.clear()
 
     # -- tokens -------------------------------------------------------------------------------------------------------
 
@@ -78,30 +62,31 @@ class Lookout(msgspec.Struct, eq=False):
     @property
     def by_ids(self) -> bool:
         """Whether token ids are fed."""
-        return self._marks is not None
+        return self.marks is not None
 
     def know_tokens(self, added: Iterable[str], *, counted: bool = False, constrained: bool = False) -> None:
         """Distinguish special tokens, given by their literals, from text. ``constrained``: in reasoning only."""
         self.counted = counted
         self._constrained = constrained
-        self._marks = set()
+        self.marks = set()
         self._added = added
-        self._ignores = self.plan.policy.text_markers == "ignore"
+        self.ignores = self.plan.policy.text_markers == "ignore"
 
     def mark(self, offset: int) -> None:
         """Record a special token, known by its id, that is a marker."""
-        assert self._marks is not None
-        self._marks.add(offset)
+        assert self.marks is not None
+        self.marks.add(offset)
+        self.last_mark = offset
 
     def forget_marks(self) -> None:
         """Forget the tokens in text that was read."""
-        if self._marks and len(self._marks) > 64:
+        if self.marks and len(self.marks) > 64:
             here = self._tape.here
-            self._marks = {m for m in self._marks if m >= here}
+            self.marks = {m for m in self.marks if m >= here}
 
     def marked(self, i: int) -> bool:
         """Whether a special token is here, known by its id."""
-        return self._marks is not None and self._tape.base + i in self._marks
+        return self.marks is not None and self._tape.base + i in self.marks
 
     def certain(self, i: int) -> bool:
         """Whether it counts in arguments whatever follows it, as it does in an output of ids alone."""
@@ -109,7 +94,7 @@ class Lookout(msgspec.Struct, eq=False):
 
     def spelled(self, first: str, i: int, end: int) -> bool:
         """Whether the text there, which begins with ``first``, only spells a special token, and so does not count."""
-        if not self._ignores or (self._constrained and not self._ledger.thinking):
+        if not self.ignores or (self._constrained and not self._ledger.thinking):
             return False
         buf = self._tape.buf
         begins = not self.marked(i)
@@ -132,8 +117,12 @@ class Lookout(msgspec.Struct, eq=False):
 
     def stands(self, pattern: Pattern, i: int, fields: dict[str, str] | None = None) -> int:
         """The end of a pattern at ``i``; a token that is only spelled may not count. Fills ``fields``."""
-        r = pattern.match(self._tape.buf, i, {} if fields is None else fields)
-        if r == NO or not self._ignores or not self.spelled(pattern.first, i, max(r, i)):
+        buf = self._tape.buf
+        if pattern.alone and buf.startswith(pattern.first, i):
+            r = i + len(pattern.first)
+        else:
+            r = pattern.match(buf, i, {} if fields is None else fields)
+        if r == NO or not self.ignores or not self.spelled(pattern.first, i, max(r, i)):
             return r
         # A tag may go on in another case than the token, and then counts.
         return MORE if r == MORE and pattern.any_case and not self._tape.final else NO
@@ -147,7 +136,7 @@ class Lookout(msgspec.Struct, eq=False):
     def progress(self, pattern: Pattern, i: int) -> int:
         """How much of a pattern's beginning matches at ``i``, by the rules of `stands`."""
         end = max(pattern.progress(self._tape.buf, i), i)
-        return i if self._ignores and self.spelled(pattern.first, i, end) else end
+        return i if self.ignores and self.spelled(pattern.first, i, end) else end
 
     def first(self, patterns: Iterable[Pattern], i: int) -> int:
         """The end of the first of some patterns that matches at ``i``."""
@@ -235,17 +224,17 @@ class Lookout(msgspec.Struct, eq=False):
             return
         self._spared_at = here
         for literal, pattern in {text(t): t for c in closings for t in (tags(c) or (c,)) if t}.items():
-            _, times = self._spared.get(literal, (pattern, 0))
-            self._spared[literal] = pattern, times + 1
+            _, times = self.spared.get(literal, (pattern, 0))
+            self.spared[literal] = pattern, times + 1
 
     def is_spared(self, i: int) -> bool:
         """Whether the closing at ``i`` belongs to an opening that is text; each opening spares one closing."""
         here = self._tape.base + i
         if self._spared_at == here:
             return True
-        for literal, (pattern, times) in self._spared.items():
+        for literal, (pattern, times) in self.spared.items():
             if times and pattern.match(self._tape.buf, i, {}) >= 0:
-                self._spared[literal] = pattern, times - 1
+                self.spared[literal] = pattern, times - 1
                 self._spared_at = here
                 return True
         return False

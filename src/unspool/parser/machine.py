@@ -1,39 +1,26 @@
 """The machine: takes steps while it can, and handles what comes from outside: a stage, a prompt, the end."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
-from ..dialect.patterns import MORE
+from ..dialect.patterns import MAX_SPACE, MORE
 from ..events import Stage
+from . import states
 from .blocks import Blocks
 from .call import Desk, Sink
 from .calls import Calls
-from .ledger import Ledger, Why
+from .ledger import CAP, Ledger, Tape, Why
 from .lookout import ALWAYS, Lookout
 from .openings import Openings
 from .parts import Parts
 from .prose import Prose
 from .readers.object import ObjectReader
-from .states import Standing, State
-from .tape import Tape
+from .states import Standing
+from .table import TABLE
 
-STEPS: Final[tuple[Callable[[Any], bool], ...]] = (
-    Prose.edge,
-    Prose.text,
-    Prose.reasoning_start,
-    Prose.text,
-    Prose.undecided,
-    Prose.frame_start,
-    Prose.resuming,
-    Blocks.between,
-    Blocks.text,
-    Calls.object,
-    Calls.inside,
-    Calls.inside,
-    Calls.recover,
-    Calls.close,
-)
-"""The function that takes a step, by state; `TABLE` describes them in words."""
+STEPS: Final = tuple(row.step for row in TABLE.values())
+"""The function that takes a step, by state."""
+_OWNERS: Final = tuple(("Prose", "Blocks", "Calls").index(step.__qualname__.partition(".")[0]) for step in STEPS)
+"""Whose method that is, by state."""
 
 # Every parser needs these, and Python 3.11 is slow to find members of enumerations.
 _CONTENT: Final = Stage.CONTENT
@@ -81,36 +68,35 @@ class Machine:
         calls = self.calls = Calls(at, plan, tape, ledger, look, parts, openings, desk)
         prose = self.prose = Prose(at, plan, tape, ledger, look, parts, openings, calls)
         blocks = self._blocks = Blocks(at, plan, tape, ledger, look, parts, openings, calls)
-        # Indexed by state, in the order of `STEPS`.
-        self._owners: tuple[Any, ...] = (
-            prose, prose, prose, prose, prose, prose, prose, blocks, blocks, calls, calls, calls, calls, calls,
-        )  # fmt: skip
+        self._owners: tuple[Any, ...] = (prose, blocks, calls)
         self._closed_at = ALWAYS  # no closing of reasoning lies between the cursor and here
 
     # -- running ------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Take steps until more text is needed."""
-        ledger, calls, at, owners = self.ledger, self.calls, self.at, self._owners
+        ledger, calls, at, owners, tape = self.ledger, self.calls, self.at, self._owners, self.tape
         while True:
             call = calls.call
-            if ledger.holds:
+            holds = ledger.holds
+            if holds and (tape.base + tape.i - holds[0].start > CAP or (call is not None and call.status == "invalid")):
                 calls.release_holds()
                 call = calls.call
             if call is not None and call.thought and calls.ends_with_thought():
                 going = self._thought_step()
             else:
                 state = at.state
-                going = STEPS[state](owners[state])
+                going = STEPS[state](owners[_OWNERS[state]])
             if not going:
-                if ledger.too_much():
+                if ledger.holds and ledger.too_much():
                     continue
-                calls.release_space()
+                if calls.call is not None and tape.base + tape.i - ledger.at > MAX_SPACE:
+                    calls.release_space()
                 return
 
     def _step(self) -> bool:
         state = self.at.state
-        return STEPS[state](self._owners[state])
+        return STEPS[state](self._owners[_OWNERS[state]])
 
     def _thought_step(self) -> bool:
         """Take a step of a call in reasoning, up to the closing of the reasoning, or to what may become it."""
@@ -129,7 +115,7 @@ class Machine:
                 calls.cut()
             tape.go_on(final=final, ended=ended)
             going = True
-        tape.join(rest)
+        tape.buf += rest
         return going or self.ledger.too_much()
 
     def _thought_closes(self) -> tuple[int, bool]:
@@ -156,11 +142,11 @@ class Machine:
         """The stage that the output has reached."""
         state = self.at.state
         held = self.ledger.held_for(Why.HEADER)
-        if self.calls.call is not None or held or state in (State.BLOCK, State.BLOCK_TEXT):
+        if self.calls.call is not None or held or state in (states.BLOCK, states.BLOCK_TEXT):
             return Stage.TOOL_CALL
-        if state is State.UNDECIDED:
+        if state is states.UNDECIDED:
             return Stage.UNDECIDED
-        if state is State.RESUMING:
+        if state is states.RESUMING:
             return Stage.REASONING
         if self.openings.pending():
             return Stage.TOOL_CALL
@@ -173,7 +159,7 @@ class Machine:
         elif stage is _REASONING and self._plan.reasoning.ends:
             self._parts.begin_reasoning(0, self._plan.reasoning.lead, seen=False)
         elif stage is Stage.UNDECIDED and self._plan.reasoning.ends:
-            self.at.go(State.UNDECIDED)
+            self.at.state = states.UNDECIDED
         elif stage is Stage.TOOL_CALL and self.look.outline.calls:
             self._blocks.enter()
         else:
@@ -188,11 +174,11 @@ class Machine:
         self.run()
         self._cut()
         tape.go_on()
-        if self.at.state in (State.TEXT, State.REASONING):
+        if self.at.state in (states.TEXT, states.REASONING):
             ledger.text(tape.end)
         else:
             ledger.markup(tape.end)
-        tape.move(len(tape.buf))
+        tape.i = len(tape.buf)
         if ledger.thinking and stage is not Stage.REASONING:
             self._parts.end_reasoning(ledger.at)
         if stage is Stage.REASONING:
@@ -201,19 +187,19 @@ class Machine:
         elif stage is Stage.TOOL_CALL:
             self._blocks.enter()
         else:
-            self.at.go(State.EDGE)
+            self.at.state = states.EDGE
 
     def replay(self, tail: str) -> None:
         """Read the end of a prompt: it emits nothing, but decides where the output begins."""
         ledger = self.ledger
         self.tape.replay(tail)
-        ledger.replay(-len(tail))
-        self.look.look_at_prompt(prompt=True)
+        ledger.at = -len(tail)
+        self.look.replay = True
         self._parts.starts()
         self.run()
-        self.look.look_at_prompt(prompt=False)
+        self.look.replay = False
         call = self.calls.call
-        if call is not None and call.started and call.sink is Sink.CALL:
+        if call is not None and call.started and call.sink == Sink.CALL:
             call.replayed()
         else:
             ledger.replayed(-1)
@@ -227,9 +213,9 @@ class Machine:
         if calls.broken is not None and calls.broken.within:
             self.run()
             if calls.broken is not None:
-                calls.broken.end_string()
+                calls.broken.within = ""
             return
-        if call is None or inner is None or self.at.state not in (State.ARGUMENTS, State.OBJECT):
+        if call is None or inner is None or self.at.state not in (states.ARGUMENTS, states.OBJECT):
             return
         self.run()
         if calls.call is call and calls.arguments is inner and not call.complete and inner.in_string():
@@ -237,19 +223,22 @@ class Machine:
 
     def close(self, *, ended: bool) -> None:
         """The output is over; ``ended``: the model ended it."""
-        tape, ledger = self.tape, self.ledger
-        tape.finish(ended=ended)
-        for _ in range(2):  # after the first cut, what was given back is read
+        tape, ledger, calls = self.tape, self.ledger, self.calls
+        tape.final, tape.ended = True, ended
+        done = self.at.state is states.EDGE and calls.call is None and not ledger.holds and tape.i == len(tape.buf)
+        for _ in range(0 if done else 2):  # after the first cut, what was given back is read
             self.run()
+            if calls.call is None and not ledger.holds:
+                break
             self._cut()
         if ledger.thinking:
             if ledger.at < tape.end:
                 ledger.text(tape.end)
-            ledger.stop_reasoning()
+            ledger.thinking = False
             ledger.notice("unclosed_reasoning")
         ledger.markup(tape.end)
-        within = self.calls.within
-        if within is not None and within.closing and self.at.state in (State.BLOCK, State.BLOCK_TEXT, State.CLOSE):
+        within = calls.within
+        if within is not None and within.closing and self.at.state in (states.BLOCK, states.BLOCK_TEXT, states.CLOSE):
             ledger.notice("missing_close", within.closing.first)
 
     def _cut(self) -> None:
@@ -262,7 +251,7 @@ class Machine:
                 if call is not None and named and calls.announce_object(call):
                     continue
                 if ledger.held_for(Why.HEADER):
-                    tape.move(len(tape.buf))
+                    tape.i = len(tape.buf)
                     calls.cut_header()
                 self.run()
             elif calls.call is not None:
@@ -272,7 +261,7 @@ class Machine:
                 ledger.as_content()
                 ledger.notice("unclosed_reasoning")
             elif ledger.held_for(Why.OPENED_REASONING) and (ledger.thinking or ledger.paused):
-                tape.move(len(tape.buf))
+                tape.i = len(tape.buf)
                 calls.reopen()
                 self.run()
             else:

@@ -3,12 +3,12 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from ..dialect.follows import ARGUMENT, ARGUMENT_END, FOLLOWERS
-from ..dialect.markers import BLOCK_END, CALL, CALL_END, END, Block, Form, Opening, Scan, text
+from ..dialect.markers import ARGUMENT_KEYS, BLOCK_END, CALL, CALL_END, END, Block, Form, Opening, Scan, text
 from ..dialect.patterns import (
     MAX_SPACE,
     MORE,
@@ -24,11 +24,10 @@ from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape
 from ..regex import Regex
 from ..schema import takes_text
+from .ledger import Tape
 from .lookout import ALWAYS, Lookout
-from .tape import Tape
 
 NULL: Final = "null"
-ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input"))
 
 _JSON_KEY = Regex(rf'\s*+"((?:[^"\\\n]|\\.){{0,256}}+)"{SPACES}:')
 _JSON_KEY_MAYBE = Regex(rf'\s*+(?:"(?:[^"\\\n]|\\.){{0,256}}+(?:\\|"{SPACES})?)?\Z')
@@ -36,7 +35,7 @@ _SHORT = Regex(r""""(?:[^"\\\n]|\\.){0,256}+"|'(?:[^'\\\n]|\\.){0,256}+'|[0-9]{1
 _SHORT_MAYBE = Regex(r"""(?:["'][^\n]{0,258}+|[0-9]{1,18}+)?\Z""")
 
 
-class Match(NamedTuple):
+class Match(msgspec.Struct, frozen=True):
     """How the opening of a call matches.
 
     Attributes:
@@ -61,14 +60,14 @@ class Openings(msgspec.Struct, eq=False):
         look: recognizes everything else.
         names: the declared tools by name; ``None`` if they are unknown.
         named: the function that the tool choice names, or ``""``.
+        text_until: openings of calls before this offset are text.
     """
 
     look: Lookout
     _tape: Tape
     names: Mapping[str, Any] | None
     named: str
-    _from: int = ALWAYS
-    """Openings of calls before this offset are text."""
+    text_until: int = ALWAYS
     _searched: tuple[int, int] = (0, 0)
     """The offsets between which nothing may end an open string."""
 
@@ -76,10 +75,6 @@ class Openings(msgspec.Struct, eq=False):
     def repairing(self) -> bool:
         """Whether arguments are repaired."""
         return self.look.plan.repairs
-
-    def no_calls(self, until: int) -> None:
-        """Nothing opens a call before an offset."""
-        self._from = until
 
     # -- openings -----------------------------------------------------------------------------------------------------
 
@@ -89,7 +84,7 @@ class Openings(msgspec.Struct, eq=False):
         tape = self._tape
         form = o.form
         assert form is not None
-        if tape.base + i < self._from:
+        if tape.base + i < self.text_until:
             return _NONE
         if not o.marked and (self.names is None or not (edge or self._stands_apart(o, i))):
             return _NONE
@@ -144,7 +139,7 @@ class Openings(msgspec.Struct, eq=False):
         name = fields.get("name", "")
         if names is not None and o.pattern.splits_name and o.pattern.longer_name(self._tape.buf, i) in names:
             return False
-        return (o.marked and names_call(name)) or (names is not None and name in names)
+        return (names is not None and name in names) or (o.marked and names_call(name))
 
     def _object_begins(self, o: Opening, form: Form, i: int) -> int:
         """``i`` if an object that may be a call begins there."""
@@ -183,7 +178,7 @@ class Openings(msgspec.Struct, eq=False):
 
     def _arguments_begin(self, o: Opening, form: Form, i: int) -> int:
         """``i`` if arguments, or the closing of the call or of its block, begin there."""
-        if not form.arguments or form.syntax is Syntax.PYTHON or form.syntax is Syntax.TEXT:
+        if not form.arguments or form.syntax == Syntax.PYTHON or form.syntax == Syntax.TEXT:
             return i
         buf = self._tape.buf
         j = skip_space(buf, i)
@@ -202,12 +197,12 @@ class Openings(msgspec.Struct, eq=False):
         r = self.look.first([p.opening for p in self.look.plan.arguments.parameters], i)
         return i if r < 0 and self._tape.buf[i] == "{" else r
 
-    def _literal_begins(self, syntax: Syntax, i: int) -> int:
+    def _literal_begins(self, syntax: str, i: int) -> int:
         """Whether arguments that are one literal begin at ``i``: an object, an object in a string, or null."""
         buf = self._tape.buf
-        if buf[i] == "{" or (syntax is Syntax.JSON and buf[i] == '"'):
+        if buf[i] == "{" or (syntax == Syntax.JSON and buf[i] == '"'):
             return i
-        if syntax is Syntax.JSON and NULL.startswith(buf[i : i + len(NULL)]):
+        if syntax == Syntax.JSON and NULL.startswith(buf[i : i + len(NULL)]):
             return i if buf.startswith(NULL, i) else MORE
         return NO
 
@@ -296,8 +291,8 @@ class Openings(msgspec.Struct, eq=False):
         """The end of white space and of the separator of calls at ``i``; `MORE` if the separator may go on."""
         buf = self._tape.buf
         separator = self.look.plan.calls.separator
-        j = skip_separators(buf, i)
-        if not separator or j - i > MAX_SPACE:
+        j = i if "-" < buf[i : i + 1] < "\x7f" and buf[i] != ";" else skip_separators(buf, i)
+        if not separator.atoms or j - i > MAX_SPACE:
             return j
         r = self.look.stands(separator, j)
         if r == MORE and not self._tape.final:

@@ -39,7 +39,6 @@ class PairedParser(Parser):
         Raises:
             ValueError: the parser is closed.
         """
-        self._slow()
         events = self._feed_special(literal, foreign, None)
         self._machine.look.forget_marks()
         return events

@@ -1,6 +1,7 @@
 """`Parser` and `parse`: the public interface of the machine."""
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from typing import Any
 
 from ..arguments import check, check_ids, check_prompt, check_tokenizer, described, wrong_type
@@ -12,16 +13,13 @@ from ..events import Event, Stage, ToolCallDelta
 from ..message import Fold, Message
 from ..policy import Policy
 from ..toolset import ToolChoice, Toolset, read_toolset
-from .call import Desk
+from .call import Desk, MakeId
 from .fast import AGAIN, FastPaths, Stretch
-from .glance import glance
-from .ids import MakeId
-from .ledger import Ledger
+from .ledger import Ledger, Tape
 from .lookout import Lookout
 from .machine import Machine
 from .openings import Openings
 from .prompt import decode_ids, prompt_end, prompt_tail
-from .tape import Tape
 from .tokens import TokenFeed, closes, is_marker
 
 
@@ -46,6 +44,7 @@ class Parser:
 
     __slots__ = (
         "_at",
+        "_choose",
         "_closed",
         "_dialect",
         "_fast",
@@ -77,10 +76,12 @@ class Parser:
         tape = self._tape = Tape()
         ledger = Ledger(tape)
         look = Lookout(plan, plan.reading if calls else plan.plain, tape, ledger)
-        openings = Openings(look, tape, request.names, request.name)
-        machine = self._machine = Machine(tape, Desk(ledger, plan, request, ids), openings)
+        names = request.names
+        openings = Openings(look, tape, names, request.name)
+        machine = self._machine = Machine(tape, Desk(ledger, plan, request, names, ids), openings)
         fold = self._fold = Fold()
-        self._fast = FastPaths(machine, fold)
+        fast = self._fast = FastPaths(machine, fold)
+        self._choose = fast.choose
         self._dialect = plan.dialect
         self._tokenizer = tokenizer
         self._tokens: TokenFeed | None = None
@@ -94,6 +95,14 @@ class Parser:
             self._read_prompt(self._prompt_text(prompt))
         else:
             machine.begin(plan.dialect.stage)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle or copy the parser in a state without references into it."""
+        self._slow()
+        return super().__reduce_ex__(protocol)
+
+    def __copy__(self) -> "Parser":
+        return deepcopy(self)  # no two parsers share anything that changes
 
     def __repr__(self) -> str:
         message = self.message
@@ -204,10 +213,12 @@ class Parser:
             ValueError: the parser is closed already.
             TypeError: the reason is not a string.
         """
-        check("finish_reason", finish_reason, (str, type(None)), _REASON)
+        if finish_reason is not None and type(finish_reason) is not str:
+            check("finish_reason", finish_reason, (str, type(None)), _REASON)
         if self._closed:
             raise ValueError("close: the parser is already closed")
-        self._slow()
+        if self._fast.take is not None:
+            self._slow()
         if self._tokenizer is not None and self._tokens is None and not self._tape.end:
             self.feed_tokens(())  # an output without tokens still counts as one of tokens
         machine = self._machine
@@ -254,17 +265,22 @@ class Parser:
             raise ValueError("feed: the parser is closed")
         if not text:
             return []
-        self._slow()
+        if self._fast.take is not None:
+            self._slow()
         if not self._nonblank and not text.isspace():
             self._nonblank = True
-        machine = self._machine
+        machine, tape = self._machine, self._tape
         if stage is not None:
-            self._tape.drop()
+            tape.drop()
             machine.force(stage)
-        self._tape.feed(text)
+        if tape.i:
+            tape.drop()
+        tape.buf += text
         machine.run()
         events = self._due()
-        self._choose()
+        if self._choose():
+            self._at = self._fast.at
+            self._stretch = self._fast.stretch
         return events
 
     def _go_on(self) -> list[Event]:
@@ -272,24 +288,17 @@ class Parser:
         self._slow()
         self._machine.run()
         events = self._due()
-        self._choose()
+        if self._choose():
+            self._at = self._fast.at
+            self._stretch = self._fast.stretch
         return events
-
-    def _choose(self) -> None:
-        fast = self._fast
-        fast.choose()
-        if fast.take is not None:
-            self._at = fast.at
-            self._stretch = fast.stretch
 
     def _due(self) -> list[Event]:
         """Take the events that go out, and add them to the message."""
         events = self._machine.ledger.take()
         if self._tokens is not None:
-            events = self._tokens.with_spans(events)
-        add = self._fold.add
-        for event in events:
-            add(event)
+            self._tokens.span(events)
+        self._fold.extend(events)
         return events
 
     # -- beginnings ---------------------------------------------------------------------------------------------------
@@ -322,6 +331,24 @@ class Parser:
             ValueError: the parser is closed, or has no tokenizer; an id is negative.
             TypeError: these are not token ids.
         """
+        tokens = self._tokens
+        # Most pieces are one token whose text is known: it needs no decoding.
+        if tokens is not None and tokens.whole and stage is None and ids.__class__ is list and len(ids) == 1:
+            text = tokens.pieces.get(ids[0]) if ids[0].__class__ is int else None
+            if text.__class__ is str and not self._closed:
+                starts = tokens.starts
+                at = tokens.total
+                starts.append(at)
+                tokens.total = at + len(text)
+                events = self.feed(text)
+                if events and events[0].token_start < 0:
+                    if len(starts) == 1 and events[0].end > at:
+                        tokens.claim(events[0])
+                        if events[0].__class__ is not ToolCallDelta:
+                            self._fold.claim(events)
+                    else:
+                        self._claim(tokens, events)
+                return events
         if self._closed:
             raise ValueError("feed_tokens: the parser is closed")
         if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
@@ -329,7 +356,6 @@ class Parser:
         ids = tuple(ids)
         check_ids("ids", ids)
         forced = None if stage is None else to_stage(stage, "stage")
-        tokens = self._tokens
         if tokens is None:
             if self._tokenizer is None:
                 raise ValueError("feed_tokens: the parser has no tokenizer; pass tokenizer= when you create it")
@@ -337,28 +363,26 @@ class Parser:
             self._machine.look.know_tokens(tokens.added, counted=True)
             self._fold.count_reasoning_tokens()
             self._slow()
-        events: list[Event] = []
-        pending: list[str] = []
-        for alone, texts in tokens.runs(ids):
-            for token in alone:
-                text, literal = tokens.push(token)
-                if text:
-                    pending.append(text)
-                if literal:
-                    if pending:
-                        events += self._feed("".join(pending), forced)
-                        pending = []
-                    events += self._feed_special(literal, tokens.foreign(literal, self._machine.look.plan), forced)
-                    tokens.count(literal)
-            if texts:
-                pending.append(tokens.join(texts))
-        if pending:
-            events += self._feed("".join(pending), forced)
+        found: list[Event] = []
+        for text, literal in tokens.read(ids):
+            if text:
+                events = self._feed(text, forced) if forced is not None else self.feed(text)
+                if events and events[0].token_start < 0:
+                    self._claim(tokens, events)
+                found += events
+            if literal:
+                found += self._feed_special(literal, tokens.foreign(literal, self._machine.look.plan), forced)
         self._machine.look.forget_marks()
-        return events
+        return found
+
+    def _claim(self, tokens: TokenFeed, events: list[Event]) -> None:
+        """Add the token spans of events that a fast path has emitted, there and in the message."""
+        tokens.span(events)
+        self._fold.claim(events)
 
     def _feed_special(self, literal: str, foreign: bool, stage: Stage | None) -> list[Event]:
         """Take a special token; ``foreign``: no template names it."""
+        self._slow()
         machine = self._machine
         plan = machine.look.plan
         at = self._tape.end
@@ -424,14 +448,6 @@ def parse(
         UnknownDialect: no dialect has this name.
         ValueError, TypeError: an argument is wrong; the message names it.
     """
-    if tokenizer is None and prompt is None and type(text) is str:
-        plan, request = _asked(dialect, tools, tool_choice, policy, ids)
-        dialect, tools, tool_choice = plan.dialect, request, None
-        begins = plan.dialect.stage if stage is None else to_stage(stage, "stage")
-        check("finish_reason", finish_reason, (str, type(None)), _REASON)
-        message = glance(text, plan, request, begins, finish_reason or "stop", ids)
-        if message is not None:
-            return message
     parser = Parser(
         dialect,
         tools=tools,

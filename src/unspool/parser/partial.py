@@ -28,10 +28,6 @@ class Partial(msgspec.Struct, eq=False):
         if self.weak is None or o.pattern.weight >= self.weak[0].pattern.weight:
             self._names.append(None if match is None else match.fields.get("name"))
 
-    def add_dropped(self, o: Marker) -> None:
-        """Enough of this cut marker is there: it is dropped."""
-        self.cut = o
-
     def weak_alone(self) -> tuple[Marker, Match] | None:
         """The weak match, if all that may count more is a call of the same name."""
         weak = self.weak

@@ -7,15 +7,15 @@ import msgspec
 from ..dialect.markers import END, FRAME, REASONING, START, Marker, Opening
 from ..dialect.patterns import NO, skip_space
 from ..dialect.plan import Plan
-from .ledger import Ledger, Why
+from . import states
+from .ledger import Ledger, Tape, Why
 from .lookout import ALWAYS, Lookout
 from .openings import Openings
 from .states import Standing, State
-from .tape import Tape
 
 # Parsers that begin in reasoning need these, and Python 3.11 is slow to find members of enumerations.
 _OPEN: Final = Why.OPEN_REASONING
-_START: Final = State.REASONING_START
+_START: Final = states.REASONING_START
 
 
 class Origin(msgspec.Struct, frozen=True, eq=False):
@@ -51,10 +51,6 @@ class Parts(msgspec.Struct, eq=False):
         """The state to return to."""
         return Origin(self._at.state, self.framed)
 
-    def back_to(self, place: Origin) -> None:
-        """Restore whether a frame is open."""
-        self.framed = place.framed
-
     def leaves(self, margin: str) -> None:
         """A part has ended, and removes this white space from the text after it."""
         self.margin = margin
@@ -76,7 +72,7 @@ class Parts(msgspec.Struct, eq=False):
             k += 1
         if k < len(lead) and i + k == n and not tape.final:
             return False
-        tape.move(i + k)
+        tape.i = i + k
         self._ledger.markup(tape.here)
         return True
 
@@ -94,14 +90,14 @@ class Parts(msgspec.Struct, eq=False):
 
     def end_turn(self, end: int, o: Marker | None = None) -> None:
         """A turn or a frame ends at ``end``, or another turn begins there."""
-        self._tape.move(end)
+        self._tape.i = end
         if o is not None and o.kind == START and not self._look.replay:
             self.started = self._tape.here
-        self._at.go(State.EDGE)
+        self._at.state = states.EDGE
         self.margin = ""
         self.framed = False
         self.seen = True
-        self._ledger.forget_pause()
+        self._ledger.paused = False
         self._ledger.quoting.restart()
 
     def begin_frame(self, o: Marker, end: int) -> None:
@@ -110,7 +106,7 @@ class Parts(msgspec.Struct, eq=False):
         self.end_turn(end)
         self.framed = True
         self._lead = lead_of(o)
-        self._at.go(State.FRAME_START)
+        self._at.state = states.FRAME_START
 
     def begin_reasoning(self, end: int, lead: str, *, opened: bool = False, seen: bool = True) -> None:
         """Reasoning begins.
@@ -130,7 +126,7 @@ class Parts(msgspec.Struct, eq=False):
         self._lead = lead
         self.margin = ""
         self.seen = seen
-        self._at.go(_START)
+        self._at.state = _START
 
     def begin(self, o: Marker, i: int, end: int) -> int:
         """A part other than a call begins at ``i``, or the turn ends there."""
@@ -138,7 +134,7 @@ class Parts(msgspec.Struct, eq=False):
         if o.kind == REASONING:
             ledger.markup(tape.base + i)
             self.begin_reasoning(tape.base + end, lead_of(o))
-            tape.move(end)
+            tape.i = end
         elif o.kind == FRAME:
             self.begin_frame(o, end)
         else:
@@ -156,14 +152,15 @@ class Parts(msgspec.Struct, eq=False):
         edge = self._plan.reading.edge
         if i < len(tape.buf) and any(e.pattern.match(tape.buf, i, {}) != NO for e in edge if e.marked):
             return  # an opening, which the prompt's end may cut
-        tape.move(len(tape.buf))
+        tape.i = len(tape.buf)
         self._ledger.markup(tape.here)
 
     def settle_thought(self) -> None:
-        if self._ledger.commit_thought() and not self._ledger.holds:
-            self._tape.let_go()
+        ledger = self._ledger
+        if ledger.holds and ledger.commit_thought() and not ledger.holds:
+            self._tape.kept = None
         self._ledger.quoting.restart()
-        self._at.go(State.EDGE)
+        self._at.state = states.EDGE
 
     def end_reasoning(self, end: int) -> None:
         """Reasoning ends; its closing ends at an offset."""
@@ -173,12 +170,12 @@ class Parts(msgspec.Struct, eq=False):
     def leave_block(self) -> None:
         self.margin = self._plan.calls.block_trail
         if self._ledger.paused:
-            self._at.go(State.RESUMING)
+            self._at.state = states.RESUMING
         elif self._ledger.thinking:
             self._lead = self.margin
-            self._at.go(State.REASONING_START)
+            self._at.state = states.REASONING_START
         else:
-            self._at.go(State.EDGE)
+            self._at.state = states.EDGE
 
 
 def lead_of(o: Marker) -> str:

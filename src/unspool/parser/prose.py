@@ -19,12 +19,12 @@ from ..dialect.markers import (
     tag_of,
 )
 from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space, solid, worded
+from . import states
 from .calls import Calls
 from .ledger import CAP, Why
 from .openings import Match
 from .partial import Partial
 from .parts import Steps, lead_of
-from .states import State
 from .white import common_suffix, held_suffix
 
 
@@ -49,16 +49,16 @@ class Prose(Steps):
             j = i + MAX_SPACE
         elif j == n:
             if tape.final:
-                tape.move(n)
+                tape.i = n
                 if self._parts.seen or ledger.thinking:
                     ledger.markup(tape.here)
                 else:
                     ledger.text(tape.here)
             return False
         else:
-            foreign = ledger.foreign_at(tape.base + j)
+            foreign = ledger.foreign_at(tape.base + j) if ledger.foreign_spans else NO
             if foreign >= 0:
-                tape.move(foreign - tape.base)
+                tape.i = foreign - tape.base
                 ledger.markup(tape.here)
                 return True
             r = self._open_at(j)
@@ -69,11 +69,11 @@ class Prose(Steps):
             if r >= 0:
                 return True
         self._parts.put_edge(tape.end)
-        self._at.go(State.TEXT)
-        tape.move(max(i, ledger.at - tape.base))
+        self._at.state = states.TEXT
+        tape.i = max(i, ledger.at - tape.base)
         if j > tape.i:
             # White space before text; what follows it was looked at already.
-            tape.move(j)
+            tape.i = j
             ledger.text(tape.here)
         return True
 
@@ -83,7 +83,10 @@ class Prose(Steps):
         partial: Partial | None = None
         for o in self._look.outline.edge.at(tape.buf, i):
             match = self._openings.match(o, i, edge=True) if isinstance(o, Opening) and o.kind == CALL else None
-            r = self._look.marker(o, i) if match is None else match.end
+            if match is not None:
+                r = match.end
+            else:
+                r = self._look.marker(o, i) if o.kind == END else self._look.stands(o.pattern, i)
             if r >= 0 and match is not None and match.weak:
                 partial = partial or Partial()
                 partial.add_weak(o, match)
@@ -113,7 +116,7 @@ class Prose(Steps):
             return NO
         r = self._look.soonest([o.pattern for o in self._plan.reasoning.ends], i)
         if r >= 0:
-            tape.move(r)
+            tape.i = r
             ledger.markup(tape.here)
             self._parts.leaves(self._plan.reasoning.trail)
         return r
@@ -122,7 +125,7 @@ class Prose(Steps):
         """Add a marker at ``i`` that the output's end cuts."""
         partial.add_cut(o, match)
         if partial.cut is None and self._is_cut_marker(o, i):
-            partial.add_dropped(o)
+            partial.cut = o
 
     def _dropped_as_cut(self, partial: Partial, o: Marker, i: int, end: int) -> bool:
         """Drop a marker that the output's end cuts, if ``o``, at ``buf[i:end]``, only begins it; whether that is so."""
@@ -139,16 +142,17 @@ class Prose(Steps):
         if j - i <= MAX_SPACE:
             if j == len(tape.buf) and not tape.final:
                 return False
-            r = self._look.soonest([o.pattern for o in self._plan.plain.edge if o.kind == REASONING], j)
+            begun = self._plan.plain.edge.at(tape.buf, j)
+            r = self._look.soonest([o.pattern for o in begun if o.kind == REASONING], j) if begun else NO
             if r == MORE:
                 return False
             if r > i:  # an opening that takes no text is not repeated
-                tape.move(r)
+                tape.i = r
                 self._ledger.markup(tape.here)
                 return True
         if not self._parts.take_lead():
             return False
-        self._at.go(State.REASONING)
+        self._at.state = states.REASONING
         return True
 
     def resuming(self) -> bool:
@@ -160,7 +164,7 @@ class Prose(Steps):
             ledger.notice("hold_overflow", "white space")
         elif j == len(tape.buf):
             if tape.final:
-                tape.move(j)
+                tape.i = j
                 ledger.markup(tape.here)
             return False
         else:
@@ -196,13 +200,13 @@ class Prose(Steps):
         take = common_suffix(tape.buf, tape.i, p, self._look.outline.reasoning.inner)
         self._ledger.text(tape.base + p - take)
         self._parts.end_reasoning(tape.base + end)
-        tape.move(end)
+        tape.i = end
         self._parts.leaves(self._plan.reasoning.trail)
 
     def region(self) -> Region:
         """The markers that count in the current text."""
         outline = self._look.outline
-        if self._at.state is State.REASONING:
+        if self._at.state is states.REASONING:
             return outline.reasoning
         return outline.frame if self._parts.framed else outline.text
 
@@ -221,14 +225,14 @@ class Prose(Steps):
             m = scan.find.search(buf, pos)
             if limit < n and (m is None or m.start() > limit):
                 self._release(limit + 1, region.inner, "")
-                tape.move(limit + 1)
+                tape.i = limit + 1
                 return True
-            if m is None or m.group() not in scan.triggers:
+            if m is None or (m.end() == n and m.group() not in scan.triggers):
                 if not tape.final:
                     self._release(n if m is None else m.start(), region.inner, region.margin)
                 elif m is None or self._cut_at(scan.markers, m.start()) == NO:
                     self._last_text(n, n)
-                    tape.move(n)
+                    tape.i = n
                 return False
             p = m.start()
             r = self._marker_at(scan, p)
@@ -246,7 +250,7 @@ class Prose(Steps):
         tape = self._tape
         take = max(held_suffix(tape.buf, tape.i, p, inner), held_suffix(tape.buf, tape.i, p, margin))
         self._ledger.text(tape.base + p - take)
-        tape.move(p - take)
+        tape.i = p - take
 
     def _marker_at(self, scan: Scan, p: int) -> int:
         """Act on the marker at ``p`` in text; `NO` or `MORE` if there is none (yet)."""
@@ -256,7 +260,7 @@ class Prose(Steps):
         for o in scan.markers.at(tape.buf, p):
             match: Match | None = None
             if not isinstance(o, Opening) or o.kind != CALL:
-                r = look.marker(o, p)
+                r = look.marker(o, p) if o.kind == END else look.stands(o.pattern, p)
             elif not look.outline.calls:
                 r = look.stands(o.pattern, p)
                 if r >= 0 and o.form and not look.quoted(p):
@@ -270,7 +274,7 @@ class Prose(Steps):
                         partial = partial or Partial()
                         partial.add_weak(o, match)
                     continue
-            if r >= 0:
+            if r >= 0 and not thinking:
                 r = self._counted(o, p, r)
             if r >= 0:  # unlike at a boundary, any other marker counts more than a call with wrong arguments
                 if partial is not None and self._dropped_as_cut(partial, o, p, r):
@@ -295,8 +299,6 @@ class Prose(Steps):
 
     def _counted(self, o: Marker, p: int, end: int) -> int:
         """``end`` if the marker at ``buf[p:end]`` counts there; else `NO` or `MORE`."""
-        if self._ledger.thinking:
-            return end
         look = self._look
         if look.quoted(p):
             # The end of a frame or of the turn ends an unclosed code span, if another part or nothing follows.
@@ -323,7 +325,7 @@ class Prose(Steps):
             self._parts.end_turn(end)
             self._parts.leaves(self._plan.frame_trail)
         elif ledger.held_for(Why.OPENED_REASONING):
-            tape.move(p)
+            tape.i = p
             self._calls.reopen()  # the turn ends and its reasoning was not closed
         else:
             if ledger.thinking:
@@ -337,7 +339,7 @@ class Prose(Steps):
     def _last_text(self, p: int, end: int) -> None:
         """The turn's text ends at ``p``, the turn at ``end``: remove the format's white space from the text."""
         tape, ledger = self._tape, self._ledger
-        bare = self._at.state is State.TEXT and not self._parts.framed and (tape.ended or not tape.final)
+        bare = self._at.state is states.TEXT and not self._parts.framed and (tape.ended or not tape.final)
         take = common_suffix(tape.buf, tape.i, p, self._look.outline.text.inner) if bare else 0
         ledger.text(tape.base + p - take)
         if take:
@@ -369,7 +371,7 @@ class Prose(Steps):
             if not held:  # otherwise its margin is given back with it
                 ledger.markup(tape.base + p)
             self._parts.begin_reasoning(tape.base + end, lead_of(o), opened=held)
-            tape.move(end)
+            tape.i = end
         if framed:
             ledger.notice("missing_close", "frame")
 
@@ -378,7 +380,7 @@ class Prose(Steps):
         tape = self._tape
         if (tape.i == len(tape.buf) and not tape.final) or not self._parts.take_lead():
             return False
-        self._at.go(State.TEXT)
+        self._at.state = states.TEXT
         return True
 
     def _is_begun_marker(self, o: Opening, p: int) -> bool:
@@ -422,7 +424,7 @@ class Prose(Steps):
         tape, look = self._tape, self._look
         if not look.stray_counts(p) or look.closed_behind(p):
             return NO
-        if self._at.state is State.EDGE:
+        if self._at.state is states.EDGE:
             self._ledger.markup(tape.base + p)
         else:
             region = self.region()
@@ -442,7 +444,7 @@ class Prose(Steps):
         ledger.text(tape.base + p)
         marker = tape.buf[p:end]
         ledger.markup(tape.base + end)
-        tape.move(end)
+        tape.i = end
         ledger.notice(kind, marker.strip())
         return end
 
@@ -455,7 +457,7 @@ class Prose(Steps):
         if not begun:
             return NO
         self._ledger.text(self._tape.base + p)
-        self._tape.move(p)
+        self._tape.i = p
         self._ledger.notice("call_without_name", begun[0].pattern.first)
         return next((r for block, form in pairs if (r := self._enter_nameless(block, form, p)) >= 0), NO)
 
@@ -482,10 +484,10 @@ class Prose(Steps):
         if not (0 <= i <= end + MAX_SPACE and tape.buf.startswith(first, i)) or self._calls.refused(p):
             return NO
         look.spare(i, form.closing)
-        tape.move(i + len(first))
+        tape.i = i + len(first)
         self._ledger.text(tape.here)
         self._calls.enter(block)
-        self._at.go(State.BLOCK_TEXT)
+        self._at.state = states.BLOCK_TEXT
         return tape.i
 
     def undecided(self) -> bool:
@@ -498,7 +500,7 @@ class Prose(Steps):
             if r == MORE:
                 return False
             if r >= 0:
-                self._at.go(State.EDGE)
+                self._at.state = states.EDGE
                 return True
         scan = self._look.outline.undecided
         pos = i + self._scanned
@@ -506,7 +508,7 @@ class Prose(Steps):
             m = scan.find.search(buf, pos)
             if m is None or m.group() not in scan.triggers:
                 if tape.final:
-                    self._at.go(State.EDGE)
+                    self._at.state = states.EDGE
                     return True
                 self._scanned = (len(buf) if m is None else m.start()) - i
                 return self._too_long()
@@ -545,7 +547,7 @@ class Prose(Steps):
                 if o.kind == REASONING_END:
                     self._parts.begin_reasoning(self._ledger.at, self._plan.reasoning.lead)
                 else:
-                    self._at.go(State.EDGE)
+                    self._at.state = states.EDGE
                 return r
         return NO
 
@@ -553,7 +555,7 @@ class Prose(Steps):
         if len(self._tape.buf) - self._tape.i <= CAP:
             return False
         self._ledger.notice("hold_overflow", "undecided text")
-        self._at.go(State.EDGE)
+        self._at.state = states.EDGE
         return True
 
     def _spare(self, o: Opening, i: int) -> None:
@@ -563,8 +565,9 @@ class Prose(Steps):
 
     def _begin_call(self, o: Marker, i: int, match: Match) -> int:
         assert isinstance(o, Opening)
-        if self._calls.refused(i):
+        calls = self._calls
+        if calls.refused(i):
             self._spare(o, i)
             return NO
-        self._calls.open(o, i, match)
+        calls.open(o, i, match)
         return match.end

@@ -26,10 +26,12 @@ class Quoting(msgspec.Struct, eq=False):
 
     Attributes:
         upto: the offset up to which content was examined.
+        begun: there was content since the last part began.
         fenced: how many backticks opened the open fence; 0 if there is none.
     """
 
     upto: int = -(1 << 62)
+    begun: bool = False
     fenced: int = 0
     _waiting: list[tuple[str, int]] = []
     _odd: bool = False
@@ -44,6 +46,7 @@ class Quoting(msgspec.Struct, eq=False):
 
     def restart(self) -> None:
         """Another part begins, in which no code continues."""
+        self.begun = False
         self._waiting.clear()
         self._odd = False
         self._run = 0
@@ -53,9 +56,11 @@ class Quoting(msgspec.Struct, eq=False):
     def put(self, text: str, start: int) -> None:
         """Add text, which begins at the offset ``start``, as content."""
         self._waiting.append((text, start))
+        self.begun = True
 
     def quotes(self, text: str, start: int) -> bool:
         """Whether a marker after ``text``, content that begins at the offset ``start``, is in a code span."""
+        self.begun = True
         for piece in self._waiting:
             self._read(*piece)
         self._waiting.clear()
@@ -73,6 +78,13 @@ class Quoting(msgspec.Struct, eq=False):
         self.upto = start + len(text)
         if self._run and (text[0] != "`" or start != self._run_at + self._run):
             self._end_run()
+        if "`" not in text:  # as most text
+            last = text.rfind("\n") + 1
+            if last:
+                self._odd, self._blank = False, True
+            if self._blank and last < len(text) and not text[last:].isspace():
+                self._blank = False
+            return
         first = text.find("\n")
         if first >= 0:
             self._line(text[:first], start)

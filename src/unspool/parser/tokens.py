@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left
-from itertools import accumulate, groupby
+from itertools import accumulate
 from typing import Any, Final
 
 import msgspec
@@ -11,8 +11,6 @@ from ..dialect.patterns import worded
 from ..dialect.plan import Plan
 from ..events import Event, Finish
 
-_RUN: Final = 8
-"""The number of ids from which on it pays to look for runs."""
 _SHORTEST: Final = 3
 """The shortest special token, in characters, that text does not contain by chance."""
 
@@ -22,10 +20,13 @@ class TokenFeed:
 
     Attributes:
         total: the length of the tokens that were fed, in code points.
+        starts: where the text of each token begins that no event has claimed yet.
+        pieces: the text of known ids after other text; bytes, if it is part of a character.
+        whole: the text so far ends with a whole character, so that the text of known ids is certain.
         added: the literals of the tokenizer's added tokens.
     """
 
-    __slots__ = ("_decoder", "_special", "_starts", "_token", "added", "total")
+    __slots__ = ("_decoder", "_special", "_token", "added", "pieces", "starts", "total", "whole")
 
     def __init__(self, tokenizer: Any) -> None:
         from ..tokens import Detokenizer, added_tokens, marked_special  # not needed for text
@@ -34,42 +35,45 @@ class TokenFeed:
         self._special = marked_special(tokenizer)
         self.added = added_tokens(tokenizer)
         self.total = 0
-        self._starts: list[int] = []  # where the text of each token begins that no event has claimed yet
+        self.starts: list[int] = []
+        self.pieces = self._decoder.pieces
+        self.whole = False
         self._token = 0  # the number of tokens that events have claimed
 
-    def runs(self, ids: tuple[int, ...]) -> list[tuple[tuple[int, ...], list[str]]]:
-        """Divide ids into runs: ids to push one by one, each followed by the texts of ids to join."""
-        found: list[tuple[tuple[int, ...], list[str]]] = []
-        begin = at = 0
-        if len(ids) >= _RUN:
-            for kind, group in groupby(self._decoder.known(ids), type):
-                texts: list[Any] = list(group)
-                if kind is str and len(texts) > 1:
-                    # The first id is pushed: it completes a character, or is the very first.
-                    found.append((ids[begin : at + 1], texts[1:]))
-                    begin = at + len(texts)
-                at += len(texts)
-        if begin < len(ids):
-            found.append((ids[begin:], []))
+    def read(self, ids: tuple[int, ...]) -> list[tuple[str, str]]:
+        """Decode ids: stretches of text, each with the literal of the added token after it (``""`` at the end)."""
+        decoder, starts, total = self._decoder, self.starts, self.total
+        found: list[tuple[str, str]] = []
+        pending: list[str] = []
+        known = decoder.known(ids)
+        i, n = 0, len(ids)
+        others = iter([at for at, piece in enumerate(known) if piece.__class__ is not str])
+        other = next(others, n)  # the next id whose text is not known, or not whole
+        while i < n:
+            while other < i:
+                other = next(others, n)
+            j = other if decoder.whole else i  # the text of known ids does not depend on those before
+            if j > i:
+                texts: Any = known[i:j]
+                starts += accumulate(map(len, texts[:-1]), initial=total)
+                text = "".join(texts)
+                i = j
+            else:
+                text, literal = decoder.push(ids[i])
+                starts.append(total)
+                i += 1
+                if literal:
+                    found.append(("".join(pending) + text, literal))
+                    pending = []
+                    total += len(text) + len(literal)
+                    continue
+            total += len(text)
+            pending.append(text)
+        if pending:
+            found.append(("".join(pending), ""))
+        self.total = total
+        self.whole = decoder.whole
         return found
-
-    def join(self, texts: list[str]) -> str:
-        """Take the text of many ids at once."""
-        self._starts += accumulate(map(len, texts[:-1]), initial=self.total)
-        text = "".join(texts)
-        self.total += len(text)
-        return text
-
-    def push(self, token: int) -> tuple[str, str]:
-        """Take an id: the text that it completes, and its literal if it is an added token."""
-        text, literal = self._decoder.push(token)
-        self._starts.append(self.total)
-        self.total += len(text)
-        return text, literal
-
-    def count(self, literal: str) -> None:
-        """Record that the text of an added token was fed."""
-        self.total += len(literal)
 
     def flush(self) -> tuple[str, bool]:
         """The rest of the text at the end, and whether it is an incomplete character."""
@@ -83,20 +87,31 @@ class TokenFeed:
             return False
         return not any(literal in t or (t in literal and worded(t) and _apart(t, literal)) for t in plan.literals)
 
-    def with_spans(self, events: list[Event]) -> list[Event]:
+    def claim(self, event: Event) -> None:
+        """Add the token span of an event that contains the beginning of all tokens without one."""
+        self.starts.clear()
+        start = self._token
+        self._token = end = start + 1
+        _set(event, "token_start", start)
+        _set(event, "token_end", end)
+
+    def span(self, events: list[Event]) -> None:
         """Add token spans to events: a token belongs to the event that contains its first character."""
-        spanned: list[Event] = []
-        starts = self._starts
-        used = 0
+        starts, at, used = self.starts, self._token, 0
         for event in events:
-            start = self._token + used
-            used = bisect_left(starts, event.end, used)
-            if isinstance(event, Finish):
+            start = at + used
+            if used < len(starts):
+                used = bisect_left(starts, event.end, used) if starts[-1] >= event.end else len(starts)
+            if event.__class__ is Finish:
                 used = len(starts)
-            spanned.append(msgspec.structs.replace(event, token_start=start, token_end=self._token + used))
-        self._token += used
+            # They were made just now, and nobody has seen them.
+            _set(event, "token_start", start)
+            _set(event, "token_end", at + used)
+        self._token = at + used
         del starts[:used]
-        return spanned
+
+
+_set: Final = msgspec.structs.force_setattr
 
 
 def is_marker(literal: str, plan: Plan) -> bool:

@@ -42,7 +42,7 @@ def waiting(parser: Parser, start: int, end: int, tail: str) -> Waiting:
     """
     holds = parser._machine.ledger.holds
     if holds:
-        return Waiting(start, end, holds[0].why.value)
+        return Waiting(start, end, holds[0].why)
     word = tail.strip() if end - start <= LONGEST else ""
     if not word:
         return Waiting(start, end, "more" if end - start > LONGEST else "space")

@@ -26,7 +26,7 @@ from .. import (
     structure_info,
 )
 from ..dialect.template import unstarted, written
-from ..parser.ids import Ids
+from ..parser.call import Ids
 from .host import (
     AUTO,
     PREFIX,

@@ -119,11 +119,13 @@ def prepare(
     tail = None if text is None else last_turn(settings.dialect, text)  # found once, for all choices
     stage = forced = stage_of(request, settings.dialect) if text is None else None
     begins = stage
-    limited = request.thinking is False or request.reasoning.budget is not None
+    silent = request.thinking is False or not settings.thinks
+    limited = silent or request.reasoning.budget is not None
     if tail is not None and (limited or constraints.needed(request)):
         begins = detect_stage(settings.dialect, tail)
-        # After a prompt that ends in content, the model may still think, unless the request switches that off.
-        if begins is Stage.CONTENT and request.thinking is False and not settings.dialect.framed:
+        # After a prompt that ends in content, the model may still think, unless it never does, or the request
+        # switches that off.
+        if begins is Stage.CONTENT and silent and not settings.dialect.framed:
             forced = Stage.CONTENT
     try:
         constraint = constraints.derive(request, forced, tail, begins, tokenizer, awaited)

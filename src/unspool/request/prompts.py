@@ -28,7 +28,7 @@ from ..errors import TemplateError
 from ..parser import parse
 from ..wire.encoding import INVALID_JSON, clean
 from .chat_request import ChatRequest
-from .common import SWITCHES, tool
+from .common import QUOTED, SWITCHES, tool
 from .disguise import Disguise, Neutral, broken_up
 from .fields import BadRequest
 from .shapes import LATE, Traits, described, examine, missing, shape, switches_in
@@ -260,7 +260,8 @@ class Prompts:
             change: changes what does not belong to the application.
         """
         made = {**message, "content": _in_one_piece(message.get("content")) or ""}
-        if made["role"] in _TRUSTED:
+        quoted = made.pop(QUOTED, False)
+        if made["role"] in _TRUSTED and not quoted:
             return made
         calls = made.pop("tool_calls", None)
         if made["role"] == "assistant":
@@ -448,7 +449,7 @@ class _Writing:
             if found.error:
                 problem = problem or _refused(found.error)
                 continue
-            at = missing(plain[:count], found.text, self._known.switches) if traits.whole else None
+            at = missing(plain[:count], clean(found.text), self._known.switches) if traits.whole else None
             if at is None:
                 return self._proven(found.text, made, traits, generate)
             why = f"the chat template leaves out the text of message {at + 1}, of role {messages[at]['role']!r}"

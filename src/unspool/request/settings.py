@@ -89,6 +89,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         model: the served name. Requests may use any name.
         dialect: the format of the model's output; its policy is the default.
         policy: fields that override the dialect's.
+        thinks: whether the model may think where its prompt does not begin a thought.
         profile: the form of chat completions: OpenAI's, or another server's.
         reasoning_field: the field of chat completions for the reasoning.
         full_text, timing: see `unspool.wire.MindieWriter`.
@@ -120,6 +121,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     dialect: Dialect
     policy: Policy = Policy()
+    thinks: bool = True
     profile: Profile = "openai"
     reasoning_field: ReasoningField = "reasoning_content"
     full_text: bool = False

@@ -18,10 +18,13 @@ import hashlib
 import html
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+
+from ..wire.encoding import clean
 
 __all__ = ["LATE", "Traits", "described", "examine", "missing", "shape", "switches_in"]
 
@@ -369,19 +372,40 @@ _OTHER: Final = re.compile(r"[\W_]+")
 def missing(messages: Sequence[Mapping[str, Any]], prompt: str, switches: re.Pattern[str]) -> int | None:
     """The index of the first message whose text is not in a prompt; ``None`` if all are.
 
-    Templates trim texts, escape them, write JSON in another way, and take their own switches out (``/no_think``). So
-    the other letters and digits decide in the end.
+    Each message has a place of its own. Templates trim texts, escape them, write JSON in another way, and take their
+    own switches out (``/no_think``). So the other letters and digits decide in the end.
     """
-    at, bare = 0, ""
+    at = 0
+    for text in (text for message in messages for text in _contents(message.get("content"))):
+        found = prompt.find(text, at)
+        if found < 0:
+            return _missing_letters(messages, prompt, switches)
+        at = found + len(text)
+    return None
+
+
+def _missing_letters(messages: Sequence[Mapping[str, Any]], prompt: str, switches: re.Pattern[str]) -> int | None:
+    """The index of the first message whose letters and digits are not in a prompt, or whose text without any is not."""
+
+    def letters(text: str) -> str:
+        return _OTHER.sub("", switches.sub("", text))
+
+    bare = letters(prompt)
+    at = 0
+    seen: Counter[str] = Counter()
     for i, message in enumerate(messages):
         for text in _contents(message.get("content")):
-            found = prompt.find(text, at)
-            if found >= 0:
-                at = found  # most templates write messages in their order
-            elif text not in prompt:
-                bare = bare or _OTHER.sub("", switches.sub("", prompt))
-                if not any(_OTHER.sub("", switches.sub("", form)) in bare for form in _forms(text)):
+            seen[text] += 1
+            forms = [letters(form) for form in _forms(text)]
+            if not all(forms):  # signs, such as an emoji, or nothing but a switch
+                if switches.sub("", text).strip() and not any(form in prompt for form in _forms(text)):
                     return i
+                continue
+            ends = [found + len(form) for form in forms if (found := bare.find(form, at)) >= 0]
+            if ends:  # most templates write messages in their order
+                at = min(ends)
+            elif not any(bare.count(form) >= seen[text] for form in forms):
+                return i
     return None
 
 
@@ -398,7 +422,7 @@ def _contents(content: Any) -> Iterator[str]:
     for part in [content] if isinstance(content, str) else content or ():
         text = part.get("text") if isinstance(part, dict) else part
         if isinstance(text, str) and text.strip():
-            yield text.strip()
+            yield clean(text.strip())
 
 
 def _forms(text: str) -> tuple[str, ...]:

@@ -16,11 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
+
+from ..engines.local import Address
 
 __all__ = ["VARIABLE", "Worker", "supervise"]
 
@@ -46,6 +48,7 @@ class Worker(msgspec.Struct, frozen=True):
         parent: the file descriptor of its end of the pair.
         folder: the folder with the sockets of all workers.
         secret: random text, the same for all workers of a parent.
+        engines: the processes of llama.cpp that all workers share, by the models' names.
     """
 
     number: int
@@ -53,6 +56,7 @@ class Worker(msgspec.Struct, frozen=True):
     parent: int
     folder: str
     secret: str
+    engines: dict[str, Address] = {}
 
     @classmethod
     def here(cls) -> "Worker | None":
@@ -134,10 +138,13 @@ class _Child(NamedTuple):
 class _Parent:
     """The workers of one port."""
 
-    def __init__(self, words: Sequence[str], listener: socket.socket, folder: str) -> None:
+    def __init__(
+        self, words: Sequence[str], listener: socket.socket, folder: str, engines: Mapping[str, Address]
+    ) -> None:
         self._words = words
         self._listener = listener
         self._folder = folder
+        self._engines = dict(engines)
         self._secret = os.urandom(32).hex()
         self._ending = False
         self._children: dict[int, _Child] = {}
@@ -161,7 +168,7 @@ class _Parent:
 
     def _start(self, number: int) -> None:
         ours, theirs = socket.socketpair()
-        worker = Worker(number, self._listener.fileno(), theirs.fileno(), self._folder, self._secret)
+        worker = Worker(number, self._listener.fileno(), theirs.fileno(), self._folder, self._secret, self._engines)
         # In its own session, so that Ctrl-C reaches only the parent, which then ends all workers in the same way.
         process = subprocess.Popen(
             [sys.executable, "-m", "unspool", *self._words],
@@ -215,14 +222,17 @@ class _Parent:
                 child.process.send_signal(signum)
 
 
-def supervise(words: Sequence[str], listener: socket.socket, number: int) -> int:
+def supervise(
+    words: Sequence[str], listener: socket.socket, number: int, engines: Mapping[str, Address] | None = None
+) -> int:
     """Serve with several processes on one socket until SIGTERM or SIGINT, and return the exit code.
 
     Args:
         words: the command line of a worker, from the command's name on.
         listener: the listening socket.
         number: the number of workers.
+        engines: see `Worker`.
     """
     os.set_inheritable(listener.fileno(), True)
     with tempfile.TemporaryDirectory(prefix="unspool-") as folder:
-        return _Parent(words, listener, folder).run(number)
+        return _Parent(words, listener, folder, engines or {}).run(number)

@@ -38,6 +38,7 @@ class InterpreterError(Exception):
 
 
 class _Answer(msgspec.Struct):
+    cell: int = 0
     text: str = ""
     error: bool = False
     ended: bool = False
@@ -60,7 +61,8 @@ class Interpreter:
     """A child process that runs cells in one namespace. The first cell starts it, as does the first after its end.
 
     Args:
-        command: starts the child, which reads cells and writes answers line by line (see `monty_driver`).
+        command: starts the child, which reads cells and writes answers line by line (see `monty_driver`). An answer
+            that is not the cell's own ends it, since those behind it would be wrong too.
         limits: the seconds for a cell, and the characters of its result.
     """
 
@@ -70,6 +72,7 @@ class Interpreter:
         self._output = limits.output
         self._process: asyncio.subprocess.Process | None = None
         self._turn = asyncio.Lock()
+        self._cells = 0
 
     @property
     def pid(self) -> int | None:
@@ -99,7 +102,8 @@ class Interpreter:
         try:
             async with asyncio.timeout(self._time + _GRACE):
                 plain = code.encode(errors="replace").decode()  # without halves of surrogate pairs
-                process.stdin.write(msgspec.json.encode({"code": plain}) + b"\n")
+                self._cells += 1
+                process.stdin.write(msgspec.json.encode({"cell": self._cells, "code": plain}) + b"\n")
                 await process.stdin.drain()
                 answer = await self._answer(process)
         except TimeoutError:
@@ -107,7 +111,7 @@ class Interpreter:
             return refused(f"The code did not end within {self._time:g} seconds.{_LOST}")
         except (OSError, ValueError):
             answer = None
-        if answer is None:
+        if answer is None or answer.cell != self._cells:
             await self._end()
             return refused(f"The interpreter ended: too much memory or output, or a crash.{_LOST}")
         text = shortened(answer.text, self._output)

@@ -1,7 +1,7 @@
 """Runs cells in monty (PyPI ``pydantic-monty``), which interprets Python in a worker process that has no access.
 
-This is a program of its own; it and the worker are one process group. For each cell, a line of JSON, ``{"code": …}``,
-it answers with another, ``{"text": …, "error": …, "ended": …}``.
+This is a program of its own; it and the worker are one process group. For each cell, a line of JSON,
+``{"cell": …, "code": …}``, it answers with another, ``{"cell": …, "text": …, "error": …, "ended": …}``.
 Arguments: the limits on a cell's time (seconds), on memory (bytes) and on output (characters).
 """
 
@@ -46,7 +46,8 @@ def main() -> None:
     with monty.Monty(max_processes=1) as pool, pool.checkout(limits=limits) as session:
         print('{"ready": true}', flush=True)
         for line in sys.stdin:
-            print(json.dumps(cell(session, json.loads(line)["code"], limit)), flush=True)
+            asked = json.loads(line)
+            print(json.dumps({"cell": asked["cell"], **cell(session, asked["code"], limit)}), flush=True)
 
 
 class Printed:

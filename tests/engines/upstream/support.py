@@ -17,6 +17,9 @@ STREAM = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 ENDLESS = HEAD + b"Connection: close\r\n\r\n"
 """A stream that ends with the connection."""
 
+GENERATE = ("/v1/completions", "/completion", "/api/generate")
+"""The paths of requests to generate."""
+
 T = TypeVar("T")
 
 
@@ -89,7 +92,7 @@ class Fake:
     @property
     def generated(self) -> list[Asked]:
         """The requests to generate."""
-        return [a for a in self.asked if a.path in ("/v1/completions", "/completion")]
+        return [a for a in self.asked if a.path in GENERATE]
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Fake"]:
@@ -136,7 +139,7 @@ class Fake:
     def _route(self, path: str) -> Answer:
         if path in self.routes:
             return self.routes[path]
-        if path in ("/v1/completions", "/completion"):
+        if path in GENERATE:
             return self.answer
         return {"/v1/models": self._models, "/health": self._health}.get(path, self._unknown)
 

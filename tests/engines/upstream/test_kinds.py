@@ -24,6 +24,7 @@ from unspool.grammar.gbnf import gbnf
 from unspool.wire import Usage
 
 from .support import (
+    STREAM,
     Answer,
     Asked,
     Connection,
@@ -126,7 +127,14 @@ FASTDEPLOY = (
     '"completion_tokens_details":{"reasoning_tokens":2}}}\n\n'
     "data: [DONE]\n\n"
 )
+OLLAMA = (
+    '{"model":"model-of-it","created_at":"2026-11-20T10:00:00Z","response":"<think>","done":false}\n'
+    '{"model":"model-of-it","created_at":"2026-11-20T10:00:00Z","response":" caf\\u00e9","done":false}\n'
+    '{"model":"model-of-it","created_at":"2026-11-20T10:00:01Z","response":"","done":true,"done_reason":"stop",'
+    '"total_duration":5,"load_duration":1,"prompt_eval_count":2,"prompt_eval_duration":1,"eval_count":3}\n'
+)
 WRITTEN = {
+    "ollama": OLLAMA,
     "vllm": VLLM,
     "sglang": SGLANG,
     "llama.cpp": LLAMA,
@@ -151,7 +159,12 @@ COUNTS: dict[str, Any] = {"prompt_tokens": 2, "completion_tokens": 3, "total_tok
 
 def server(kind: str, answer: Answer | None = None) -> Fake:
     """A server of a kind, with the routes by which it is recognized."""
-    fake = Fake(OWNERS[kind] or "me", answer or says(WRITTEN[kind].encode()))
+    head = STREAM.replace(b"text/event-stream", KINDS[kind].stream.encode())
+
+    async def written(connection: Connection, asked: Asked) -> None:
+        await connection.stream(WRITTEN[kind].encode(), head=head)
+
+    fake = Fake(OWNERS[kind] or "me", answer or written)
 
     async def tokenize(connection: Connection, asked: Asked) -> None:
         # The answers of vLLM and SGLang say more.
@@ -210,6 +223,7 @@ def test_the_stream_of_every_kind_is_read(kind: str) -> None:
         ("fastdeploy", Usage(**COUNTS, cached_tokens=1, reasoning_tokens=2)),
         ("transformers", Usage(**COUNTS)),
         ("llama-cpp-python", None),
+        ("ollama", Usage(prompt_tokens=2, completion_tokens=3)),
     ],
 )
 def test_the_usage_is_what_the_server_reports(kind: str, usage: Usage | None) -> None:
@@ -490,6 +504,36 @@ def test_schemas_beyond_a_kinds_grammar_are_refused() -> None:
     message = refused("llama.cpp", request(constraint=wanted))
     assert "zip.pattern" in message
     assert seen("vllm", request(constraint=wanted))[0].body["response_format"] == wanted.structural_tag
+
+
+def test_ollama_gets_a_raw_text_and_its_options_in_one_field() -> None:
+    asked, _ = seen("ollama", request(temperature=0.5, seed=2**40, top_k=3), model="m")
+    assert asked.path == "/api/generate"
+    body = dict(asked.body)
+    assert body.pop("prompt")
+    assert body.pop("options") == {"temperature": 0.5, "seed": 2**40 % (2**31 - 1), "top_k": 3, "num_predict": -1}
+    assert body == {"model": "m", "raw": True, "stream": True, "truncate": False, "shift": False}
+
+
+def test_ollama_takes_no_grammar() -> None:
+    error = refused("ollama", request(constraint=constraint()))
+    assert error.startswith("the engine (ollama) does not support constraints")
+
+
+def test_an_error_of_ollama_ends_the_output() -> None:
+    async def main() -> None:
+        head = STREAM.replace(b"text/event-stream", b"application/x-ndjson")
+
+        async def answer(connection: Connection, asked: Asked) -> None:
+            await connection.stream(
+                b'{"response":"a","done":false}\n', b'{"error":"the runner has stopped"}\n', head=head
+            )
+
+        async with connected(server("ollama", answer)) as engine:
+            found, error = await fault(engine, request())
+        assert (found, error.status) == ("a", 502)
+
+    run(main())
 
 
 # -- detecting the kind ------------------------------------------------------------------------------------------------

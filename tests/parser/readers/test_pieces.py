@@ -10,7 +10,7 @@ import pytest
 
 import unspool
 from unspool.parser.readers import pieces as module
-from unspool.parser.readers.pieces import StringKind, guarded_strings, json_strings, markup_values, python_strings
+from unspool.parser.readers.pieces import JSON_STRINGS, StringKind, guarded_strings, markup_values, python_strings
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"s": {"type": "string"}}}}}
 WRITTEN: dict[str, Callable[[str], str]] = {
@@ -25,7 +25,7 @@ WRITTEN: dict[str, Callable[[str], str]] = {
 
 def test_a_piece_is_read_the_same_from_memory_and_anew() -> None:
     """Every piece is read twice; the second time, it comes from the memory."""
-    kind = json_strings()
+    kind = JSON_STRINGS
     for waits in ("", "\\", "\\u00"):
         known = kind.state(waits)
         for letters in product('ab"\\nu0\n', repeat=4):
@@ -137,7 +137,7 @@ def test_the_memory_of_pieces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
                 assert sum(len(state) + len(state.turns) for state in kind._states.values()) <= 40
                 assert len(kind._states) <= module._MOST_STATES
         assert len(module._kinds) <= 3
-    known = json_strings().state("")
+    known = StringKind().state("")
     assert known["\\n" * 50] == ""
     assert known.turns["\\n" * 50] == ("\\n" * 50, "\\n" * 50, known)
     assert not known

@@ -1,5 +1,6 @@
 """Errors of models in literals: unterminated strings, nested quotes, sets, leading zeros, repeated keys."""
 
+import json
 import random
 import re
 from typing import Any
@@ -23,10 +24,11 @@ from tests.support import (
 )
 from tests.test_traps import JSON_LIKE, PYTHON, ways
 from tests.writing import write_argument_text, write_calls
-from unspool import Dialect, Parser, Policy, get_dialect
+from unspool import Dialect, Parser, Policy, get_dialect, render
 from unspool.check.promises import closings
-from unspool.dialect.compiling import marked
+from unspool.dialect.compiling import compile_plan, marked
 from unspool.dialect.patterns import worded
+from unspool.dialect.plan import string_ends
 
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 END = Policy(markers_in_strings="end")
@@ -84,6 +86,40 @@ def test_under_end_a_closing_before_something_legal_ends_an_open_string(dialect:
     message = every_way(dialect, raw, policy=Policy(markers_in_strings="data", bad_arguments="raw"))
     assert message.tool_calls[0].status in ("incomplete", "invalid")
     assert len(message.tool_calls[0].arguments) > len('{"a": "北!')
+
+
+def closing_word(dialect: Dialect, raw: str) -> str:
+    """The first marker in a text that ends an open string; ``""`` if there is none."""
+    return next((m for m in string_ends(compile_plan(dialect, END)) if m in raw), "")
+
+
+@pytest.mark.parametrize(
+    **named([d for d in (*PYTHON, *QUOTED) if closing_word(d, write_calls(d, [("f", {"a": "x"})]))])
+)
+def test_under_end_a_closing_ends_an_open_string_of_any_literal(dialect: Dialect) -> None:
+    raw = write_calls(dialect, [("f", {"a": "北!"})])
+    at = raw.index("北!") + 2
+    marker = closing_word(dialect, raw[at:])
+    raw = raw[:at] + raw[raw.index(marker, at) :]
+    message = every_way(dialect, raw, policy=END.over(MEND))
+    assert [(c.arguments, c.status) for c in message.tool_calls] == [('{"a": "北!"}', "repaired")]
+    message = every_way(dialect, raw, policy=END)
+    assert [(c.arguments, c.status) for c in message.tool_calls] == [('{"a": "北!', "invalid")]
+    message = every_way(dialect, raw, policy=Policy(markers_in_strings="data", bad_arguments="raw"))
+    assert message.tool_calls[0].arguments.startswith('{"a": "北!' + marker)
+
+
+@pytest.mark.parametrize("name", ["olmo3", "lfm2"])
+def test_under_end_python_is_written_without_markers_in_strings(name: str) -> None:
+    dialect = dialect_of(f'base = "{name}"\npolicy = {{ markers_in_strings = "end" }}')
+    (marker,) = string_ends(compile_plan(dialect))
+    value = f"{marker} \\ '"
+    function = {"name": "f", "arguments": json.dumps({"a": value})}
+    message = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": function}]}
+    raw = render(message, dialect, tools=TOOLS)
+    assert values(every_way(dialect, raw)) == [("f", {"a": value})]
+    assert raw.count(marker) == 1
+    assert render(message, name, tools=TOOLS).count(marker) == 2
 
 
 def test_under_end_a_closing_behind_an_object_around_the_calls_own_ends_an_open_string() -> None:

@@ -9,7 +9,7 @@ import msgspec
 from ...wire.common import Usage
 from ..base import Delta, EngineError
 
-__all__ = ["complaint", "failure", "read_completion", "read_native"]
+__all__ = ["complaint", "failure", "read_completion", "read_native", "read_ollama"]
 
 
 # -- the events of OpenAI's completions --------------------------------------------------------------------------------
@@ -184,6 +184,33 @@ def read_native(data: bytes, alternatives: int | None = 0, keep_end: bool = Fals
     )
     reason = "length" if event.stop_type == "limit" else "stop"
     return Delta(text=event.content, logprobs=logprobs, finish_reason=reason, usage=usage)
+
+
+# -- the lines of Ollama's own endpoint --------------------------------------------------------------------------------
+
+
+class _Ollama(msgspec.Struct):
+    response: str = ""
+    done: bool = False
+    done_reason: str | None = None
+    prompt_eval_count: int | None = None
+    eval_count: int | None = None
+    error: Any = None
+
+
+def read_ollama(data: bytes, alternatives: int = 0, keep_end: bool = False) -> Delta:
+    """Read a line of ``/api/generate``, as Ollama writes it; the arguments are as for `read_completion`.
+
+    Raises:
+        EngineError: it is an error, or malformed.
+    """
+    event = _decode(data, _Ollama)
+    if event.error is not None:
+        raise failure(*complaint({"error": event.error}))
+    if not event.done:
+        return Delta(text=event.response)
+    usage = Usage(prompt_tokens=event.prompt_eval_count or 0, completion_tokens=event.eval_count or 0)
+    return Delta(text=event.response, finish_reason=_reason(event.done_reason or "stop"), usage=usage)
 
 
 # -- JSON and errors ---------------------------------------------------------------------------------------------------

@@ -19,9 +19,8 @@ from ..threads import Awaited, Threads
 from .client import MAX_ANSWER, Client, Unavailable
 from .kinds import KINDS, Kind, Served, body, detect
 from .pool import Backend, Pool
-from .sse import Events
 
-__all__ = ["Upstream"]
+__all__ = ["Upstream", "base_urls"]
 
 log = logging.getLogger("unspool.engines")
 
@@ -72,15 +71,9 @@ class Upstream:
         next_timeout: float = 60.0,
         check_interval: float = 10.0,
     ) -> None:
-        if kind is not None and kind not in KINDS:
-            raise ValueError(f"kind: {kind!r} is not one of {', '.join(KINDS)}")
+        bases = base_urls([urls] if isinstance(urls, str) else urls, kind)
         if api_key is not None and not (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key):
             raise ValueError("api_key: must be printable ASCII without white space around it")
-        bases = [_base(url) for url in ([urls] if isinstance(urls, str) else urls)]
-        if not bases:
-            raise ValueError("urls: at least one is needed")
-        if len(set(bases)) < len(bases):
-            raise ValueError(f"urls: {next(b for b in bases if bases.count(b) > 1)} is given twice")
         times = {
             "connect_timeout": connect_timeout,
             "first_timeout": first_timeout,
@@ -180,9 +173,9 @@ class Upstream:
             self._client.open(backend, kind.generate, asked, deadline, request_id) as response,
         ):
             backend.back()
-            if not response.content_type.startswith("text/event-stream"):
+            if not response.content_type.startswith(kind.stream):
                 raise EngineError(f"the engine answers {response.content_type!r} instead of a stream", 502)
-            events = Events()
+            events = kind.events()
             done = False
             # A consumer that stops early should still know the prompt's length.
             known = Usage(prompt_tokens=len(asked["prompt"])) if isinstance(asked["prompt"], list) else None
@@ -335,6 +328,22 @@ def _awaited(awaited: Awaited, make: Callable[[], dict[str, Any]]) -> dict[str, 
     """Compute what may take a while, as long as somebody waits."""
     with bounds.awaited(awaited.check):
         return make()
+
+
+def base_urls(urls: Sequence[str], kind: str | None) -> list[str]:
+    """Check the base URLs of one model's servers, and their kind, and remove ``/v1``.
+
+    Raises:
+        ValueError: one of them is wrong; the message begins with the argument's name.
+    """
+    if kind is not None and kind not in KINDS:
+        raise ValueError(f"kind: {kind!r} is not one of {', '.join(KINDS)}")
+    bases = [_base(url) for url in urls]
+    if not bases:
+        raise ValueError("urls: at least one is needed")
+    if len(set(bases)) < len(bases):
+        raise ValueError(f"urls: {next(b for b in bases if bases.count(b) > 1)} is given twice")
+    return bases
 
 
 def _base(url: str) -> str:

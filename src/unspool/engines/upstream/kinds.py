@@ -8,6 +8,8 @@ already begins with the tokenizer's first token, must not get that token a secon
   to texts and generates 16 tokens by default, so ``/tokenize`` is asked first, and ids are sent.
 * llama.cpp: its own ``/completion``, since that shows single special tokens (``preserved_tokens``) without showing all;
   ids from ``/tokenize`` as well.
+* Ollama: ``/api/generate`` with ``raw``, which takes a text and writes a JSON object on each line. It shows no special
+  tokens and takes no grammar.
 * llama-cpp-python, transformers: ``/v1/completions`` is all there is. Neither shows special tokens; see the guide.
 """
 
@@ -20,7 +22,8 @@ import msgspec
 from ...errors import ConstraintError
 from ...grammar import Constraint
 from ..base import Delta, EngineError, Request, Thinking
-from .answers import read_completion, read_native
+from .answers import read_completion, read_native, read_ollama
+from .sse import Events, Lines, Reader
 
 __all__ = ["KINDS", "Kind", "Served", "body", "detect"]
 
@@ -78,6 +81,9 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         listed: whether ``/v1/models`` lists what is served, not what could be served.
         constrain: makes the fields of a constraint; ``None`` if constraints are not supported.
         budget: makes the fields of a budget of reasoning; ``None`` if budgets are not supported.
+        options: the field that holds all fields but the prompt, the model and `always`; ``""`` if they stand alone.
+        stream: the type of the stream's content.
+        events: makes a reader of the stream.
         opt_in: whether the server refuses budgets unless it is set up for them.
         read: reads an event of the stream.
     """
@@ -99,6 +105,9 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     listed: bool = True
     constrain: Callable[[Constraint], dict[str, Any]] | None = None
     budget: Callable[[Thinking], dict[str, Any]] | None = None
+    options: str = ""
+    stream: str = "text/event-stream"
+    events: Callable[[], Reader] = Events
     opt_in: bool = False
     read: Callable[..., Delta] = read_completion
 
@@ -181,6 +190,23 @@ KINDS: Final = {
         ),
         _LLAMA_CPP,
         msgspec.structs.replace(_LLAMA_CPP, name="llama.cpp-llguidance", owner="", constrain=_lark),
+        Kind(
+            name="ollama",
+            owner="library",
+            generate="/api/generate",
+            health="/api/version",
+            ids=False,
+            fields={name: field for name, field in _LLAMA.items() if name != "logprobs"},
+            seeds=2**31 - 1,
+            length="num_predict",
+            endless=-1,
+            # Otherwise it would cut a prompt that is too long, without a word.
+            always={"raw": True, "truncate": False, "shift": False},
+            options="options",
+            stream="application/x-ndjson",
+            events=Lines,
+            read=read_ollama,
+        ),
         Kind(
             name="fastdeploy",
             owner="FastDeploy",
@@ -268,6 +294,9 @@ def body(
         asked.update(kind.budget(request.thinking))
     if request.constraint is not None:
         asked.update(_constrained(kind, request.constraint))
+    if kind.options:
+        own = {"prompt", "stream", "model", *kind.always}
+        asked[kind.options] = {name: asked.pop(name) for name in list(asked) if name not in own}
     return asked
 
 

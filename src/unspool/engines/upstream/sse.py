@@ -1,11 +1,51 @@
-"""Reads server-sent events from bytes, however they are cut."""
+"""Reads streams from bytes, however they are cut: server-sent events, and lines of JSON."""
 
-from typing import Final
+from typing import Final, Protocol
 
-__all__ = ["Events"]
+__all__ = ["Events", "Lines", "Reader"]
 
 MAX_EVENT: Final = 4 * 1024 * 1024
 """The largest incomplete event, in bytes."""
+
+
+class Reader(Protocol):
+    """Reads one stream."""
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The data that this chunk completes.
+
+        Raises:
+            ValueError: there is too much of it.
+        """
+
+
+class Lines:
+    """Reads one stream of lines, each of which is an event; what comes after the last line feed is none.
+
+    Args:
+        limit: how many bytes a line may have.
+    """
+
+    __slots__ = ("_cut", "_limit")
+
+    def __init__(self, limit: int = MAX_EVENT) -> None:
+        self._limit = limit
+        self._cut = bytearray()
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that this chunk completes.
+
+        Raises:
+            ValueError: a line is too long.
+        """
+        head, found, rest = chunk.rpartition(b"\n")
+        whole = bytes(self._cut) + head if found else b""
+        if found:
+            self._cut.clear()
+        self._cut += rest
+        if len(self._cut) > self._limit:
+            raise ValueError(f"a line is larger than {self._limit:,} bytes")
+        return [line for line in whole.split(b"\n") if line.strip()]
 
 
 class Events:

@@ -2,14 +2,15 @@
 
 from typing import Final
 
+from ...dialect.markers import Form
 from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...dialect.syntax import Syntax
 from ..call import Call, Desk
+from ..ledger import Tape
 from ..openings import NULL, Openings
-from ..tape import Tape
-from .literal import DONE, ERROR, STRING, LiteralReader, Root
-from .reader import Mode
-from .wrapped import Unwrapping, UnwrapReader, unwrapping
+from .literal import DONE, ERROR, STRING, LiteralReader, Root, whole_members, whole_object
+from .reader import Mode, Whole
+from .wrapped import UNWRAPPED, Unwrapping, UnwrapReader, unwrapping
 
 _CUT: Final = "a closing marker inside a value"
 _NO_OBJECT: Final = "arguments that are not an object"
@@ -66,7 +67,7 @@ class ArgumentsReader:
         self._looked = False  # whether a wrapper was looked for
         self._unwrapping: Unwrapping | None = None
 
-    def begin(self, c: str, syntax: Syntax) -> None:
+    def begin(self, c: str, syntax: str) -> None:
         """The literal begins with a character."""
         self.literal = literal_of(self._openings, c, syntax)
 
@@ -76,7 +77,7 @@ class ArgumentsReader:
         if literal is None:
             tape = self._tape
             i = skip_space(tape.buf, tape.i)
-            tape.move(i)
+            tape.i = i
             if i == len(tape.buf):
                 return False
             c = tape.buf[i]
@@ -127,7 +128,8 @@ class ArgumentsReader:
         """Read more of the literal; true if a marker in an open string ended it."""
         tape = self._tape
         openings = self._openings
-        scan = None if literal.python else openings.string_ends()
+        ends = openings.look.plan.policy.markers_in_strings == "end"
+        scan = openings.string_ends() if ends else None
         pos = tape.i
         while True:
             m = None if scan is None else openings.string_end(scan, pos)
@@ -153,7 +155,7 @@ class ArgumentsReader:
         buf = tape.buf
         i = tape.i
         end = literal.read(buf, i) if until == len(buf) else i + literal.read(buf[i:until], 0)
-        tape.move(end)
+        tape.i = end
         if literal.notes:
             for kind, detail in literal.take_notes():
                 self._call.notice(kind, detail)
@@ -166,7 +168,8 @@ class ArgumentsReader:
         call = self._call
         if not self._looked:
             self._looked = True
-            self._unwrapping = unwrapping(self._desk.schema(call.name)) if call.started else None
+            if call.started and not UNWRAPPED.match(fragment):
+                self._unwrapping = unwrapping(self._desk.schema(call.name))
         watch = self._unwrapping
         if watch is not None:
             passed = watch.push(fragment)
@@ -188,7 +191,7 @@ class ArgumentsReader:
             text = self._unwrapping.close()
             self._unwrapping = None
             call.put(text, self._tape.here)
-        call.close()
+        call.complete = True
         if literal.repaired:
             call.repair()
             call.notice("repaired", literal.repaired)
@@ -198,12 +201,12 @@ class ArgumentsReader:
         tape, call = self._tape, self._call
         buf = tape.buf
         if buf.startswith(NULL, i):
-            tape.move(i + len(NULL))
+            tape.i = i + len(NULL)
             return self._no_arguments()
         closing = self._openings.look.closing(i)
         if closing == MORE or NULL.startswith(buf[i:]):
             if tape.final:
-                tape.move(len(buf))
+                tape.i = len(buf)
             return False
         if closing >= 0 or not call.form.closing:
             return self._no_arguments()
@@ -211,7 +214,7 @@ class ArgumentsReader:
 
     def _no_arguments(self) -> bool:
         self._call.put("{}", self._tape.here)
-        self._call.close()
+        self._call.complete = True
         self.mode = Mode.DONE
         return True
 
@@ -232,7 +235,7 @@ class ArgumentsReader:
                 return True
         if call.form.shape is not None:
             self.track = ["{", *literal.stack]
-        elif call.form.syntax is Syntax.PYTHON or (literal.stack and self._unended()):
+        elif call.form.syntax == Syntax.PYTHON or (literal.stack and self._unended()):
             self.track = [*literal.stack]
         self.within = literal.delimiter[:1]
         return self._fail(literal.error)
@@ -269,8 +272,8 @@ class ArgumentsReader:
             self._unwrapping = None
         call = self._call
         call.put(tail, self._tape.here)
-        call.close()
-        call.mend()
+        call.complete = True
+        call.status = "repaired"
         call.notice("repaired", "unclosed value")
         self.shut = True
         self.mode = Mode.DONE
@@ -287,12 +290,30 @@ class ArgumentsReader:
         return True
 
 
-def literal_of(openings: Openings, c: str, syntax: Syntax) -> LiteralReader | UnwrapReader:
+def whole_call(openings: Openings, form: Form, fields: dict[str, str], text: str, i: int) -> Whole | None:
+    """The call whose arguments begin at ``i``, if all of it is there and plain."""
+    if form.syntax == Syntax.PYTHON:
+        arguments, end = whole_members(text, i, python=True, quote="")
+        return Whole(fields["name"], arguments, i, end, end) if arguments else None
+    begin = skip_space(text, i)
+    if begin - i > MAX_SPACE:
+        return None
+    if form.syntax == Syntax.JSON:
+        end = whole_object(text, begin)
+        return Whole(fields["name"], text[begin:end], i, end, end) if end else None
+    if not text.startswith("{", begin):
+        return None
+    quote = openings.look.plan.dialect.codec.quote
+    arguments, end = whole_members(text, begin + 1, python=False, quote=quote)
+    return Whole(fields["name"], arguments, i, end + 1, end + 1) if arguments else None
+
+
+def literal_of(openings: Openings, c: str, syntax: str) -> LiteralReader | UnwrapReader:
     """The reader of arguments that begin with a character."""
-    repair = openings.repairing
-    if c == '"' and syntax is Syntax.JSON:
-        return UnwrapReader(repair=repair)
     plan = openings.look.plan
+    repair = plan.policy.bad_arguments == "repair"
+    if c == '"' and syntax == Syntax.JSON:
+        return UnwrapReader(repair=repair)
     root = Root.KEYWORDS if c == "(" else Root.OBJECT
     return LiteralReader(
         syntax, root, repair=repair, quote=plan.dialect.codec.quote, stops=plan.calls.recover.at if repair else None

@@ -9,8 +9,8 @@ from ...dialect.patterns import MORE, NO
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ..call import Call
+from ..ledger import Tape
 from ..openings import Openings
-from ..tape import Tape
 from .reader import Mode
 
 STRETCH: Final = 4096
@@ -60,7 +60,7 @@ class BrokenReader:
         # The bracket that stays open when the arguments close, if the object has members after them.
         self._outer = 1 if shape is not None and shape.keys and shape.keys[-1][1] != "arguments" and not quiet else 0
         # Whether the last bracket is not that of the arguments.
-        self._enclosed = shape is not None or call.form.syntax is Syntax.PYTHON
+        self._enclosed = shape is not None or call.form.syntax == Syntax.PYTHON
         self._quiet = quiet
         self._quote = ""  # the quote of the open string, while brackets are tracked
         self._escaped = False  # the last character was a backslash
@@ -72,10 +72,6 @@ class BrokenReader:
     def close_all(self) -> str:
         """A broken call has nothing to close; see `Reader`."""
         return ""
-
-    def end_string(self) -> None:
-        """A marker follows, known by its token's id: the broken string is over."""
-        self.within = ""
 
     def finish(self) -> None:
         """The output ends, and the call with it."""
@@ -100,7 +96,7 @@ class BrokenReader:
             ended = self._tracked(i, limit)
             if ended >= 0:
                 self._raw(ended)
-                self._call.close()
+                self._call.complete = True
                 goes_on = self._call.form.shape is not None and self._track and (self._outer or buf[ended] == "}")
                 self.mode = Mode.OBJECT if goes_on else Mode.DONE
                 return True
@@ -119,7 +115,7 @@ class BrokenReader:
                 break
             if r != NO:
                 self._raw(m.start())
-                self._call.close()
+                self._call.complete = True
                 self.mode = Mode.DONE
                 return True
             pos = m.start() + 1
@@ -150,7 +146,7 @@ class BrokenReader:
     def _raw(self, end: int) -> None:
         tape = self._tape
         start = tape.i
-        tape.move(end)
+        tape.i = end
         if end > start:
             self._call.put("" if self._quiet else tape.buf[start:end], tape.here)
 

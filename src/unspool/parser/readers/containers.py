@@ -62,22 +62,10 @@ class Level:
         self.held: dict[str, list[Held]] | None = None
         self.wrapper = ""
 
-    def fill(self) -> None:
-        """Something in it is emitted."""
-        self.empty = False
-
     @property
     def begun(self) -> bool:
         """Whether it has a member, emitted or held."""
         return not self.empty or bool(self.given or self.held)
-
-    def give(self, key: str) -> None:
-        """A member of this name begins."""
-        self.given.add(key)
-
-    def hold(self) -> None:
-        """Hold its contents from now on, until its end."""
-        self.held = {}
 
     def store(self, key: str, value: Held) -> None:
         """Add a value, held until its end."""
@@ -88,14 +76,6 @@ class Level:
         """End the hold."""
         self.held = None
         self.wrapper = ""
-
-    def wrap(self, key: str) -> None:
-        """Its first argument may contain all arguments."""
-        self.wrapper = key
-
-    def gather(self) -> None:
-        """A repeated key makes a list."""
-        self.children = True
 
 
 class Containers:
@@ -155,7 +135,7 @@ class Containers:
         if key not in level.given:
             if not level.given:
                 self._first(level, key, schema)
-            level.give(key)
+            level.given.add(key)
         elif not self._collects(level, key, schema):
             self._call.notice("duplicate_arguments", key)
             self.dropped = len(self.levels)
@@ -164,7 +144,7 @@ class Containers:
         """Add a piece of a value that ends at an offset."""
         if first and not self.held_back:
             fragment = self._prefix(len(self.levels) - 1, self.key) + fragment
-            self.levels[-1].fill()
+            self.levels[-1].empty = False
         self._emit(fragment, end)
 
     def value(self, held: Held, end: int) -> None:
@@ -173,7 +153,7 @@ class Containers:
             self._call.put("", end)
         elif self._hold < 0:
             self._emit(self._prefix(len(self.levels) - 1, self.key) + held.json, end)
-            self.levels[-1].fill()
+            self.levels[-1].empty = False
         else:
             self._parts.clear()
             self._store(self.key, held, end)
@@ -211,7 +191,7 @@ class Containers:
             self.let_out(end)
 
     def _hold_level(self, level: Level) -> None:
-        level.hold()
+        level.held = {}
         if self._hold < 0:
             self._hold = self.levels.index(level)
             self._weight = 0
@@ -223,10 +203,10 @@ class Containers:
         """A container begins, as the value of the last argument that was opened."""
         if not self.held_back:
             self._emit(self._prefix(len(self.levels) - 1, self.key) + level.bracket, end)
-            self.levels[-1].fill()
+            self.levels[-1].empty = False
         self.levels.append(level)
         if self._hold >= 0:
-            level.hold()
+            level.held = {}
 
     def close(self, end: int) -> None:
         """The innermost container ends."""
@@ -271,15 +251,15 @@ class Containers:
             level = levels[i]
             if i > self._hold:
                 text += self._prefix(i - 1, level.fields.get("key", "")) + level.bracket
-                levels[i - 1].fill()
+                levels[i - 1].empty = False
             members = self._members(level)
             if members:
                 text += ("{" if i == 0 and level.empty else "" if level.empty else ", ") + members
-                level.fill()
+                level.empty = False
             level.release()
         if self._parts:
             text += self._prefix(len(levels) - 1, self.key) + "".join(self._parts)
-            levels[-1].fill()
+            levels[-1].empty = False
         self._hold = -1
         self._parts = []
         return text
@@ -344,10 +324,10 @@ class Containers:
         """Decide whether the first argument of a container must be held."""
         if len(self.levels) == 1:
             if key in WRAPPERS and level.schema is not None and not level.schema.declares(key):
-                level.wrap(key)
+                level.wrapper = key
                 self._hold_level(level)
         elif schema is None:
-            level.gather()
+            level.children = True
             if level.held is None:
                 self._hold_level(level)
 

@@ -5,16 +5,38 @@ one JSON value. It streams while it reads, so a string's text is passed on as it
 (order, spacing, digits); other syntaxes are translated, with `", "` and `": "` between their parts.
 
 It consumes text up to the position that it returns. The rest is the beginning of something (an escape, a word), and
-must come again with more text after it.
+must come again with more text after it. Strict JSON is read in runs of complete tokens, and a plain literal that is
+complete in the text is read at once.
 """
 
+import json
+import re
+from collections.abc import Callable
+from functools import lru_cache
 from json.encoder import encode_basestring
+from math import isinf
+from typing import Any, Final
 
-from ...dialect.syntax import KEYWORD, Syntax
+from ...dialect.patterns import NO
+from ...dialect.syntax import KEYWORD, KEYWORDS, Syntax
 from ...regex import Prefix, Regex
 from .numbers import Magnitude
-from .plain import whole_object
-from .quoted import STRING_OPEN, Strings
+from .pieces import JSON_STRINGS, StringKind, python_strings, quoted_strings
+from .recall import MOST_WAITING, Deeds, ReaderState, Spot, memory
+from .strings import (
+    JSON_PARTIAL,
+    JSON_RUN,
+    PYTHON_RUN,
+    RAW_RUN,
+    STRETCH,
+    escaped,
+    json_run,
+    json_string,
+    marker_scan,
+    quote_in,
+    translated,
+    unescaped,
+)
 from .syntax import (
     AFTER,
     COLON,
@@ -32,6 +54,8 @@ from .syntax import (
     MAX_DEPTH,
     MAX_HELD,
     MAX_KEY,
+    MAX_KEYS,
+    MAX_SPACE,
     MAX_WORD,
     NUMBER,
     SIGN,
@@ -44,23 +68,513 @@ from .syntax import (
 
 __all__ = ["DONE", "ERROR", "MAX_DEPTH", "STRING", "VALUE", "LiteralReader", "Root", "Syntax"]
 
+_SPACE = Prefix(r"[ \t\n\r]*+")
+PYTHON_SPACE = Prefix(r"\s*+")
+_WORDS = {"true": "true", "false": "false", "null": "null"}
+PYTHON_WORDS = _WORDS | {"True": "true", "False": "false", "None": "null"}
 _DIGITS = Prefix(r"[0-9]*+")
 _WORD = Regex(r"[A-Za-z_][A-Za-z_0-9]*+")
 _EXPONENT = Regex(r"[eE][+-]?[0-9]++")
 _JSON_SPACE = Regex(r"[ \t\n\r]*+")
 _BARE_KEY = Prefix(r"[^:,{}\[\]]*+")
 
+_INSIDE: Final = r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\uHHHH)*+'.replace("H", "[0-9a-fA-F]")
+_TOKEN = Regex(
+    rf"""[ \t\n\r]*+(?:"(?:({_INSIDE})"|([^"\\\x00-\x1f]*+)\Z)"""
+    r"|(-?(?:0|[1-9][0-9]{0,200})(?:\.[0-9]{1,90})?|true|false|null)(?=[ \t\n\r,\]}:])|([{}\[\],:]))"
+)
+"""A token of JSON: a string, the beginning of one that the text ends in, a number or a word, a sign."""
+_STRING_END = Regex(f'({_INSIDE})"')
+
 _COMPLETE = frozenset((ZERO, INT, FRACTION, EXP_DIGITS))
 """The states in which a number may end."""
+_STRING_TOKEN, _OPEN_TOKEN, _SIGN_TOKEN = 1, 2, 4
 _AFTER_DIGITS = {SIGN: INT, DOT: FRACTION, EXP: EXP_DIGITS, EXP_SIGN: EXP_DIGITS}
 """The states that digits change."""
 _PAIRS = frozenset(("{}", "[]", "t)", "s}"))
 
+STRING_OPEN = Regex(r"([rRuU]?)('''|\"\"\"|'|\")")
+_STRING_MAYBE = Regex(r"[rRuU]?(?:''?|\"\"?)?\Z")
+_ESCAPE = Regex(r"\\(?:\r\n|\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|(.))", re.S)
+_ESCAPE_MAYBE = Regex(r"\\(?:\r|[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?\Z")
+_SIMPLE = {"n": "\\n", "t": "\\t", "r": "\\r", "b": "\\b", "f": "\\f", "a": "\\u0007", "v": "\\u000b"}
 
-class LiteralReader(Strings):
-    """Reads one value; its base class `Emitter` emits it as JSON."""
 
-    __slots__ = ()
+# -- literals that are complete in the text ---------------------------------------------------------------------------
+
+LONGEST: Final = 4096
+"""The longest object, in characters, that is read in one go."""
+
+
+def whole_object(text: str, i: int) -> int:
+    """The end of the object that begins at ``i``, if it is plain; else 0, which decides nothing.
+
+    An object is plain if a `LiteralReader` would pass it on unchanged, without a notice: strict JSON, no repeated
+    key, no number beyond a float, not too deep.
+    """
+    if not text.startswith("{", i) or text.find("}", i, i + LONGEST) < 0:
+        return 0
+    piece = text[i : i + LONGEST]
+    if piece.count("{") + piece.count("[") > MAX_DEPTH:
+        return 0
+    try:
+        value, end = _scan(piece, 0)
+        if len(value) != piece.count(":", 0, end):  # else each member has a key of its own, and no string a colon
+            end = _scan_members(piece, 0)[1]
+    except (ValueError, RecursionError, StopIteration):
+        return 0
+    return i + end
+
+
+def _members(pairs: list[tuple[str, Any]]) -> None:
+    if len(pairs) > 1 and len(dict(pairs)) < len(pairs):
+        raise ValueError("a key is given twice")
+
+
+def _float(number: str) -> float:
+    value = float(number)
+    if isinf(value):
+        raise ValueError("a number too large for a float")
+    return value
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _scanner(**hooks: Any) -> Callable[[str, int], tuple[Any, int]]:
+    decoder = json.JSONDecoder(parse_float=_float, parse_constant=_constant, **hooks)
+    return decoder.scan_once  # type: ignore[attr-defined, no-any-return]  # it is no part of the stub
+
+
+_scan: Final = _scanner()
+_scan_members: Final = _scanner(object_pairs_hook=_members)
+"""Reads one value, without the checks of `json.JSONDecoder.raw_decode`."""
+
+_GAP: Final = r"\s{0,64}+"
+_NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,200}+)(?:\.[0-9]{1,90})?"
+
+
+@lru_cache(64)
+def _member(python: bool, quote: str) -> re.Pattern[str]:
+    """Matches a plain member and the comma or bracket after it: its key, a string, what JSON writes alike, a word."""
+    if python:
+        key, string, end = rf"({KEYWORDS}){_GAP}=", r"""(?:'([^'\\]*+)'|"([^"\\]*+)")""", r"[,)]"
+        words = "True|False|None|true|false|null"
+    else:
+        q = re.escape(quote)
+        key, end = rf"((?!{q})[^:,{{}}\[\]\s]{{1,256}}+){_GAP}:", r"[,}]"
+        string = rf"{q}((?:(?!{q})[{re.escape(quote[0])}]|[^{re.escape(quote[0])}]++)*+)()?{q}"
+        words = "true|false|null"
+    return re.compile(rf"{_GAP}{key}{_GAP}(?:{string}|({_NUMBER})|({words})){_GAP}({end})")
+
+
+def whole_members(text: str, i: int, *, python: bool, quote: str) -> tuple[str, int]:
+    """The JSON of plain keyword arguments, or of a plain object with other quotes, and where its bracket closes.
+
+    They begin after the opening bracket, at ``i``. The text is ``""`` if they are not plain, or not complete.
+    """
+    member = _member(python, quote)
+    found: dict[str, str] = {}
+    while True:
+        m = member.match(text, i)
+        if m is None:
+            return "", NO
+        key, string, other, number, word, after = m.groups()
+        if key in found or len(key) > MAX_WORD:
+            return "", NO
+        string = other if string is None else string
+        found[key] = json_string(string) if string is not None else number or PYTHON_WORDS[word]
+        i = m.end()
+        if after != ",":
+            inside = ", ".join([f"{encode_basestring(key)}: {value}" for key, value in found.items()])
+            return f"{{{inside}}}", i - 1
+
+
+# -- literals that arrive in pieces -----------------------------------------------------------------------------------
+
+
+class Spelling:
+    """How a literal is written, and what kind of value it must be.
+
+    Attributes:
+        python: whether it is a Python literal.
+        quoted: whether its strings have a quote of their own, which is ``quote``; ``scan`` finds it.
+        whole: whether it must be an object.
+        mend: whether to repair errors that can be repaired from left to right; ``repair``: the same, but only in JSON.
+        keep: whether the literal is passed on unchanged, which is so for JSON.
+        space: matches white space.
+        words: the words that are values, with their JSON text.
+        stops: returns whether the text at an index ends the call (1: yes, 0: no, -1: perhaps). A quote directly before
+            such a text closes its string.
+    """
+
+    __slots__ = ("keep", "mend", "python", "quote", "quoted", "repair", "scan", "space", "stops", "whole", "words")
+
+    def __init__(
+        self, syntax: str, root: str, repair: bool, quote: str, stops: Callable[[str, int], int] | None
+    ) -> None:
+        self.python = syntax == Syntax.PYTHON
+        self.quoted = syntax == Syntax.QUOTE
+        self.whole = root == Root.OBJECT
+        self.mend = repair
+        self.repair = repair and syntax == Syntax.JSON  # also read JSON as other languages write it
+        self.stops = stops
+        self.keep = syntax == Syntax.JSON
+        self.space = _SPACE if syntax == Syntax.JSON and not repair else PYTHON_SPACE
+        self.words = PYTHON_WORDS if self.python or repair else _WORDS
+        self.quote = quote
+        self.scan = marker_scan(quote) if self.quoted else None
+
+
+spelling = lru_cache(256)(Spelling)
+"""Make a `Spelling`, or return a cached one."""
+
+
+class Doubt:
+    """The part of a reader's output that is held until it is certain.
+
+    Attributes:
+        since: the index from which the output is undecided (-1: none is), because an object may be a set, or a key may
+            be repeated.
+        dropping: how many brackets were open when the value that is being dropped began (-1: no value is dropped).
+        maybe_set: whether the open object may be a set.
+        start: where the last reading began.
+        size: how many characters were held when the last reading ended.
+    """
+
+    __slots__ = ("dropping", "maybe_set", "since", "size", "start")
+
+    def __init__(self) -> None:
+        self.since = -1
+        self.dropping = -1
+        self.maybe_set = False
+        self.size = 0
+        self.start = 0
+
+    def wait(self, since: int, i: int, *, maybe_set: bool = False) -> None:
+        """Hold the output from ``since`` on, because it may still change. Its text begins at ``i``."""
+        self.since = since
+        self.maybe_set = maybe_set
+        self.size = 0
+        self.start = i
+
+    def decide(self) -> None:
+        """Accept the held output as it is."""
+        self.since = -1
+        self.maybe_set = False
+
+    def drop(self, depth: int, since: int = -1) -> None:
+        """Drop the output from ``since`` on, up to the end of the next value."""
+        if since >= 0:
+            self.since = since
+        self.dropping = depth
+
+    def read(self, i: int) -> bool:
+        """Record reading up to ``i``, and return whether too much is held."""
+        self.size += i - self.start
+        self.start = i
+        return self.size > MAX_HELD
+
+    def too_much(self, i: int) -> bool:
+        """Whether too much is held when reading is at ``i``."""
+        return self.size + i - self.start > MAX_HELD
+
+
+_NO_NUMBER: Final = Magnitude()
+
+
+class LiteralReader:
+    """Reads one value, and emits it as JSON.
+
+    Attributes:
+        out: pieces of JSON text since the last `take`.
+        mode: `DONE` when the value is complete, `ERROR` when it cannot be a value.
+        error: what was wrong, or ``""``.
+        repaired: the first repair that was made (only with ``repair``), or ``""``.
+        notes: kinds and details of notices to emit.
+        stack: the open brackets, innermost last; ``t`` is a tuple, ``s`` a set.
+        delimiter: inside a string, the quote that ends it.
+    """
+
+    __slots__ = (
+        "_broken",
+        "_comma",
+        "_doubt",
+        "_escape_free",
+        "_given",
+        "_how",
+        "_is_key",
+        "_key_at",
+        "_key_text",
+        "_mark",
+        "_number",
+        "_pending",
+        "_size",
+        "delimiter",
+        "error",
+        "mode",
+        "notes",
+        "out",
+        "repaired",
+        "stack",
+    )
+
+    def __init__(
+        self,
+        syntax: str,
+        root: str,
+        *,
+        repair: bool = False,
+        quote: str = '"',
+        stops: Callable[[str, int], int] | None = None,
+    ) -> None:
+        """Start a value; the arguments are those of `Spelling`."""
+        self._how = spelling(syntax, root, repair, quote, stops)
+        self._doubt = Doubt()
+        self.out: list[str] = []
+        self.error = ""
+        self.repaired = ""
+        self.notes: list[tuple[str, str]] = []
+        self.stack: list[str] = []
+        self._given: list[set[int]] = []  # hashes of the keys of the open objects
+        self._key_text: str | None = ""  # of a key that is passed on unchanged; ``None`` if it is too long
+        self._key_at = 0  # where the text of a translated key begins in the held output
+        self._size = _NO_NUMBER
+        self.delimiter = ""
+        self.mode = VALUE
+        self._broken = VALUE  # the mode in which the error occurred
+        self._mark = 0  # text from here to the cursor is passed on unchanged
+        self._is_key = False
+        self._escape_free = False
+        self._number = SIGN
+        self._comma = False
+        self._pending = ""  # a comma and its white space that wait for an element (repair)
+        if root == Root.KEYWORDS:
+            self.stack.append("(")
+            self._given.append(set())
+            self.out.append("{")
+            self.mode = FIRST_KEY
+
+    def take_notes(self) -> list[tuple[str, str]]:
+        """Take the notices since the last call."""
+        notes, self.notes = self.notes, []
+        return notes
+
+    def take(self) -> str:
+        """Take the JSON text since the last call, up to where it is certain."""
+        out = self.out
+        if not out:
+            return ""
+        doubt = self._doubt
+        if doubt.since >= 0:
+            text = "".join(out[: doubt.since])
+            self.out = [] if doubt.dropping >= 0 else out[doubt.since :]
+            doubt.since = 0
+            return text
+        text = out[0] if len(out) == 1 else "".join(out)
+        self.out = []
+        return text
+
+    def simple(self) -> bool:
+        """Whether the reader is in a string value in which a piece of text can be read on its own."""
+        return self.mode == STRING and not self._is_key and not self._escape_free and self._doubt.dropping < 0
+
+    def strict(self) -> bool:
+        """Whether the reader passes JSON on unchanged and repairs nothing, so that its steps can be remembered."""
+        return self._how.keep and not self._how.repair
+
+    def strings(self) -> StringKind | None:
+        """The kind of the string value that this is inside of; ``None`` if a piece of it cannot be read on its own."""
+        if not self.simple():
+            return None
+        if self.verbatim():
+            return JSON_STRINGS
+        scan = self._how.scan
+        return python_strings(self.delimiter) if scan is None else quoted_strings(scan, self.delimiter)
+
+    def spot(self) -> Spot:
+        """Return the state, in which nothing waits."""
+        return self._spot(self.mode, "".join(self.stack), self._comma, "", 0)
+
+    def settle(self, text: str, unread: int) -> Spot | None:
+        """Go back to before what is held, and return the state there; ``None`` if it cannot be remembered.
+
+        Args:
+            text: the text that was read last. All that waits must be at its end.
+            unread: the length of the part that was not read.
+        """
+        doubt = self._doubt
+        held = doubt.size if doubt.since >= 0 else len(self._pending)
+        start = len(text) - held - unread
+        if start < 0 or held + unread > MOST_WAITING or doubt.dropping >= 0:
+            return None
+        if self.mode == STRING and (self._escape_free or (self._how.keep and self.delimiter != '"')):
+            return None
+        mode, brackets, comma = self.mode, "".join(self.stack), self._comma
+        if doubt.maybe_set:
+            mode, brackets, comma = VALUE, brackets[:-1], False
+            self._given.pop()
+        elif doubt.since >= 0:
+            mode, comma = KEY, self.out[0] == ", "
+        elif self._pending:
+            mode, comma = AFTER, False
+            self._pending = ""
+        if held:
+            doubt.decide()
+            self.out = []
+        return self._spot(mode, brackets, comma, text[start:], unread)
+
+    def _spot(self, mode: int, brackets: str, comma: bool, waits: str, unread: int) -> Spot:
+        is_key = mode == STRING and self._is_key
+        number = self._number if mode == NUMBER else 0
+        delimiter = self.delimiter if mode == STRING else ""
+        key = self._key_text if is_key else ""
+        if key is not None and (len(key) > MOST_WAITING or "\\" in key):
+            key = None
+        place = ReaderState(self._how, mode, brackets, comma, is_key, number, delimiter, waits, unread, key)
+        return memory.spot(place, None if waits else self.strings())
+
+    def stand(self, spot: Spot) -> None:
+        """Restore a state, except for what waits, which must be read."""
+        _, self.mode, brackets, self._comma, self._is_key, self._number, self.delimiter, _, _, key = spot.place
+        if key is not None:
+            self._key_text = key
+        self.stack = list(brackets)
+        self._escape_free = False
+        self._key_at = -1
+
+    def follow(self, deeds: Deeds) -> bool:
+        """Repeat the effects of a piece of text, except for the change of state.
+
+        Return false and do nothing if the text must be read after all, because a key is or may be repeated, or a
+        number may be too large.
+        """
+        digits, number_ends, number, known, left, objects = deeds
+        if number_ends:
+            if not self._size.finite_with(digits):
+                return False
+        elif digits:
+            self._size.more(digits)
+            return True
+        if known is not None:
+            keys = self._given[-1 - left]
+            if known in keys or len(keys) >= MAX_KEYS:
+                return False
+            keys.add(known)
+        if left:
+            del self._given[-left:]
+        if objects:
+            self._given += map(set, objects)
+        if number:
+            self._size = Magnitude(number)
+        return True
+
+    @property
+    def python(self) -> bool:
+        """Whether the reader reads Python."""
+        return self._how.python
+
+    def verbatim(self) -> bool:
+        """Whether the reader is in a string that is passed on unchanged."""
+        return self._how.keep and self.delimiter == '"' and not self._pending
+
+    # -- what is undecided ----------------------------------------------------------------------------------------
+
+    def rest(self) -> str:
+        """Take the held text as it is, because no more text comes."""
+        if self._doubt.dropping >= 0:
+            return ""
+        self._doubt.decide()
+        comma, self._pending = self._pending, ""
+        return self.take() + comma
+
+    def _overflows(self) -> None:
+        self.notes.append(("hold_overflow", "a key"))
+        self._key_text = None
+        self._doubt.decide()
+
+    def _too_much(self, i: int) -> bool:
+        """Whether too much is held at ``i``. If so, accept it, just as if the text had come in pieces."""
+        if not self._doubt.too_much(i):
+            return False
+        self._overflows()
+        return True
+
+    def _is_set(self) -> None:
+        """Change the open object into a set."""
+        self.out[self._doubt.since] = "["
+        self._doubt.decide()
+        self.stack[-1] = "s"
+        self._given.pop()
+        self._mended("set")
+
+    def _known(self, key: str) -> bool:
+        """Record a key of the innermost object, and return whether the object already has it."""
+        given = self._given[-1]
+        code = hash(key)
+        if code in given:
+            self.notes.append(("duplicate_arguments", key))
+            return True
+        if len(given) < MAX_KEYS:
+            given.add(code)
+        return False
+
+    def _drop(self) -> None:
+        """Drop what is held, and the value that follows."""
+        del self.out[self._doubt.since :]
+        self._doubt.drop(len(self.stack))
+
+    # -- output ---------------------------------------------------------------------------------------------------
+
+    def _fail(self, text: str, i: int, why: str) -> int:
+        if not self._pending:
+            self._flush(text, i)
+        if self._doubt.since >= 0:
+            if self._doubt.dropping >= 0:
+                del self.out[self._doubt.since :]
+            self._doubt.decide()
+        self._mark = i
+        self._broken = self.mode
+        self.mode = ERROR
+        self.error = why
+        return -1
+
+    def _flush(self, text: str, i: int) -> None:
+        if self._how.keep and i > self._mark:
+            self.out.append(text[self._mark : i])
+        self._mark = i
+
+    def _fix(self, what: str) -> None:
+        # Correct Python counts as a repair in JSON.
+        if self._how.repair:
+            self._mended(what)
+
+    def _mended(self, what: str) -> None:
+        if not self.repaired:
+            self.repaired = what
+
+    def _element(self) -> None:
+        # An element begins, so the comma before it is written now.
+        if self._pending:
+            self.out.append(self._pending)
+            self._pending = ""
+        elif self._comma and not self._how.keep:
+            self.out.append(", ")
+        self._comma = False
+
+    def _begin(self, text: str, i: int) -> None:
+        self._flush(text, i)
+        self._element()
+
+    def _ended(self) -> None:
+        self.mode = AFTER if self.stack else DONE
+        doubt = self._doubt
+        if doubt.dropping == len(self.stack):
+            del self.out[doubt.since :]
+            doubt.since = doubt.dropping = -1
+
+    # -- reading ------------------------------------------------------------------------------------------------------
 
     def read(self, text: str, i: int) -> int:
         """Consume ``text`` from ``i``, and return the position up to which it was consumed."""
@@ -75,9 +589,15 @@ class LiteralReader(Strings):
         n = len(text)
         self._mark = i
         doubt = self._doubt
-        doubt.reads(i)
+        doubt.start = i
         while i < n:
             mode = self.mode
+            if verbatim and mode != NUMBER and mode < DONE:
+                j = self._tokens(text, i)
+                if j > i:
+                    i = j
+                    continue
+                mode = self.mode
             if mode == STRING:
                 j = self._string(text, i, n)
                 if j == i:  # the beginning of an escape or of a delimiter
@@ -100,16 +620,6 @@ class LiteralReader(Strings):
                             self._mark = k
                         i = k
                         continue
-                if verbatim and c == "," and mode == AFTER:
-                    self._comma = True
-                    self.mode = KEY if self.stack[-1] == "{" else VALUE
-                    i += 1
-                    continue
-                if verbatim and c == ":" and mode == COLON:
-                    self._comma = False
-                    self.mode = VALUE
-                    i += 1
-                    continue
                 j = self._token(text, i, n, c)
             if j < 0:
                 if self.mode == ERROR:
@@ -121,6 +631,97 @@ class LiteralReader(Strings):
         if doubt.since >= 0 and doubt.dropping < 0 and doubt.read(i):
             self._overflows()
         return i
+
+    def _tokens(self, text: str, i: int) -> int:
+        """Consume a run of complete tokens of JSON that is passed on unchanged, as far as they are right."""
+        stack, mode = self.stack, self.mode
+        if mode == STRING:
+            m = _STRING_END.match(text, i)
+            if m is None:
+                return i
+            if self._is_key:
+                before = self._key_text
+                if before is None or not self._give(before + m.group(1)):
+                    return i
+                mode = COLON
+                self._is_key = False
+            else:
+                mode = AFTER if stack else DONE
+            self.delimiter = ""
+            i = m.end()
+        while mode < DONE:
+            m = _TOKEN.match(text, i)
+            if m is None:
+                break
+            kind, end = m.lastindex, m.end()
+            if kind == _SIGN_TOKEN:
+                c = text[end - 1]
+                if c == "," and mode == AFTER:
+                    self._comma = True
+                    mode = KEY if stack[-1] == "{" else VALUE
+                elif c == ":" and mode == COLON:
+                    mode = VALUE
+                else:
+                    then = NO if c == "," or c == ":" else self._bracket(c, mode)
+                    if then < 0:
+                        break
+                    mode = then
+            elif mode == KEY or mode == FIRST_KEY:
+                if kind == _STRING_TOKEN:
+                    if not self._give(m.group(1)):
+                        break
+                    mode = COLON
+                elif kind == _OPEN_TOKEN:
+                    self._key_text = m.group(2) if end - i <= MAX_KEY else None
+                    self._key_at = -1
+                    self._is_key = True
+                    mode = STRING
+                else:
+                    break
+                self._comma = False
+            elif mode <= FIRST_ITEM and stack:
+                mode = STRING if kind == _OPEN_TOKEN else AFTER
+                self._comma = False
+            else:
+                break
+            i = end
+            if mode == STRING:
+                self.delimiter = '"'
+                self._escape_free = False
+                break
+        self.mode = mode
+        return i
+
+    def _bracket(self, c: str, mode: int) -> int:
+        """Open or close at a bracket of JSON that is passed on unchanged: the next mode, or `NO` if it is wrong."""
+        stack = self.stack
+        if c == "{" or c == "[":
+            if mode > FIRST_ITEM or len(stack) >= MAX_DEPTH or not (stack or c == "{" or not self._how.whole):
+                return NO
+            stack.append(c)
+            self._comma = False
+            if c == "[":
+                return FIRST_ITEM
+            self._given.append(set())
+            return FIRST_KEY
+        opened, first = ("{", FIRST_KEY) if c == "}" else ("[", FIRST_ITEM)
+        if (mode != AFTER and mode != first) or not stack or stack[-1] != opened:
+            return NO
+        stack.pop()
+        if c == "}":
+            self._given.pop()
+        return AFTER if stack else DONE
+
+    def _give(self, key: str) -> bool:
+        """Record a key of the innermost object; false if the usual steps have something to report, or to forget."""
+        if len(key) > MAX_KEY:
+            return False
+        keys = self._given[-1]
+        code = hash(unescaped(key) if "\\" in key else key)
+        if code in keys or len(keys) >= MAX_KEYS:
+            return False
+        keys.add(code)
+        return True
 
     def _mend_space(self, text: str, i: int, k: int) -> None:
         """Turn white space at ``text[i:k]`` into spaces, if some of it is not JSON's."""
@@ -500,3 +1101,199 @@ class LiteralReader(Strings):
     def _endless(self) -> bool:
         """Whether the number so far rounds to infinity, if it has a point or an exponent."""
         return self._number not in (ZERO, INT) and self._size.infinite()
+
+    # -- strings ------------------------------------------------------------------------------------------------------
+
+    def _open_string(self, text: str, i: int, n: int, is_key: bool) -> int:
+        self._escape_free = False
+        if self._how.quoted:
+            self.delimiter = self._how.quote
+            end = i + len(self._how.quote)
+        elif self._how.keep and (text[i] == '"'):
+            self.delimiter = '"'
+            end = i + 1
+        elif self._how.keep:
+            self._fix("single quotes")
+            self.delimiter = "'"
+            end = i + 1
+        else:
+            # `''` may be an empty string or the beginning of a triple quote.
+            if _STRING_MAYBE.match(text, i):
+                return -1
+            m = STRING_OPEN.match(text, i)
+            if m is None:
+                return self._fail(text, i, f"{text[i]!r} where a key is expected")
+            self._escape_free = m.group(1) in ("r", "R") and m.group(1) != ""
+            self.delimiter = m.group(2)
+            end = m.end()
+        since = len(self.out)
+        self._begin(text, i)
+        self._is_key = is_key
+        self.mode = STRING
+        translated_text = not (self._how.keep and self.delimiter == '"')
+        if translated_text:
+            self.out.append('"')
+            self._mark = end
+        if is_key and self._doubt.dropping < 0:
+            self._key_text = ""
+            if translated_text and self._doubt.since < 0:
+                self._doubt.wait(since, i)  # until it is certain that the key is not repeated
+            self._key_at = len(self.out) - self._doubt.since if translated_text else -1
+        return end
+
+    def _string(self, text: str, i: int, n: int) -> int:
+        if self._how.keep and self.delimiter == '"':
+            return self._json_string(text, i, n)
+        if self._how.quoted:
+            return self._quote_string(text, i, n)
+        return self._python_string(text, i, n)
+
+    def _string_ended(self, end: int) -> None:
+        """A string ends; the text up to ``end`` was read."""
+        self.delimiter = ""
+        if not self._is_key:
+            self._ended()
+            return
+        self._is_key = False
+        self.mode = COLON
+        if self._doubt.dropping >= 0:
+            return
+        if self._doubt.maybe_set or self._key_at >= 0:
+            self._too_much(end)
+        if self._key_text is None:
+            return
+        text = self._key_text if self._key_at < 0 else "".join(self.out[self._doubt.since + self._key_at : -1])
+        twice = self._known(unescaped(text))
+        if self._key_at < 0 or self._doubt.maybe_set:
+            return
+        if twice and not self._how.keep:
+            self._drop()
+        else:
+            self._doubt.decide()
+
+    def _json_string(self, text: str, i: int, n: int) -> int:
+        j = JSON_RUN.match(text, i).end() if self.repaired else json_run(text, i)
+        if self._is_key and self._key_text is not None:
+            self._key_text = self._key_text + text[i:j] if len(self._key_text) + j - i <= MAX_KEY else None
+        if j == n:
+            return j
+        c = text[j]
+        if c == '"':
+            self._string_ended(j + 1)
+            return j + 1
+        if c == "\\" and JSON_PARTIAL.match(text, j):
+            # Consume what is complete; the beginning of an escape waits.
+            return j if j > i else -1
+        if not self._how.repair:
+            return self._fail(text, j, "an invalid escape" if c == "\\" else "a control character in a string")
+        self._flush(text, j)
+        if c == "\\":
+            self._fix("escape")
+            # Other languages write an apostrophe as `\'`; any other backslash means itself.
+            if text[j + 1] == "'":
+                self.out.append("'")
+                self._mark = j + 2
+            else:
+                self.out.append("\\\\")
+                self._mark = j + 1
+        else:
+            self._fix("control character")
+            self.out.append(escaped(c))
+            self._mark = j + 1
+        return self._mark
+
+    def _quote_string(self, text: str, i: int, n: int) -> int:
+        assert self._how.scan is not None
+        m = self._how.scan.search(text, i)
+        end = n if m is None else m.start()
+        if end > i:
+            self.out.append(escaped(text[i:end]))
+        if m is None:
+            return n
+        if m.group() == self._how.quote:
+            self.out.append('"')
+            self._string_ended(m.end())
+            return m.end()
+        return end if end > i else -1
+
+    def _python_string(self, text: str, i: int, n: int) -> int:
+        delimiter = self.delimiter
+        run, to_json = (RAW_RUN, escaped) if self._escape_free else (PYTHON_RUN, translated)
+        out = self.out
+        quote = -1  # where the next one may be
+        while i < n:
+            if i > quote:
+                quote = quote_in(text, i, delimiter)
+            j = run.match(text, i, min(quote, i + STRETCH)).end()
+            if j > i:
+                out.append(to_json(text[i:j]))
+                self._mark = i = j
+                continue
+            if text[i] == "\\":
+                k = self._escape(text, i, n)
+                if k < 0:
+                    return i
+                self._mark = i = k
+                continue
+            if not text.startswith(delimiter, i):  # its beginning, at the end of the text
+                return i
+            if self._how.mend and len(delimiter) == 1:
+                closes = self._closes(text, i + 1, n)
+                if closes < 0:
+                    return i
+                if not closes:
+                    self._mended("quotes in a string")
+                    out.append(escaped(text[i]))
+                    i += 1
+                    self._mark = i
+                    continue
+            out.append('"')
+            i += len(delimiter)
+            self._mark = i
+            self._string_ended(i)
+            return i
+        return i
+
+    def _closes(self, text: str, i: int, n: int) -> int:
+        """Whether a quote just before ``i`` closes its string, judged by what follows: 1, 0, or -1 if undecided."""
+        j = PYTHON_SPACE.match(text, i).end()
+        if j - i > MAX_SPACE:
+            return 0
+        if j == n:
+            return -1
+        if text[j] in ",)]}:":
+            return 1
+        return 0 if self._how.stops is None else self._how.stops(text, j)
+
+    def _escape(self, text: str, i: int, n: int) -> int:
+        out = self.out
+        if self._escape_free:
+            if i + 1 == n:
+                return -1
+            out.append("\\\\" + escaped(text[i + 1]))
+            return i + 2
+        if _ESCAPE_MAYBE.match(text, i):
+            return -1
+        m = _ESCAPE.match(text, i)
+        if m is None:  # `\x` or `\u` without its digits means itself
+            out.append("\\\\")
+            return i + 1
+        c = m.group(1)
+        if c is None:
+            body = m.group()[1:]
+            if body in ("\n", "\r\n"):
+                return m.end()
+            code = int(body, 8) if body[0] in "01234567" else int(body[1:], 16)
+            if code > 0x10FFFF:
+                out.append("\\\\")
+                return i + 1
+            # A surrogate stays an escape: two of them make one character in JSON.
+            out.append(f"\\u{code:04x}" if 0xD800 <= code < 0xE000 else escaped(chr(code)))
+            return m.end()
+        if c in _SIMPLE:
+            out.append(_SIMPLE[c])
+        elif c in "\\'\"":
+            out.append(escaped(c))
+        else:
+            out.append("\\\\" + escaped(c))
+        return m.end()

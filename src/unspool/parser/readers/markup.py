@@ -4,24 +4,23 @@ between arguments ── opening ──► at a value's start ── text ──
                                          └── an element's opening: a container ──► between arguments
 """
 
-import enum
 import re
+from typing import Final
 
 from ...dialect.follows import ARGUMENT_END
-from ...dialect.markers import BLOCK_END, Parameter
+from ...dialect.markers import BLOCK_END, Form, Parameter
 from ...dialect.markup import Awaited
 from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...events import Status
 from ...schema import Kinds, Schema, decode_marked
 from ..call import Call
-from ..ledger import CAP
+from ..ledger import CAP, Tape
 from ..openings import Openings
-from ..tape import Tape
 from ..white import common_prefix, common_suffix, held_suffix
 from .containers import Containers, Held, Level
 from .literal import MAX_DEPTH
-from .reader import Mode
-from .value import Value, ValueKind, marked_by, scalar
+from .reader import Mode, Whole
+from .value import Value, ValueKind, marked_by, plain_value, scalar
 from .wrapped import WRAPPERS
 
 _WAITING = 256
@@ -32,12 +31,63 @@ Waits = tuple[re.Pattern[str], str]
 reached the end; ``""``: all text must be matched."""
 
 
-class Reading(enum.Enum):
+class Reading:
     """What the reader is reading."""
 
-    BETWEEN = "between arguments"
-    START = "at a value's start"
-    VALUE = "in a value"
+    BETWEEN: Final = "between arguments"
+    START: Final = "at a value's start"
+    VALUE: Final = "in a value"
+
+
+def plain_arguments(
+    parameters: list[Parameter], schema: Schema | None, quoted: bool, text: str, i: int
+) -> tuple[dict[str, str], int]:
+    """The complete plain arguments that begin at ``i``, one after the other, as JSON by their keys, and their end.
+
+    The first argument that is not plain ends them. What follows the last one must be looked at.
+    """
+    found: dict[str, str] = {}
+    while True:
+        for parameter in parameters:
+            plain = parameter.plain()
+            m = None if plain is None else plain.match(text, i)
+            if m is not None:
+                break
+            if parameter.opening.match(text, skip_space(text, i), {}) != NO:
+                return found, i
+        else:
+            return found, i
+        key, value = m.group("key", "value")
+        lead, trail = parameter.lead, parameter.trail
+        start, end = 0, len(value)
+        if lead:
+            start = len(lead) if value.startswith(lead) else common_prefix(value, lead)
+        if trail:
+            end -= len(trail) if value.endswith(trail, start) else common_suffix(value, start, end, trail)
+        if start or end < len(value):
+            value = value[start:end]
+        if key in found or key in WRAPPERS or (quoted and value[:1] == '"'):
+            return found, i
+        json = plain_value(None if schema is None else schema.property(key), value, marked_by(m))
+        if json is None:
+            return found, i
+        found[key] = json
+        i = m.end()
+
+
+def whole_call(openings: Openings, schema: Schema | None, form: Form, name: str, text: str, i: int) -> Whole | None:
+    """The call whose arguments begin at ``i``, if all of it is there and plain."""
+    plan = openings.look.plan
+    if plan.arguments.comma.atoms:
+        return None
+    found, closed = plain_arguments(plan.arguments.parameters, schema, plan.arguments.quoted, text, i)
+    end = skip_space(text, closed)
+    if not found or end - closed > MAX_SPACE or end == len(text):
+        return None
+    if not form.closing.atoms and openings.look.closing(end) < 0:
+        return None
+    inside = ", ".join([f'"{key}": {value}' for key, value in found.items()])
+    return Whole(name, f"{{{inside}}}", i, end, end)
 
 
 class MarkupReader:
@@ -63,11 +113,11 @@ class MarkupReader:
 
     def read(self) -> bool:
         """See `Reader`."""
-        if self._reading is Reading.BETWEEN:
+        if self._reading == Reading.BETWEEN:
             return self._between()
         value = self._value
         assert value is not None
-        return self._start(value) if self._reading is Reading.START else self._text(value)
+        return self._start(value) if self._reading == Reading.START else self._text(value)
 
     def take(self) -> str | None:
         """See `Reader`."""
@@ -80,17 +130,17 @@ class MarkupReader:
     @property
     def in_value(self) -> bool:
         """Whether it is reading the text of a value."""
-        return self._reading is Reading.VALUE
+        return self._reading == Reading.VALUE
 
     @property
     def guessing(self) -> bool:
         """Whether a value that may be JSON begins."""
-        return self._reading is Reading.START and self._value is not None and self._value.kind is ValueKind.GUESS
+        return self._reading == Reading.START and self._value is not None and self._value.kind == ValueKind.GUESS
 
     def streams(self) -> Value | None:
         """The value, if its text is passed on piece by piece."""
         value = self._value
-        if self._reading is not Reading.VALUE or value is None or not value.begun or value.kind is not ValueKind.STRING:
+        if self._reading != Reading.VALUE or value is None or not value.begun or value.kind != ValueKind.STRING:
             return None
         return None if self.containers.held_back else value
 
@@ -100,16 +150,16 @@ class MarkupReader:
         value = self._value
         if awaited is None:
             return None
-        if self._reading is Reading.BETWEEN or value is None:
+        if self._reading == Reading.BETWEEN or value is None:
             return _waits(awaited.between)
-        held = self._reading is Reading.VALUE and value.kind is not ValueKind.TYPED and self.containers.quiet
+        held = self._reading == Reading.VALUE and value.kind != ValueKind.TYPED and self.containers.quiet
         parameter = value.parameter
         return _waits(awaited.inside(parameter), parameter.firsts) if held or value.holds() else None
 
     def waits_on(self, text: str) -> re.Pattern[str] | None:
         """As `waits`, for waiting text in which nothing is decided but the opening of an argument that is held to its
         end."""
-        found = self._scalar(text, 0) if self._reading is Reading.BETWEEN else None
+        found = self._scalar(text, 0) if self._reading == Reading.BETWEEN else None
         awaited = self._awaited()
         return None if found is None or awaited is None else awaited.whole(found[0])
 
@@ -156,7 +206,7 @@ class MarkupReader:
         end += tape.base
         self.containers.enter(key, None, end)
         self.containers.value(Held(decoded, text), end)
-        tape.move(m.end())
+        tape.i = m.end()
         return True
 
     def _opens_at(self, i: int) -> bool:
@@ -176,12 +226,12 @@ class MarkupReader:
         i = skip_space(buf, tape.i)
         if self._may_wait(None if scalar is None else scalar[0]):
             if scalar is None:
-                tape.move(i)
+                tape.i = i
             return False
         level = self.containers.levels[-1]
         j = self._past_comma(level, i)
         if j == MORE or j == len(buf):
-            tape.move(i if j == MORE and not tape.final else len(buf))
+            tape.i = i if j == MORE and not tape.final else len(buf)
             return self._over()
         closed = self._closing(level, j)
         if closed >= 0:
@@ -190,9 +240,9 @@ class MarkupReader:
         if opened >= 0:
             return True
         if MORE in (closed, opened):
-            tape.move(len(buf) if tape.final else j)
+            tape.i = len(buf) if tape.final else j
             return closed == MORE and level.parameter is None and tape.final and self._over()
-        tape.move(j)
+        tape.i = j
         if buf[j] == "{" and len(self.containers.levels) == 1 and not level.given:
             self.mode = Mode.JSON
             return True
@@ -229,10 +279,10 @@ class MarkupReader:
         """The closing at ``buf[i:end]`` counts."""
         tape = self._tape
         if level.parameter is None:
-            tape.move(i)
+            tape.i = i
             return self._end()
         self.containers.close(tape.base + end)
-        tape.move(end)
+        tape.i = end
         return True
 
     def _opening(self, level: Level, i: int) -> int:
@@ -241,7 +291,7 @@ class MarkupReader:
             fields: dict[str, str] = {}
             r = self._opens(parameter, i, fields)
             if r >= 0:
-                self._tape.move(r)
+                self._tape.i = r
                 self._begin(parameter, fields)
             if r != NO:
                 return r
@@ -275,7 +325,7 @@ class MarkupReader:
 
     def _end(self) -> bool:
         self.containers.end(self._tape.here)
-        self._call.close()
+        self._call.complete = True
         self.mode = Mode.DONE
         return True
 
@@ -295,7 +345,7 @@ class MarkupReader:
         closing = openings.look.closing(i)
         if closing == MORE:
             if tape.final:
-                tape.move(len(tape.buf))
+                tape.i = len(tape.buf)
                 self._over()
             return False
         opens = 0 if closing >= 0 else openings.opens_next(i, inside=True)
@@ -314,7 +364,7 @@ class MarkupReader:
                 self.status = call.status
             elif openings.repairing and alone:
                 self._end()
-                call.mend()
+                call.status = "repaired"
                 self.status = call.status
             self.mode = Mode.OVER
             return True
@@ -356,7 +406,7 @@ class MarkupReader:
             k += 1
         if i + k == n and not tape.final and (k < len(lead) or plan.arguments.quoted):
             return False
-        tape.move(i + k)
+        tape.i = i + k
         value.starts(line=k > 0 and buf[i + k - 1] == "\n", quoted=plan.arguments.quoted and buf.startswith('"', i + k))
         self._reading = Reading.VALUE
         return True
@@ -381,7 +431,7 @@ class MarkupReader:
                 r = self._opens(p, j, {})
                 if r == MORE:
                     if tape.final:  # what may begin an element is not emitted
-                        tape.move(len(buf))
+                        tape.i = len(buf)
                     return 0
                 if r >= 0:
                     return self._nest(value, bracket, j)
@@ -399,7 +449,7 @@ class MarkupReader:
         within = containers.wrapped_schema(schema)
         level = Level("[" if named else bracket, value.parameter, value.fields, within, children=named)
         containers.open(level, self._tape.base + j)
-        self._tape.move(j)
+        self._tape.i = j
         self._reading = Reading.BETWEEN
         return 1
 
@@ -439,12 +489,12 @@ class MarkupReader:
                 self._push(value, p - held_suffix(buf, i, p, parameter.gap))
                 self._call.notice("missing_close", value.fields.get("key", ""))
             value.done(tape.here)
-            tape.move(r)
+            tape.i = r
             self._reading = Reading.BETWEEN
             return True
         # At the end of the output, what may begin a closing is not emitted.
         self._push(value, n - held_suffix(buf, i, n, trail))
-        tape.move(n)
+        tape.i = n
         return False
 
     def _push(self, value: Value, end: int) -> None:
@@ -452,7 +502,7 @@ class MarkupReader:
         tape = self._tape
         i = tape.i
         if end > i:
-            tape.move(end)
+            tape.i = end
             value.push(tape.buf[i:end], tape.here)
 
     def _ends(self, value: Value, p: int) -> int:

@@ -1,19 +1,19 @@
 """Reads calls that are one object, which contains the name and the arguments."""
 
-import enum
 import json
 import re
 from typing import Final
 
+from ...dialect.markers import ARGUMENT_KEYS, Form
 from ...dialect.patterns import MORE, NO, skip_space
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ..call import Call, Desk
-from ..openings import ARGUMENT_KEYS, NULL, Openings
-from ..tape import Tape
+from ..ledger import Tape
+from ..openings import NULL, Openings
 from .arguments import ArgumentsReader
-from .literal import LiteralReader, Root
-from .reader import Mode
+from .literal import LiteralReader, Root, whole_object
+from .reader import Mode, Whole
 
 MAX_TOKEN: Final = 1024
 """The longest key, name or id, in characters, with its quotes."""
@@ -21,16 +21,31 @@ MAX_TOKEN: Final = 1024
 _STRINGS = {q: Regex(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"', "'")}
 
 
-class Expects(enum.Enum):
+def whole_call(form: Form, text: str, i: int) -> Whole | None:
+    """The call whose object begins at ``i``, after its bracket, if all of it is there and plain."""
+    plain = form.around or form.outside()
+    m = None if plain is None else plain.header.match(text, i)
+    if plain is None or m is None:
+        return None
+    begin = m.end()
+    inside = whole_object(text, begin)
+    closed = plain.tail.match(text, inside) if inside else None
+    if closed is None:
+        return None
+    own = m["id"] if m.re.groups > 1 else ""
+    return Whole(m["name"], text[begin:inside], begin if plain.late else m.end("name") + 1, inside, closed.end(), own)
+
+
+class Expects:
     """The expected next part of the object."""
 
-    FIRST = "its first key"
-    KEY = "a key"
-    COLON = "a colon"
-    VALUE = "a value"
-    AFTER = "a comma, or its end"
-    END = "nothing: it is over"
-    LOST = "nothing: it is broken"
+    FIRST: Final = "its first key"
+    KEY: Final = "a key"
+    COLON: Final = "a colon"
+    VALUE: Final = "a value"
+    AFTER: Final = "a comma, or its end"
+    END: Final = "nothing: it is over"
+    LOST: Final = "nothing: it is broken"
 
 
 class ObjectReader:
@@ -47,6 +62,7 @@ class ObjectReader:
         "_expects",
         "_openings",
         "_quote",
+        "_skip",
         "_skipped",
         "_tape",
         "inner",
@@ -66,6 +82,7 @@ class ObjectReader:
         self._tape = tape
         self._quote = quote
         self._expects = Expects.FIRST
+        self._skip = 0  # how much of the header comes after the name
         self._skipped = ""  # the key of the first member that was skipped
 
     def resume(self) -> None:
@@ -73,10 +90,6 @@ class ObjectReader:
         self.mode = Mode.READING
         self.inner = None
         self._expects = Expects.AFTER
-
-    def go_on(self) -> None:
-        """Go on after the call was announced."""
-        self.mode = Mode.READING
 
     def named(self) -> bool:
         """Whether the call can be announced if no more of it comes. In reasoning, a name alone makes no call."""
@@ -96,33 +109,59 @@ class ObjectReader:
         if self.inner is not None:
             return self._read_inner(self.inner)
         expects = self._expects
-        if expects is Expects.END:
+        if expects == Expects.FIRST and self._quote == '"' and self._header():
+            return True
+        if expects == Expects.END:
             return self._end()
-        if expects is Expects.LOST:
+        if expects == Expects.LOST:
             return self._lose(self.why)
         tape = self._tape
-        i = skip_space(tape.buf, tape.i)
-        tape.move(i)
-        if i == len(tape.buf):
-            return False
-        c = tape.buf[i]
-        if expects is Expects.FIRST or expects is Expects.KEY:
-            if c == "}" and (expects is Expects.FIRST or self._quote == "'"):
+        if self._skip:
+            tape.i += self._skip
+            self._skip = 0
+        buf, i = tape.buf, tape.i
+        if not " " < buf[i : i + 1] < "\x7f":
+            i = tape.i = skip_space(buf, i)
+            if i == len(buf):
+                return False
+        c = buf[i]
+        if expects == Expects.FIRST or expects == Expects.KEY:
+            if c == "}" and (expects == Expects.FIRST or self._quote == "'"):
                 return self._over(i)
             return self._key(i)
-        if expects is Expects.COLON:
+        if expects == Expects.COLON:
             if c != ":":
                 return self._lose(f"{c!r} after a key")
             self._expects = Expects.VALUE
-            tape.move(i + 1)
+            tape.i = i + 1
             return True
-        if expects is Expects.VALUE:
+        if expects == Expects.VALUE:
             return self._value(i, c)
         if c == ",":
             self._expects = Expects.KEY
-            tape.move(i + 1)
+            tape.i = i + 1
             return True
         return self._over(i) if c == "}" else self._lose(f"{c!r} in a call")
+
+    def _header(self) -> bool:
+        """Read everything up to the arguments at once, if it is there and plain."""
+        tape, call = self._tape, self._call
+        plain = call.form.around or call.form.outside()
+        m = None if plain is None else plain.header.match(tape.buf, tape.i)
+        if plain is None or m is None or call.thought:
+            return False
+        call.name = m["name"]
+        if m.re.groups > 1:
+            call.id = m["id"]
+        self.role = "arguments"
+        self._expects = Expects.VALUE
+        if plain.late:
+            tape.i = m.end()
+        else:
+            tape.i = m.end("name") + 1
+            self._skip = m.end() - tape.i
+            self.mode = Mode.NAMED
+        return True
 
     # -- members ------------------------------------------------------------------------------------------------------
 
@@ -144,7 +183,7 @@ class ObjectReader:
         except ValueError:
             return "", NO
 
-    def _syntax(self) -> Syntax:
+    def _syntax(self) -> str:
         return Syntax.PYTHON if self._quote == "'" else Syntax.JSON
 
     def _key(self, i: int) -> bool:
@@ -159,7 +198,7 @@ class ObjectReader:
         if shape.name_is_key:
             self.role = "skip" if call.name else "arguments"
             if not call.name:
-                call.call_it(key)
+                call.name = key
         else:
             role = dict(shape.keys).get(key, "")
             self.role = role or ("arguments" if key in ARGUMENT_KEYS else "skip")
@@ -169,7 +208,7 @@ class ObjectReader:
             call.notice("duplicate_arguments", key)
             self.role = "skip"
         self._expects = Expects.COLON
-        self._tape.move(end)
+        self._tape.i = end
         return True
 
     def _value(self, i: int, c: str) -> bool:
@@ -182,12 +221,12 @@ class ObjectReader:
                 return False
             if end == NO:
                 return self._lose(f"an invalid {self.role}")
-            self._tape.move(end)
+            self._tape.i = end
             self._expects = Expects.AFTER
             if self.role == "id":
-                call.identify(value)
+                call.id = value
                 return True
-            call.call_it(value)
+            call.name = value
             # In reasoning, a name alone makes no call.
             if value and not self._id_may_come() and (call.complete or not call.thought):
                 self.mode = Mode.NAMED
@@ -214,9 +253,9 @@ class ObjectReader:
         if c == "n":
             word = self._tape.buf[i : i + len(NULL)]
             if word == NULL:
-                self._tape.move(i + len(NULL))
+                self._tape.i = i + len(NULL)
                 call.put("{}", self._tape.here)
-                call.close()
+                call.complete = True
                 self._expects = Expects.AFTER
                 return True
             return False if NULL.startswith(word) and not self._tape.final else self._lose(none)
@@ -236,22 +275,22 @@ class ObjectReader:
 
     def settle(self, inner: ArgumentsReader) -> None:
         """Act on the mode of the member's reader."""
-        if inner.mode is Mode.DONE:
+        if inner.mode == Mode.DONE:
             self.inner = None
             self._expects = Expects.AFTER
             if inner.shut:
                 self.mode = Mode.DONE
-        elif inner.mode is Mode.LOST:
+        elif inner.mode == Mode.LOST:
             self.inner = None
             self._lose(inner.why)
-        elif inner.mode is Mode.FAILED:
+        elif inner.mode == Mode.FAILED:
             self.why = inner.why
             self.mode = Mode.FAILED
 
     # -- its end ------------------------------------------------------------------------------------------------------
 
     def _over(self, i: int) -> bool:
-        self._tape.move(i + 1)
+        self._tape.i = i + 1
         if self._call.started:
             return self._end()
         if self._call.name:
@@ -267,7 +306,7 @@ class ObjectReader:
             if self._skipped:
                 call.notice("skipped_member", self._skipped)
             call.put("{}", self._tape.here)
-            call.close()
+            call.complete = True
         self.mode = Mode.DONE
         return True
 

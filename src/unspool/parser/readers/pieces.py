@@ -241,9 +241,8 @@ def _kind(key: tuple[str, ...], make: Callable[[], StringKind]) -> StringKind:
     return found
 
 
-def json_strings() -> StringKind:
-    """JSON strings."""
-    return _kind(("json",), StringKind)
+JSON_STRINGS: Final = StringKind()
+"""JSON strings."""
 
 
 def guarded_strings(scan: re.Pattern[str], firsts: Sequence[str]) -> StringKind:

@@ -1,31 +1,52 @@
 """The interface of readers, which read the inside of a call."""
 
-import enum
-from typing import Protocol
+from typing import Final, Protocol
+
+import msgspec
 
 
-class Mode(enum.Enum):
+class Mode:
     """What a reader needs next, or has found."""
 
-    READING = "reading"
-    NAMED = "named"
+    READING: Final = "reading"
+    NAMED: Final = "named"
     """The call's name is known: it can be announced."""
-    NAME_DUE = "name due"
+    NAME_DUE: Final = "name due"
     """The call must be announced before reading goes on."""
-    DONE = "done"
+    DONE: Final = "done"
     """The arguments are complete, and the call's closing is expected."""
-    FAILED = "failed"
+    FAILED: Final = "failed"
     """The arguments are wrong."""
-    LOST = "lost"
+    LOST: Final = "lost"
     """The text around the arguments is wrong."""
-    NONE = "none"
+    NONE: Final = "none"
     """This is not a call."""
-    JSON = "json"
+    JSON: Final = "json"
     """JSON begins where arguments in markup are expected."""
-    OBJECT = "object"
+    OBJECT: Final = "object"
     """The broken part has ended, and the object around it goes on."""
-    OVER = "over"
+    OVER: Final = "over"
     """The call ends here without its closing."""
+
+
+class Whole(msgspec.Struct, gc=False):
+    """A plain call that is complete in the text, and the places there at which its parts end.
+
+    Each reader has a function that finds such calls. They are read with one match, and no reader is made for them.
+
+    Attributes:
+        name, arguments: the name of the call, and its arguments as JSON.
+        header: the end of what is read up to its name.
+        inside: the end of its arguments; ``end``: where its own closing may begin.
+        call_id: its own id, or ``""``.
+    """
+
+    name: str
+    arguments: str
+    header: int
+    inside: int
+    end: int
+    call_id: str = ""
 
 
 class Reader(Protocol):
@@ -35,7 +56,7 @@ class Reader(Protocol):
     depending on the mode.
     """
 
-    mode: Mode
+    mode: str
     why: str
     """The error, if there is one."""
 

@@ -79,10 +79,6 @@ class Spot(dict[str, Step]):
         self.place = place
         self.strings = strings
 
-    def learn(self, text: str, step: Step) -> None:
-        """Remember the effect of a text."""
-        self[text] = step
-
     def forget(self) -> None:
         """Forget the effects of all texts."""
         self.clear()
@@ -116,7 +112,7 @@ class Memory:
         if self._steps >= _MOST_STEPS:
             self._forget()
         self._steps += 1
-        at.learn(text, (to, fragment, rest, None if deeds == _NOTHING else deeds))
+        at[text] = (to, fragment, rest, None if deeds == _NOTHING else deeds)
 
     def _forget(self) -> None:
         # Readers, also in other threads, may still be at these spots; once emptied, they contain nothing.

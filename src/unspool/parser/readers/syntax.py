@@ -1,6 +1,5 @@
 """The modes and limits of a reader of literals."""
 
-import enum
 from typing import Final
 
 MAX_DEPTH: Final = 512
@@ -14,13 +13,13 @@ MAX_SPACE: Final = 4096
 """How much white space after a quote is examined before the quote counts as text."""
 
 
-class Root(enum.Enum):
+class Root:
     """The required kind of the outermost value."""
 
-    OBJECT = "object"
-    KEYWORDS = "keywords"
+    OBJECT: Final = "object"
+    KEYWORDS: Final = "keywords"
     """Python keyword arguments, which end before the closing parenthesis."""
-    ANY = "any"
+    ANY: Final = "any"
 
 
 # Modes: what is expected next, or what the reader is inside of.

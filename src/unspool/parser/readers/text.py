@@ -4,8 +4,8 @@ import json
 
 from ...dialect.patterns import MORE, NO
 from ..call import Call
+from ..ledger import Tape
 from ..openings import Openings
-from ..tape import Tape
 from .reader import Mode
 from .strings import escaped
 
@@ -77,7 +77,7 @@ class TextReader:
         tape = self._tape
         i = tape.i
         if end > i:
-            tape.move(end)
+            tape.i = end
             self._call.put(escaped(tape.buf[i:end]), tape.here)
 
     def _over(self) -> bool:
@@ -86,6 +86,6 @@ class TextReader:
 
     def _whole(self) -> bool:
         self._call.put('"}', self._tape.here)
-        self._call.close()
+        self._call.complete = True
         self.mode = Mode.DONE
         return True

@@ -1,6 +1,5 @@
 """Turns the text of one argument into JSON."""
 
-import enum
 import json
 import re
 from collections.abc import Mapping
@@ -14,22 +13,22 @@ from ..call import Call
 from ..ledger import CAP
 from ..openings import NULL
 from .containers import Containers, Held, is_list
-from .literal import DONE, ERROR, LiteralReader, Root
+from .literal import DONE, ERROR, LiteralReader, Root, whole_object
 from .strings import escaped, json_string
 
 
-class ValueKind(enum.Enum):
+class ValueKind:
     """How the text of an argument becomes JSON."""
 
-    STRING = "string"
+    STRING: Final = "string"
     """A string, passed on as it arrives."""
-    NULLABLE = "nullable"
+    NULLABLE: Final = "nullable"
     """Held while it may be `null`, else a string."""
-    GUESS = "guess"
+    GUESS: Final = "guess"
     """Held while it may be JSON, else a string."""
-    TYPED = "typed"
+    TYPED: Final = "typed"
     """Held to its end, then decoded as its schema and its markup allow."""
-    QUOTED = "quoted"
+    QUOTED: Final = "quoted"
     """Held while it may be a string in quotes that would be another type without them."""
 
 
@@ -94,33 +93,26 @@ class Value:
         self._marked = marked(fields)
         self.kind = self._choose()
 
-    def _choose(self) -> ValueKind:
+    def _choose(self) -> str:
         """Choose how the value's text becomes JSON, by markup and schema."""
-        kinds, marked = self._kinds, self._marked
-        any_string = kinds is not None and "string" in kinds.types and kinds.strings is None
-        if marked is Marked.STRING and (kinds is None or any_string):
-            return ValueKind.STRING
-        if marked is not Marked.NOT:
-            return ValueKind.TYPED
-        if kinds is None:
+        kinds = self._kinds
+        kind = kind_of(kinds, self._marked)
+        if kind == ValueKind.GUESS:
             self._literal = LiteralReader(Syntax.JSON, Root.ANY)
-            return ValueKind.GUESS
-        if any_string:
-            return ValueKind.NULLABLE if "null" in kinds.types else ValueKind.STRING
-        if kinds.strings is not None and kinds.types <= {"string", "null"}:
-            self._limit = max(map(len, (NULL, *kinds.strings)))
-        return ValueKind.TYPED
+        elif kind == ValueKind.TYPED and self._marked is Marked.NOT and kinds is not None:
+            self._limit = limit_of(kinds)
+        return kind
 
     def starts(self, *, line: bool, quoted: bool) -> None:
         """Its text begins: at the start of a line (``line``), with a quote."""
         self.line_start = line
-        if quoted and self.kind is not ValueKind.TYPED:
+        if quoted and self.kind != ValueKind.TYPED:
             # It may be a string in quotes that distinguish it from another type.
             self.kind = ValueKind.QUOTED
 
     def holds(self) -> bool:
         """Whether it is held to its end, however long it is."""
-        return self.kind is ValueKind.TYPED and self._limit == CAP and self._size < CAP // 2
+        return self.kind == ValueKind.TYPED and self._limit == CAP and self._size < CAP // 2
 
     # -- its text -----------------------------------------------------------------------------------------------------
 
@@ -128,16 +120,16 @@ class Value:
         """Add text that ends at an offset."""
         self.line_start = False
         kind = self.kind
-        if kind is ValueKind.STRING:
+        if kind == ValueKind.STRING:
             self._emit(escaped(text), end)
             return
         room = self._limit - self._size
         self._held.append(text)
         self._size += len(text)
-        if kind is ValueKind.NULLABLE:
+        if kind == ValueKind.NULLABLE:
             if self._size > 64 or not NULL.startswith("".join(self._held).strip()):
                 self._as_string(end)
-        elif kind is ValueKind.GUESS:
+        elif kind == ValueKind.GUESS:
             literal = self._literal
             assert literal is not None
             rest = self._rest + text[:room]  # nothing beyond the limit decides, however the text is cut
@@ -147,11 +139,11 @@ class Value:
             begins = self._held[0].lstrip()[:1] if not literal.stack else ""
             if literal.mode == ERROR or begins == '"' or (literal.mode == DONE and self._rest.strip()):
                 self._as_string(end)
-        elif kind is ValueKind.QUOTED:
+        elif kind == ValueKind.QUOTED:
             head = "".join(self._held[:2])[1:2]
             if head and head not in " \t\n\r{[-0123456789tfn":
                 self._as_string(end)
-        if self._size > self._limit and self.kind is not ValueKind.STRING:
+        if self._size > self._limit and self.kind != ValueKind.STRING:
             notice = "hold_overflow" if self._limit == CAP else "value_type"
             self._call.notice(notice, self.fields.get("key", ""))
             self._as_string(end)
@@ -174,7 +166,7 @@ class Value:
     def done(self, end: int) -> None:
         """End the value at an offset."""
         containers = self._containers
-        if self.kind is ValueKind.STRING:
+        if self.kind == ValueKind.STRING:
             self._emit('"', end)
             json_text = containers.pieces()
             if json_text is not None:
@@ -191,7 +183,7 @@ class Value:
     def _decoded(self, text: str) -> Held:
         """The JSON of a value that was held to its end."""
         kind = self.kind
-        if kind is ValueKind.GUESS:
+        if kind == ValueKind.GUESS:
             literal = self._literal
             assert literal is not None
             if literal.mode != DONE:
@@ -199,9 +191,9 @@ class Value:
             if literal.mode != DONE:
                 return Held(json_string(text), text)
             decoded = text.strip()
-        elif kind is ValueKind.NULLABLE:
+        elif kind == ValueKind.NULLABLE:
             return Held(NULL if text.strip() == NULL else json_string(text), text)
-        elif kind is ValueKind.QUOTED:
+        elif kind == ValueKind.QUOTED:
             return Held(json_string(unquoted(text)), text)
         else:
             kinds = self._kinds
@@ -217,6 +209,51 @@ class Value:
             if key is not None:
                 self._call.notice("duplicate_arguments", key)
         return Held(decoded, text)
+
+
+def kind_of(kinds: Kinds | None, marked: Marked) -> str:
+    """How the text of a value becomes JSON, by the types that its schema admits, and by its markup."""
+    any_string = kinds is not None and "string" in kinds.types and kinds.strings is None
+    if marked is Marked.STRING and (kinds is None or any_string):
+        return ValueKind.STRING
+    if marked is not Marked.NOT:
+        return ValueKind.TYPED
+    if kinds is None:
+        return ValueKind.GUESS
+    if any_string:
+        return ValueKind.NULLABLE if "null" in kinds.types else ValueKind.STRING
+    return ValueKind.TYPED
+
+
+def limit_of(kinds: Kinds) -> int:
+    """How many characters of a typed value may be held: no more than the longest string that its schema lists."""
+    if kinds.strings is not None and kinds.types <= {"string", "null"}:
+        return max(map(len, (NULL, *kinds.strings)))
+    return CAP
+
+
+def plain_value(schema: Schema | None, text: str, marked: Marked) -> str | None:
+    """The JSON of a complete value; ``None`` if a `Value` may do more than decode it."""
+    kinds = None if schema is None else schema.kinds()
+    kind = kind_of(kinds, marked)
+    if kind == ValueKind.STRING:
+        return json_string(text)
+    if len(text) > CAP // 2:
+        return None
+    if kind == ValueKind.NULLABLE:
+        return NULL if text.strip() == NULL else json_string(text)
+    if kind == ValueKind.GUESS:
+        inside = text.strip(" \t\n\r")
+        if inside[:1] not in _JSON_BEGINS:
+            return json_string(text)
+        return inside if inside[0] == "{" and whole_object(inside, 0) == len(inside) else None
+    if marked is Marked.NOT and kinds is not None and len(text) > limit_of(kinds):
+        return None
+    json_text, fits = decode_marked(text, kinds, marked)
+    return json_text if fits and (json_text[0] not in "[{" or repeated_key(json_text) is None) else None
+
+
+_JSON_BEGINS: Final = frozenset("{[-0123456789tfn")
 
 
 def marked(fields: Mapping[str, str]) -> Marked:

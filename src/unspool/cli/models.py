@@ -1,0 +1,83 @@
+"""The command ``models``: the GGUF files that are on this machine, and how each is read."""
+
+import argparse
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..errors import GgufError, TemplateError
+from ..gguf import Gguf, read_gguf
+from ..infer import Limits
+from .common import missing, write, write_json
+
+_LIMITS = Limits(total=30.0)
+_COLUMNS = ("name", "family", "size", "context", "dialect", "proven")
+
+
+def models_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--json", action="store_true", help="print the list as JSON")
+
+
+def run_models(options: argparse.Namespace) -> int:
+    try:
+        from ..engines.local.stores import stored
+    except ImportError as error:
+        raise missing(error, "server") from None
+    found = [_described(one.name, one.path) for one in stored()]
+    if options.json:
+        write_json(found)
+    elif found:
+        rows = [_COLUMNS, *(tuple(str(one[column]) for column in _COLUMNS) for one in found)]
+        wide = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+        write(
+            "".join("  ".join(text.ljust(w) for text, w in zip(row, wide, strict=True)).rstrip() + "\n" for row in rows)
+        )
+    else:
+        print("unspool models: there is no GGUF in the stores of Ollama, LM Studio and Hugging Face", file=sys.stderr)
+    return 0
+
+
+def _described(name: str, path: Path) -> dict[str, Any]:
+    """A model, and the dialect that its chat template proves."""
+    from ..engines.local.fitting import check_model
+
+    line: dict[str, Any] = dict.fromkeys(_COLUMNS, "") | {"name": name, "path": str(path)}
+    try:
+        gguf = read_gguf(path, vocabulary=True)
+        line |= {"family": gguf.architecture, "size": _size(gguf.parameters), "context": gguf.context or ""}
+        check_model(gguf)
+        line |= _read(name, gguf)
+    except OSError as error:
+        line["proven"] = f"no: {error.strerror}"
+    except (GgufError, TemplateError) as error:
+        line["proven"] = f"no: {str(error).removeprefix(f'{path}: ')}"
+    return line
+
+
+def _read(name: str, gguf: Gguf) -> dict[str, str]:
+    if importlib.util.find_spec("jinja2") is None:
+        return {"proven": "no: it needs jinja2"}
+    from ..errors import UnknownDialect
+    from ..infer.choosing import choose_dialect, writes_tools
+    from ..request.gguf import gguf_tokenizer
+    from .prove import WITH_TOOLS
+
+    tokenizer = gguf_tokenizer(gguf)
+    template, special = tokenizer.tool_template, tokenizer.special
+    if not writes_tools(template, special_tokens=special, limits=_LIMITS):
+        return {"dialect": WITH_TOOLS, "proven": "its template writes no tools"}
+    try:
+        choice = choose_dialect(template, model=name, special_tokens=special, limits=_LIMITS)
+    except UnknownDialect:
+        return {"proven": "no"}
+    return {"dialect": choice.dialect.name, "proven": "yes"}
+
+
+def _size(parameters: int) -> str:
+    """A number of weights, such as 135M or 7.6B."""
+    for unit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
+        if parameters >= unit:
+            number = parameters / unit
+            return f"{number:.1f}{letter}" if number < 10 and letter == "B" else f"{number:.0f}{letter}"
+    return str(parameters)

@@ -1,0 +1,254 @@
+"""`Local`: an engine that runs a GGUF with llama.cpp in a child process."""
+
+import asyncio
+import contextlib
+import hashlib
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from pathlib import Path
+from signal import SIGINT, SIGKILL, SIGTERM
+from typing import Any, Final
+
+import msgspec
+
+from ...errors import ConstraintError
+from ...gguf import Gguf
+from ..base import Delta, EngineError, Request
+from ..grammars import Grammars
+from ..kept import Kept
+from ..upstream import Upstream
+from ..upstream.client import Unavailable
+from .process import Address, LlamaProcess, Status
+from .vocabulary import Vocabulary
+
+__all__ = ["Local"]
+
+_PATIENCE: Final = 600.0
+"""How long an output waits for the model to be loaded, in seconds."""
+_TICK: Final = 0.1
+_NOTICED: Final = 2.0
+"""How long it may take until the end of the process is noticed, in seconds."""
+_FROM_OUTSIDE: Final = (0, SIGINT, SIGTERM, SIGKILL)
+"""Signals by which others end a process. A program that crashes gets another one."""
+_REFUSED: Final = 1024
+_MOST_LOG: Final = 1 << 16
+_FAILED: Final = b"llg error"
+"""What llama.cpp logs if it drops a grammar, and goes on without."""
+
+
+class Local:
+    """Generates with llama.cpp. It waits while the model is loaded.
+
+    An output that runs when the process ends fails. One that has not begun is tried once more, and later ones wait
+    until the process is started again. A grammar that ended it is refused from then on.
+
+    Args:
+        address: where llama.cpp is reached.
+        gguf: the model, read with its vocabulary.
+        markers: special tokens that the text must show.
+        ends: special tokens that end outputs, besides those that the file names.
+        process: the process, if it belongs to the engine, which then ends it.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        gguf: Gguf,
+        *,
+        markers: Sequence[str] = (),
+        ends: Sequence[str] = (),
+        process: LlamaProcess | None = None,
+    ) -> None:
+        self._address = address
+        self._process = process
+        self._vocabulary = Vocabulary(gguf, address)
+        self._ends = sorted({*ends, *(gguf.token(role) for role in ("eos", "eot", "eom"))})
+        self._grammars = Grammars(self._vocabulary)
+        self._suspects = _Suspects()
+        self._upstream = Upstream(
+            address.url,
+            kind="llama.cpp-llguidance",
+            api_key=address.key,
+            markers=markers,
+            first_timeout=_PATIENCE,
+            next_timeout=_PATIENCE,
+        )
+
+    @property
+    def tokenizer(self) -> Any:
+        """The model's vocabulary."""
+        return self._vocabulary
+
+    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+        """Generate one output; see `unspool.engines.Engine`.
+
+        Raises:
+            EngineError: 400 if the grammar cannot be compiled within limits, or has ended the process before.
+        """
+        key = b""
+        if request.constraint is not None:
+            constraint = request.constraint.ending(self._ends)
+            try:
+                await self._grammars.matcher(constraint)
+            except ConstraintError as error:
+                raise EngineError(str(error), 400) from None
+            request = msgspec.structs.replace(request, constraint=constraint)
+            key = hashlib.sha256(constraint.lark.encode()).digest()
+        deadline = time.monotonic() + _PATIENCE
+        again = True
+        while True:
+            self._suspects.check(key)
+            before = await self._ready(deadline)
+            stream = self._attempt(request, key, before)
+            try:
+                async for delta in stream:
+                    yield delta
+                return
+            except _NotBegun as error:
+                self._suspects.check(key)
+                if time.monotonic() > deadline or not (again or error.status == 503):
+                    raise EngineError(str(error), error.status) from None
+                again = again and error.status == 503
+                await asyncio.sleep(_TICK)
+            finally:
+                await stream.aclose()
+
+    async def _attempt(self, request: Request, key: bytes, before: Status) -> AsyncGenerator[Delta, None]:
+        """Generate one output with the process as it is now.
+
+        Raises:
+            _NotBegun: the process ended (502) or was just being started again (503), before there was any output.
+            EngineError: see `generate`; 502 if the process ended later.
+        """
+        begun, written = False, self._size_of_log()
+        stream = self._upstream.generate(request)
+        with self._suspects.running(key):
+            try:
+                async for delta in stream:
+                    begun = True
+                    if key and delta.finish_reason is not None:
+                        self._check_log(written)
+                    yield delta
+            except Unavailable as error:
+                if error.status == 503 and not begun:
+                    raise _NotBegun(str(error), 503) from None
+                ended = await self._ended(before)
+                if ended is None:
+                    raise
+                self._suspects.died(key, ended)
+                kind = EngineError if begun else _NotBegun
+                raise kind(ended.fault or "llama.cpp ended while it generated", 502) from None
+            finally:
+                await stream.aclose()
+        self._suspects.finished(key)
+
+    async def health(self) -> None:
+        """Return if the model is loaded.
+
+        Raises:
+            EngineError: it is not; the message says why.
+        """
+        status = self._address.status()
+        if status.state != "ready":
+            raise EngineError(status.fault, 503)
+        await self._upstream.health()
+
+    async def close(self) -> None:
+        """End the process, if it belongs to the engine; running outputs fail."""
+        await self._upstream.close()
+        self._grammars.close()
+        if self._process is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._process.close)
+
+    async def _ready(self, deadline: float) -> Status:
+        """Wait until the model is loaded.
+
+        Raises:
+            EngineError: it cannot be loaded, or not in time.
+        """
+        while (status := self._address.status()).state != "ready":
+            if status.state == "failed" or time.monotonic() > deadline:
+                raise EngineError(status.fault, 503)
+            await asyncio.sleep(_TICK)
+        return status
+
+    async def _ended(self, before: Status) -> Status | None:
+        """The status after the process has ended; ``None`` if it has not."""
+        deadline = time.monotonic() + _NOTICED
+        while (status := self._address.status()).deaths == before.deaths:
+            if time.monotonic() > deadline:
+                return None
+            await asyncio.sleep(_TICK)
+        return status
+
+    def _size_of_log(self) -> int:
+        with contextlib.suppress(OSError):
+            return Path(self._address.log).stat().st_size
+        return 0
+
+    def _check_log(self, since: int) -> None:
+        """Look whether llama.cpp has dropped a grammar, which it does not report otherwise.
+
+        Raises:
+            EngineError: it has.
+        """
+        if self._size_of_log() == since:
+            return
+        with contextlib.suppress(OSError), open(self._address.log, "rb") as file:
+            file.seek(max(since, file.seek(0, 2) - _MOST_LOG))
+            if _FAILED in file.read(_MOST_LOG):
+                raise EngineError("llama.cpp dropped the grammar of the request, so its output cannot be trusted", 500)
+
+
+class _NotBegun(EngineError):
+    """An output has not begun, so it can be generated anew."""
+
+
+class _Suspects:
+    """Finds the grammars that end the process, by their digests; an empty digest stands for none."""
+
+    def __init__(self) -> None:
+        self._running: Counter[bytes] = Counter()
+        self._struck: Kept[int] = Kept(_REFUSED, _REFUSED)
+        self._refused: Kept[bool] = Kept(_REFUSED, _REFUSED)
+        self._at_death: tuple[int, frozenset[bytes]] = (0, frozenset())
+
+    def check(self, key: bytes) -> None:
+        """Refuse a grammar that has ended the process.
+
+        Raises:
+            EngineError: 400.
+        """
+        if key and self._refused.get(key):
+            raise EngineError("tools: the grammar of these schemas ended llama.cpp, so it is refused", 400)
+
+    @contextlib.contextmanager
+    def running(self, key: bytes) -> Iterator[None]:
+        """A context in which an output is generated under the grammar."""
+        self._running[key] += 1
+        try:
+            yield
+        finally:
+            self._running[key] -= 1
+            if not self._running[key]:
+                del self._running[key]
+
+    def finished(self, key: bytes) -> None:
+        """An output under the grammar is complete, so the grammar did not end the process."""
+        if self._struck.get(key):
+            self._struck.put(key, 0, 1, anew=True)
+
+    def died(self, key: bytes, status: Status) -> None:
+        """The process ended while an output was generated under the grammar.
+
+        A grammar is refused at once if it was alone when the process crashed, and else if that happens twice.
+        """
+        if self._at_death[0] != status.deaths:  # the first that notices, while the others still run
+            self._at_death = status.deaths, frozenset(self._running) - {b""}
+        if not key:
+            return
+        count = (self._struck.get(key) or 0) + 1
+        self._struck.put(key, count, 1, anew=True)
+        if count > 1 or (self._at_death[1] == {key} and status.signal not in _FROM_OUTSIDE):
+            self._refused.put(key, True, 1)

@@ -1,0 +1,291 @@
+"""`LlamaProcess`: llama.cpp's server in a supervised child process on a port of this machine."""
+
+import contextlib
+import json
+import logging
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+__all__ = ["Address", "Launch", "LlamaProcess", "Status"]
+
+log = logging.getLogger("unspool.engines")
+
+_CHILD: Final = Path(__file__).with_name("child.py")
+_STEADY: Final = 30.0  # seconds after which the process is started again at once
+_LONGEST_PAUSE: Final = 30.0
+_KEPT: Final = 1 << 16
+"""How many bytes of the end of a log are looked at."""
+_ENDING: Final = 5.0  # seconds for the process to end by itself
+_PREFIX: Final = re.compile(r"^[\d.]+ [EWI] +(?:\S+ +\S+: )?")
+"""What llama.cpp writes before a message: the time, the level, and the part and function."""
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """What is started.
+
+    Attributes:
+        model: the path of the GGUF.
+        adapters: the paths of LoRA adapters, each with its scale.
+        fields: values by the names of xllamacpp's ``CommonParams``, with dots for inner ones.
+        given: pairs of such a name and a text, from the operator; they come last.
+        log: the file for llama.cpp's log; by default one in a temporary folder.
+    """
+
+    model: str
+    adapters: Sequence[tuple[str, float]] = ()
+    fields: Mapping[str, Any] = {}
+    given: Sequence[tuple[str, str]] = ()
+    log: str | None = None
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where the process is reached, also by other processes of the same command.
+
+    Attributes:
+        url: its base URL.
+        key: the key that it demands.
+        folder: the folder with its status.
+        log: the file with its log.
+    """
+
+    url: str
+    key: str
+    folder: str
+    log: str
+
+    def status(self) -> "Status":
+        """The status of the process."""
+        try:
+            return msgspec.json.decode((Path(self.folder) / _STATUS).read_bytes(), type=Status)
+        except OSError:
+            return Status(state="ended", fault="llama.cpp has ended")
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The status of the process.
+
+    Attributes:
+        state: ``loading``, ``ready``, ``ended`` (it will be started again), or ``failed`` (it will not).
+        deaths: how often it has ended.
+        signal: the signal that ended it last; 0 if none did.
+        fault: why it is not ready, for clients.
+    """
+
+    state: str
+    deaths: int = 0
+    signal: int = 0
+    fault: str = ""
+
+
+_STATUS: Final = "status.json"
+
+
+class LlamaProcess:
+    """Starts the process, starts it again when it ends, and ends it.
+
+    The process reads a pipe from this one and ends with it. Its port is chosen once and kept.
+
+    Args:
+        launch: what to start.
+        failed: called, in another thread, with a sentence if the model cannot be loaded at all.
+
+    Raises:
+        OSError: there is no free port, or the log cannot be written.
+    """
+
+    def __init__(self, launch: Launch, failed: Callable[[str], None] = lambda fault: None) -> None:
+        self._launch = launch
+        self._failed = failed
+        self._folder = tempfile.TemporaryDirectory(prefix="unspool-llama-", ignore_cleanup_errors=True)
+        # Kept for as long as this lives, so that no other user's process can listen there between two starts.
+        self._hold = socket.socket()
+        self._reuse = hasattr(socket, "SO_REUSEPORT") and sys.platform != "win32"
+        if self._reuse:
+            self._hold.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self._hold.bind(("127.0.0.1", 0))
+        self._port = int(self._hold.getsockname()[1])
+        if not self._reuse:
+            self._hold.close()
+        path = launch.log or str(Path(self._folder.name) / "llama.log")
+        self._log = open(path, "ab")  # noqa: SIM115 - closed with this
+        self.address = Address(f"http://127.0.0.1:{self._port}", secrets.token_hex(16), self._folder.name, path)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._deaths = 0
+        self._tell(Status(state="loading", fault="the model is loading"))
+        self._thread = threading.Thread(target=self._watch, name="llama.cpp", daemon=True)
+
+    def start(self) -> None:
+        """Start the process, and return at once."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the process; further calls do nothing."""
+        with self._lock:
+            first, process = not self._closing.is_set(), self._process
+            self._closing.set()
+        if not first:
+            return
+        if process is not None:
+            _end(process)
+        if self._thread.is_alive():
+            self._thread.join()
+        self._log.close()
+        self._hold.close()
+        if self._deaths and self._launch.log is None:
+            with contextlib.suppress(OSError):
+                name = f"{Path(self._folder.name).name}.log"
+                kept = shutil.copy(self.address.log, Path(tempfile.gettempdir()) / name)
+                log.warning("llama.cpp's log is kept in %s", kept)
+        self._folder.cleanup()
+
+    # -- in its own thread -----------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        pause, loaded = 0.0, False
+        while not self._closing.wait(pause):
+            begun, size = time.monotonic(), self._log.seek(0, 2)
+            process = self._started()
+            if process is None:
+                return
+            answer = self._answer(process)
+            if answer == {}:
+                loaded = True
+                self._tell(Status(state="ready", deaths=self._deaths))
+            process.wait()
+            assert process.stdin is not None
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+            if self._closing.is_set():
+                return
+            self._deaths += 1
+            number = max(0, -process.returncode)
+            if not loaded:
+                fault = self._fault(answer, number, self._written(size))
+                self._tell(Status(state="failed", deaths=self._deaths, signal=number, fault=fault))
+                self._failed(fault)
+                return
+            pause = 0.0 if time.monotonic() - begun > _STEADY else min(2 * pause + 0.25, _LONGEST_PAUSE)
+            fault = f"llama.cpp ended ({_reason(process.returncode)}) and is started again"
+            self._tell(Status(state="ended", deaths=self._deaths, signal=number, fault=fault))
+            log.error("%s in %g s; its log ends: %s", fault, pause, _last(self._written(size)) or "(empty)")
+
+    def _started(self) -> "subprocess.Popen[bytes] | None":
+        launch = self._launch
+        job = {
+            "model": launch.model,
+            "adapters": launch.adapters,
+            "fields": launch.fields,
+            "given": launch.given,
+            "port": self._port,
+            "key": self.address.key,
+            "reuse": self._reuse,
+        }
+        with self._lock:
+            if self._closing.is_set():
+                return None
+            # -P: nothing is imported from the script's folder. In its own session, Ctrl-C does not reach it.
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", str(_CHILD)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                start_new_session=True,
+                env={"OMP_WAIT_POLICY": "passive", **os.environ},
+            )
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it has ended already
+            self._process.stdin.write(msgspec.json.encode(job) + b"\n")
+            self._process.stdin.flush()
+        return self._process
+
+    def _answer(self, process: "subprocess.Popen[bytes]") -> dict[str, str] | None:
+        """The answer of the process; ``None`` if it ends without one."""
+        assert process.stdout is not None
+        line = process.stdout.readline(_KEPT)
+        process.stdout.close()
+        return json.loads(line) if line.endswith(b"\n") else None
+
+    def _fault(self, answer: Mapping[str, str] | None, number: int, written: str) -> str:
+        """Why the model could not be loaded, in one sentence."""
+        if answer and "field" in answer:
+            return f"--llama: {answer['error']}"
+        return f"{self._launch.model}: cannot be loaded: {_why(number, written)}"
+
+    def _tell(self, status: Status) -> None:
+        path = Path(self._folder.name) / _STATUS
+        new = path.with_suffix(".new")
+        with contextlib.suppress(FileNotFoundError):  # the folder is gone: nobody asks any more
+            new.write_bytes(msgspec.json.encode(status))
+            new.replace(path)
+
+    def _written(self, since: int) -> str:
+        """The end of what was written to the log."""
+        with contextlib.suppress(OSError), open(self.address.log, "rb") as file:
+            file.seek(max(since, file.seek(0, 2) - _KEPT))
+            return file.read(_KEPT).decode(errors="replace")
+        return ""
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Close the pipe, which ends the process, and end it otherwise if it does not."""
+    assert process.stdin is not None
+    with contextlib.suppress(OSError):
+        process.stdin.close()
+    try:
+        process.wait(_ENDING)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _reason(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    with contextlib.suppress(ValueError):
+        return signal.Signals(-code).name
+    return f"signal {-code}"
+
+
+_KNOWN: Final = (
+    (re.compile(r"unknown model architecture: '([^']{1,80})'"), "this llama.cpp does not know the architecture {0!r}"),
+    (re.compile(r"unknown pre-tokenizer type: '([^']{1,80})'"), "this llama.cpp does not know the tokenizer {0!r}"),
+    (
+        re.compile(r"(?i)(?:failed|unable) to allocate|out of memory|bad_alloc"),
+        "there is not enough memory; --context and --slots say less",
+    ),
+    (re.compile(r"failed to (?:init|load|apply) lora[^\n]{0,40}"), "the adapter does not fit the model"),
+    (re.compile(r"data is not within the file bounds"), "the file is not complete"),
+)
+
+
+def _why(number: int, written: str) -> str:
+    """Why a model could not be loaded, in a few words."""
+    for pattern, words in _KNOWN:
+        if found := pattern.search(written):
+            return words.format(*found.groups())
+    if number == signal.SIGKILL:
+        return "llama.cpp was killed, perhaps because memory is used up; --context and --slots say less"
+    return _last(written) or f"llama.cpp ended ({_reason(-number)})"
+
+
+def _last(written: str) -> str:
+    """The last message of a log."""
+    lines = [line for line in written.splitlines() if line.strip()]
+    errors = [line for line in lines if " E " in line[:24]]
+    return _PREFIX.sub("", (errors or lines or [""])[-1]).strip()[:300]

@@ -1,0 +1,114 @@
+"""`Vocabulary`: the tokens of a GGUF, as grammars and parsers need them."""
+
+import http.client
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ...gguf import Gguf
+from ...tokens import BYTES
+from ..base import EngineError
+from .process import Address
+
+__all__ = ["Vocabulary"]
+
+_SPACE: Final = "\u2581"
+_BYTE_LEVEL: Final = "gpt2"
+"""llama.cpp's name for byte-level BPE."""
+_SECONDS: Final = 30.0
+
+
+class _Added(msgspec.Struct, frozen=True):
+    """An added token, as transformers describes it."""
+
+    content: str
+    special: bool
+
+
+class Vocabulary:
+    """The tokens of a model. Text is encoded by llama.cpp itself.
+
+    Only tokens that llama.cpp never reads as text are added ones: its grammars know them by id, all others by text.
+
+    Args:
+        gguf: the file, read with its vocabulary.
+        address: where llama.cpp is reached.
+    """
+
+    def __init__(self, gguf: Gguf, address: Address) -> None:
+        byte_level = gguf.text("tokenizer.ggml.model") == _BYTE_LEVEL
+        special, single = set(gguf.special), gguf.byte_tokens
+        plain = {*special, *gguf.defined}
+        self._pieces = [
+            token.encode() if i in plain else _bytes(token, byte_level, i in single)
+            for i, token in enumerate(gguf.tokens)
+        ]
+        self.added_tokens_decoder = {i: _Added(gguf.tokens[i], True) for i in special if gguf.tokens[i]}
+        ends = {gguf.values.get(f"tokenizer.ggml.{role}_token_id") for role in ("eos", "eot", "eom")}
+        self._ends = sorted(i for i in ends if isinstance(i, int) and 0 <= i < len(self._pieces)) or [0]
+        self._address = address
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
+        """The text of tokens; ids that the vocabulary lacks have none."""
+        known = (i for i in ids if 0 <= i < len(self._pieces))
+        kept = (i for i in known if not (skip_special_tokens and i in self.added_tokens_decoder))
+        return b"".join(self._pieces[i] for i in kept).decode(errors="replace")
+
+    def encode(self, text: str, add_special_tokens: bool = False) -> list[int]:
+        """The tokens of a text, by llama.cpp. It blocks, so the event loop must not call it.
+
+        Raises:
+            EngineError: llama.cpp does not answer.
+        """
+        parts = urlsplit(self._address.url)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=_SECONDS)
+        asked = {"content": text, "add_special": add_special_tokens}
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._address.key}"}
+        try:
+            connection.request("POST", "/tokenize", json.dumps(asked), headers)
+            answer = json.loads(connection.getresponse().read())
+        except (OSError, http.client.HTTPException, ValueError):
+            raise EngineError("the model is not loaded, so no tokens can be counted", 503) from None
+        finally:
+            connection.close()
+        tokens = answer.get("tokens") if isinstance(answer, dict) else None
+        if not isinstance(tokens, list):
+            raise EngineError("the model is not loaded, so no tokens can be counted", 503)
+        return tokens
+
+    # -- for `unspool.engines.grammars` ----------------------------------------------------------------------------
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """See `unspool.grammar.Llguidance`."""
+        return {"n_vocab": None, "eos": self._ends, "slices": []}
+
+    @property
+    def described(self) -> str:
+        """The bytes of all tokens as JSON, for the process that judges grammars."""
+        pieces = [piece.decode("latin-1") for piece in self._pieces]
+        special = sorted(self.added_tokens_decoder)
+        return json.dumps({"pieces": pieces, "special": special, "eos": self._ends[0]})
+
+    def compile(self, text: str) -> Any:
+        """Nothing is compiled here: llama.cpp does it."""
+        return True
+
+    def copy(self, prototype: Any) -> Any:
+        """See `compile`."""
+        return prototype
+
+
+def _bytes(token: str, byte_level: bool, single: bool) -> bytes:
+    """The bytes of a token as its text is written in the file."""
+    if byte_level:
+        return bytes(BYTES[c] for c in token) if all(c in BYTES for c in token) else token.encode()
+    if single and len(token) == 6:
+        try:
+            return bytes.fromhex(token[3:5])
+        except ValueError:
+            return token.encode()
+    return token.replace(_SPACE, " ").encode()

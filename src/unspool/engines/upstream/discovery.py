@@ -1,0 +1,224 @@
+"""Asks a server, before it is used, what it serves: its kind, its model's name, and the chat template.
+
+* llama.cpp sends the template in ``/props``, and names the model's file.
+* vLLM sends the tokenizer's settings in ``/tokenizer_info``, if it is started with that endpoint; else ``root`` in
+  ``/v1/models`` names the model's folder or repository.
+* SGLang names it in ``/model_info``.
+* Ollama names the model's file in ``/api/show``.
+
+A path that exists on this machine is read here, and so is a repository in Hugging Face's cache.
+"""
+
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from ...errors import GgufError
+from ..base import EngineError
+from ..local.stores import find_stored, hf_snapshot
+from .engine import base_urls
+from .kinds import detect
+
+__all__ = ["OLLAMA", "Discovered", "discover", "possible_tokens"]
+
+OLLAMA: Final = "ollama"
+"""The kind whose list of models may name other owners."""
+_SECONDS: Final = 5.0
+_MOST: Final = 32 << 20
+"""The most bytes of an answer."""
+_TOKEN: Final = re.compile(r"<[^<>\s]{1,60}>|\[/?[A-Z_]{2,40}\]")
+"""Texts in a template that may be special tokens."""
+_NAMED: Final = ("bos_token", "eos_token", "unk_token", "pad_token")
+_FROM: Final = re.compile(r"^FROM (/.+|[A-Za-z]:\\.+)$", re.MULTILINE)
+
+
+class Discovered(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server says about itself.
+
+    Attributes:
+        kind: its kind; ``None`` if it cannot be detected.
+        model: the name of its model; ``None`` if it lists none.
+        path: the model's folder, or its GGUF, on this machine; ``None`` if it is not there, or not known.
+        template, tool_template: the chat templates that it sends; empty if it sends none.
+        special: named special tokens, such as ``bos_token``.
+        added: further special tokens.
+    """
+
+    kind: str | None
+    model: str | None
+    path: Path | None = None
+    template: str = ""
+    tool_template: str = ""
+    special: dict[str, str] = {}
+    added: tuple[str, ...] = ()
+
+
+def possible_tokens(template: str) -> tuple[str, ...]:
+    """Texts in a template that look like special tokens."""
+    return tuple(sorted(set(_TOKEN.findall(template))))
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Redirects are refused: a key goes to the server that was named, and to no other."""
+
+    def redirect_request(self, *arguments: Any) -> None:
+        return None
+
+
+def discover(
+    urls: Sequence[str], *, key: str | None = None, kind: str | None = None, model: str | None = None
+) -> Discovered:
+    """Ask the first of the servers of one model.
+
+    Args:
+        urls: their base URLs.
+        key: its key.
+        kind: its kind, if that is known.
+        model: its name for the model; by default the first that it lists.
+
+    Raises:
+        ValueError: a URL or the kind is wrong.
+        EngineError: the server cannot be reached, or refuses the key.
+    """
+    server = _Server(base_urls(urls, kind)[0], key)
+    listed = server.ask("/v1/models").get("data")
+    models = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    first: dict[str, Any] = next((one for one in models if one.get("id") == model), models[0] if models else {})
+    name = model or _text(first, "id") or None
+    if kind is None:
+        kind = _kind(server, first)
+    asked = _ASKED.get(kind or "", _by_root)
+    return asked(server, Discovered(kind=kind, model=name), first)
+
+
+def _kind(server: "_Server", first: Mapping[str, Any]) -> str | None:
+    paths = server.ask("/openapi.json").get("paths")
+    found = detect(_text(first, "owned_by"), {}) or detect("", paths if isinstance(paths, dict) else {})
+    if found is None and _text(server.ask("/api/version"), "version"):
+        return OLLAMA
+    return None if found is None else found.name
+
+
+def _llama_cpp(server: "_Server", found: Discovered, first: Mapping[str, Any]) -> Discovered:
+    props = server.ask("/props")
+    template = _text(props, "chat_template")
+    special = {name: token for name in _NAMED if (token := _text(props, name))}
+    added = []
+    for token in sorted({*possible_tokens(template), *special.values()})[:200]:
+        ids = server.ask("/tokenize", {"content": token, "add_special": False, "parse_special": True}).get("tokens")
+        if isinstance(ids, list) and len(ids) == 1:
+            added.append(token)
+    return msgspec.structs.replace(
+        found,
+        path=_here(_text(props, "model_path")),
+        template=template,
+        tool_template=_text(props, "chat_template_tool_use"),
+        special=special,
+        added=tuple(added),
+    )
+
+
+def _vllm(server: "_Server", found: Discovered, first: Mapping[str, Any]) -> Discovered:
+    info = server.ask("/tokenizer_info")
+    if not _text(info, "chat_template"):
+        return _by_root(server, found, first)
+    decoder = info.get("added_tokens_decoder")
+    listed = decoder.values() if isinstance(decoder, dict) else ()
+    return msgspec.structs.replace(
+        found,
+        path=_here(_text(first, "root")),
+        template=_text(info, "chat_template"),
+        special={name: token for name in _NAMED if (token := _token(info.get(name)))},
+        added=tuple(token for one in listed if (token := _token(one))),
+    )
+
+
+def _sglang(server: "_Server", found: Discovered, first: Mapping[str, Any]) -> Discovered:
+    info = server.ask("/model_info") or server.ask("/get_model_info")
+    path = _here(_text(info, "tokenizer_path")) or _here(_text(info, "model_path"))
+    return msgspec.structs.replace(found, path=path)
+
+
+def _by_root(server: "_Server", found: Discovered, first: Mapping[str, Any]) -> Discovered:
+    return msgspec.structs.replace(found, path=_here(_text(first, "root")) or _here(found.model or ""))
+
+
+def _ollama(server: "_Server", found: Discovered, first: Mapping[str, Any]) -> Discovered:
+    shown = server.ask("/api/show", {"model": found.model})
+    named = _FROM.search(_text(shown, "modelfile"))
+    path = _here(named[1]) if named is not None else None
+    if path is None and found.model is not None:
+        try:
+            path = find_stored(f"ollama:{found.model}").path
+        except GgufError:
+            path = None  # another machine's
+    return msgspec.structs.replace(found, path=path)
+
+
+_ASKED: Final = {
+    "llama.cpp": _llama_cpp,
+    "llama.cpp-llguidance": _llama_cpp,
+    "vllm": _vllm,
+    "sglang": _sglang,
+    OLLAMA: _ollama,
+}
+
+
+def _here(name: str) -> Path | None:
+    """The folder or GGUF of a path or a repository, if it is on this machine."""
+    if not name:
+        return None
+    try:
+        path = Path(name)
+        if path.is_dir() or (path.is_file() and path.is_absolute()):
+            return path
+    except (OSError, ValueError):  # too long, or a zero byte
+        return None
+    return hf_snapshot(name)
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    found = fields.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def _token(value: Any) -> str:
+    found = value.get("content") if isinstance(value, dict) else value
+    return found if isinstance(found, str) else ""
+
+
+class _Server:
+    def __init__(self, base: str, key: str | None) -> None:
+        self._base = base
+        self._headers = {"Content-Type": "application/json"} | (
+            {} if key is None else {"Authorization": f"Bearer {key}"}
+        )
+        self._open = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect()).open
+
+    def ask(self, path: str, question: Any = None) -> dict[str, Any]:
+        """The JSON object of an answer; empty if there is another answer, or an error.
+
+        Raises:
+            EngineError: there is no answer, or the key is refused.
+        """
+        data = None if question is None else json.dumps(question).encode()
+        try:
+            with self._open(urllib.request.Request(self._base + path, data, self._headers), timeout=_SECONDS) as answer:
+                found = json.loads(answer.read(_MOST + 1)[:_MOST])
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code in (401, 403):
+                raise EngineError("it refuses the API key; see --engine-key", 503) from None
+            return {}
+        except (ValueError, RecursionError):
+            return {}
+        except OSError as error:  # `URLError` is one
+            reason = getattr(error, "reason", error)
+            raise EngineError(f"it cannot be reached ({getattr(reason, 'strerror', None) or reason})", 503) from None
+        return found if isinstance(found, dict) else {}

@@ -1,0 +1,42 @@
+"""The prompt settings of a GGUF."""
+
+from typing import Final
+
+from ..errors import TemplateError
+from ..gguf import Gguf
+from .prompts import Tokenizer
+
+__all__ = ["gguf_tokenizer"]
+
+_ROLES: Final = {
+    "bos_token": "bos",
+    "eos_token": "eos",
+    "unk_token": "unknown",
+    "pad_token": "padding",
+    "sep_token": "seperator",  # as the format spells it
+    "cls_token": "cls",
+    "mask_token": "mask",
+}
+
+
+def gguf_tokenizer(gguf: Gguf, template: str | None = None) -> Tokenizer:
+    """The chat template and the special tokens of a file that was read with its vocabulary.
+
+    Args:
+        gguf: the file.
+        template: another chat template, to use instead of the file's own.
+
+    Raises:
+        TemplateError: there is no template.
+    """
+    templates = gguf.templates if template is None else {"default": template}
+    if not templates:
+        raise TemplateError(f"{gguf.path}: contains no chat template; --tokenizer names a file or folder with one")
+    default = templates.get("default") or next(iter(templates.values()))
+    tools = templates.get("tool_use") or default
+    special = {name: token for name, role in _ROLES.items() if (token := gguf.token(role))}
+    written = default + tools
+    marks = {gguf.tokens[i] for i in gguf.special} | set(special.values())
+    marks |= {token for i in gguf.defined if (token := gguf.tokens[i]) in written}
+    added = {t for t in marks if len(t) > 2 and not t.isspace() and not t.isalnum()}
+    return Tokenizer(default, tools, special, tuple(sorted(added)))

@@ -1,0 +1,196 @@
+"""Engines at a URL are asked for what they serve, so that no flag has to say it."""
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool.cli.common import Misuse
+
+from ..writing_gguf import MODEL, gguf
+from .test_model import opened
+
+TEMPLATE = (Path(__file__).parents[2] / "src/unspool/models/small/chat_template.jinja").read_text(encoding="utf-8")
+FILE = gguf({**MODEL, "tokenizer.chat_template": TEMPLATE})
+
+
+@contextlib.contextmanager
+def engine(answers: Mapping[str, Any], key: str | None = None) -> Iterator[str]:
+    """A server with these answers by path; the URL is yielded."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            asked: Any = None
+            if "Content-Length" in self.headers:
+                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            found = answers.get(self.path)
+            found = found(asked) if callable(found) else found
+            allowed = key is None or self.headers["Authorization"] == f"Bearer {key}"
+            data = json.dumps(found).encode()
+            self.send_response(401 if not allowed else 404 if found is None else 200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_POST = do_GET
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def models(owner: str, id: str = "the-model", **fields: Any) -> dict[str, Any]:
+    return {"data": [{"id": id, "owned_by": owner, **fields}]}
+
+
+def tokenize(asked: Any) -> Any:
+    return {"tokens": [1] if asked["content"].startswith("<|im_") else [1, 2, 3]}
+
+
+def files(folder: Path) -> Path:
+    (folder / "chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text('{"eos_token": "<|im_end|>"}', encoding="utf-8")
+    return folder
+
+
+def test_llama_cpp_sends_its_template_and_tells_special_tokens(capsys: pytest.CaptureFixture[str]) -> None:
+    props = {"chat_template": TEMPLATE, "bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}
+    with engine({"/v1/models": models("llamacpp"), "/props": props, "/tokenize": tokenize}) as url:
+        model = opened("--engine", url)
+    assert (model.name, model.dialect.name) == ("the-model", "hermes")
+    assert model.prompts.special == ("<|im_end|>", "<|im_start|>")
+    assert "dialect hermes (shipped): proven by the chat template" in capsys.readouterr().err
+
+
+def test_vllm_sends_the_settings_of_its_tokenizer() -> None:
+    info = {
+        "chat_template": TEMPLATE,
+        "eos_token": {"content": "<|im_end|>"},
+        "added_tokens_decoder": {"1": {"content": "<|im_start|>", "special": True}},
+    }
+    with engine({"/v1/models": models("vllm", root="/nowhere"), "/tokenizer_info": info}) as url:
+        model = opened("--engine", url)
+    assert (model.name, model.dialect.name) == ("the-model", "hermes")
+    assert model.prompts.special == ("<|im_end|>", "<|im_start|>")
+
+
+def test_vllm_names_a_folder_on_this_machine(tmp_path: Path) -> None:
+    with engine({"/v1/models": models("vllm", root=str(files(tmp_path)))}) as url:
+        assert opened("--engine", url).dialect.name == "hermes"
+
+
+def test_sglang_names_its_tokenizers_folder(tmp_path: Path) -> None:
+    info = {"tokenizer_path": str(files(tmp_path)), "model_path": "/nowhere"}
+    for path in ("/model_info", "/get_model_info"):
+        with engine({"/v1/models": models("sglang"), path: info}) as url:
+            assert opened("--engine", url).dialect.name == "hermes"
+
+
+@pytest.mark.parametrize("owner", ["library", "me"])
+def test_ollama_names_the_blob_of_its_model(owner: str, tmp_path: Path) -> None:
+    blob = tmp_path / "sha256-0123"
+    blob.write_bytes(FILE)
+    answers = {
+        "/v1/models": models(owner, "qwen3:0.6b"),
+        "/api/version": {"version": "0.20.0"},
+        "/api/show": lambda asked: {"modelfile": f"# for {asked['model']}\nFROM {blob}\nTEMPLATE x\n"},
+    }
+    with engine(answers) as url:
+        model = opened("--engine", url)
+    assert (model.name, model.dialect.name) == ("qwen3:0.6b", "hermes")
+
+
+def test_a_repository_is_looked_up_in_hugging_faces_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    folder = tmp_path / "models--org--name"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text("abc")
+    (folder / "snapshots" / "abc").mkdir(parents=True)
+    files(folder / "snapshots" / "abc")
+    with engine({"/v1/models": models("vllm", "served", root="org/name")}) as url:
+        model = opened("--engine", url)
+    assert (model.name, model.dialect.name) == ("served", "hermes")
+
+
+def test_an_engine_without_a_template_names_the_flag() -> None:
+    with engine({"/v1/models": models("vllm", root="/nowhere")}) as url, pytest.raises(Misuse) as caught:
+        opened("--engine", url)
+    assert str(caught.value).startswith(
+        f"--tokenizer: is required for this engine: {url} (vllm) sends no chat template"
+    )
+
+
+def test_an_engine_that_is_down_is_said_at_once_and_tried_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with engine({}) as url:
+        pass
+    assert opened("--engine", url, "--tokenizer", str(files(tmp_path))).name == "hermes"
+    assert f"--engine: {url}: it cannot be reached (Connection refused); it is tried again" in capsys.readouterr().err
+
+
+def test_an_engine_of_an_unknown_kind_names_the_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with engine({"/v1/models": models("somebody")}) as url:
+        model = opened("--engine", url, "--tokenizer", str(files(tmp_path)))
+    assert model.name == "the-model"
+    assert f"{url}: its kind cannot be detected; name it with --engine-kind" in capsys.readouterr().err
+
+
+def test_a_refused_key_names_the_flag() -> None:
+    with engine({"/v1/models": models("vllm")}, key="right") as url, pytest.raises(Misuse, match="see --engine-key"):
+        opened("--engine", url, "--engine-key", "wrong")
+
+
+@pytest.mark.parametrize("answer", [[], "x", {"data": 1}, {"data": [1]}, {"data": [{"id": 1, "root": "\0"}]}, None])
+def test_odd_answers_are_no_answers(answer: Any) -> None:
+    with engine({"/v1/models": answer}) as url, pytest.raises(Misuse, match="--tokenizer: is required"):
+        opened("--engine", url)
+
+
+@pytest.mark.parametrize("name", ["m.gguf", "m.jinja"])
+def test_the_tokenizer_may_be_a_file(name: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.write_bytes(FILE if name.endswith(".gguf") else TEMPLATE.encode())
+    with engine({"/v1/models": models("llamacpp")}) as url:
+        model = opened("--engine", url, "--tokenizer", str(file))
+    assert model.dialect.name == "hermes"
+    assert {"<|im_end|>", "<|im_start|>"} <= set(model.prompts.special)
+
+
+def test_a_later_redirect_is_not_followed() -> None:
+    with engine({"/v1/models": models("vllm")}) as target:
+
+        class Away(BaseHTTPRequestHandler):
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+            def do_GET(self) -> None:
+                self.send_response(302)
+                self.send_header("Location", target + self.path)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Away)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            with pytest.raises(Misuse, match="of an unknown kind"):
+                opened("--engine", f"http://127.0.0.1:{server.server_port}")
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()

@@ -1,0 +1,261 @@
+"""The real small model in a real llama.cpp, through `unspool serve` and the clients of each protocol.
+
+`make test` runs the short form, `make local` all of it.
+"""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from ag_ui.core import EventType
+
+import unspool
+from unspool.engines import read_recordings
+
+from ...small import need_small_model
+
+PATIENCE = 120.0
+WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+TOOL: Any = {
+    "type": "function",
+    "function": {"name": "get_weather", "description": "Get the current weather in a city.", "parameters": WEATHER},
+}
+PARIS: Any = [{"role": "user", "content": "What is the weather in Paris?"}]
+
+
+class Serving:
+    """A running `unspool serve`, and the folder of its recordings."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", url: str, recordings: Path) -> None:
+        self.process = process
+        self.url = url
+        self.recordings = recordings
+        self.openai = openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0, timeout=PATIENCE)
+        self.anthropic = anthropic.Anthropic(base_url=url, api_key="any", max_retries=0, timeout=PATIENCE)
+
+    def chat(self, messages: Any = PARIS, **fields: Any) -> Any:
+        return self.openai.chat.completions.create(
+            **{"model": "smollm2-135m", "messages": messages, "temperature": 0, "max_tokens": 80, **fields}
+        )
+
+    def json(self, path: str, body: Any = None) -> tuple[int, str]:
+        data = None if body is None else json.dumps(body).encode()
+        asked = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def llama(self) -> int:
+        """The process of llama.cpp."""
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                parent = int((entry / "stat").read_text().rpartition(") ")[2].split()[1])
+                if parent == self.process.pid and b"local/child.py" in (entry / "cmdline").read_bytes():
+                    return int(entry.name)
+        raise AssertionError("llama.cpp does not run")
+
+
+@contextlib.contextmanager
+def serving(folder: Path, *arguments: str) -> Iterator[Serving]:
+    need_small_model()
+    log = folder / "log"
+    command = [sys.executable, "-m", "unspool", "serve", "--port", "0", "--context", "2048", "--slots", "2"]
+    with log.open("wb") as stderr:
+        process = subprocess.Popen([*command, *arguments, "--capture", str(folder / "r")], stderr=stderr)
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while not (found := re.search(r"listening on (http://[0-9.:]+)", log.read_text())):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+        one = Serving(process, found[1], folder / "r")
+        while one.json("/health")[0] != 200:
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+        yield one
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with serving(tmp_path_factory.mktemp("served")) as found:
+        yield found
+
+
+def called(message: Any) -> list[tuple[str, Any]]:
+    return [(call.function.name, json.loads(call.function.arguments)) for call in message.tool_calls or ()]
+
+
+def test_a_call_by_chat_completions_is_the_same_whole_and_streamed_and_parsed(served: Serving) -> None:
+    whole = served.chat(tools=[TOOL])
+    assert called(whole.choices[0].message) == [("get_weather", {"city": "Paris"})]
+    assert whole.choices[0].finish_reason == "tool_calls"
+    assert whole.usage.prompt_tokens > whole.usage.completion_tokens > 10
+    pieces = [c.choices[0].delta for c in served.chat(tools=[TOOL], stream=True) if c.choices]
+    arguments = "".join(p.tool_calls[0].function.arguments or "" for p in pieces if p.tool_calls)
+    assert arguments == whole.choices[0].message.tool_calls[0].function.arguments
+    recorded = read_recordings(served.recordings)[-2:]
+    assert recorded[0].text == recorded[1].text
+    parsed = unspool.parse(recorded[0].text, "hermes", tools=[TOOL])
+    assert [call.arguments for call in parsed.tool_calls] == [arguments]
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "get_weather"}}])
+def test_a_demanded_call_is_made_whatever_is_said(choice: Any, served: Serving) -> None:
+    message = served.chat([{"role": "user", "content": "Hello!"}], tools=[TOOL], tool_choice=choice).choices[0].message
+    assert called(message)[0][0] == "get_weather"
+    assert not message.content
+
+
+def test_none_makes_no_call(served: Serving) -> None:
+    assert served.chat(tools=[TOOL], tool_choice="none").choices[0].message.tool_calls is None
+
+
+def test_content_follows_a_schema(served: Serving) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"city": {"enum": ["Paris", "Rome"]}},
+        "required": ["city"],
+        "additionalProperties": False,
+    }
+    format: Any = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    content = served.chat(response_format=format).choices[0].message.content
+    assert json.loads(content)["city"] in ("Paris", "Rome")
+
+
+def test_messages_and_responses_make_the_same_call(served: Serving) -> None:
+    tools: Any = [{"name": "get_weather", "input_schema": WEATHER, "description": TOOL["function"]["description"]}]
+    message = served.anthropic.messages.create(
+        model="smollm2-135m", max_tokens=80, messages=PARIS, tools=tools, extra_body={"temperature": 0}
+    )
+    assert [(b.name, b.input) for b in message.content if b.type == "tool_use"] == [("get_weather", {"city": "Paris"})]
+    assert message.stop_reason == "tool_use"
+    function: Any = {"type": "function", "strict": None, **TOOL["function"]}
+    response = served.openai.responses.create(
+        model="smollm2-135m", input=PARIS[0]["content"], tools=[function], temperature=0, max_output_tokens=80
+    )
+    assert [(o.name, json.loads(o.arguments)) for o in response.output if o.type == "function_call"] == [
+        ("get_weather", {"city": "Paris"})
+    ]
+
+
+@pytest.mark.local
+def test_ag_ui_makes_the_same_call(served: Serving) -> None:
+    asked: dict[str, Any] = {
+        "threadId": "t",
+        "runId": "r",
+        "state": {},
+        "context": [],
+        "forwardedProps": {"temperature": 0},
+    }
+    asked |= {"messages": [{"id": "1", **PARIS[0]}], "tools": [TOOL["function"]]}
+    status, text = served.json("/ag-ui", asked)
+    assert status == 200, text
+    events = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
+    kinds = {event["type"] for event in events}
+    assert {EventType.TOOL_CALL_START.value, EventType.RUN_FINISHED.value} <= kinds
+    arguments = "".join(e["delta"] for e in events if e["type"] == EventType.TOOL_CALL_ARGS.value)
+    assert json.loads(arguments) == {"city": "Paris"}
+
+
+@pytest.mark.local
+def test_several_choices_stop_strings_and_probabilities(served: Serving) -> None:
+    story: Any = [{"role": "user", "content": "Tell me a story."}]
+    texts = {
+        served.chat(story, temperature=1, seed=seed, max_tokens=30).choices[0].message.content for seed in range(4)
+    }
+    assert len(texts) >= 3
+    assert len(served.chat(story, n=2, temperature=1, max_tokens=10).choices) == 2
+    whole = served.chat(story, max_tokens=30).choices[0].message.content
+    word = whole.split()[3]
+    cut = served.chat(story, max_tokens=30, stop=[word]).choices[0]
+    assert (cut.message.content, cut.finish_reason) == (whole.partition(word)[0], "stop")
+    tokens = served.chat(story, max_tokens=4, logprobs=True, top_logprobs=2).choices[0].logprobs.content
+    assert len(tokens) == 4
+    assert all(len(t.top_logprobs) == 2 and t.logprob <= 0 for t in tokens)
+    assert served.chat(story, max_tokens=3).choices[0].finish_reason == "length"
+
+
+@pytest.mark.local
+def test_a_cancelled_answer_frees_its_slot(served: Serving) -> None:
+    for _ in range(4):
+        stream = served.chat([{"role": "user", "content": "Tell me a long story."}], max_tokens=1500, stream=True)
+        next(iter(stream))
+        stream.close()
+    began = time.monotonic()
+    assert served.chat(max_tokens=2)
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.local
+def test_a_hostile_schema_is_refused_and_others_are_served(served: Serving) -> None:
+    huge = {"type": "string", "pattern": "(a{1,900}b{1,900}){1,900}"}
+    nested: dict[str, Any] = {"type": "object"}
+    for _ in range(300):
+        nested = {"type": "object", "properties": {"a": nested}}
+    for schema in (huge, nested, {"type": "integer", "multipleOf": 47_567_917}):
+        tool = {
+            "type": "function",
+            "function": {"name": "x", "parameters": {"type": "object", "properties": {"a": schema}}},
+        }
+        with contextlib.suppress(openai.BadRequestError):
+            served.chat(tools=[tool], tool_choice="required", max_tokens=5)
+    assert called(served.chat(tools=[TOOL]).choices[0].message) == [("get_weather", {"city": "Paris"})]
+
+
+@pytest.mark.local
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for the process in /proc")
+def test_a_killed_llama_cpp_ends_running_answers_with_an_error_and_serves_later_ones(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        errors: list[Exception] = []
+
+        def story() -> None:
+            try:
+                for _ in served.chat(
+                    [{"role": "user", "content": "Tell me a long story."}], max_tokens=1500, stream=True, temperature=2
+                ):
+                    begun.set()
+            except openai.APIError as error:
+                errors.append(error)
+
+        begun = threading.Event()
+        running = threading.Thread(target=story)
+        running.start()
+        assert begun.wait(PATIENCE)
+        before = served.llama()
+        os.kill(before, signal.SIGKILL)
+        assert called(served.chat(tools=[TOOL]).choices[0].message) == [("get_weather", {"city": "Paris"})]
+        running.join(PATIENCE)
+        assert "llama.cpp ended (SIGKILL)" in str(errors[0])
+        assert served.llama() != before
+    assert not Path(f"/proc/{before}").exists()
+
+
+@pytest.mark.local
+def test_two_models_are_served_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "unspool.toml"
+    file.write_text(f'[models.small]\n[models.plain]\nengine = "{need_small_model()}"\n', encoding="utf-8")
+    with serving(tmp_path, "--config", str(file)) as served:
+        assert called(served.chat(model="small", tools=[TOOL]).choices[0].message) == [
+            ("get_weather", {"city": "Paris"})
+        ]
+        demanded = served.chat(model="plain", tools=[TOOL], tool_choice="required").choices[0].message
+        assert called(demanded)[0][0] == "get_weather"

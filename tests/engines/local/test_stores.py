@@ -1,0 +1,161 @@
+"""Models in the stores of Ollama, LM Studio and Hugging Face are found by their names, without a network."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool.cli import main
+from unspool.cli.local import find_local
+from unspool.engines.local.stores import find_stored, hf_snapshot, stored
+from unspool.errors import GgufError
+
+from ...small import need_small_model
+from ...writing_gguf import MODEL, TENSORS, gguf
+
+DATA = gguf(MODEL, TENSORS)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("OLLAMA_MODELS", "HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    return tmp_path
+
+
+def blob(root: Path, data: bytes) -> str:
+    digest = hashlib.sha256(data).hexdigest()
+    (root / "blobs").mkdir(parents=True, exist_ok=True)
+    (root / "blobs" / f"sha256-{digest}").write_bytes(data)
+    return f"sha256:{digest}"
+
+
+def ollama(home: Path, name: str, layers: Any = None, root: str = ".ollama/models") -> None:
+    store = home / root
+    if layers is None:
+        layers = [{"mediaType": "application/vnd.ollama.image.model", "digest": blob(store, DATA)}]
+        layers.append({"mediaType": "application/vnd.ollama.image.template", "digest": blob(store, b"{{ .Prompt }}")})
+    file = store / "manifests" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"schemaVersion": 2, "layers": layers}), encoding="utf-8")
+
+
+def lmstudio(home: Path, name: str) -> None:
+    file = home / ".lmstudio" / "models" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(DATA)
+
+
+def hf(home: Path, repository: str, *files: str) -> None:
+    folder = home / ".cache/huggingface/hub" / f"models--{repository.replace('/', '--')}"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text("0123abc", encoding="utf-8")
+    for name in files:
+        (folder / "blobs").mkdir(exist_ok=True)
+        (folder / "blobs" / name).write_bytes(DATA)
+        file = folder / "snapshots" / "0123abc" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        os.symlink(folder / "blobs" / name, file)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "names"),
+    [
+        ("registry.ollama.ai/library/qwen3/latest", ["ollama:qwen3", "ollama:qwen3:latest", "ollama:library/qwen3"]),
+        ("registry.ollama.ai/library/qwen3/0.6b", ["ollama:qwen3:0.6b"]),
+        ("registry.ollama.ai/me/mine/q4", ["ollama:me/mine:q4", "ollama:registry.ollama.ai/me/mine:q4"]),
+        ("hf.co/org/name/latest", ["ollama:hf.co/org/name"]),
+    ],
+)
+def test_a_model_of_ollama_is_found_by_each_of_its_names(manifest: str, names: list[str], home: Path) -> None:
+    ollama(home, manifest)
+    for name in names:
+        assert find_stored(name).path.read_bytes() == DATA
+
+
+def test_ollamas_folder_may_be_elsewhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_MODELS", str(home / "elsewhere"))
+    ollama(home, "registry.ollama.ai/library/qwen3/latest", root="elsewhere")
+    assert find_stored("ollama:qwen3").name == "ollama:qwen3:latest"
+
+
+def test_adapters_of_ollama_belong_to_the_model(home: Path) -> None:
+    store = home / ".ollama/models"
+    kinds = {"model": DATA, "adapter": b"GGUF adapter"}
+    layers = [{"mediaType": f"application/vnd.ollama.image.{k}", "digest": blob(store, d)} for k, d in kinds.items()]
+    ollama(home, "registry.ollama.ai/library/tuned/latest", layers)
+    assert [path.read_bytes() for path in find_stored("ollama:tuned").adapters] == [b"GGUF adapter"]
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        None,
+        {},
+        ["x"],
+        [{"mediaType": "application/vnd.ollama.image.model", "digest": "sha256:../../../etc/passwd"}],
+        [{"mediaType": "application/vnd.ollama.image.model", "digest": "sha256:" + "0" * 64}],
+        [{"mediaType": 1, "digest": 2}],
+    ],
+)
+def test_a_malformed_manifest_is_passed_over(layers: Any, home: Path) -> None:
+    ollama(home, "registry.ollama.ai/library/broken/latest", [] if layers is None else layers)
+    (home / ".ollama/models/manifests/registry.ollama.ai/library/broken/text").write_text("{", encoding="utf-8")
+    assert list(stored()) == []
+
+
+def test_a_model_of_lm_studio_is_found_by_publisher_model_and_file(home: Path) -> None:
+    lmstudio(home, "qwen/Qwen3-GGUF/Qwen3-Q4.gguf")
+    lmstudio(home, "qwen/Qwen3-GGUF/mmproj-Qwen3.gguf")
+    for name in ("qwen/Qwen3-GGUF/Qwen3-Q4.gguf", "qwen/Qwen3-GGUF", "qwen3-gguf", "Qwen3-Q4.gguf", "Qwen3-Q4"):
+        assert find_stored(f"lmstudio:{name}").name == "lmstudio:qwen/Qwen3-GGUF/Qwen3-Q4.gguf"
+
+
+def test_a_model_of_hugging_face_is_found_by_repository_and_file(home: Path) -> None:
+    hf(home, "Qwen/Qwen3-0.6B-GGUF", "q4.gguf", "q8.gguf")
+    assert find_stored("hf:Qwen/Qwen3-0.6B-GGUF:q8.gguf").path.name == "q8.gguf"
+    with pytest.raises(GgufError, match="there are several: hf:Qwen/Qwen3-0"):
+        find_stored("hf:Qwen/Qwen3-0.6B-GGUF")
+
+
+def test_of_a_model_in_parts_the_first_is_listed(home: Path) -> None:
+    hf(home, "a/b", "m-00001-of-00002.gguf", "m-00002-of-00002.gguf")
+    assert [one.name for one in stored()] == ["hf:a/b:m-00001-of-00002.gguf"]
+
+
+@pytest.mark.parametrize("name", ["../..", "a/..", "a", "a/b/c", "a/b\0", "/etc"])
+def test_a_repository_is_never_a_path(name: str, home: Path) -> None:
+    (home / ".cache/huggingface/hub").mkdir(parents=True)
+    assert hf_snapshot(name) is None
+
+
+def test_what_is_not_there_is_one_sentence_with_what_there_is(home: Path) -> None:
+    with pytest.raises(GgufError, match=r"ollama:no: is not in .*; there is no model"):
+        find_stored("ollama:no")
+    ollama(home, "registry.ollama.ai/library/qwen3/latest")
+    with pytest.raises(GgufError, match=r"ollama:no: is not in .*; there are ollama:qwen3:latest"):
+        find_stored("ollama:no")
+
+
+def test_the_command_lists_all_with_their_dialects(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ollama(home, "registry.ollama.ai/library/tiny/latest")
+    lmstudio(home, "a/b/broken.gguf")
+    (home / ".lmstudio/models/a/b/broken.gguf").write_bytes(DATA[:200])
+    assert main(["models"]) == 0
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert head.split() == ["name", "family", "size", "context", "dialect", "proven"]
+    assert first.split()[:5] == ["ollama:tiny:latest", "llama", "320", "2048", "hermes"]
+    assert second.endswith("no: ends in its metadata: the file is not complete")
+    assert main(["models", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["proven"] == "its template writes no tools"
+
+
+def test_a_model_of_a_store_is_served_under_its_own_name(home: Path) -> None:
+    need_small_model()
+    ollama(home, "registry.ollama.ai/library/tiny/latest")
+    assert find_local("ollama:tiny").name == "tiny"

@@ -1,0 +1,89 @@
+"""A chat template that writes no tools gets them in its system message, and then calls and results are proven."""
+
+import re
+
+import pytest
+
+from unspool import get_dialect
+from unspool.cli.prove import WITH_TOOLS, with_tools, wrapped
+from unspool.infer.choosing import choose_dialect, prove_dialect, writes_tools
+from unspool.request.prompts import Prompts, Tokenizer
+
+from ..cli.test_upstream import TEMPLATE
+from ..templates.hostile import asked, call, called, result, tool
+
+CHATML = (
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+STRICT = (
+    "{% if messages[0].role == 'system' %}{{ messages[0].content + '\n' }}{% set messages = messages[1:] %}{% endif %}"
+    "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('alternate') }}"
+    "{% endif %}{{ '<|' + m.role + '|>\n' + m.content + '</s>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
+)
+GEMMA = (
+    "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('alternate') }}"
+    "{% endif %}{{ '<start_of_turn>' + m.role + '\n' + m.content | trim + '<end_of_turn>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"
+)
+SILENT = (
+    "{% for m in messages if m.role != 'system' %}{{ '<|' + m.role + '|>\n' + m.content + '</s>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
+)
+
+
+@pytest.mark.parametrize("template", [CHATML, STRICT])
+def test_calls_are_proven_behind_the_wrapper(template: str) -> None:
+    assert not writes_tools(template)
+    whole = wrapped(template)
+    assert writes_tools(whole)
+    proof = {case.case: case.result for case in choose_dialect(whole, model=WITH_TOOLS).proof}
+    for case in ("content", "one call", "two calls", "text and call", "the turn after a tool's result"):
+        assert proof[case] == "pass", case
+    assert "fail" not in proof.values()
+
+
+@pytest.mark.parametrize(
+    ("template", "role"), [(CHATML, "system"), (STRICT, "system"), (GEMMA, "user"), (SILENT, "user")]
+)
+def test_tools_are_told_in_the_first_message_that_the_template_writes(
+    template: str, role: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = with_tools("--engine", template, {})
+    assert f"they are put into the {role} message" in capsys.readouterr().err
+    prompts = Prompts(Tokenizer(whole, whole, {}, ()))
+    assert prompts.check(get_dialect(WITH_TOOLS))
+    history = [
+        {"role": "system", "content": "Zqrule"},
+        {"role": "user", "content": "Zqask"},
+        called(call({"city": "Zqcity"})),
+        result("Zqresult"),
+        {"role": "system", "content": "Zqlate"},
+        {"role": "user", "content": "Zqmore"},
+    ]
+    for n in (2, len(history)):
+        prompt = prompts.render(asked(history[:n], [tool()]))
+        words = [word for message in history[:n] for word in re.findall(r"Zq\w+", str(message))]
+        assert [word for word in words if word not in prompt] == []
+        assert prompt.count('"name": "get_weather", "description"') == 1
+
+
+def test_a_template_that_writes_tools_keeps_its_own() -> None:
+    assert writes_tools(TEMPLATE)
+
+
+def test_without_tools_the_wrapper_changes_nothing() -> None:
+    whole = wrapped(CHATML)
+    from unspool.infer import template_renderer
+    from unspool.infer.histories import ASKED
+
+    asked = {"messages": ASKED, "tools": None, "add_generation_prompt": True}
+    with template_renderer(whole) as behind, template_renderer(CHATML) as plain:
+        assert behind.render([asked]) == plain.render([asked])
+
+
+def test_the_wrapper_writes_a_shipped_dialect() -> None:
+    whole = wrapped(CHATML)
+    assert not [c for c in prove_dialect(get_dialect(WITH_TOOLS), whole) if c.result == "fail"]

@@ -1,0 +1,43 @@
+"""A parser in the middle of an output can be copied and pickled."""
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from unspool import Dialect, Parser, list_dialects
+from unspool.check.trials import cases
+
+DIALECTS = list_dialects()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda d: d.name)
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
+def test_a_copy_in_mid_stream_goes_on_by_itself(dialect: Dialect, copied: Callable[[Parser], Parser]) -> None:
+    for case in cases([dialect])[:3]:
+        text = case.raw
+        options: dict[str, Any] = {"tools": case.tools, "stage": case.example.stage, "ids": named}
+        parser = Parser(dialect, **options)
+        for at in range(0, len(text), 7):
+            other = copied(parser)
+            parser.feed(text[at : at + 7])
+            other.feed("\n<x>")
+            other.close()
+        parser.close()
+        alone = Parser(dialect, **options)
+        alone.feed(text)
+        alone.close()
+        assert parser.message == alone.message
+        middle = Parser(dialect, **options)
+        middle.feed(text[: len(text) // 2])
+        other = copied(middle)
+        other.feed(text[len(text) // 2 :])
+        other.close()
+        assert other.message == alone.message
+
+
+def named(index: int, name: str) -> str:
+    """The id of a call."""
+    return f"{name}-{index}"
