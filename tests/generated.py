@@ -85,7 +85,7 @@ def _arguments(parser: argparse.ArgumentParser) -> str:
     plain, *groups = parser._action_groups[1:]
     own = [action for action in parser._positionals._group_actions if action.metavar] + list(plain._group_actions)
     tables = [("", own), *((f"{_capital(group.title or '')}:\n\n", group._group_actions) for group in groups)]
-    shown = []
+    shown: list[str] = []
     for title, actions in tables:
         rows = [(_names(a), _cell(a.help or "")) for a in actions if not isinstance(a, argparse._HelpAction)]
         if rows or not shown:

@@ -93,7 +93,7 @@ def detect_dialect(
     best_template = max((score for score, _ in by_template.values()), default=1.0)
     best_output = max((score for score, _ in by_output.values()), default=1.0)
     by_template = {d: evidence for d, evidence in by_template.items() if evidence[0] > best_template * _NOISE}
-    found: list[tuple[bool, bool, Candidate]] = []
+    found: list[tuple[bool, int, Candidate]] = []
     for d in dialects:
         named, written = by_name.get(d.name), by_template.get(d.name)
         read = by_output.get(d.name)

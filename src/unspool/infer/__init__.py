@@ -117,7 +117,8 @@ def template_renderer(
 def infer_views(asked: Iterable[Views], renderer: Renderer, template: str, tokenizer: Any, name: str) -> Inference:
     """Infer a dialect from what a template writes, style by style; see `infer_dialect`."""
     best: tuple[int, Inference] | None = None
-    why, seen = NO_CALL, ()
+    why = NO_CALL
+    seen: tuple[str, ...] = ()
     for views in asked:
         seen = seen or _seen(views)
         if NAMES[0] in behind_user(views.whole["one call"]):
