@@ -32,4 +32,6 @@ def main(path: str, dialect: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
     main(*sys.argv[1:3])

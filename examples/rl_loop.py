@@ -53,4 +53,6 @@ async def main(url: str, folder: str, dialect: str, group: int = 4) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
     asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3]))

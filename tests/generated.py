@@ -6,7 +6,7 @@ import html
 import inspect
 import re
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -73,20 +73,28 @@ def _unfilled(text: str) -> str:
 
 
 def commands() -> str:
-    """Every command, with its usage in one line and its arguments."""
+    """Every command, with its usage in one line and its arguments, in their groups."""
     parts = []
     for name, parser in parsers()[1].items():
-        rows = [(_names(action), _cell(action.help or "")) for action in _actions(parser)]
-        parts.append(f"### unspool {name}\n\n{_capital(parser.description or '')}.\n\n{table(('argument', ''), rows)}")
+        parts.append(f"### unspool {name}\n\n{_capital(parser.description or '')}.\n\n{_arguments(parser)}")
     return "\n".join(parts)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> str:
+    """One table of the arguments that are in no group of their own, and one for each group."""
+    plain, *groups = parser._action_groups[1:]
+    own = [action for action in parser._positionals._group_actions if action.metavar] + list(plain._group_actions)
+    tables = [("", own), *((f"{_capital(group.title or '')}:\n\n", group._group_actions) for group in groups)]
+    shown: list[str] = []
+    for title, actions in tables:
+        rows = [(_names(a), _cell(a.help or "")) for a in actions if not isinstance(a, argparse._HelpAction)]
+        if rows or not shown:
+            shown.append(title + table(("argument", ""), rows))
+    return "\n".join(shown)
 
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    yield from (action for action in parser._actions if not isinstance(action, argparse._HelpAction))
 
 
 def _names(action: argparse.Action) -> str:

@@ -246,6 +246,46 @@ def test_plain_text_tells_no_dialect(output: str) -> None:
     assert detect_dialect(output=output) == []
 
 
+_CALL = '{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}'
+_BROKEN = {
+    "a brace is missing": _CALL[:-1],
+    "single quotes": _CALL.replace('"', "'"),
+    "a trailing comma": _CALL.replace("3}", "3,}"),
+    "it is cut": _CALL[:-12],
+}
+_FRAMES = {
+    "hermes": "<tool_call>\n{}\n</tool_call>",
+    "mistral": "[TOOL_CALLS] [{}]",
+    "longcat": "<longcat_tool_call>\n{}\n</longcat_tool_call>",
+    "nemotron": "<TOOLCALL>[{}]</TOOLCALL>",
+}
+
+
+@pytest.mark.parametrize("broken", _BROKEN)
+@pytest.mark.parametrize("dialect", _FRAMES)
+def test_a_broken_call_shows_its_dialect(dialect: str, broken: str) -> None:
+    found = detect_dialect(output=_FRAMES[dialect].replace("{}", _BROKEN[broken]))
+    assert found[0].dialect == dialect
+    assert found[0].reason.startswith("reads 1 call")
+    # A dialect without these markers finds the call in bare text, and says less.
+    assert all(c.score < found[0].score for c in found if c.dialect in ("json", "llama3", "llama-function"))
+
+
+def test_of_several_broken_calls_a_dialect_that_reads_all_is_best() -> None:
+    text = "\n".join(_FRAMES["hermes"].replace("{}", broken) for broken in list(_BROKEN.values())[:2])
+    found = detect_dialect(output=text)
+    assert found[0].dialect == "hermes"
+    assert found[0].reason == "reads 2 calls (1 repaired) and 0 thoughts of 1 output"
+
+
+@pytest.mark.parametrize("dialect", ["kimi_k2", "deepseekv32"])
+def test_markers_alone_show_a_dialect_where_no_call_is_read(dialect: str) -> None:
+    opening = unspool.get_dialect(dialect).calls[0].text.partition("{")[0].strip()
+    found = detect_dialect(output=f"{opening} and nothing else")
+    assert found[0].dialect == dialect
+    assert "is one of its markers" in found[0].reason
+
+
 def test_an_output_must_be_a_string() -> None:
     with pytest.raises(TypeError, match="output: must be a string or a list of strings"):
         detect_dialect(output=[b"x"])  # type: ignore[list-item]

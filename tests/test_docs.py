@@ -110,3 +110,14 @@ def test_the_api_page_names_nothing_that_does_not_exist() -> None:
     for name in DESCRIBED:
         module, _, attribute = name.rpartition(".")
         assert hasattr(import_module(module), attribute), name
+
+
+def test_every_page_of_the_sites_menu_exists_and_is_built() -> None:
+    site = (Path(__file__).parent.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    excluded = site.partition("exclude_docs: |\n")[2].partition("\nvalidation:")[0].split()
+    pages = re.findall(r"^ +- ([\w/-]+\.md)$", site.partition("\nnav:")[2], re.M)
+    assert "features/tool_calling.md" in pages
+    for page in pages:
+        assert (Path(__file__).parent.parent / "docs" / "en" / page).is_file()
+        # The English pages are at the site's root, so a folder that is excluded there takes theirs along.
+        assert not any(f"/{page}".startswith(folder) for folder in excluded)

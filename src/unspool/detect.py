@@ -5,6 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from .errors import DialectError
 from .events import Stage
 from .message import Message
 from .parser import parse
+from .policy import Policy
 
 _NAME_WEIGHT = 0.5
 """The weight of a name, relative to a chat template: the template is what is written, a name is arbitrary."""
@@ -34,6 +36,9 @@ _EXACT = 0.2
 _NOISE = 0.05
 """The share of the best score by template below which a dialect is no candidate."""
 _MARKER = re.compile(r'>>+\w+|<[^<>\s{}]*(?:>| \w+)?|\[[^\[\]\s<>{}]*\]|"[^"\s{}]+"|[^\s<>{}"\']+')
+_CLOSE = 0.4
+"""The highest weight of an output that a dialect would have written almost so."""
+_REPAIR = Policy(bad_arguments="repair")
 _PLAIN = re.compile(r"[\w.,:;'!?-]*")
 
 
@@ -88,7 +93,7 @@ def detect_dialect(
     best_template = max((score for score, _ in by_template.values()), default=1.0)
     best_output = max((score for score, _ in by_output.values()), default=1.0)
     by_template = {d: evidence for d, evidence in by_template.items() if evidence[0] > best_template * _NOISE}
-    found: list[tuple[bool, bool, Candidate]] = []
+    found: list[tuple[bool, int, Candidate]] = []
     for d in dialects:
         named, written = by_name.get(d.name), by_template.get(d.name)
         read = by_output.get(d.name)
@@ -97,8 +102,8 @@ def detect_dialect(
         score = (named[0] * _NAME_WEIGHT if named else 0) + (written[0] / best_template if written else 0)
         score += read[0] / best_output if read else 0
         reasons = [evidence[1] for evidence in (named, written, read) if evidence]
-        found.append((not d.call, not d.models, Candidate(d.name, round(score, 4), "; ".join(reasons))))
-    # Among equals, files without models (variants of a format) come last.
+        found.append((not d.call, -len(d.models), Candidate(d.name, round(score, 4), "; ".join(reasons))))
+    # Among equals, the format of more models comes first; files without models (variants of a format) come last.
     return [f[-1] for f in sorted(found, key=lambda f: (f[0], -f[2].score, f[1]))]
 
 
@@ -176,6 +181,10 @@ class _Marks(msgspec.Struct, frozen=True):
     """The text between fields, if that is more than one marker."""
 
     @property
+    def of_parts(self) -> set[str]:
+        return {m for group in self.parts for alternative in group for m in alternative}
+
+    @property
     def all(self) -> set[str]:
         return {m for group in (*self.turns, *self.parts) for alternative in group for m in alternative}
 
@@ -240,21 +249,38 @@ def _by_output(
     outputs = [text[:LONGEST] for text in outputs[:OUTPUTS]]
     found = {}
     for d in dialects:
-        score, calls, thoughts, same = 0.0, 0, 0, 0
+        score, thoughts, same = 0.0, 0, 0
+        calls: Counter[str] = Counter()
         for text in outputs:
             if awaited is not None:
                 awaited()
             value, message, written = read_output(d, text)
             score += value
-            calls += sum(c.status == "ok" for c in message.tool_calls)
+            calls.update(c.status for c in message.tool_calls if value > 0)
             thoughts += bool(message.reasoning) and value > 0
             same += written
-        if score > 0 and calls + thoughts:
-            reason = (
-                f"reads {_count(calls, 'call')} and {_count(thoughts, 'thought')} of {_count(len(outputs), 'output')}"
-            )
+        if score > 0 and calls.total() + thoughts:
+            reason = f"reads {_calls(calls)} and {_count(thoughts, 'thought')} of {_count(len(outputs), 'output')}"
             found[d.name] = score, reason + (f", and renders {same} unchanged" if same else "")
-    return found
+    return found or _by_markers(dialects, "\n".join(outputs))
+
+
+def _by_markers(dialects: list[Dialect], text: str) -> dict[str, tuple[float, str]]:
+    """Rank dialects that read no call and no thought by their markers in what a model wrote."""
+    marks = {d.name: {m for m in d.derived("detect", _marks).of_parts if MARKERS.search(m)} for d in dialects}
+    seen = {name: [m for m in sorted(found) if m in text] for name, found in marks.items()}
+    return {
+        name: (len(found) ** 2 / len(marks[name]), f"reads no call, but {found[0]} is one of its markers")
+        for name, found in seen.items()
+        if found
+    }
+
+
+def _calls(calls: Counter[str]) -> str:
+    """Calls by status, in words."""
+    broken = calls["invalid"] + calls["incomplete"]
+    parts = [f"{n} {word}" for n, word in ((calls["repaired"], "repaired"), (broken, "broken")) if n]
+    return _count(calls.total(), "call") + (f" ({', '.join(parts)})" if parts else "")
 
 
 def _count(n: int, what: str) -> str:
@@ -269,26 +295,50 @@ def read_output(d: Dialect, text: str) -> tuple[float, Message, bool]:
     return max((_read(d, text, stage) for stage in stages), key=lambda reading: reading[0])
 
 
-def _read(d: Dialect, text: str, stage: Stage | None) -> tuple[float, Message, bool]:
-    from .renderer import render  # not needed for other ways
+_WORTH = {"ok": 2.0, "repaired": 1.5, "incomplete": 1.0, "invalid": 0.5}
+"""What a call that is read says for a dialect, by its status."""
 
+
+def _read(d: Dialect, text: str, stage: Stage | None) -> tuple[float, Message, bool]:
     names = {a or b for a, b in _NAMES.findall(text)}
     tools: list[Any] = [{"type": "function", "function": {"name": name}} for name in sorted(names)]
-    message = parse(text, d, tools=tools or None, stage=stage)
-    good = sum(c.status == "ok" for c in message.tool_calls)
+    # What people ask about is often broken: a call whose arguments can be repaired shows the dialect as well.
+    message = parse(text, d, tools=tools or None, stage=stage, policy=_REPAIR)
     left = len(MARKERS.findall(message.content)) + len(MARKERS.findall(message.reasoning))
     taken = len(MARKERS.findall(text)) - left
-    doubts = len(message.notices) + 2 * (len(message.tool_calls) - good)
+    # Without a marker, what looks like the beginning of a call may be anything.
+    calls = [c for c in message.tool_calls if c.name and (taken > 0 or c.status in ("ok", "repaired"))]
+    doubts = sum(n.kind != "repaired" for n in message.notices) + 2 * (len(message.tool_calls) - len(calls))
     # A thought that nothing closed is read from a stage alone.
     unclosed = any(n.kind == "unclosed_reasoning" or n.detail == "reasoning" for n in message.notices)
     thought = bool(message.reasoning) and not unclosed
-    score = 2.0 * good + thought + 0.25 * taken - 0.5 * left - 0.5 * doubts
-    if score <= 0 or not (good or thought):
+    score = sum(_WORTH[c.status] for c in calls) + thought + 0.25 * taken - 0.5 * left - 0.5 * doubts
+    if score <= 0 or not (calls or thought):
         return 0.0, message, False
+    return _compared(d, text, stage, tools, message, score)
+
+
+def _compared(
+    d: Dialect, text: str, stage: Stage | None, tools: list[Any], message: Message, score: float
+) -> tuple[float, Message, bool]:
+    """A reading whose score grows by how much of the text the dialect itself would have written so."""
+    from .renderer import render  # not needed for other ways
+
     try:
         written = render(message, d, tools=tools or None, stage=stage)
     except DialectError:
-        return score, message, False
+        exact = d.derived("detect", _marks).exact
+        return score + _EXACT * sum(literal in text for literal in exact) / max(1, len(exact)), message, False
     rest = text.removeprefix(written)
-    same = rest != text and (not rest.strip() or rest.strip() in d.end)
-    return score + same, message, same
+    if rest != text and (not rest.strip() or rest.strip() in d.end):
+        return score + 1, message, True
+    text, written = text.strip(), written.strip()
+    head = _alike(text, written)
+    tail = min(_alike(reversed(text), reversed(written)), min(len(text), len(written)) - head)
+    # In steps, so that white space at a single place decides nothing.
+    return score + _CLOSE * round((head + tail) / max(len(text), len(written), 1), 1), message, False
+
+
+def _alike(one: Iterable[str], other: Iterable[str]) -> int:
+    """How many characters are the same from the beginning."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

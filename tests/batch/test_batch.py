@@ -135,7 +135,7 @@ def test_two_columns_with_the_same_name_are_refused(
     source = tmp_path / "in.parquet"
     pq.write_table(pa.Table.from_arrays([["Hi."], ["a"], ["b"]], ["output", "x", "x"]), source)
     assert run(source, "-o", tmp_path / f"out{ending}") == 2
-    assert f"INPUT: {source}: x: two columns of the input have this name" in capsys.readouterr().err
+    assert f"{source}: x: two columns of the input have this name" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
@@ -406,7 +406,7 @@ def test_a_folder_given_as_the_output_file_is_reported_before_the_run(
     source, out = write_lines(tmp_path / "in.jsonl", 5), tmp_path / "out.parquet"
     out.mkdir()
     assert run(source, "-o", out) == 2
-    assert f"INPUT: {out}: is a folder; the output is one file" in capsys.readouterr().err
+    assert f"{out}: is a folder; the output is one file" in capsys.readouterr().err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.jsonl", "out.parquet"]
 
 
@@ -483,8 +483,8 @@ def test_rows_are_read_lazily() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["nothing.jsonl"], "INPUT: nothing.jsonl: there is no such file"),
-        (["-", "-"], "INPUT: -: standard input can be read once"),
+        (["nothing.jsonl"], "nothing.jsonl: there is no such file"),
+        (["-", "-"], "-: standard input can be read once"),
         (["IN", "--workers", "0"], "--workers: '0' is not a number from 1"),
         (["IN", "--tokenizer", "nowhere.json"], "nowhere.json"),
         (["IN", "--model", "x"], "--model: needs --dialect auto"),

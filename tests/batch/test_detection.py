@@ -88,7 +88,8 @@ def test_undecided_outputs_are_an_error_instead_of_a_guess(
 
 def test_an_undecided_detection_names_the_best_candidates() -> None:
     message = (
-        r"dialects: \w+(, \w+){4} and \d+ more \(reads 0 calls and 5 thoughts of 5 outputs.*\). Name one, or the model"
+        r"dialects: [\w-]+(, [\w-]+){4} and \d+ more "
+        r"\(reads 0 calls and 5 thoughts of 5 outputs.*\). Name one, or the model"
     )
     with pytest.raises(UnknownDialect, match=message):
         list(parse_many([THOUGHT.format(i) for i in range(5)], "auto"))

@@ -16,7 +16,8 @@ from tokenizers import Tokenizer, models
 
 import unspool
 from tests.support import DIALECTS
-from unspool.cli import main
+from unspool.cli import COMMANDS, FIRST, main, parsers
+from unspool.cli.common import Misuse
 from unspool.engines.capture import Asked, write_recording
 from unspool.pretty import Pretty
 
@@ -381,8 +382,7 @@ def test_a_notice_inside_a_call_is_shown_after_it() -> None:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        ("", "COMMAND"),
-        ("pars", "unspool: COMMAND: there is no command 'pars'; did you mean parse?"),
+        ("pars", "unspool: there is no command 'pars'; did you mean parse?"),
         ("parse", "unspool parse: --dialect: is required"),
         ("parse --dialect", "--dialect: expected one argument"),
         ("parse --dialet mine.toml", "--dialet: unknown argument; did you mean --dialect?"),
@@ -392,10 +392,10 @@ def test_a_notice_inside_a_call_is_shown_after_it() -> None:
         ("parse --model no-such-model", "--model: no dialect found"),
         ("parse -d mine.toml --reasoning kimmi", "--reasoning: there is no dialect 'kimmi'; did you mean"),
         ("parse -d mine.toml --reasoning pythonic", "--reasoning: dialect 'pythonic' has no reasoning markers"),
-        ("parse -d mine.toml none.txt", "FILE: none.txt: No such file"),
-        ("parse -d mine.toml .", "FILE: .: Is a directory"),
-        ("parse -d mine.toml binary", "FILE: binary: not UTF-8"),
-        ("parse -d mine.toml cut", "FILE: cut: not UTF-8"),
+        ("parse -d mine.toml none.txt", "none.txt: No such file"),
+        ("parse -d mine.toml .", ".: Is a directory"),
+        ("parse -d mine.toml binary", "binary: not UTF-8"),
+        ("parse -d mine.toml cut", "cut: not UTF-8"),
         ("parse -d mine.toml --tools none.json", "--tools: none.json: No such file"),
         ("parse -d mine.toml --tools answer.txt", "--tools: answer.txt: not JSON"),
         (
@@ -418,9 +418,9 @@ def test_a_notice_inside_a_call_is_shown_after_it() -> None:
         ("parse -d mine.toml --policy bad_arguments", "--policy: bad_arguments: ''"),
         ("parse -d mine.toml --policy bare_calls=1", "--policy: bare_calls: '1' is not one of false, true"),
         ("parse -d mine.toml a b", "b: unknown argument"),
-        ("dialects nope", "NAME: there is no dialect 'nope'; see `unspool dialects`"),
+        ("dialects nope", "there is no dialect 'nope'; see `unspool dialects`"),
         ("dialects Qwen/Qwen3-Coder-30B", "`unspool detect Qwen/Qwen3-Coder-30B` finds 'qwen3-coder'"),
-        ("dialects hermess", "NAME: there is no dialect 'hermess'; did you mean hermes?"),
+        ("dialects hermess", "there is no dialect 'hermess'; did you mean hermes?"),
         ("check", "FILE.toml|NAME"),
         ("check none.toml", "check: none.toml: "),
         ("render", "--dialect: is required"),
@@ -432,10 +432,10 @@ def test_a_notice_inside_a_call_is_shown_after_it() -> None:
         ("constrain -d mine.toml --tools tools.json --tool-choice auto", "nothing is constrained; make a tool strict"),
         ("constrain -d mine.toml --tools tools.json --strict-level all", "--strict-level: 'all' is not one of off"),
         ("constrain -d mine.toml --tools tools.json --tool-choice get_wether", "did you mean get_weather?"),
-        ("render -d mine.toml answer.txt", "FILE: answer.txt: not JSON"),
-        ("render -d mine.toml tools.json", "FILE: tools.json: must be a JSON object"),
-        ("render -d mine.toml object.json", "FILE: object.json: "),
-        ("detect", "NAME: is required; pass a model's name, --chat-template, or --output"),
+        ("render -d mine.toml answer.txt", "answer.txt: not JSON"),
+        ("render -d mine.toml tools.json", "tools.json: must be a JSON object"),
+        ("render -d mine.toml object.json", "object.json: "),
+        ("detect", "a model's name, --chat-template or --output is required"),
         ("detect qwen3 --model qwen3", "--model: cannot be combined with NAME"),
         ("detect --model no-such-model", "--model: no dialect found"),
         ("detect --chat-template none.jinja", "--chat-template: none.jinja: No such file"),
@@ -453,6 +453,49 @@ def test_misuse_exits_with_2_and_one_line_that_names_the_argument(run: Run, argv
     assert result.out == ""
     assert message in result.err
     assert result.err.count("\n") == 1
+
+
+def test_unspool_alone_shows_the_help_with_the_first_commands_first(run: Run) -> None:
+    alone = run()
+    assert alone.out == parsers()[0].format_help()
+    assert (alone.code, alone.err) == (0, "")
+    listed = [line.split()[0] for line in alone.out.splitlines() if line.startswith("  ")]
+    assert tuple(listed[: len(FIRST)]) == FIRST
+    assert sorted(listed) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_with_many_arguments_has_groups_and_a_short_usage(name: str) -> None:
+    shown = parsers()[1][name].format_help()
+    usage, *groups = shown.split("\n\n")
+    assert len(usage.splitlines()) <= 12
+    assert all(group.count("\n  --") <= 30 for group in groups)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_messages_name_a_value_and_not_its_name_in_the_usage(
+    run: Run, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = COMMANDS[name][2]
+
+    def refuse(options: Any) -> int:
+        raise Misuse(f"{next(iter(variables), 'FILE')}: this.txt: is wrong")
+
+    variables = [a.metavar for a in parsers()[1][name]._get_positional_actions() if str(a.metavar).isupper()]
+    monkeypatch.setitem(COMMANDS, name, (lambda p: None, refuse, text))
+    assert run(name).err == f"unspool {name}: this.txt: is wrong\n"
+
+
+def test_the_list_of_dialects_shows_families_and_models_and_says_which_to_take(run: Run) -> None:
+    shown = run("dialects").out
+    rows = {line.split()[0]: line for line in shown.splitlines() if line.strip()}
+    for dialect in DIALECTS:
+        row = rows[dialect.name]
+        assert dialect.description.partition(": ")[0].splitlines()[0] in row
+        assert all(glob.strip("*-") in row for glob in dialect.models[:3])
+        assert all(alias in row for alias in dialect.aliases)
+    which = shown.partition("Which to take:")[2]
+    assert all(f"unspool {word}" in which for word in ("detect MODEL", "detect --output", "infer", "dialects NAME"))
 
 
 def test_an_interrupt_is_quiet(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -482,19 +525,10 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 # --- dialects, check, render, detect, demo ----------------------------------------------------------------------------
 
 
-def test_dialects_lists_every_dialect_with_its_marker(run: Run) -> None:
-    header, *lines = run("dialects").out.splitlines()
-    assert header.split() == ["NAME", "START", "MARKER", "ARGUMENTS", "PARALLEL", "ALIASES"]
-    assert [line.split()[0] for line in lines] == [d.name for d in DIALECTS]
-    aliases = ", ".join(unspool.get_dialect("hermes").aliases)
-    line = next(line for line in lines if line.startswith("hermes "))
-    assert " ".join(line.split()) == f"hermes <tool_call> json yes {aliases}"
-
-
 def test_every_start_marker_begins_the_calls_of_an_example(run: Run) -> None:
-    lines = run("dialects").out.splitlines()
-    column = lines[0].index("START MARKER"), lines[0].index("ARGUMENTS")
-    for dialect, line in zip(DIALECTS, lines[1:], strict=True):
+    header, *lines = run("dialects").out.splitlines()
+    column = header.index("STARTS WITH"), header.index("ALIASES")
+    for dialect, line in zip(DIALECTS, lines[: len(DIALECTS)], strict=True):
         marker = line[slice(*column)].strip().replace("\\n", "\n")
         assert marker
         texts = [e.raw[0] for e in dialect.examples if e.tool_calls or (e.reasoning and not dialect.call)]
@@ -535,8 +569,8 @@ def test_new_writes_a_commented_file_that_passes_check_as_it_is(run: Run, files:
     ("argv", "message"),
     [
         (("new",), "NAME"),
-        (("new", "my model"), "NAME: 'my model' is not a name; allowed are letters, digits and _ . -"),
-        (("new", "Hermes"), "NAME: 'Hermes' is a dialect already, 'hermes'"),
+        (("new", "my model"), "'my model' is not a name; allowed are letters, digits and _ . -"),
+        (("new", "Hermes"), "'Hermes' is a dialect already, 'hermes'"),
         (("new", "mine", "-o", "mine.toml"), "--output: mine.toml exists already"),
         (("new", "other", "-o", "none/other.toml"), "--output: none/other.toml: No such file or directory"),
     ],
@@ -623,7 +657,7 @@ def test_render_refuses_what_the_dialect_cannot_express(run: Run) -> None:
     message = json.dumps({"role": "assistant", "content": None, "reasoning_content": "plan"})
     result = run("render", "-d", "pythonic", stdin=message)
     assert result.code == 2
-    assert "FILE: -: reasoning: " in result.err
+    assert "-: reasoning: " in result.err
 
 
 def test_render_ends_the_line_on_a_terminal_only(run: Run) -> None:
@@ -756,4 +790,4 @@ def test_a_template_in_an_error_is_quoted_as_it_is_written(run: Run, files: Path
 
 def test_detect_accepts_a_bare_model_name(run: Run) -> None:
     assert run("detect", "Qwen/Qwen3-Coder-30B") == run("detect", "--model", "Qwen/Qwen3-Coder-30B")
-    assert run("detect", "no-such-model").err.startswith("unspool detect: NAME: no dialect found for it")
+    assert run("detect", "no-such-model").err.startswith("unspool detect: no-such-model: no dialect found for it")

@@ -50,5 +50,5 @@ def test_without_shtab_the_command_says_what_to_install(
     assert main(["completion", "bash"]) == 2
     assert (
         capsys.readouterr().err
-        == "unspool completion: COMMAND: needs shtab; in a clone of unspool: pip install '.[completion]'\n"
+        == "unspool completion: needs shtab; in a clone of unspool: pip install '.[completion]'\n"
     )

@@ -39,7 +39,7 @@ def test_the_json_says_what_was_not_proven(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("template", "arguments", "why"),
     [
-        ("{% for %}", [], "PATH"),
+        ("{% for %}", [], "unspool infer: /"),
         ("{{ messages.__class__.__mro__ }}", [], "sandbox refuses"),
         ("x", ["--template", "tool_use"], "allowed are default"),
     ],
@@ -54,4 +54,22 @@ def test_a_template_that_infer_cannot_use_exits_with_2(
 
 def test_a_path_that_does_not_exist_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["infer", str(tmp_path / "none.jinja")]) == 2
-    assert "PATH" in capsys.readouterr().err
+    assert "none.jinja" in capsys.readouterr().err
+
+
+def test_what_is_not_proven_shows_what_was_cut_out_and_where_it_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "chat_template.jinja"
+    path.write_text(
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for c in m.tool_calls or [] %}"
+        "CALL {{ c.function.name }} WITH {% for k, v in c.function.arguments.items() %}{{ loop.index }}~{{ v }};"
+        "{% endfor %}{% endfor %}<|e|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}",
+        encoding="utf-8",
+    )
+    assert main(["infer", str(path)]) == 1
+    *_, opening, call, stopped, last = capsys.readouterr().err.splitlines()
+    assert opening == "opening of a turn: '<|assistant|>'"
+    assert call.startswith("a call, as cut out: 'CALL ")
+    assert stopped.startswith("stopped at: ")
+    assert last == "not proven"

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -157,3 +158,11 @@ def test_browser_shows_the_streamed_answer(scripted: Live, tmp_path: Path) -> No
     assert re.search(r'<p id="reasoning">[^<]+</p>', page), page
     assert '<pre id="calls">get_weather{"city": "Paris"}</pre>' in page
     assert '<p id="state">tool_calls</p>' in page
+
+
+@pytest.mark.parametrize("name", ["batch", "before_vllm", "rl_loop"])
+def test_an_example_without_its_arguments_prints_its_usage(name: str) -> None:
+    done = subprocess.run([sys.executable, EXAMPLES / f"{name}.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"python examples/{name}.py " in done.stderr
+    assert "Traceback" not in done.stderr

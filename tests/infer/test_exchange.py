@@ -225,7 +225,7 @@ def test_convert_writes_the_other_form_and_reports_losses(tmp_path: Path, capsys
         (["hermes"], "--from"),
         (["hermes", "--to", "x"], "'x' is not one of response_template"),
         (["json", "--to", "response_template"], "DIALECT: json: start: "),
-        (["none.json", "--from", "response_template"], "PATH: none.json: "),
+        (["none.json", "--from", "response_template"], "none.json: "),
     ],
 )
 def test_wrong_arguments_of_convert_are_reported(

@@ -121,19 +121,30 @@ def test_both_languages_have_the_same_texts_with_the_same_places() -> None:
 # -- origins and hosts -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonx"])
+@pytest.mark.parametrize("given", ["text/plain", "application/x-www-form-urlencoded", "application/jsonx"])
 @pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/ag-ui", "/parse", "/ui/about", "/ui/chat"])
-def test_a_post_must_be_json(server: Live, path: str, given: str | None) -> None:
+def test_a_post_must_be_json(server: Live, path: str, given: str) -> None:
     request = server.http.build_request("POST", path, content=b"{}")
-    del request.headers["content-type"]
-    if given is not None:
-        request.headers["content-type"] = given
+    request.headers["content-type"] = given
     answer = server.http.send(request)
     assert answer.status_code == 415
-    assert "send application/json" in answer.text
-    assert "missing" in answer.text if given is None else given in answer.text
+    assert "add the header 'Content-Type: application/json'" in answer.text
+    assert given in answer.text
     request.headers["content-type"] = "Application/JSON; charset=utf-8"
     assert server.http.send(request).status_code != 415
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/ag-ui", "/parse", "/ui/about", "/ui/chat"])
+def test_a_post_without_a_type_is_read_unless_a_browser_sends_it(server: Live, path: str) -> None:
+    request = server.http.build_request("POST", path, content=b"{}")
+    request.headers.pop("content-type", None)
+    assert server.http.send(request).status_code != 415
+    for name, value in (("origin", str(server.http.base_url).rstrip("/")), ("sec-fetch-site", "cross-site")):
+        request.headers[name] = value
+        answer = server.http.send(request)
+        assert answer.status_code == 415
+        assert "is missing; add the header 'Content-Type: application/json'" in answer.text
+        del request.headers[name]
 
 
 @pytest.mark.parametrize("path", ["/", "/health", "/v1/models", "/metrics", "/ui/app.js"])
@@ -369,7 +380,7 @@ def test_a_recording_carries_the_file_of_its_dialect(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["nowhere.jsonl"], "FILE: nowhere.jsonl: No such file"),
+        (["nowhere.jsonl"], "nowhere.jsonl: No such file"),
         (["{plain}"], "the first line must be of the type request"),
         (["{unnamed}"], "--dialect: is missing; the recording names none"),
     ],

@@ -36,6 +36,9 @@ from .show import (
     run_dialects,
 )
 
+_VARIABLE = re.compile(r"\A[A-Z]+: ")
+"""A positional argument's name in the usage, at a message's beginning."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code.
@@ -47,10 +50,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = ""
     try:
         parser, commands = parsers()
+        if not words:
+            parser.print_help()
+            return 0
         if words and words[0] in commands:
             command = f" {words[0]}"
         elif words and not words[0].startswith("-"):
-            raise Misuse(f"COMMAND: there is no command {words[0]!r}{near(words[0], commands)}")
+            raise Misuse(f"there is no command {words[0]!r}{near(words[0], commands)}")
         options, unknown = parser.parse_known_args(words)
         if unknown and hasattr(options, "texts") and not any(word.startswith("-") for word in unknown):
             options.texts += unknown  # argparse takes positional arguments in one place only
@@ -61,7 +67,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         run: Callable[[argparse.Namespace], int] = options.run
         return run(options)
     except Misuse as error:
-        print(f"unspool{command}:", " ".join(str(error).splitlines()), file=sys.stderr)
+        # The value says more than the name that the usage gives it (FILE).
+        text = _VARIABLE.sub("", " ".join(str(error).splitlines()))
+        print(f"unspool{command}: {text}", file=sys.stderr)
         return 2
     except BrokenPipeError:
         forget_output()
@@ -70,11 +78,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+class _Whole(Arguments):
+    """The main parser, whose help lists the commands."""
+
+    def format_help(self) -> str:
+        """The commands that most people need, and then the others."""
+        width = max(map(len, COMMANDS))
+        lines = {name: f"  {name:<{width}}  {text}" for name, (_, _, text) in COMMANDS.items()}
+        others = [line for name, line in lines.items() if name not in FIRST]
+        shown = [str(self.description), "", "usage: unspool COMMAND [argument ...]", ""]
+        shown += ["first commands:", *(lines[name] for name in FIRST), "", "other commands:", *others, ""]
+        shown += ["`unspool COMMAND --help` shows a command's arguments, `unspool --version` the version."]
+        return "\n".join(shown) + "\n"
+
+
 def parsers() -> tuple[Arguments, dict[str, argparse.ArgumentParser]]:
     """The main parser, and the parsers of the commands by name."""
-    whole = Arguments(prog="unspool", description="Unspool a model's output into reasoning, content and tool calls.")
+    whole = _Whole(prog="unspool", description="Unspool a model's output into reasoning, content and tool calls.")
     whole.add_argument("--version", action="version", version=f"unspool {__version__}")
-    commands = whole.add_subparsers(metavar="COMMAND", required=True, title="commands")
+    commands = whole.add_subparsers(metavar="COMMAND", required=True, title="commands", parser_class=Arguments)
     found: dict[str, argparse.ArgumentParser] = {}
     for name, (add, run, text) in COMMANDS.items():
         found[name] = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
@@ -83,6 +105,8 @@ def parsers() -> tuple[Arguments, dict[str, argparse.ArgumentParser]]:
     return whole, found
 
 
+FIRST = ("serve", "chat", "parse", "batch", "detect")
+"""The commands that the help shows first."""
 COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int], str]] = {
     "parse": (parse_arguments, run_parse, "parse a model's output"),
     "batch": (batch_arguments, run_batch, "parse many outputs, from files into files"),

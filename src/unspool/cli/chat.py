@@ -45,7 +45,7 @@ def run_chat(options: argparse.Namespace) -> int:
     if options.url is not None and options.engine is not None:
         raise Misuse("--engine: cannot be combined with URL")
     if options.url is not None and not options.url.startswith(("http://", "https://")):
-        raise Misuse(f"URL: {options.url!r} is not like http://host:port")
+        raise Misuse(f"{options.url!r} is not like http://host:port")
     options.api_key = read_key("--api-key", options.api_key)
     body = request_body(options)
     model = open_model(options) if options.url is None else None

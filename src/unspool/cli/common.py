@@ -31,8 +31,21 @@ class Misuse(Exception):
     """The command was called wrongly; the message names the argument."""
 
 
+Container = argparse._ActionsContainer  # argparse has no public name for it
+"""A parser, or a group of its arguments."""
+
+
+_MANY = 20  # arguments
+
+
 class Arguments(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
+    """An argument parser whose errors are one line, and whose usage is short."""
+
+    def format_help(self) -> str:
+        if len(self._actions) > _MANY and self.usage is None:
+            given = [f"[{a.metavar}]" if a.nargs == "?" else str(a.metavar) for a in self._get_positional_actions()]
+            self.usage = " ".join(["%(prog)s [--ARGUMENT ...]", *given])
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         raise Misuse(message.removeprefix("argument "))
@@ -109,7 +122,7 @@ def candidates(
     """The dialects of a model; ``argument`` is the argument that named it."""
     found = detect_dialect(model=model, chat_template=chat_template, output=outputs)
     if not found:
-        argument = "--output" if outputs else "--chat-template" if model is None else argument
+        argument = "--output" if outputs else "--chat-template" if model is None else f"{argument}: {model}"
         raise Misuse(f"{argument}: no dialect found for it; see `unspool dialects`")
     return found
 
@@ -180,7 +193,7 @@ def read_key(argument: str, value: str | None) -> str | None:
 
 def missing(error: ImportError, extra: str) -> Misuse:
     """The error if a package of an extra is not installed."""
-    return Misuse(f"COMMAND: needs {error.name}; in a clone of unspool: pip install '.[{extra}]'")
+    return Misuse(f"needs {error.name}; in a clone of unspool: pip install '.[{extra}]'")
 
 
 def read_json(argument: str, path: str) -> Any:

@@ -44,13 +44,18 @@ def run_infer(options: argparse.Namespace) -> int:
         if options.output is None:
             write(found.toml)
         said = "proven" if found.dialect is not None else "not proven"
-        print(f"{proof_table(found.proof)}\n{said}", file=sys.stderr)
+        print("\n".join([proof_table(found.proof), *found.seen, said]), file=sys.stderr)
     return 0 if found.dialect is not None else 1
 
 
 def as_json(found: Inference) -> dict[str, Any]:
     """The result for ``--json``."""
-    return {"proven": found.dialect is not None, "proof": proof_json(found.proof), "toml": found.toml}
+    return {
+        "proven": found.dialect is not None,
+        "proof": proof_json(found.proof),
+        "toml": found.toml,
+        "seen": found.seen,
+    }
 
 
 def _name(path: Path) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..errors import GgufError, TemplateError
 from ..gguf import Gguf, read_gguf
-from .common import Misuse
+from .common import Container, Misuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ class LocalModel(NamedTuple):
     fields: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
-def local_arguments(p: argparse.ArgumentParser) -> None:
+def local_arguments(p: Container) -> None:
     """Add the arguments of llama.cpp."""
     p.add_argument(
         "--slots", type=int, metavar="N", help="outputs that a local engine generates at once; default: what fits"

@@ -16,7 +16,7 @@ from ..grammar import ToolStrictLevel
 from ..infer import Case
 from ..infer.choosing import thinks
 from ..policy import Policy
-from .common import Misuse, missing, named_dialect, one_of, read_policy
+from .common import Container, Misuse, missing, named_dialect, one_of, read_policy
 from .engines import ENGINES, REPLAY, UPSTREAM, EngineKind, EngineSettings, find_engine, open_engine
 from .local import is_local, local_arguments
 from .prove import AUTO, WITH_TOOLS, choose, prove, report, with_tools
@@ -74,7 +74,7 @@ class Model:
         )
 
 
-def model_arguments(p: argparse.ArgumentParser) -> None:
+def model_arguments(p: Container) -> None:
     p.add_argument(
         "--model", metavar="NAME", help="the served name; also chooses the dialect if no other argument does"
     )

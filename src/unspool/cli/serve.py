@@ -15,7 +15,7 @@ from ..request.reasoning import CONTEXTS, EFFORTS
 from ..request.settings import LIMITS, PROFILES, Limits
 from ..sealed import Seal, read_keys
 from ..wire.chat import REASONING_FIELDS
-from .common import Misuse, missing, one_of, read_given, read_key
+from .common import Container, Misuse, missing, one_of, read_given, read_key
 from .configuration import configured
 from .engines import LOCAL, find_engine
 from .local import find_local, start_local
@@ -36,26 +36,68 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     text = "a GGUF to serve; --engine names other engines; default: a small model"
     p.add_argument("file", metavar="MODEL.gguf", nargs="?", help=text)
     p.add_argument("--config", metavar="FILE", help="TOML with these arguments, and a table for each of several models")
-    model_arguments(p)
+    model_arguments(p.add_argument_group("model and engine"))
+    _operating_arguments(p.add_argument_group("address and process"))
+    _access_arguments(p.add_argument_group("who may use it"))
+    _reasoning_arguments(p.add_argument_group("reasoning and memory"))
+    _answer_arguments(p.add_argument_group("form of the answers"))
+    tools = p.add_argument_group("tools that the server runs")
+    tools_arguments(tools)
+    text = "the secret for approvals of calls, if several servers share one address; default: random"
+    tools.add_argument("--approval-key", metavar="KEY|@FILE", help=text)
+    text = "allow requests to name MCP servers of their own: only https and public addresses"
+    tools.add_argument("--allow-server-url", action="store_true", help=text)
+    limits = p.add_argument_group("limits")
+    for field, text in LIMITS.items():
+        default = getattr(Limits(), field)
+        limits.add_argument(
+            f"--max-{field}", type=type(default), metavar="N", default=default, help=f"{text}; default: {default:,}"
+        )
+
+
+def _operating_arguments(p: Container) -> None:
+    """Add the arguments that say where the server listens, and how the process is run."""
     p.add_argument("--host", default="127.0.0.1", help="the address to listen on; default: 127.0.0.1")
     p.add_argument("--port", type=int, default=8192, help="default: 8192; 0 picks a free one")
-    _operating_arguments(p)
+    p.add_argument("--no-ui", action="store_true", help="serve no page at /")
+    p.add_argument(
+        "--workers", type=int, metavar="N", default=1, help="number of processes that answer on the port; default: 1"
+    )
+    p.add_argument(
+        "--log-format", type=one_of(LOG_FORMATS), metavar="FORMAT", default=LOG_FORMATS[0], help="text, json"
+    )
+    p.add_argument("--log-level", type=one_of(LOG_LEVELS), metavar="LEVEL", default="info", help=", ".join(LOG_LEVELS))
+    p.add_argument("--access-log", action="store_true", help="log each answered request")
+
+
+def _access_arguments(p: Container) -> None:
+    """Add the arguments that say who may use the server, and over what."""
     p.add_argument("--api-key", metavar="KEY|@FILE", help="the key that clients must send")
+    text = "admit the pages of a website, such as https://HOST; * admits all (repeatable); default: none"
+    p.add_argument("--cors", metavar="ORIGIN", action="append", default=[], help=text)
+    text = "a name by which clients reach the server, besides localhost and addresses; * is any (repeatable)"
+    p.add_argument("--allowed-host", metavar="HOST", action="append", default=[], help=text)
+    p.add_argument("--ssl-certfile", metavar="FILE", help="the certificate with its chain; serves https")
+    p.add_argument("--ssl-keyfile", metavar="FILE", help="the certificate's key, if it is in another file")
+    p.add_argument("--ssl-keyfile-password", metavar="TEXT|@FILE", help="the password of the key")
+
+
+def _reasoning_arguments(p: Container) -> None:
+    """Add the arguments on reasoning, and on what is kept of earlier turns."""
     text = "keys that seal reasoning, each 32 bytes in base64; the first seals, all open ($UNSPOOL_REASONING_KEY)"
     p.add_argument("--reasoning-key", metavar="KEYS|@FILE", help=text)
+    text = "tokens of reasoning for an effort, such as low=1024 (repeatable); a request's own budget overrides it"
+    p.add_argument("--effort-budget", metavar="EFFORT=TOKENS", action="append", default=[], help=text)
     text = (
         "repeat the model's turns in prompts exactly as it wrote them: never, loop (within a tool loop; default), all"
     )
     p.add_argument("--context-turns", type=one_of(CONTEXTS), metavar="TURNS", default="loop", help=text)
     text = "MiB of memory for such turns; default: 128; 0 is none"
     p.add_argument("--turn-memory", type=int, metavar="MIB", default=128, help=text)
-    text = "tokens of reasoning for an effort, such as low=1024 (repeatable); a request's own budget overrides it"
-    p.add_argument("--effort-budget", metavar="EFFORT=TOKENS", action="append", default=[], help=text)
-    text = "admit the pages of a website, such as https://HOST; * admits all (repeatable); default: none"
-    p.add_argument("--cors", metavar="ORIGIN", action="append", default=[], help=text)
-    text = "a name by which clients reach the server, besides localhost and addresses; * is any (repeatable)"
-    p.add_argument("--allowed-host", metavar="HOST", action="append", default=[], help=text)
-    p.add_argument("--no-ui", action="store_true", help="serve no page at /")
+
+
+def _answer_arguments(p: Container) -> None:
+    """Add the arguments that adapt answers to what clients expect."""
     p.add_argument("--profile", type=one_of(PROFILES), metavar="PROFILE", default=PROFILES[0], help=", ".join(PROFILES))
     p.add_argument("--full-text", action="store_true", help="profile mindie: each chunk repeats the content so far")
     p.add_argument(
@@ -71,31 +113,6 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--coalesce-arguments", action="store_true", help="split streamed arguments only at JSON boundaries")
     text = "the longest time a delta waits; on its own, all deltas of that time are joined"
     p.add_argument("--coalesce-delay", type=float, metavar="SECONDS", help=text)
-    tools_arguments(p)
-    text = "the secret for approvals of calls, if several servers share one address; default: random"
-    p.add_argument("--approval-key", metavar="KEY|@FILE", help=text)
-    text = "allow requests to name MCP servers of their own: only https and public addresses"
-    p.add_argument("--allow-server-url", action="store_true", help=text)
-    for field, text in LIMITS.items():
-        default = getattr(Limits(), field)
-        p.add_argument(
-            f"--max-{field}", type=type(default), metavar="N", default=default, help=f"{text}; default: {default:,}"
-        )
-
-
-def _operating_arguments(p: argparse.ArgumentParser) -> None:
-    """Add the arguments that say how the process is run."""
-    p.add_argument(
-        "--workers", type=int, metavar="N", default=1, help="number of processes that answer on the port; default: 1"
-    )
-    p.add_argument(
-        "--log-format", type=one_of(LOG_FORMATS), metavar="FORMAT", default=LOG_FORMATS[0], help="text, json"
-    )
-    p.add_argument("--log-level", type=one_of(LOG_LEVELS), metavar="LEVEL", default="info", help=", ".join(LOG_LEVELS))
-    p.add_argument("--access-log", action="store_true", help="log each answered request")
-    p.add_argument("--ssl-certfile", metavar="FILE", help="the certificate with its chain; serves https")
-    p.add_argument("--ssl-keyfile", metavar="FILE", help="the certificate's key, if it is in another file")
-    p.add_argument("--ssl-keyfile-password", metavar="TEXT|@FILE", help="the password of the key")
 
 
 def run_serve(options: argparse.Namespace) -> int:

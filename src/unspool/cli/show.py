@@ -29,11 +29,31 @@ def run_dialects(options: argparse.Namespace) -> int:
     if options.name is not None:
         write(describe(named_dialect("NAME", options.name)))
         return 0
-    header = ("NAME", "ALIASES", "START MARKER", "ARGUMENTS", "PARALLEL")
-    rows = [dialect_row(d) for d in list_dialects()]
-    # Aliases come last, because there may be many and a terminal may cut them off.
-    write(_table([(r[0], *r[2:], r[1]) for r in (header, *rows)]))
+    # The last columns may be long, and a terminal may cut them off.
+    header = ("NAME", "FAMILIES AND VERSIONS", "MODELS SUCH AS", "STARTS WITH", "ALIASES")
+    write(_table([header, *map(_listed, list_dialects())]) + _WHICH)
     return 0
+
+
+_WHICH = """
+Which to take:
+  unspool detect MODEL                 by the model's name: any row's MODELS SUCH AS, with its organization or without
+  unspool detect --chat-template FILE  by its template, if the name says nothing, as a fine-tune's may
+  unspool detect --output FILE         by what it wrote
+Of two versions, take the model's own. `think` and `kimi` read reasoning alone. For a model that has learned no format
+of its own: `json` if the prompt asks for JSON, else `openai-generic`. If none fits: `unspool infer`.
+`unspool dialects NAME` shows one with its templates and examples.
+"""
+_SHOWN = 3  # examples of models
+
+
+def _listed(dialect: Dialect) -> tuple[str, str, str, str, str]:
+    """A row of the list."""
+    models = [glob.strip("*-") for glob in dialect.models[:_SHOWN]]
+    more = ["…"] if len(dialect.models) > _SHOWN else []
+    marker = start_marker(dialect).replace("\n", "\\n")
+    family = dialect.description.partition("\n")[0].partition(": ")[0]
+    return dialect.name, family, ", ".join(models + more), marker, ", ".join(dialect.aliases)
 
 
 def dialect_row(dialect: Dialect) -> tuple[str, str, str, str, str]:
@@ -156,7 +176,7 @@ def run_detect(options: argparse.Namespace) -> int:
         raise Misuse("--model: cannot be combined with NAME")
     model = options.name or options.model
     if model is None and options.chat_template is None and not options.output:
-        raise Misuse("NAME: is required; pass a model's name, --chat-template, or --output")
+        raise Misuse("a model's name, --chat-template or --output is required")
     template = None if options.chat_template is None else read_text("--chat-template", options.chat_template)
     rows = [("DIALECT", "SCORE", "REASON")]
     outputs = [read_text("--output", path) for path in options.output] if options.output else None

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .common import Misuse, missing
+from .common import Container, Misuse, missing
 
 if TYPE_CHECKING:
     from ..tools import Tools
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["open_tools", "tools_arguments", "tools_of"]
 
 
-def tools_arguments(p: argparse.ArgumentParser) -> None:
+def tools_arguments(p: Container) -> None:
     """Add the arguments."""
     from ..tools import ToolLimits
 

@@ -437,10 +437,10 @@ def spelled(values: Values, schema: dict[str, Any], at: str) -> Json:
     if not values.without:
         return Json(whole)
     try:
-        node: Node | None = values.value(schema, at)
-    except ConstraintError:
-        node = None  # a keyword that only JSON itself can enforce; its strings may then contain markers
-    return Json(whole, values.without, node)
+        return Json(whole, values.without, values.value(schema, at))
+    except ConstraintError as error:
+        # A keyword that only JSON itself can enforce; its strings may then contain markers.
+        return Json(whole, values.without, None, str(error))
 
 
 def _follows(follow: list[tuple[str, Node]]) -> Node:

@@ -394,8 +394,9 @@ def _answer(response_format: Mapping[str, Any] | None) -> dict[str, Any] | bool 
         schema = inner.get("schema") if isinstance(inner, Mapping) else None
         if not isinstance(schema, Mapping):
             raise ConstraintError("response_format.json_schema.schema: must be an object")
-        return prepare(schema, "response_format.json_schema.schema", closed=inner.get("strict") is True)
-    return prepare(response_format, "response_format")
+        where, closed = "response_format.json_schema.schema", inner.get("strict") is True
+        return prepare(schema, where, closed=closed, strict=True)
+    return prepare(response_format, "response_format", strict=True)
 
 
 def _array(tools: tuple[Tool, ...], low: int, high: int | None) -> dict[str, Any]:

@@ -138,7 +138,7 @@ class _Printer:
 
     def json(self, node: Json, scope: str) -> str:
         if node.without:
-            raise ConstraintError("tools: GBNF cannot express JSON that must not contain a marker")
+            raise ConstraintError(node.unspelled)
         if isinstance(node.schema, dict) and (bounds := sorted(set(node.schema) & _BOUNDS)):
             if node.schema.get("type") != "integer" or "multipleOf" in bounds:
                 raise ConstraintError(f"{bounds[0]}: GBNF supports bounds of whole numbers only, and no multipleOf")

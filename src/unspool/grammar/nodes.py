@@ -106,11 +106,13 @@ class Json(msgspec.Struct, frozen=True, eq=False):
         schema: its JSON Schema; references start at its own root.
         without: texts that no string in it may contain.
         spelled: the same value as other nodes, for printers that cannot exclude texts from strings.
+        unspelled: why there are no such nodes.
     """
 
     schema: "dict[str, Any] | bool"
     without: tuple[str, ...] = ()
     spelled: "Node | None" = None
+    unspelled: str = ""
 
 
 class Free(msgspec.Struct, frozen=True, eq=False):

@@ -10,7 +10,9 @@ from typing import Final
 
 import msgspec
 
+from .bounds import step
 from .flat import count
+from .nodes import Chars, Const, Node, Repeat, choice, seq
 
 __all__ = [
     "Branches",
@@ -20,9 +22,11 @@ __all__ = [
     "Several",
     "any_case",
     "literal_of",
+    "node",
     "parse",
     "rule",
     "size",
+    "sought",
     "wavers",
     "write",
 ]
@@ -88,6 +92,23 @@ def parse(pattern: str, flags: str = "") -> Part:
     if reader.at < len(pattern):
         raise reader.wrong("')' closes nothing")
     return found
+
+
+def sought(pattern: str) -> Part:
+    """The tree of the texts in which a pattern of JSON Schema is found.
+
+    Raises:
+        ValueError: see `parse`.
+    """
+    anything = Several(Set(((0, _LAST),)), 0, None)
+    ended = pattern.endswith("$") and not pattern.endswith("\\$")
+    return Row(
+        (
+            *(() if pattern.startswith("^") else (anything,)),
+            parse(pattern),
+            *(() if ended else (anything,)),
+        )
+    )
 
 
 def literal_of(text: str) -> Row:
@@ -393,3 +414,43 @@ def _set(ranges: Ranges) -> str:
 
 def _char(code: int) -> str:
     return chr(code) if chr(code).isalnum() and code < 128 else f"\\x{{{code:X}}}"
+
+
+# --- as nodes ---------------------------------------------------------------------------------------------------------
+
+
+def node(part: Part, banned: frozenset[int]) -> Node:
+    """A tree as a node that matches the text as it is spelled in a JSON string.
+
+    Args:
+        part: the tree.
+        banned: characters that are written as escapes only, because markers need them.
+    """
+    step()
+    if isinstance(part, Set):
+        return _character(part.ranges, banned)
+    if isinstance(part, Several):
+        return Repeat(node(part.part, banned), part.low, part.high)
+    parts = [node(p, banned) for p in part.parts]
+    return choice(parts) if isinstance(part, Branches) else seq(*parts)
+
+
+def _character(ranges: Ranges, banned: frozenset[int]) -> Node:
+    """One character of a set: as it is, or escaped. Of controls without a short escape only a lone one is kept."""
+    plain = _without(ranges, (*_special('"'), _SURROGATES, *((c, c) for c in banned)))
+    short = {code: f"\\{letter}" for code, letter in _ESCAPES.items()} | {34: '\\"', 92: "\\\\"}
+    escaped = short | {code: f"\\u{code:04x}" for code in banned - {34, 92}}
+    within = [text for code, text in sorted(escaped.items()) if any(low <= code <= high for low, high in ranges)]
+    parts: list[Node] = [Chars("".join(map(_in_class, plain)))] if plain else []
+    parts += map(Const, within)
+    if not parts:
+        parts = [Const(f"\\u{code:04x}") for low, high in ranges for code in range(low, min(high, 31) + 1)]
+    if not parts:
+        raise ValueError("a class admits no character")
+    return choice(parts)
+
+
+def _in_class(pair: tuple[int, int]) -> str:
+    """A range inside a character class."""
+    low, high = (f"\\{chr(c)}" if chr(c) in "\\]^-[" else chr(c) for c in pair)
+    return low if low == high else f"{low}-{high}"

@@ -2,7 +2,7 @@
 
 If a schema asserts what no grammar here can enforce, that is an error that names the place. Two keywords are relaxed:
 ``oneOf`` is read as ``anyOf``; ``format`` is ignored if strings are not JSON, or if it is not in `FORMATS` (JSON
-Schema defines it as an annotation). Unknown types and keywords are ignored, as in `unspool.schema`.
+Schema defines it as an annotation). Unknown keywords, and unknown types of tools, are ignored, as in `unspool.schema`.
 """
 
 import json
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any, Final
 
+from ..arguments import near
 from ..errors import ConstraintError
 from ..schema import MAX_DEPTH, resolve
 from .bounds import MAX_PATTERN, Budget, check_count, check_finite, check_number, step
@@ -53,19 +54,22 @@ _DEFS: Final = "#/$defs/"
 Node = dict[str, Any]
 
 
-def prepare(schema: object, where: str, *, closed: bool = False, budget: Budget | None = None) -> Node | bool:
+def prepare(
+    schema: object, where: str, *, closed: bool = False, strict: bool = False, budget: Budget | None = None
+) -> Node | bool:
     """Return a self-contained schema: references point to its own ``$defs``, and only known keywords are left.
 
     Args:
         schema: the schema from the request; anything but a ``dict`` or ``False`` admits everything.
         where: its name, for errors.
         closed: whether objects that declare properties have no others, unless they say otherwise.
+        strict: whether unknown types are refused. In tools they admit everything, since many declare other languages'.
         budget: the request's budget; default: a new one for this schema.
 
     Raises:
         ConstraintError: names what cannot be enforced, or is malformed.
     """
-    copy = _Copy(schema, closed, budget or Budget())
+    copy = _Copy(schema, closed, budget or Budget(), strict)
     root = copy.joined(copy.node(schema, where, 0), 0)
     for name in copy.definitions:
         copy.definitions[name] = copy.joined(copy.definitions[name], 0)
@@ -77,8 +81,9 @@ def prepare(schema: object, where: str, *, closed: bool = False, budget: Budget 
 
 
 class _Copy:
-    def __init__(self, root: object, closed: bool, budget: Budget) -> None:
+    def __init__(self, root: object, closed: bool, budget: Budget, strict: bool) -> None:
         self.root = root
+        self.strict = strict
         self.budget = budget
         self.closed = closed
         self.definitions: dict[str, Node | bool] = {}
@@ -119,7 +124,7 @@ class _Copy:
             elif key in ("items", "additionalProperties"):
                 found[key] = self.node(value, f"{at}.{key}", depth + 1)
             elif key == "type":
-                self.types(value, found)
+                self.types(value, f"{at}.type", found)
             else:
                 self.simple(key, value, f"{at}.{key}", found)
         self.tidy(node, found, at, closed=closed)
@@ -175,8 +180,13 @@ class _Copy:
             self.definitions[name] = self.node(target, at, depth + 1)
         return _DEFS + name
 
-    def types(self, value: object, found: Node) -> None:
+    def types(self, value: object, at: str, found: Node) -> None:
         names = [value] if isinstance(value, str) else value
+        if self.strict:
+            unknown = [n for n in names if n not in _TYPES] if isinstance(names, list) else [value]
+            if unknown or not names:
+                hint = near(unknown[0], _TYPES) if unknown and isinstance(unknown[0], str) else ""
+                raise ConstraintError(f"{at}: must be one of {', '.join(_TYPES)}, not {value!r:.80}{hint}")
         if isinstance(names, list) and names and all(n in _TYPES for n in names):
             found["type"] = names[0] if len(names) == 1 else list(dict.fromkeys(names))
 

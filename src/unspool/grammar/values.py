@@ -13,6 +13,8 @@ import msgspec
 from ..errors import ConstraintError
 from ..schema import MAX_DEPTH
 from ..values import JSON, PYTHON, Style, escaped, quoted, read_json, write
+from . import regular
+from .flat import lacking
 from .nodes import EMPTY, Chars, Const, Json, Node, Ref, Repeat, Seq, Text, Word, choice, optional, seq
 from .schemas import merged
 
@@ -313,8 +315,20 @@ class Values:
 
     def string(self, schema: dict[str, Any], at: str) -> Node:
         if "pattern" in schema:
-            raise ConstraintError(f"{at}.pattern: is not supported unless strings are JSON; supported are {_STRINGS}")
+            return self.matching(schema, at)
         return self.spelling.string(schema.get("minLength", 0), schema.get("maxLength"), self.without)
+
+    def matching(self, schema: dict[str, Any], at: str) -> Node:
+        """A JSON string that matches a pattern; a character that a marker needs is written as an escape."""
+        if self.spelling is not JSON_SPELLING:
+            raise ConstraintError(f"{at}.pattern: is not supported unless strings are JSON; supported are {_STRINGS}")
+        if bound := next((key for key in ("minLength", "maxLength") if key in schema), ""):
+            raise ConstraintError(f"{at}.{bound}: is not supported in GBNF beside pattern")
+        try:
+            inside = regular.node(regular.sought(schema["pattern"]), frozenset(map(ord, lacking(self.without, '"'))))
+        except ValueError as error:
+            raise ConstraintError(f"{at}.pattern: {error}") from None
+        return seq(Const('"'), inside, Const('"'))
 
     def number(self, schema: dict[str, Any], kind: str) -> Node:
         """Numbers are written alike in every spelling."""
@@ -375,7 +389,8 @@ class Values:
         """Declared members (name, value, whether required) in the schema's order, and the value of others."""
         for keyword in ("patternProperties", "minProperties", "maxProperties"):
             if keyword in schema:
-                raise ConstraintError(f"{at}.{keyword}: is not supported unless arguments are JSON")
+                where = "in GBNF" if self.spelling is JSON_SPELLING else "unless arguments are JSON"
+                raise ConstraintError(f"{at}.{keyword}: is not supported {where}")
         declared, others = shape(schema)
         found = [(name, self.value(node, f"{at}.{name}"), required) for name, node, required in declared]
         return found, None if others is False else self.value(others, f"{at}.additionalProperties")

@@ -40,12 +40,15 @@ class Inference(msgspec.Struct, frozen=True):
         draft: the best candidate; ``None`` if there is none.
         proof: the cases that were rendered and read back.
         toml: the text of the candidate's file; empty if there is none.
+        seen: what was cut out of the template's text for a call, and where that stopped, line by line; empty if the
+            dialect is proven.
     """
 
     dialect: Dialect | None
     draft: Dialect | None
     proof: list[Case]
     toml: str
+    seen: tuple[str, ...] = ()
 
 
 class _Tried(msgspec.Struct, frozen=True):
@@ -115,7 +118,9 @@ def infer_views(asked: Iterable[Views], renderer: Renderer, template: str, token
     """Infer a dialect from what a template writes, style by style; see `infer_dialect`."""
     best: tuple[int, Inference] | None = None
     why = NO_CALL
+    seen: tuple[str, ...] = ()
     for views in asked:
+        seen = seen or _seen(views)
         if NAMES[0] in behind_user(views.whole["one call"]):
             why = NO_DIALECT
         elif "content" in views.errors:
@@ -126,10 +131,29 @@ def infer_views(asked: Iterable[Views], renderer: Renderer, template: str, token
                 return Inference(candidate.dialect, candidate.dialect, proof, candidate.text)
             failures = sum(c.result == "fail" for c in proof)
             if best is None or failures < best[0]:
-                best = failures, Inference(None, candidate.dialect, proof, candidate.text)
+                best = failures, Inference(None, candidate.dialect, proof, candidate.text, _seen(views))
     if best is None:
-        return Inference(None, None, [Case(n, "not written" if why == NO_CALL else "fail", why) for n in NEEDED], "")
+        cases = [Case(n, "not written" if why == NO_CALL else "fail", why) for n in NEEDED]
+        return Inference(None, None, cases, "", seen)
     return best[1]
+
+
+_SEEN = 400
+"""The most characters of a text that `Inference.seen` repeats."""
+
+
+def _seen(views: Views) -> tuple[str, ...]:
+    """What was cut out of a style's call, if the template writes one, and where cutting stopped."""
+    written = behind_user(views.whole["one call"])
+    if NAMES[0] not in written:
+        return ()
+    found = cut(views)
+    if found is None:
+        return (f"written for a call: {written[:_SEEN]!r}", "stopped at: no opening of a turn is in all of its turns")
+    turn = found.split(views.whole["one call"])[1]
+    lines = (f"opening of a turn: {found.start!r}", f"a call, as cut out: {turn[:_SEEN]!r}")
+    plain = next(iter(drafts(views, views.source)), None)
+    return lines if plain is not None else (*lines, "stopped at: the name and the arguments have no fixed text around")
 
 
 def proven(proof: list[Case]) -> bool:

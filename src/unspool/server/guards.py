@@ -80,10 +80,12 @@ def _is_address(name: str) -> bool:
 def unsupported(scope: Scope) -> Failure | None:
     """Why a POST is refused because of its ``Content-Type``, or ``None``.
 
-    Browsers let pages of any origin send other types without a preflight request.
+    Browsers let pages of any origin send other types, or none, without a preflight request, but name the page then.
     """
     given = header(scope, b"content-type")
+    if given is None and header(scope, b"origin") is None and header(scope, b"sec-fetch-site") is None:
+        return None
     if given is not None and given.partition(";")[0].strip().lower() == "application/json":
         return None
     problem = "is missing" if given is None else f"{json_shown(given[:_LONGEST])} is not supported"
-    return Failure(f"Content-Type: {problem}; send application/json", 415)
+    return Failure(f"Content-Type: {problem}; add the header 'Content-Type: application/json'", 415)
