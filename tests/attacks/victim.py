@@ -114,7 +114,7 @@ def serving(*options: str) -> Iterator[Victim]:
         log: list[str] = []
         reading = threading.Thread(target=lambda: log.extend(running.stderr or ()), daemon=True)
         try:
-            while not (match := re.search(r"http://127\.0\.0\.1:(\d+)", "".join(log))):
+            while not (match := re.search(r"listening on http://127\.0\.0\.1:(\d+)", "".join(log))):
                 line = running.stderr.readline()
                 assert line, f"it did not start: {log}"
                 log.append(line)
