@@ -332,6 +332,8 @@ def _compared(
     rest = text.removeprefix(written)
     if rest != text and (not rest.strip() or rest.strip() in d.end):
         return score + 1, message, True
+    if stage is not None:
+        return score, message, False  # a guess about the prompt gains nothing
     text, written = text.strip(), written.strip()
     head = _alike(text, written)
     tail = min(_alike(reversed(text), reversed(written)), min(len(text), len(written)) - head)

@@ -224,7 +224,7 @@ def test_convert_writes_the_other_form_and_reports_losses(tmp_path: Path, capsys
     [
         (["hermes"], "--from"),
         (["hermes", "--to", "x"], "'x' is not one of response_template"),
-        (["json", "--to", "response_template"], "DIALECT: json: start: "),
+        (["json", "--to", "response_template"], "json: start: "),
         (["none.json", "--from", "response_template"], "none.json: "),
     ],
 )

@@ -40,8 +40,8 @@ Which to take:
   unspool detect MODEL                 by the model's name: any row's MODELS SUCH AS, with its organization or without
   unspool detect --chat-template FILE  by its template, if the name says nothing, as a fine-tune's may
   unspool detect --output FILE         by what it wrote
-Of two versions, take the model's own. `think` and `kimi` read reasoning alone. For a model that has learned no format
-of its own: `json` if the prompt asks for JSON, else `openai-generic`. If none fits: `unspool infer`.
+Of two versions, take the model's own. Rows of "Any model" are for models that have learned no format of their own.
+If none fits: `unspool infer`.
 `unspool dialects NAME` shows one with its templates and examples.
 """
 _SHOWN = 3  # examples of models
