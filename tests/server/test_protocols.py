@@ -182,7 +182,7 @@ def test_messages_of_ag_ui_become_those_of_chat_completions() -> None:
         context = [{"description": "page", "value": "home"}]
         assert server.post("/ag-ui", **{**AGUI, "messages": messages, "context": context}).status_code == 200
     assert list(engine.requests[0].messages) == [
-        {"role": "system", "content": "page: home", "quoted": True},
+        {"role": "system", "content": "page: home"},
         {"role": "user", "content": "a"},
         {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_content": "th"},
         {"role": "tool", "tool_call_id": "1", "content": "r"},

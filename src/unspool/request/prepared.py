@@ -20,6 +20,7 @@ from ..parser.prompt import last_turn
 from ..stage import detect_stage
 from ..tools import ServerTool
 from .chat_request import ChatRequest, stage_of
+from .common import QUOTED
 from .continuation import Continued, Turns
 from .edits import edited
 from .fields import BadRequest
@@ -73,7 +74,7 @@ class Prepared(msgspec.Struct, frozen=True):
             model=settings.model,
             prompt=self.prompt,
             prompt_ids=None if self.continued is None else self.continued.ids,
-            messages=request.messages,
+            messages=[{k: v for k, v in m.items() if k != QUOTED} if QUOTED in m else m for m in request.messages],
             tools=request.tools,
             tool_choice=request.toolset.choice,
             stage=self.stage,
