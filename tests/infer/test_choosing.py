@@ -71,7 +71,7 @@ def test_the_command_proves_a_dialect_by_a_template(tmp_path: Path, capsys: pyte
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["hermse", "--template", "PATH"], "DIALECT: there is no dialect 'hermse'"),
+        (["hermse", "--template", "PATH"], "there is no dialect 'hermse'"),
         (["hermes", "--template", "none.jinja"], "--template: none.jinja: "),
         (["hermes", "--template", "PATH", "--template-name", "x"], "--template-name: there is no template 'x'"),
         (["hermes"], "--template"),

@@ -30,7 +30,7 @@ def chat_arguments(p: argparse.ArgumentParser) -> None:
     text = "a server of chat completions, such as http://127.0.0.1:8192; default: an engine, see --engine"
     p.add_argument("url", metavar="URL|MODEL.gguf", nargs="?", help=text)
     p.add_argument("--api-key", metavar="KEY|@FILE", help="the key of the server at URL")
-    model_arguments(p)
+    model_arguments(p.add_argument_group("model and engine"))
     request_arguments(p)
     text = 'MCP servers whose tools run here: {"mcpServers": {"NAME": {…}}}'
     p.add_argument("--mcp-config", metavar="FILE", help=text)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def generate_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("texts", metavar="[MODEL.gguf] [PROMPT]", nargs="*", help="the prompt; default: standard input")
-    model_arguments(p)
+    model_arguments(p.add_argument_group("model and engine"))
     request_arguments(p)
     p.add_argument("--response-format", metavar="FILE", help="OpenAI's response_format")
     formats = (*FORMATS, "raw")

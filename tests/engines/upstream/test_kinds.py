@@ -499,7 +499,7 @@ def test_a_kind_without_constraints_refuses_them() -> None:
 
 def test_schemas_beyond_a_kinds_grammar_are_refused() -> None:
     wanted = constraint(
-        type="object", properties={"zip": {"type": "string", "pattern": "^[0-9]{5}$"}}, required=["zip"]
+        type="object", properties={"zip": {"type": "string", "pattern": "^(?!0)[0-9]{5}$"}}, required=["zip"]
     )
     message = refused("llama.cpp", request(constraint=wanted))
     assert "zip.pattern" in message
