@@ -13,6 +13,7 @@ from ..request.continuation import Turns
 from ..request.prepared import Constraints
 from ..request.prompts import Prompts
 from ..request.settings import Settings
+from ..store import Store
 from ..tools import Tools
 from ..wire.common import Failure
 from .admission import Admission, Overloaded
@@ -47,6 +48,7 @@ class Service:
         engine: generates the outputs.
         prompts: the model's chat template; without it, the engine gets messages instead of a prompt.
         tools: the tools that the server runs.
+        store: keeps what outlives a request; by default in memory.
 
     Attributes:
         approval_key: the secret for approvals of calls.
@@ -58,9 +60,15 @@ class Service:
     """
 
     def __init__(
-        self, settings: Settings, engine: Engine, prompts: Prompts | None = None, tools: Tools | None = None
+        self,
+        settings: Settings,
+        engine: Engine,
+        prompts: Prompts | None = None,
+        tools: Tools | None = None,
+        store: Store | None = None,
     ) -> None:
         self.settings = settings
+        self.store = store or Store(size=settings.limits.stored, days=settings.limits.days)
         self.tools = tools or Tools(())
         self.approval_key = settings.approval_key or secrets.token_bytes(32)
         self.engine = engine
