@@ -322,7 +322,7 @@ def test_servers_of_tools_continue_the_trace_in_headers_and_messages(collector: 
 
     @tools.tool()
     def add(a: int, b: int, context: Context) -> int:
-        heard.append((context.headers.get("traceparent"), context.request_context.meta))
+        heard.append(((context.headers or {}).get("traceparent"), context.request_context.meta))
         return a + b
 
     app = tools.streamable_http_app()
