@@ -203,6 +203,8 @@ def _fields(options: argparse.Namespace, gguf: Gguf) -> dict[str, Any]:
     context = options.context or gguf.context
     if context is None:
         raise Misuse(f"--context: is required: {gguf.path} does not say how long its context is")
+    if gguf.context is not None and context > gguf.context:  # llama.cpp would give less without a word to clients
+        raise Misuse(f"--context: must be at most {gguf.context}, the model's own context, not {context}")
     available = None if options.gpu_layers else memory()
     try:
         slots = fitting_slots(gguf, context, options.slots, available=available)

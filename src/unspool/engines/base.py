@@ -19,11 +19,20 @@ class EngineError(Exception):
             is unavailable, 500 otherwise.
         retry_after: seconds after which a retry may succeed, if the engine reports them.
         detail: details for the operator only.
+        code: the kind of fault as OpenAI calls it, where clients act on it, such as ``context_length_exceeded``.
     """
 
-    def __init__(self, message: str, status: int = 500, retry_after: int | None = None, detail: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        status: int = 500,
+        retry_after: int | None = None,
+        detail: str = "",
+        code: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.detail = detail
+        self.code = code
         self.status = status
         self.retry_after = retry_after
 

@@ -180,7 +180,7 @@ class Run:
             return Failure(str(error), error.status or 400, error.param)
         except EngineError as error:
             log.warning("%s: the engine failed: %s", self._name, error)
-            return Failure(str(error), error.status, retry_after=error.retry_after)
+            return Failure(str(error), error.status, code=error.code, retry_after=error.retry_after)
         except asyncio.CancelledError:
             if self._abort is None or self._work is None:
                 raise
