@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -44,6 +44,9 @@ from .page import PageFile, page_routes, wants_page
 from .parse_endpoint import ParseEndpoint
 from .replies import JSON, ErrorBody, Reply, failed
 from .workers import Worker
+
+if TYPE_CHECKING:
+    from ..generation.telemetry import Telemetry
 
 _CHAT: dict[Profile, type[ChatProtocol]] = {
     "openai": ChatProtocol,
@@ -99,6 +102,7 @@ def create_app(
     others: Sequence[Served] = (),
     worker: Worker | None = None,
     store: Store | None = None,
+    telemetry: "Telemetry | None" = None,
 ) -> Starlette:
     """Make the server as an ASGI application; ``app.state.service`` is what its requests share.
 
@@ -110,8 +114,9 @@ def create_app(
         others: further models. Requests choose with ``model``; those that name none get the first model.
         worker: the role of this process, if it is one of several on one port.
         store: keeps responses and conversations; by default in memory; closed when the application ends.
+        telemetry: makes OpenTelemetry's spans (`unspool.generation.telemetry`); closed when the application ends.
     """
-    service = _service(settings, engine, prompts, tools, others, store)
+    service = _service(settings, engine, prompts, tools, others, store, telemetry)
     posts = _protocols(settings)
     chat = posts["/v1/chat/completions"]
 
@@ -151,10 +156,11 @@ def _service(
     tools: Tools | None,
     others: Sequence[Served],
     store: Store | None,
+    telemetry: "Telemetry | None",
 ) -> Service:
     """The first model's service, which knows the services of the others; each has its own counts."""
-    service = Service(settings, engine, prompts, tools, store)
-    service.models = (service, *(Service(*other, tools, service.store) for other in others))
+    service = Service(settings, engine, prompts, tools, store, telemetry)
+    service.models = (service, *(Service(*other, tools, service.store, telemetry) for other in others))
     if others:
         for one in service.models:
             one.models = service.models
@@ -180,6 +186,8 @@ def _lifespan(service: Service) -> Callable[[Starlette], AbstractAsyncContextMan
             for one in service.models:
                 await one.engine.close()
             await asyncio.to_thread(service.store.close)
+            if service.telemetry is not None:
+                await asyncio.to_thread(service.telemetry.close)
 
     return lifespan
 
