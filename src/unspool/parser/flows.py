@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from ..dialect.markers import Region, Scan
+from ..dialect.markers import Scan
 from ..dialect.patterns import MAX_SPACE
 from ..events import ContentDelta, Event, ReasoningDelta, ToolCallDelta
 from ..message import Fold, OpenSegment
@@ -83,18 +83,18 @@ class TextFlow(Flow):
 
     __slots__ = ("_back", "_back2", "_begun", "_event", "_find", "_growing", "_segment", "_stop", "_stop2")
 
-    def __init__(self, machine: Machine, segment: OpenSegment, region: Region) -> None:
+    def __init__(self, machine: Machine, segment: OpenSegment, scan: Scan, back: str, back2: str) -> None:
         super().__init__(machine)
         assert segment.text is not None
         self._segment = segment
         self._growing = segment.text
         self._begun = len(segment.text)
         self._event: type[ContentDelta | ReasoningDelta] = ContentDelta if segment.kind == "content" else ReasoningDelta
-        self._find, heads = region.scan.find, region.scan.heads
+        self._find, heads = scan.find, scan.heads
         # One of two characters begins everything that may end the text; every text contains the empty string.
         self._stop, self._stop2 = (heads[0], heads[-1]) if 0 < len(heads) <= 2 else ("", "")
         # White space, of two kinds, that may belong to what ends it.
-        self._back2, self._back = sorted((region.inner, region.margin), key=len)
+        self._back, self._back2 = back, back2
 
     def feed(self, text: str, at: int) -> list[Event] | None:
         """See `Flow`."""
@@ -330,9 +330,8 @@ def _text(machine: Machine, fold: Fold) -> Flow | None:
     segment = fold.growing("content" if content else "reasoning")
     if segment is None or segment.text is None or region.scan.find.search(tape.buf, tape.i):
         return None
-    if not set(min(region.inner, region.margin, key=len)) <= set(max(region.margin, region.inner, key=len)):
-        return None
-    return TextFlow(machine, segment, region)
+    back2, back = sorted((region.margin, region.inner), key=len)
+    return TextFlow(machine, segment, region.scan, back, back2) if set(back2) <= set(back) else None
 
 
 def _markup(machine: Machine, fold: Fold, call: Call, reader: MarkupReader) -> Flow | None:

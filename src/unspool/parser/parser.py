@@ -362,7 +362,7 @@ class Parser:
         return found
 
     def _claim(self, tokens: TokenFeed, events: list[Event]) -> None:
-        """Add the token spans of events that a fast path has emitted, there and in the message."""
+        """Add the token spans of events that a flow has emitted, there and in the message."""
         tokens.span(events)
         self._fold.claim(events)
 
