@@ -98,4 +98,3 @@ class Loose(Pattern):
         if list(counts.values()).count(0) > 1:
             return NO
         return i if counts[n] or not text.startswith(self._margin, i) else i + len(self._margin)
-

@@ -1,4 +1,4 @@
-"""Tags of arguments that are written twice, or are missing between a key and its value, in every dialect with markup."""
+"""Tags of arguments in markup that are written twice, or are missing between a key and its value."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from tests.parser.readers.test_markup import argument, call, closing, every_way
 from tests.support import notices, number, run, same, tool, values
 from tests.test_traps import UNTYPED, XML
-from unspool import Dialect, DialectError, Message, render
+from unspool import Dialect, DialectError, Message, parse, render
 from unspool.dialect.compiling import compile_plan
 
 from ...support import named
@@ -104,11 +104,13 @@ def test_a_value_that_begins_or_ends_with_its_tag_is_refused(dialect: Dialect) -
         }
         try:
             raw = render(message, dialect, tools=TOOLS)
-        except DialectError as error:
-            assert "city" in str(error) or "tool_calls" in str(error)
-        else:  # another alternative writes it: CDATA, quotes
-            assert values(run(dialect, [raw], tools=TOOLS)[0]) == [("h", {"city": text})]
-            assert len(dialect.argument) > 1
+        except DialectError:
+            continue
+        assert values(parse(raw, dialect, tools=TOOLS)) == [("h", {"city": text})]
+        assert len(dialect.argument) > 1  # another alternative writes it otherwise
+    if len(dialect.argument) == 1:
+        with pytest.raises(DialectError, match="city|tool_calls"):
+            render(message, dialect, tools=TOOLS)
 
 
 def tags_between(dialect: Dialect) -> list[str]:

@@ -659,7 +659,7 @@ class MarkupReader:
         return buf.endswith(breaks, i, p) or (value.line_start and f"\n{buf[i:p]}" in breaks)
 
     def _counts(self, tag: str, i: int) -> int:
-        """As `_follows`, for an argument's closing that ends at ``i``, and may be repeated as it is written (``tag``)."""
+        """As `_follows`, behind an argument's closing, which may be repeated as it is written (``tag``)."""
         tape = self._tape
         end = i
         for _ in range(MAX_AGAIN):
