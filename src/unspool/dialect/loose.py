@@ -79,7 +79,7 @@ class Loose(Pattern):
         ends = [p for t in self.tags if (p := text.find(t.first, begins, window)) >= 0]
         i = min(ends, default=len(text))
         key = text[begins:i].strip() if ends else without_beginning(text[begins:i], [t.first for t in self.tags])
-        if "\n" in key or i - begins > MAX_FIELD or (ends and not key):
+        if "\n" in key or self.tags[0].first[0] in key or i - begins > MAX_FIELD or (ends and not key):
             return NO
         if not ends:
             return MORE
