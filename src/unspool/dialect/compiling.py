@@ -8,6 +8,7 @@ import msgspec
 from ..policy import DEFAULTS, Policy
 from ..regex import Regex
 from .file import Dialect
+from .loose import Loose, value_tags
 from .markers import (
     BLOCK_END,
     CALL,
@@ -33,7 +34,7 @@ from .markers import (
     tags,
     text,
 )
-from .patterns import DIGITS, LITERAL, NAME, Pattern, closing, joined, solid, worded
+from .patterns import DIGITS, LITERAL, NAME, SPACE, TAG_ENDS, Pattern, closing, joined, solid, worded
 from .plan import ArgumentPlan, CallPlan, Plan, ReasoningPlan
 from .syntax import Syntax
 from .template import ObjectShape, Piece, Template, unstarted
@@ -418,6 +419,7 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
         trail = t.inner_trail
         gap = _gap(d, t)
         opening = Pattern(t.before, barriers)
+        tags = value_tags(opening)
         found.append(
             Parameter(
                 opening=opening,
@@ -430,6 +432,10 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
                 held=_margin([trail, gap]),
                 vague=any(first.startswith(opening.first) for first in others),
                 rivals=[p for p in rivals if p],
+                loose=Loose(opening, tags) if len(tags) > 1 else None,
+                head=opening.first if [a.text for a in opening.atoms if a.kind != SPACE][1:2] == ["key"] else "",
+                last=tags[-1].first if tags else "",
+                repeats=opening.atoms[-1].kind == LITERAL and opening.atoms[-1].text[-1] in TAG_ENDS,
             )
         )
     return found

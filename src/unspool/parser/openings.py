@@ -194,7 +194,7 @@ class Openings(msgspec.Struct, eq=False):
 
     def _markup_begins(self, i: int) -> int:
         """Whether an argument in markup opens at ``i``, or JSON instead; by the rules of `Lookout`."""
-        r = self.look.first([p.opening for p in self.look.plan.arguments.parameters], i)
+        r = self.look.argument(self.look.plan.arguments.parameters, i)
         return i if r < 0 and self._tape.buf[i] == "{" else r
 
     def _literal_begins(self, syntax: str, i: int) -> int:
