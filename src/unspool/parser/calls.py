@@ -7,6 +7,7 @@ from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape
 from ..events import Status
+from ..regex import Regex
 from . import states
 from .call import Call, Desk, Sink
 from .ledger import CAP, Hold, Why
@@ -25,6 +26,11 @@ from .readers.text import TextReader
 from .readers.wrapped import WRAPPED
 from .white import common_suffix
 
+_NAMELESS = Regex(
+    r"""[^{]*+\{\s{0,64}+(?:["']\w{1,64}+["']\s?:\s{0,64}+(?:["'][\w.\-:/]{0,64}+["']|\w{1,64}+)\s?,\s{0,64}+){0,4}"""
+    r"""(?:["'][\w.\-]{0,256}+(?:["']\s?(?::\s{0,64}+(?:["'][\w.\-:/]{0,1024}+["']?)?)?)?)?\s{0,64}+"""
+)
+"""An object that is cut before its name is complete, with nothing but short values before it."""
 _SOON: Final = 256
 """So near the end of the text, a call without its closing is not looked at as a whole."""
 
@@ -524,10 +530,11 @@ class Calls(Steps):
         hold, call = ledger.holds[-1], self.call
         marked = call is not None and (call.form.marked or call.block.marked)
         thought = hold.thinking or hold.paused
-        if not marked or thought or self._plan.policy.stray_markers != "drop":
+        marker = tape.source(hold.start, tape.here)
+        begun = _NAMELESS.fullmatch(marker) is not None
+        if not marked or thought or not begun or self._plan.policy.stray_markers != "drop":
             self._abort_header()
             return
-        marker = tape.source(hold.start, tape.here)
         self.discard()
         self.call = self.reader = self.broken = None
         self._at.state = states.TEXT if hold.place.state is states.EDGE else hold.place.state

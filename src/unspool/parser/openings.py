@@ -31,6 +31,10 @@ NULL: Final = "null"
 
 _JSON_KEY = Regex(rf'\s*+"((?:[^"\\\n]|\\.){{0,256}}+)"{SPACES}:')
 _JSON_KEY_MAYBE = Regex(rf'\s*+(?:"(?:[^"\\\n]|\\.){{0,256}}+(?:\\|"{SPACES})?)?\Z')
+_WORD = Regex(r"[\w.\-:/=]*+")
+_HEADER = Regex(r"(?:(?:<[^\s<>]{0,64}+>?|[\w.\-:/=]{1,256}+)[ \t]{0,8}+){0,4}")
+"""The rest of a header: words, as they are in names, and tags."""
+_TAG = Regex(r"[<\[]\S")
 _SHORT = Regex(r""""(?:[^"\\\n]|\\.){0,256}+"|'(?:[^'\\\n]|\\.){0,256}+'|[0-9]{1,18}+""")
 _SHORT_MAYBE = Regex(r"""(?:["'][^\n]{0,258}+|[0-9]{1,18}+)?\Z""")
 
@@ -259,6 +263,15 @@ class Openings(msgspec.Struct, eq=False):
         tape = self._tape
         rest = tape.buf[i:].rstrip()
         return not tape.final or self.names is None or any(name.startswith(rest) for name in self.names)
+
+    def begun(self, pattern: Pattern, i: int) -> bool:
+        """Whether an opening at ``i``, which the output's end cuts, looks like one: the field that is cut contains the
+        beginning of a name, or a few words, on one line."""
+        buf = self._tape.buf
+        cut = pattern.cut(buf, i)
+        if self.names is not None and cut and any(name.startswith(cut) for name in self.names):
+            return True
+        return (_HEADER if _TAG.search(buf, i) else _WORD).fullmatch(cut) is not None
 
     def pending(self) -> bool:
         """Whether the waiting text is a call's opening, cut after its first marker or before its arguments."""

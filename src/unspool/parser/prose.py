@@ -68,6 +68,7 @@ class Prose(Steps):
                 return False
             if r >= 0:
                 return True
+            self._note_header(j)
         self._parts.put_edge(tape.end)
         self._at.state = states.TEXT
         tape.i = max(i, ledger.at - tape.base)
@@ -76,6 +77,14 @@ class Prose(Steps):
             tape.i = j
             ledger.text(tape.here)
         return True
+
+    def _note_header(self, i: int) -> None:
+        """Emit a notice if text begins at ``i`` with the marker of a call that counts only where a message begins."""
+        outline = self._look.outline
+        markers = outline.edge.at(self._tape.buf, i) if outline.calls and self._plan.framed else ()
+        begun = self._begun_calls([o for o in markers if o.pattern.first not in outline.text.scan.triggers], i)
+        if begun:
+            self._ledger.notice("call_without_name", begun[0].pattern.first)
 
     def _open_at(self, i: int) -> int:
         """Begin the part whose opening is at ``i``; `NO` or `MORE` if there is none (yet)."""
@@ -399,7 +408,7 @@ class Prose(Steps):
         """Whether enough of a marker is at ``p``, where the output's end cuts it: a whole tag or special token, or what
         `_is_begun_marker` asks of a call's opening."""
         call = o.kind == CALL
-        if not o.marked or (call and (self._ledger.thinking or not self._look.outline.calls)):
+        if not o.marked or not self._openings.begun(o.pattern, p) or (call and (self._ledger.thinking or not self._look.outline.calls)):
             return False
         if isinstance(o, Opening) and self._plan.headed and self._tape.here == self._parts.started:
             # A header must follow; a mere word begins one only if it may be a tool's name.
@@ -451,7 +460,7 @@ class Prose(Steps):
     def _no_call(self, scan: Scan, p: int) -> int:
         """Read text at ``p`` that opens no call; if it is a call's marker, a notice says so."""
         look = self._look
-        begun = self._begun_calls(scan, p)
+        begun = self._begun_calls(scan.markers, p)
         pairs = [(o.block, o.form) for o in begun if o.block and o.form]
         look.spare(p, *(b.closing if b.opening else f.closing for b, f in pairs), *look.stray_closings(p))
         if not begun:
@@ -461,15 +470,15 @@ class Prose(Steps):
         self._ledger.notice("call_without_name", begun[0].pattern.first)
         return next((r for block, form in pairs if (r := self._enter_nameless(block, form, p)) >= 0), NO)
 
-    def _begun_calls(self, scan: Scan, p: int) -> list[Opening]:
+    def _begun_calls(self, markers: list[Marker], p: int) -> list[Opening]:
         """The openings of calls of which enough is at ``p`` to be markers, although they do not match."""
         look = self._look
-        calls = (o for o in scan.markers if isinstance(o, Opening) and o.kind == CALL)
+        calls = (o for o in markers if isinstance(o, Opening) and o.kind == CALL)
         found = [o for o in calls if o.marked and self._is_begun_marker(o, p)]
         if not found:
             return found
         # Another part's marker, which is text here, may begin like a call's and go on.
-        text = max((look.stands(o.pattern, p) for o in scan.markers if o.kind != CALL), default=NO)
+        text = max((look.stands(o.pattern, p) for o in markers if o.kind != CALL), default=NO)
         found = [o for o in found if o.pattern.progress(self._tape.buf, p) >= text]
         return [o for o in found if not look.spelled(o.pattern.first, p, p + len(o.pattern.first))]
 
@@ -496,7 +505,7 @@ class Prose(Steps):
         buf = tape.buf
         i = tape.i
         if self._scanned == 0:
-            r = self._begins_with_reasoning(i)
+            r = self._begins_decided(i)
             if r == MORE:
                 return False
             if r >= 0:
@@ -523,15 +532,22 @@ class Prose(Steps):
                 return True
             pos = p + 1
 
-    def _begins_with_reasoning(self, i: int) -> int:
-        """The end of an opening of reasoning that is the first thing after white space at ``i``."""
+    def _begins_decided(self, i: int) -> int:
+        """The end of an opening of reasoning or of a marked call that is the first thing after white space at ``i``."""
         tape = self._tape
         j = skip_space(tape.buf, i)
         if j - i > MAX_SPACE:
             return NO
         if j == len(tape.buf):
             return NO if tape.final else MORE
-        return self._look.soonest([o.pattern for o in self._plan.plain.edge if o.kind == REASONING], j)
+        for o in self._look.outline.edge.at(tape.buf, j):
+            if isinstance(o, Opening) and o.kind == CALL and o.marked:
+                r = self._openings.match(o, j, edge=True).end
+            else:
+                r = self._look.stands(o.pattern, j) if o.kind == REASONING else NO
+            if r >= 0 or (r == MORE and not tape.final):
+                return r
+        return NO
 
     def _decides(self, scan: Scan, p: int) -> int:
         """If a marker at ``p`` decides what the text before it is, change the state: its end, `NO`, or `MORE`."""

@@ -1,0 +1,100 @@
+"""What models write beside their format, and how it is read: alike in every dialect, however the text is cut."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from unspool import Dialect, Message, Parser, Policy
+from unspool.dialect.compiling import compile_plan
+from unspool.dialect.template import unstarted
+
+from ..support import CALLING, DIALECTS, named, notices, tool
+from ..writing import call_forms, write_arguments, write_content
+
+WEATHER = tool("get_weather", city="string")
+BASH = tool("bash", cmd="string")
+TOOLS = [WEATHER, BASH]
+
+
+def said(message: Message) -> tuple[Any, ...]:
+    """What a message says; ids may be random."""
+    calls = [(c.name, c.arguments, c.status) for c in message.tool_calls]
+    return message.reasoning, message.content, calls, message.finish_reason
+
+
+def read(text: str, dialect: Dialect | str, finish_reason: str = "stop", **options: Any) -> Message:
+    """The message, which is the same for the whole text, for characters and for all pairs of pieces."""
+    options = {"tools": TOOLS, **options}
+
+    def fed(pieces: list[str]) -> Message:
+        parser = Parser(dialect, **options)
+        for piece in pieces:
+            parser.feed(piece)
+        parser.close(finish_reason)
+        return parser.message
+
+    whole = fed([text])
+    assert said(fed(list(text))) == said(whole), "by characters"
+    for at in range(1, len(text)):
+        assert said(fed([text[:at], text[at:]])) == said(whole), f"cut at {at}"
+    return whole
+
+
+WAYS: list[dict[str, Any]] = [{}, {"tools": None}, {"tools": []}, {"tool_choice": "none"}]
+"""Calls are read, of any tool, or not at all."""
+
+
+# -- messages that have begun --------------------------------------------------------------------------------------
+
+
+def words_of_headers(dialect: Dialect) -> Iterator[str]:
+    """With what a message may begin only because the prompt contains a part of its header: a word, not a token."""
+    for template in (*dialect.reasoning, *dialect.content, *dialect.preamble, *dialect.calls, *dialect.call):
+        opening = template.opening
+        rest = unstarted(opening, dialect.start)
+        if rest != opening and rest.strip()[:1] not in ("", "<", "{"):
+            yield rest.partition("{")[0].partition("<")[0]
+    yield from (s for s in dialect.start if s.strip() and "<" not in s)
+
+
+HEADED = [d for d in DIALECTS if d.framed and d.name != "functionary-v3.2" and any(words_of_headers(d))]
+
+
+@pytest.mark.parametrize(**named(HEADED))
+@pytest.mark.parametrize("ended", [False, True])
+def test_in_a_message_that_has_begun_only_a_tag_opens_a_header(dialect: Dialect, ended: bool) -> None:
+    for words in dict.fromkeys(words_of_headers(dialect)):
+        text = f"Call f(au{words}True) and then{words}get_weather, and so {words}"
+        begun = write_content(dialect, text + "x").partition(text)[0]
+        raw = begun.removeprefix(dialect.start[0]) + text + dialect.end[0] * ended
+        for way in WAYS:
+            message = read(raw, dialect, **way)
+            assert (message.content.rstrip(), message.tool_calls) == (text.rstrip(), []), raw
+
+
+@pytest.mark.parametrize("dialect", ["harmony", "llm-jp-4"])
+def test_where_an_engine_stripped_special_tokens_nothing_vanishes(dialect: str) -> None:
+    for raw in (
+        'analysisWe list files.assistantcommentary to=functions.bash json{"cmd": "ls"}',
+        "analysisWe list files.assistantfinalDone.",
+        "to=functions.bash and then more",
+    ):
+        for way in WAYS:
+            assert read(raw, dialect, **way).content == raw
+
+
+CUT = [d for d in CALLING if compile_plan(d).calls.blocks[0].marked or compile_plan(d).calls.forms[0].marked]
+
+
+@pytest.mark.parametrize(**named(CUT))
+@pytest.mark.parametrize("finish_reason", ["stop", "length"])
+def test_the_output_s_end_cuts_openings_that_look_like_one_and_no_prose(dialect: Dialect, finish_reason: str) -> None:
+    prose = "x of (it), then\nmore is said"
+    for form in call_forms(dialect, "NAME", "ARGUMENTS"):
+        head = unstarted(form, dialect.start).partition("NAME")[0]
+        if not head.strip():
+            continue
+        message = read(head + prose, dialect, finish_reason)
+        said_somewhere = [message.reasoning, message.content, *(c.name + c.arguments for c in message.tool_calls)]
+        assert any(prose[1:] in text for text in said_somewhere), head
