@@ -158,6 +158,7 @@ NOTICES: dict[str, str] = {
     "empty": "the output has text, but no reasoning, no call, and no content except white space",
     "hold_overflow": "held text exceeded its limit and was released",
     "missing_close": "a call, a block or a frame had no closing marker",
+    "opening_as_text": "text followed the opening of a call that has no block or no closing, so both are text",
     "repaired": "the arguments of a call were repaired; the detail names the first repair",
     "skipped_member": "a call had no arguments, but a member that is none of its parts; the detail is the member's key",
     "stray_close": "a closing marker closed nothing, and was dropped",

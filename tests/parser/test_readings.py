@@ -10,7 +10,7 @@ from unspool.dialect.compiling import compile_plan
 from unspool.dialect.template import unstarted
 
 from ..support import CALLING, DIALECTS, named, notices, tool
-from ..writing import call_forms, write_arguments, write_content
+from ..writing import call_forms, fill, write_arguments, write_content
 
 WEATHER = tool("get_weather", city="string")
 BASH = tool("bash", cmd="string")
@@ -98,3 +98,66 @@ def test_the_output_s_end_cuts_openings_that_look_like_one_and_no_prose(dialect:
         message = read(head + prose, dialect, finish_reason)
         said_somewhere = [message.reasoning, message.content, *(c.name + c.arguments for c in message.tool_calls)]
         assert any(prose[1:] in text for text in said_somewhere), head
+
+
+# -- openings in prose ---------------------------------------------------------------------------------------------
+
+
+def spelled_openings(dialect: Dialect, name: str) -> Iterator[tuple[str, str, str]]:
+    """The openings of calls with a marker after the name, which prose may quote: their blocks', and what closes them."""
+    plan = compile_plan(dialect)
+    for call in dialect.call:
+        if call.object is None and call.body == "arguments" and (dialect.argument or "<" not in call.opening[:1]):
+            head = fill(call.opening, name=name, index="0", number="1", id="id0000000", any="x")
+            tail = fill(call.closing, name=name, any="x")
+            head = head.strip()
+            form = next((f for f in plan.calls.forms if f.opening.match(head, 0, {}) == len(head)), None)
+            if (
+                form is not None
+                and form.opening.first
+                and form.opening.after_name
+                and form.marked
+                and not dialect.framed
+            ):
+                yield head, tail, fill(dialect.calls[0].opening).strip()
+
+
+PROSE = [d for d in CALLING if any(spelled_openings(d, "f"))]
+
+
+@pytest.mark.parametrize(**named(PROSE))
+@pytest.mark.parametrize("name", ["get_weather", "unheard_of"])
+def test_an_opening_that_prose_follows_is_text_unless_a_closing_comes(dialect: Dialect, name: str) -> None:
+    for head, tail, block in spelled_openings(dialect, name):
+        for opening in (head, block + head):
+            raw = f"First write {opening} and then its arguments.\nThat is all."
+            for way in WAYS:
+                message = read(raw, dialect, **way)
+                assert (message.content, message.tool_calls) == (raw, []), raw
+            kinds = {*notices(read(raw, dialect))}
+            assert kinds == {"opening_as_text"} or (block and opening == head and not kinds), raw
+        closed = read(f"{block}{head} and then {tail}", dialect)
+        assert [(c.name, c.status) for c in closed.tool_calls] == [(name, "invalid")]
+        for rest in ("", write_arguments(dialect, {"city": "Paris"})):
+            message = read(block + head + rest, dialect, "length")
+            assert [c.name for c in message.tool_calls] == [name], rest
+
+
+def test_a_call_that_is_never_closed_is_held_up_to_the_cap() -> None:
+    for dialect, opening in (("qwen3-coder", "<tool_call><function=bash>"), ("minicpm5", '<function name="bash">')):
+        for size in (1, 1000, 100_000):
+            parser = Parser(dialect, tools=TOOLS)
+            text = f"Use {opening} so " + "word " * 20_000
+            for at in range(0, len(text), size):
+                parser.feed(text[at : at + size])
+            parser.close()
+            assert [(c.name, c.status) for c in parser.message.tool_calls] == [("bash", "invalid")]
+            assert "hold_overflow" in notices(parser.message)
+
+
+def test_text_after_an_opening_that_was_given_back_is_read() -> None:
+    raw = 'First <function name="bash"> so. <think>\nplan\n</think>\n\nThen\n'
+    call = '<function name="bash"><param name="cmd">ls</param></function>'
+    message = read(raw + call, "minicpm5")
+    assert (message.content, message.reasoning) == ('First <function name="bash"> so. Then', "plan")
+    assert [c.arguments for c in message.tool_calls] == ['{"cmd": "ls"}']

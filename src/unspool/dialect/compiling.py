@@ -336,9 +336,8 @@ def _words(d: Dialect) -> frozenset[str]:
     texts = (t for one in d.trained.text for t in one.templates)
     parts = [t for t in (*d.reasoning, *_framed(d), *d.calls, *d.call, *texts) if t.before]
     unstarted = [before for t in parts for before in _openings(t, d) if before != t.before]
-    begun = [p for p in map(Pattern, unstarted) if not tag_of(p)]
-    begun += [p for s in d.start if s.strip() and not tags(p := Pattern((s.strip(),)))]
-    return frozenset(p.first for p in begun if p.first and not listed(p.first, d.anywhere))
+    begun = [Pattern(before) for before in (*unstarted, *((s.strip(),) for s in d.start if s.strip()))]
+    return frozenset(p.first for p in begun if p.first and not tag_of(p) and not listed(p.first, d.anywhere))
 
 
 def _blocks(d: Dialect, policy: Policy, barriers: tuple[str, ...]) -> list[tuple[Template | None, Block]]:

@@ -100,6 +100,8 @@ class Calls(Steps):
         place = self._parts.place()
         if form.shape is not None:
             ledger.hold(Why.HEADER, place)
+        elif match.doubtful and not (ledger.thinking or ledger.paused):
+            ledger.hold(Why.UNCLOSED_CALL, place)
         if self._at.state in (states.EDGE, states.TEXT, states.REASONING, states.RESUMING):
             ledger.markup(base + i)
             start = base + i
@@ -402,17 +404,25 @@ class Calls(Steps):
 
     def _end_unclosed(self, call: Call, i: int) -> None:
         """The call ends at ``buf[i]`` without its closing."""
+        tape = self._tape
         self._ledger.notice("missing_close", call.name)
-        self._tape.i = i
-        self._end_call(call.status, self._tape.here)
+        tape.i = i
+        closed = self._look.first(self._plan.calls.closings, skip_space(tape.buf, i)) >= 0
+        self._end_call(call.status, tape.here, closed=closed)
 
-    def _end_call(self, status: Status, end: int) -> None:
-        """The call ends at an offset."""
+    def _end_call(self, status: Status, end: int, *, closed: bool = True) -> None:
+        """The call ends at an offset; ``closed``: at a closing of its own, or of its block."""
         call = self.call
         assert call is not None
         ledger = self._ledger
         if ledger.holds and not ledger.held_for(Why.HEADER):
             self._overflow()  # its end comes too late to decide, however the text is cut
+        doubtful = next((hold for hold in ledger.holds if hold.why == Why.UNCLOSED_CALL), None)
+        if doubtful is not None:
+            if not closed:
+                self._back_to_text(doubtful, end)
+                return
+            ledger.holds.remove(doubtful)
         self._let_out(call)
         self.call = self.reader = self.broken = None
         if call.sink != Sink.CALL:
@@ -495,6 +505,18 @@ class Calls(Steps):
         self._at.state = states.RESUMING if hold.paused else hold.place.state
         self.let_go()
 
+    def _back_to_text(self, hold: Hold, end: int) -> None:
+        """What began as a call, which ends at an offset, was not one: read it again, as text."""
+        while self._ledger.holds[-1] is not hold:
+            self._ledger.commit()
+        self.discard()
+        self.call = self.reader = self.broken = None
+        self._parts.margin = hold.place.margin
+        self._openings.text_until = end
+        self._rewind(hold.start)
+        self._at.state = hold.place.state
+        self.let_go()
+
     def reopen(self) -> None:
         """Read an opening of reasoning in content again, as text."""
         hold = self.discard()
@@ -520,7 +542,7 @@ class Calls(Steps):
                 ledger.notice_before("hold_overflow", "reasoning")
                 self.reopen()
             else:
-                call = ledger.held_for(Why.BAD_CALL, Why.THOUGHT_CALL)
+                call = ledger.held_for(Why.BAD_CALL, Why.THOUGHT_CALL, Why.UNCLOSED_CALL)
                 ledger.commit()
                 ledger.notice("hold_overflow", "a call" if call else "reasoning")
 
@@ -547,15 +569,15 @@ class Calls(Steps):
         assert call is not None
         if self.broken is not None and self._at.state is states.RECOVER:
             self.broken.finish()
-            self._end_call(call.status, tape.end)
+            self._end_call(call.status, tape.end, closed=False)
         elif call.complete:
             if call.form.closing or call.form.shape is not None:
                 self._ledger.notice("missing_close", call.name)
             tape.i = len(tape.buf)
-            self._end_call(call.status, tape.end)
+            self._end_call(call.status, tape.end, closed=False)
         else:
             tape.i = len(tape.buf)
-            self._end_call("incomplete", tape.end)
+            self._end_call("incomplete", tape.end, closed=False)
 
     def _reading_value(self) -> bool:
         """Whether the text being read belongs to the call's arguments, not to markers."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from ..dialect.follows import ARGUMENT, ARGUMENT_END, FOLLOWERS
-from ..dialect.markers import ARGUMENT_KEYS, BLOCK_END, CALL, CALL_END, END, Block, Form, Opening, Scan, text
+from ..dialect.markers import ARGUMENT_KEYS, BLOCK_END, CALL, CALL_END, END, Block, Form, Opening, Scan, tag_of, text
 from ..dialect.patterns import (
     MAX_SPACE,
     MORE,
@@ -47,11 +47,13 @@ class Match(msgspec.Struct, frozen=True):
         fields: the values of its template's fields, as far as it matches.
         weak: the arguments do not begin as they should, or the output ends before them. Such a match counts only if
             there is no other.
+        doubtful: they do not begin as they should, and the call is text if it is never closed.
     """
 
     end: int
     fields: dict[str, str]
     weak: bool = False
+    doubtful: bool = False
 
 
 _NONE: Final = Match(NO, {})
@@ -112,12 +114,26 @@ class Openings(msgspec.Struct, eq=False):
             return _NONE
         peek = self._arguments_begin(o, form, r)
         if peek == NO:
-            return Match(r, fields, True) if form.opening.after_name else _NONE
+            counts = form.opening.after_name and not self._outside(o, form)
+            return Match(r, fields, True, quotable(form)) if counts else _NONE
         if peek == MORE:
             if tape.final and not o.pattern.first and fields.get("name") not in (self.names or ()):
                 return _NONE  # no marker and no arguments: text
             return Match(r, fields, True) if tape.final else Match(MORE, fields)
         return Match(r, fields)
+
+    def as_text(self, o: Opening, i: int) -> bool:
+        """Whether a whole opening is at ``i``, and is text because of what follows."""
+        form = o.form
+        if form is None or form.shape is not None or not form.opening.after_name or self.look.stands(o.pattern, i) < 0:
+            return False
+        return self._outside(o, form) or self._tape.base + i < self.text_until
+
+    def _outside(self, o: Opening, form: Form) -> bool:
+        """Whether the opening lacks that of its block, so that it counts only if arguments, a closing or the end
+        follow."""
+        block = self.look.plan.calls.blocks[0]
+        return o.block is not None and bool(block.opening) and not o.block.opening and quotable(form)
 
     def _takes_text(self, form: Form) -> bool:
         """Whether the form's own tool, by whose name it goes, takes bare text."""
@@ -453,6 +469,11 @@ class Openings(msgspec.Struct, eq=False):
                     return i, r
             i += 1
         return end, NO
+
+
+def quotable(form: Form) -> bool:
+    """Whether prose quotes such openings, so that text after one may be just that: all but JSON's special tokens."""
+    return form.syntax is None or not tag_of(form.opening)
 
 
 def _spelling(shape: ObjectShape, name: str) -> Iterator[tuple[str, ...]]:

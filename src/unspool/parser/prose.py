@@ -408,7 +408,11 @@ class Prose(Steps):
         """Whether enough of a marker is at ``p``, where the output's end cuts it: a whole tag or special token, or what
         `_is_begun_marker` asks of a call's opening."""
         call = o.kind == CALL
-        if not o.marked or not self._openings.begun(o.pattern, p) or (call and (self._ledger.thinking or not self._look.outline.calls)):
+        if (
+            not o.marked
+            or not self._openings.begun(o.pattern, p)
+            or (call and (self._ledger.thinking or not self._look.outline.calls))
+        ):
             return False
         if isinstance(o, Opening) and self._plan.headed and self._tape.here == self._parts.started:
             # A header must follow; a mere word begins one only if it may be a tool's name.
@@ -467,7 +471,8 @@ class Prose(Steps):
             return NO
         self._ledger.text(self._tape.base + p)
         self._tape.i = p
-        self._ledger.notice("call_without_name", begun[0].pattern.first)
+        whole = any(self._openings.as_text(o, p) for o in begun)
+        self._ledger.notice("opening_as_text" if whole else "call_without_name", begun[0].pattern.first)
         return next((r for block, form in pairs if (r := self._enter_nameless(block, form, p)) >= 0), NO)
 
     def _begun_calls(self, markers: list[Marker], p: int) -> list[Opening]:
@@ -491,6 +496,8 @@ class Prose(Steps):
         end = block.opening.match(tape.buf, p, {})
         i = skip_space(tape.buf, end) if end >= 0 else -1
         if not (0 <= i <= end + MAX_SPACE and tape.buf.startswith(first, i)) or self._calls.refused(p):
+            return NO
+        if tape.base + p < self._openings.text_until:
             return NO
         look.spare(i, form.closing)
         tape.i = i + len(first)
