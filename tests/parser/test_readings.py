@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
-from unspool import Dialect, Message, Parser, Policy
+from unspool import Dialect, Message, Parser
 from unspool.dialect.compiling import compile_plan
+from unspool.dialect.markers import Opening
+from unspool.dialect.markers import text as text_of
 from unspool.dialect.template import unstarted
 
-from ..support import CALLING, DIALECTS, named, notices, tool
+from ..support import CALLING, DIALECTS, named, notices, tool, values
 from ..writing import call_forms, fill, write_arguments, write_content
 
 WEATHER = tool("get_weather", city="string")
@@ -104,7 +106,7 @@ def test_the_output_s_end_cuts_openings_that_look_like_one_and_no_prose(dialect:
 
 
 def spelled_openings(dialect: Dialect, name: str) -> Iterator[tuple[str, str, str]]:
-    """The openings of calls with a marker after the name, which prose may quote: their blocks', and what closes them."""
+    """Openings of calls with a marker after the name, which prose may quote; what closes them, and their block's."""
     plan = compile_plan(dialect)
     for call in dialect.call:
         if call.object is None and call.body == "arguments" and (dialect.argument or "<" not in call.opening[:1]):
@@ -112,14 +114,10 @@ def spelled_openings(dialect: Dialect, name: str) -> Iterator[tuple[str, str, st
             tail = fill(call.closing, name=name, any="x")
             head = head.strip()
             form = next((f for f in plan.calls.forms if f.opening.match(head, 0, {}) == len(head)), None)
-            if (
-                form is not None
-                and form.opening.first
-                and form.opening.after_name
-                and form.marked
-                and not dialect.framed
-            ):
-                yield head, tail, fill(dialect.calls[0].opening).strip()
+            if form is None or not form.marked or dialect.framed:
+                continue
+            if form.opening.first and form.opening.after_name:
+                yield head, tail.strip(), fill(dialect.calls[0].opening).strip()
 
 
 PROSE = [d for d in CALLING if any(spelled_openings(d, "f"))]
@@ -151,8 +149,8 @@ def test_a_call_that_is_never_closed_is_held_up_to_the_cap() -> None:
             for at in range(0, len(text), size):
                 parser.feed(text[at : at + size])
             parser.close()
-            assert [(c.name, c.status) for c in parser.message.tool_calls] == [("bash", "invalid")]
-            assert "hold_overflow" in notices(parser.message)
+            assert (parser.message.content, parser.message.tool_calls) == (text, [])
+            assert notices(parser.message)[0] == "hold_overflow"
 
 
 def test_text_after_an_opening_that_was_given_back_is_read() -> None:
@@ -161,3 +159,72 @@ def test_text_after_an_opening_that_was_given_back_is_read() -> None:
     message = read(raw + call, "minicpm5")
     assert (message.content, message.reasoning) == ('First <function name="bash"> so. Then', "plan")
     assert [c.arguments for c in message.tool_calls] == ['{"cmd": "ls"}']
+
+
+# -- calls in the syntax of other formats --------------------------------------------------------------------------
+
+PARIS = '{"name": "get_weather", "arguments": {"city": "Paris"}}'
+BACKWARDS = '{"parameters": {"cmd": "ls"}, "name": "bash"}'
+
+
+def blocks_for_objects(dialect: Dialect) -> list[tuple[str, str]]:
+    """What is written around JSON objects where the dialect writes calls otherwise."""
+    plan = compile_plan(dialect)
+    found = [o for o in plan.reading.edge if isinstance(o, Opening) and o.form is not None and o.form.other]
+    blocks = [o.block for o in found if o.block is not None]
+    return [(text_of(b.opening), text_of(b.closing)) for b in blocks if "[" not in text_of(b.opening)[-1:]]
+
+
+OBJECTS = [d for d in CALLING if blocks_for_objects(d)]
+
+
+@pytest.mark.parametrize(**named(OBJECTS))
+def test_in_a_block_of_calls_an_object_that_names_a_declared_tool_is_a_call(dialect: Dialect) -> None:
+    for begin, end in blocks_for_objects(dialect):
+        for inside in (f"{PARIS}\n{BACKWARDS}", f"[{PARIS}, {BACKWARDS}]"):
+            raw = f"{begin}\n{inside}\n{end}"
+            message = read(raw, dialect)
+            calls = [(c.name, c.arguments, c.status) for c in message.tool_calls]
+            assert calls == [("get_weather", '{"city": "Paris"}', "ok"), ("bash", '{"cmd": "ls"}', "ok")], raw
+            assert (message.content, notices(message)) == ("", ["other_syntax"] * 2), raw
+            for way in WAYS[1:]:
+                assert read(raw, dialect, **way).content in (raw, raw.removesuffix(end) if end in dialect.end else raw)
+        for other in ('{"name": "unheard_of", "arguments": {}}', '{"name": "bash"}', '{"city": "Paris"}'):
+            raw = f"{begin}{other}{end}"
+            message = read(raw, dialect)
+            assert (message.content, message.tool_calls) == (raw, [])
+        (bad,) = read(f'{begin}{{"name": "bash", "arguments": {{"cmd": ls}}}}{end}', dialect).tool_calls
+        assert (bad.arguments, bad.status) == ('{"cmd": ls}', "invalid")
+
+
+def test_an_object_whose_name_comes_late_is_held_up_to_the_cap() -> None:
+    for size in (1, 900, 100_000):
+        raw = f'<tool_call>{{"arguments": {{"cmd": "{"ls " * 22_000}"}}, "name": "bash"}}</tool_call>'
+        parser = Parser("qwen3-coder", tools=TOOLS)
+        for at in range(0, len(raw), size):
+            parser.feed(raw[at : at + size])
+        parser.close()
+        assert (parser.message.content, parser.message.tool_calls) == (raw, [])
+        assert "hold_overflow" in notices(parser.message)
+
+
+MARKUP = [d for d in PROSE if d.argument and d.calls[0].opening]
+
+
+@pytest.mark.parametrize(**named(MARKUP))
+def test_bare_text_in_a_closed_call_is_the_only_required_string(dialect: Dialect) -> None:
+    tools = [WEATHER, tool("patch", input="string", note="string"), tool("now")]
+    tools[1]["function"]["parameters"]["required"] = ["input"]
+    patch = '*** Begin "Patch"\n+ls {a} <b>\n*** End Patch'
+    stray = fill(dialect.argument[0].closing, key="input").strip()
+    for head, tail, block in spelled_openings(dialect, "patch"):
+        end = dialect.calls[0].closing
+        for written in (patch, f"\n{patch}\n", f"{patch}\n{stray}\n"):
+            message = read(f"{block}{head}{written}{tail}{end}", dialect, tools=tools)
+            assert values(message) == [("patch", {"input": patch})]
+            assert notices(message) == ["other_syntax"]
+        for way in ({"tools": None}, {"tools": [tool("patch", a="string", b="string")]}):
+            (call,) = read(f"{block}{head}{patch}{tail}{end}", dialect, **way).tool_calls
+            assert (call.arguments.strip(), call.status) == (patch, "invalid")
+        unclosed = f"{block}{head}{patch}"
+        assert read(unclosed, dialect, tools=tools).content == unclosed

@@ -143,6 +143,8 @@ def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[tuple[Template, F
 
 
 _FORCED = ObjectShape((("name", "name"), ("arguments", "arguments")), False, '"')
+_OBJECT = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, other=True)
+"""A call in the syntax of other dialects."""
 
 
 _MOST = 32
@@ -246,6 +248,9 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
 def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...]) -> CallPlan:
     forms, blocks = parts.forms, parts.blocks
     inner = ranked(Opening(CALL, f.opening, form=f) for f in parts.inside)
+    objects = (
+        [Opening(CALL, _OBJECT.opening, False, form=_OBJECT)] if any(c.form is _OBJECT for c in parts.calls) else []
+    )
     # In markup, calls that no word marks, or that begin with their name or number, count if the tool is declared,
     # unless arguments begin alike.
     alike = tuple(first for t in d.argument if (first := Pattern(t.before, barriers).first))
@@ -258,7 +263,7 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...
     return CallPlan(
         forms=sorted(forms, key=lambda f: -f.opening.weight),
         blocks=blocks,
-        inner=inner,
+        inner=[*inner, *objects],
         inner_bare=[Opening(CALL, o.pattern, o.form is not None and o.form.marked, form=o.form) for o in inner],
         following=_next_calls(reading.edge),
         following_inside=[*parts.within(_next_calls([*reading.edge, *inner])), *named],
@@ -318,7 +323,10 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
         forms=[f for _, f in forms],
         inside=list({t.text: f for t, f in forms}.values()),  # the last of each template, whose opening is in full
         blocks=[b for _, b in blocks],
-        calls=[_call(d, block, form) for block in blocks for form in forms],
+        calls=[
+            *(_call(d, block, form) for block in blocks for form in forms),
+            *_objects([b for _, b in blocks], [f for _, f in forms], framed),
+        ],
         forced=_forced_calls() if forced and forms else [],
         # Tags of reasoning are matched in any case: models write `<Think>` too.
         reasoning=[o for t in d.reasoning for o in openings(REASONING, t, any_case=True)],
@@ -361,6 +369,22 @@ def _call(d: Dialect, block: tuple[Template | None, Block], form: tuple[Template
     anywhere = around is not None and loose(around, call, d.anywhere)
     spaced = " " in b.lead
     return Opening(CALL, joined(b.opening, f.opening), marked, block=b, form=f, spaced=spaced, anywhere=anywhere)
+
+
+def _objects(blocks: list[Block], forms: list[Form], framed: list[Template]) -> list[Opening]:
+    """Objects, and lists of them, in the blocks of a dialect that writes none."""
+    if any(f.shape is not None and f.shape.quote == '"' for f in forms):
+        return []
+    pairs = [(b.opening, b.closing) for b in blocks if b.opening and b.marked]
+    if not pairs and not framed:  # each call may be its own block
+        pairs = [(Pattern((tag,)), f.closing) for f in forms if (tag := tag_of(f.opening)) and f.closing]
+    found = []
+    for before, after in {(text(a), text(b)): (a, b) for a, b in pairs}.values():
+        for begin, end in (((), ()), (("[",), ("]",))):
+            opening = joined(before, Pattern(begin))
+            block = Block(opening, joined(Pattern(end), after), blocks[0].lead, "", True, blocks[0].margin)
+            found.append(Opening(CALL, joined(opening, _OBJECT.opening), block=block, form=_OBJECT))
+    return found
 
 
 def _forced_calls() -> list[Opening]:

@@ -90,7 +90,7 @@ class Openings(msgspec.Struct, eq=False):
         tape = self._tape
         form = o.form
         assert form is not None
-        if tape.base + i < self.text_until:
+        if tape.base + i < self.text_until or (form.other and not self.names):
             return _NONE
         if not o.marked and (self.names is None or not (edge or self._stands_apart(o, i))):
             return _NONE
@@ -270,7 +270,7 @@ class Openings(msgspec.Struct, eq=False):
 
     def takes_name(self, form: Form, block: Block, name: str) -> bool:
         """Whether an object is a call of this name; if nothing marks it, the name must be declared."""
-        if form.marked or block.marked or (form.forced and name == self.named):
+        if not form.other and (form.marked or block.marked or (form.forced and name == self.named)):
             return True
         return self.names is not None and name in self.names
 

@@ -408,11 +408,9 @@ class Prose(Steps):
         """Whether enough of a marker is at ``p``, where the output's end cuts it: a whole tag or special token, or what
         `_is_begun_marker` asks of a call's opening."""
         call = o.kind == CALL
-        if (
-            not o.marked
-            or not self._openings.begun(o.pattern, p)
-            or (call and (self._ledger.thinking or not self._look.outline.calls))
-        ):
+        if not o.marked or (call and (self._ledger.thinking or not self._look.outline.calls)):
+            return False
+        if not self._openings.begun(o.pattern, p):
             return False
         if isinstance(o, Opening) and self._plan.headed and self._tape.here == self._parts.started:
             # A header must follow; a mere word begins one only if it may be a tool's name.
