@@ -127,7 +127,8 @@ class Schema:
         if not isinstance(required, list) or len(required) != 1 or not isinstance(required[0], str):
             return None
         member = self.property(required[0])
-        return required[0] if member is not None and member.types == {"string"} and member.strings is None else None
+        types = None if member is None or member.strings is not None else member.types
+        return required[0] if types is not None and len(types) == 1 and "string" in types else None
 
     def declares(self, name: str) -> bool:
         """Whether the schema names this member of an object."""

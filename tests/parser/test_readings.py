@@ -180,6 +180,10 @@ OBJECTS = [d for d in CALLING if blocks_for_objects(d)]
 
 @pytest.mark.parametrize(**named(OBJECTS))
 def test_in_a_block_of_calls_an_object_that_names_a_declared_tool_is_a_call(dialect: Dialect) -> None:
+    def texts(raw: str) -> tuple[str, str]:
+        """The content, without the end of the turn if that closes the block, too."""
+        return raw, raw.removesuffix(end) if end in dialect.end else raw
+
     for begin, end in blocks_for_objects(dialect):
         for inside in (f"{PARIS}\n{BACKWARDS}", f"[{PARIS}, {BACKWARDS}]"):
             raw = f"{begin}\n{inside}\n{end}"
@@ -188,11 +192,12 @@ def test_in_a_block_of_calls_an_object_that_names_a_declared_tool_is_a_call(dial
             assert calls == [("get_weather", '{"city": "Paris"}', "ok"), ("bash", '{"cmd": "ls"}', "ok")], raw
             assert (message.content, notices(message)) == ("", ["other_syntax"] * 2), raw
             for way in WAYS[1:]:
-                assert read(raw, dialect, **way).content in (raw, raw.removesuffix(end) if end in dialect.end else raw)
+                assert read(raw, dialect, **way).content in texts(raw), raw
         for other in ('{"name": "unheard_of", "arguments": {}}', '{"name": "bash"}', '{"city": "Paris"}'):
             raw = f"{begin}{other}{end}"
             message = read(raw, dialect)
-            assert (message.content, message.tool_calls) == (raw, [])
+            assert message.content in texts(raw)
+            assert message.tool_calls == []
         (bad,) = read(f'{begin}{{"name": "bash", "arguments": {{"cmd": ls}}}}{end}', dialect).tool_calls
         assert (bad.arguments, bad.status) == ('{"cmd": ls}', "invalid")
 
