@@ -13,6 +13,7 @@ from ..request.continuation import Turns
 from ..request.prepared import Constraints
 from ..request.prompts import Prompts
 from ..request.settings import Settings
+from ..store import Store
 from ..tools import Tools
 from ..wire.common import Failure
 from .admission import Admission, Overloaded
@@ -50,6 +51,7 @@ class Service:
         engine: generates the outputs.
         prompts: the model's chat template; without it, the engine gets messages instead of a prompt.
         tools: the tools that the server runs.
+        store: keeps what outlives a request; by default in memory.
         telemetry: makes OpenTelemetry's spans, if they are wanted.
 
     Attributes:
@@ -67,9 +69,11 @@ class Service:
         engine: Engine,
         prompts: Prompts | None = None,
         tools: Tools | None = None,
+        store: Store | None = None,
         telemetry: "Telemetry | None" = None,
     ) -> None:
         self.settings = settings
+        self.store = store or Store(size=settings.limits.stored, days=settings.limits.days)
         self.telemetry = telemetry
         self.tools = tools or Tools(())
         self.approval_key = settings.approval_key or secrets.token_bytes(32)

@@ -31,6 +31,7 @@ from ..request.protocols import (
     WireProtocol,
 )
 from ..request.settings import Profile, Settings
+from ..store import Store
 from ..tools import Tools
 from ..wire.common import Failure
 from ..wire.encoding import encode
@@ -110,6 +111,7 @@ def create_app(
     *,
     others: Sequence[Served] = (),
     worker: Worker | None = None,
+    store: Store | None = None,
     telemetry: "Telemetry | None" = None,
 ) -> Starlette:
     """Make the server as an ASGI application; ``app.state.service`` is what its requests share.
@@ -121,9 +123,10 @@ def create_app(
         tools: the tools that the server runs, for any model; closed when the application ends.
         others: further models. Requests choose with ``model``; those that name none get the first model.
         worker: the role of this process, if it is one of several on one port.
+        store: keeps responses and conversations; by default in memory; closed when the application ends.
         telemetry: makes OpenTelemetry's spans (`unspool.generation.telemetry`); closed when the application ends.
     """
-    service = _service(settings, engine, prompts, tools, others, telemetry)
+    service = _service(settings, engine, prompts, tools, others, store, telemetry)
     posts = _protocols(settings)
     chat = posts["/v1/chat/completions"]
 
@@ -162,11 +165,12 @@ def _service(
     prompts: Prompts | None,
     tools: Tools | None,
     others: Sequence[Served],
+    store: Store | None,
     telemetry: "Telemetry | None",
 ) -> Service:
     """The first model's service, which knows the services of the others; each has its own counts."""
-    service = Service(settings, engine, prompts, tools, telemetry)
-    service.models = (service, *(Service(*other, tools, telemetry) for other in others))
+    service = Service(settings, engine, prompts, tools, store, telemetry)
+    service.models = (service, *(Service(*other, tools, service.store, telemetry) for other in others))
     if others:
         for one in service.models:
             one.models = service.models
@@ -175,7 +179,7 @@ def _service(
 
 
 def _lifespan(service: Service) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
-    """Watch the models while the application runs, and close them and the tools when it ends."""
+    """Watch the models while the application runs, and close them, the tools and the store when it ends."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -191,6 +195,7 @@ def _lifespan(service: Service) -> Callable[[Starlette], AbstractAsyncContextMan
             await service.tools.aclose()
             for one in service.models:
                 await one.engine.close()
+            await asyncio.to_thread(service.store.close)
             if service.telemetry is not None:
                 await asyncio.to_thread(service.telemetry.close)
 

@@ -17,6 +17,7 @@ from ..engines import Engine
 from ..generation.service import Service, log
 from ..request.prompts import Prompts
 from ..request.settings import Settings
+from ..store import Store
 from ..tools import Tools
 from ..wire.common import Failure
 from .app import create_app
@@ -71,6 +72,7 @@ class Server(uvicorn.Server):
         tools: what the server runs itself.
         others: further models.
         operation: how the process is run.
+        store: keeps responses and conversations.
     """
 
     def __init__(
@@ -84,9 +86,17 @@ class Server(uvicorn.Server):
         *,
         others: Sequence[Served] = (),
         operation: Operation = _PLAIN,
+        store: Store | None = None,
     ) -> None:
         app = create_app(
-            settings, engine, prompts, tools, others=others, worker=operation.worker, telemetry=operation.telemetry
+            settings,
+            engine,
+            prompts,
+            tools,
+            others=others,
+            worker=operation.worker,
+            store=store,
+            telemetry=operation.telemetry,
         )
         self._service: Service = app.state.service
         self._operation = operation
@@ -191,6 +201,7 @@ def serve(
     listener: socket.socket | None = None,
     others: Sequence[Served] = (),
     operation: Operation = _PLAIN,
+    store: Store | None = None,
 ) -> bool:
     """Serve until SIGTERM or SIGINT; then running responses have `Limits.drain` seconds to end.
 
@@ -199,6 +210,7 @@ def serve(
         listener: a socket that already listens there.
         others: further models, from which requests choose by their ``model``.
         operation: how the process is run.
+        store: keeps responses and conversations; by default in memory.
 
     Returns:
         Whether it ever listened; if not, the log has the reason.
@@ -208,7 +220,7 @@ def serve(
     # `tokenizers` would warn about each child that is forked after a long prompt.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     sys.setswitchinterval(_SWITCH)
-    server = Server(settings, engine, host, port, prompts, tools, others=others, operation=operation)
+    server = Server(settings, engine, host, port, prompts, tools, others=others, operation=operation, store=store)
     server.run(None if listener is None else [listener])
     return bool(server.started)
 

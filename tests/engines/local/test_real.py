@@ -241,7 +241,7 @@ def test_a_raw_completion_of_a_prompts_tokens_is_what_chat_reads(served: Serving
 @pytest.mark.local
 def test_a_prompt_beyond_the_context_is_an_error_that_clients_know(served: Serving) -> None:
     long: Any = [{"role": "user", "content": "word " * 4000}]
-    with pytest.raises(openai.BadRequestError, match="prompt is too long: [0-9]+ tokens > 2048 maximum") as chat:
+    with pytest.raises(openai.BadRequestError, match=r"prompt is too long: [0-9]+ tokens > 2048 maximum") as chat:
         served.chat(long)
     assert chat.value.code == "context_length_exceeded"
     with pytest.raises(openai.BadRequestError) as responses:
