@@ -169,7 +169,7 @@ def test_the_token_that_ends_an_output_is_none_of_it() -> None:
 
 # -- log-probabilities of prompts: vLLM and SGLang ---------------------------------------------------------------------
 
-PROMPT = {
+PROMPT: dict[str, list[Any]] = {
     "tokens": ["Two", " and", " two"],
     "token_logprobs": [None, -2.0, -1.0],
     "top_logprobs": [None, {" and": -2.0, ",": -0.5}, {" two": -1.0}],
