@@ -16,7 +16,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -30,7 +30,7 @@ from ..events import Event, Stage
 from ..message import Message
 from ..parser import Parser
 from ..policy import Policy
-from .base import Delta, Engine, EngineError, Request
+from .base import Delta, Engine, EngineError, Request, engine_name
 
 log = logging.getLogger("unspool.engines")
 
@@ -277,6 +277,17 @@ class Capture:
     def tokenizer(self) -> Any:
         """The engine's tokenizer."""
         return self._engine.tokenizer
+
+    @property
+    def media(self) -> Collection[str]:
+        """The kinds of media that the engine takes."""
+        taken: Collection[str] = getattr(self._engine, "media", ())
+        return taken
+
+    @property
+    def name(self) -> str:
+        """The engine's name."""
+        return engine_name(self._engine)
 
     @property
     def context(self) -> int | None:

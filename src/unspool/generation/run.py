@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..engines import Delta, EngineError, Request
+from ..engines import Delta, EngineError, Request, check_media
 from ..engines.capture import asked_of
 from ..engines.threads import Awaited
 from ..events import Event
@@ -230,6 +230,7 @@ class Run:
         asked = prepared.for_engine(self._service.settings, self.id, index, self._client_id)
         if self._tracer is not None:
             self._tracer.asked = self._request_line(asked)
+        check_media(self._service.engine, asked)
         await self._pass_on(index, self._service.engine.generate(asked), asked.max_tokens)
         self._deliver(index, choice.close())
         if choice.uncounted and prepared.prompt is not None and self._service.engine.tokenizer is not None:

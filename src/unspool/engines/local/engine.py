@@ -75,6 +75,10 @@ class Local:
             next_timeout=_PATIENCE,
         )
 
+    media = ("image", "audio")
+    """llama.cpp itself says whether it has a projector for them."""
+    name = "llama.cpp"
+
     @property
     def tokenizer(self) -> Any:
         """The model's vocabulary."""
