@@ -352,7 +352,7 @@ class Prompts:
             log.warning("the chat template does not write a user's message as it is, so prompts are not checked")
         tools = described([_TOOL], traits)
         places = find_places(
-            lambda messages: write(shape(messages, traits), tools if len(messages) > 1 else []), result
+            lambda messages: write(shape(messages, traits), tools if len(messages) > 1 else []), result, texts
         )
         traits = traits.but(held=places.held)
         made_up = {w for w in markers(written) if "zq" in w.lower()}

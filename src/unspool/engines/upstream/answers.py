@@ -418,8 +418,8 @@ def _decode(data: bytes, kind: type[_T]) -> _T:
 
 
 def complaint(body: Any) -> tuple[str, int | None]:
-    """The message of an error and its code if there is one, in any of the forms that servers use; bytes of media are left
-    out."""
+    """The message of an error, without the bytes of media, and its code if there is one, in any form that servers
+    use."""
     inner = body.get("error", body) if isinstance(body, Mapping) else body
     if isinstance(inner, str):
         return _BYTES.sub("…", inner)[:_SHOWN], None

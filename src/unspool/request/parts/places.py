@@ -114,20 +114,23 @@ def media_of(messages: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def find_places(
-    write: Callable[[list[dict[str, Any]]], str | None], result: Callable[[list[Any]], list[dict[str, Any]]]
+    write: Callable[[list[dict[str, Any]]], str | None],
+    result: Callable[[list[Any]], list[dict[str, Any]]],
+    known: Sequence[str],
 ) -> Places:
     """Find out what a template writes for media, from a few renderings.
 
     Args:
         write: renders messages, in the shape that the template writes whole; ``None`` if it refuses them.
         result: makes a conversation whose last message is a tool's result with these parts.
+        known: the texts in the template.
     """
     plain = write([{"role": "user", "content": [_text(word) for word in _WORDS]}]) or ""
     spans: dict[str, str] = {}
     forms: dict[str, Mapping[str, Any]] = {}
     literals: set[str] = set()
     held = []
-    for kind in MEDIA:
+    for kind in [kind for kind in MEDIA if any(kind in text for text in known)]:
         for make in _FORMS:
             form = make(kind)
             parts = [_text(_WORDS[0]), form, _text(_WORDS[1]), dict(form), _text(_WORDS[2])]
@@ -168,4 +171,8 @@ def _span(text: str | None, plain: str) -> tuple[str, set[str]]:
     start = min(inner.find(token) for token in tokens)
     end = max(inner.rfind(token) + len(token) for token in tokens)
     span = inner[start:end]
-    return (span, tokens) if span in second and (text or "").count(span) == 2 else ("", tokens)
+    rest = span  # a sentence in tags is no placeholder: some templates tell the model that it sees nothing
+    for token in tokens:
+        rest = rest.replace(token, "")
+    whole = re.fullmatch(r"\w*", rest) and span in second and (text or "").count(span) == 2
+    return (span if whole else ""), tokens
