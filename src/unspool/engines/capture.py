@@ -30,7 +30,7 @@ from ..events import Event, Stage
 from ..message import Message
 from ..parser import Parser
 from ..policy import Policy
-from .base import Delta, Engine, EngineError, Request, engine_name
+from .base import Delta, Engine, EngineError, Request
 
 log = logging.getLogger("unspool.engines")
 
@@ -285,14 +285,14 @@ class Capture:
         return taken
 
     @property
-    def name(self) -> str:
-        """The engine's name."""
-        return engine_name(self._engine)
-
-    @property
     def context(self) -> int | None:
         """The engine's context, if it has one."""
         return getattr(self._engine, "context", None)
+
+    @property
+    def provider(self) -> str | None:
+        """The engine's kind, if it has one."""
+        return getattr(self._engine, "provider", None)
 
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Yield the engine's pieces unchanged; each is on disk before it is passed on, as long as that has room."""

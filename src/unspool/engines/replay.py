@@ -25,7 +25,6 @@ class Replay:
 
     tokenizer: Any = None
     media = MEDIA
-    name = "replay"
 
     def __init__(self, recordings: Sequence[Recording], speed: float = 1.0) -> None:
         if not recordings:

@@ -51,7 +51,7 @@ class CountEndpoint(Endpoint):
             reply = failed(protocol.error_body, Failure("internal server error", 500))
         finally:
             await own.aclose()
-        self._service.metrics.response(scope["path"], reply.status)
+        self._service.answered(scope["path"], reply.status)
         await reply.send(send)
 
     def _read(self, fields: Fields, offer: Offer, awaited: Awaited) -> ChatRequest:

@@ -1,5 +1,6 @@
 """Media are recognized by their first bytes, and images are measured by their headers alone."""
 
+import contextlib
 import time
 
 import pytest
@@ -70,8 +71,6 @@ def test_an_image_without_pixels_is_malformed(data: bytes) -> None:
 )
 def test_a_header_without_end_takes_linear_time(data: bytes) -> None:
     began = time.monotonic()
-    try:
+    with contextlib.suppress(BadMedium):
         recognize(data)
-    except BadMedium:
-        pass
     assert time.monotonic() - began < 10

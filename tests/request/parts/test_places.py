@@ -18,8 +18,9 @@ from unspool.request.settings import Limits, Settings
 from unspool.request.shapes import MOVED
 
 SEEING = """{%- macro content(c) %}{% if c is string %}{{ c }}{% else %}{% for p in c %}{% if p.type == 'image' %}
-{%- if number %}Picture {{ loop.index }}: {% endif %}<|vision_start|><|image_pad|><|vision_end|>{% elif p.type == 'video' %}
-{#- #}<|vision_start|><|video_pad|><|vision_end|>{% else %}{{ p.text }}{% endif %}{% endfor %}{% endif %}{% endmacro %}
+{%- if number %}Picture {{ loop.index }}: {% endif %}<|vision_start|><|image_pad|><|vision_end|>{% elif
+p.type == 'video' %}<|vision_start|><|video_pad|><|vision_end|>{% else %}
+{{- p.text }}{% endif %}{% endfor %}{% endif %}{% endmacro %}
 {%- for m in messages %}<|im_start|>{{ m.role }}
 {{ content(m.content or '') }}{% for c in m.tool_calls or [] %}<tool_call>
 {"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}

@@ -77,7 +77,7 @@ class Local:
 
     media = ("image", "audio")
     """llama.cpp itself says whether it has a projector for them."""
-    name = "llama.cpp"
+    provider = "llama.cpp"
 
     @property
     def tokenizer(self) -> Any:

@@ -292,7 +292,7 @@ def body(
         elif value not in _NEUTRAL.get(name, ()):
             raise EngineError(f"{name}: the engine ({kind.name}) does not support it", 400)
     if sampling.seed is not None:
-        asked["seed"] = sampling.seed % kind.seeds
+        asked[kind.fields["seed"]] = sampling.seed % kind.seeds
     if kind.fields.get("logprobs") == "n_probs" and sampling.logprobs == 0:
         asked["n_probs"] = 1  # otherwise none would be reported
     # At most one token for each 14 × 14 pixels; an engine that counts more refuses the request.
