@@ -13,6 +13,7 @@ import pytest
 from tests.engines.upstream.support import (
     DONE,
     STREAM,
+    Answer,
     Asked,
     Connection,
     Fake,
@@ -35,7 +36,7 @@ EXPANDED = 70
 """The tokens of an image in the engine's own prompt."""
 
 
-class Scripted_:
+class Seeing:
     """A server of a kind, which counts a token for each character, and `EXPANDED` for each image."""
 
     def __init__(self, kind: str, *, props: dict[str, Any] | None = None, closed: bool = False) -> None:
@@ -46,7 +47,7 @@ class Scripted_:
             "modalities": {"vision": True, "audio": True},
             **(props or {}),
         }
-        routes = {
+        routes: dict[str, Answer] = {
             "tokenize": self._tokenize,
             "props": self._props,
             "generate": self._sglang,
@@ -60,7 +61,7 @@ class Scripted_:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
-    def __enter__(self) -> "Scripted_":
+    def __enter__(self) -> "Seeing":
         self._thread.start()
         self._running = self.fake.running()
         asyncio.run_coroutine_threadsafe(self._running.__aenter__(), self._loop).result(10)
@@ -98,8 +99,11 @@ class Scripted_:
         await connection.stream(event(first), event(last), event({"choices": [], "usage": usage}), DONE, head=STREAM)
 
     async def _chat(self, connection: Connection, asked: Asked) -> None:
-        said = [{"delta": {"role": "assistant", "content": ""}}, {"delta": {"content": OUTPUT}, "token_ids": [1, 2]}]
-        last = {"delta": {"content": ""}, "finish_reason": "stop", "token_ids": [9]}
+        said: list[dict[str, Any]] = [
+            {"delta": {"role": "assistant", "content": ""}},
+            {"delta": {"content": OUTPUT}, "token_ids": [1, 2]},
+        ]
+        last: dict[str, Any] = {"delta": {"content": ""}, "finish_reason": "stop", "token_ids": [9]}
         usage = {"prompt_tokens": 90, "completion_tokens": 3}
         events = [event({"choices": [{"index": 0, **one}]}) for one in (*said, last)]
         await connection.stream(*events, event({"choices": [], "usage": usage}), DONE, head=STREAM)
@@ -130,7 +134,9 @@ class Scripted_:
 
 def expanded(ids: list[int]) -> tuple[list[int], list[tuple[int, int]]]:
     """A prompt as an engine expands it: the placeholder inside its frame becomes a run."""
-    text, made, ranges = "".join(map(chr, ids)), [], []
+    made: list[int] = []
+    ranges: list[tuple[int, int]] = []
+    text = "".join(map(chr, ids))
     pad = "<|image_pad|>"
     for i, piece in enumerate(text.split(pad)):
         if i:
@@ -141,9 +147,9 @@ def expanded(ids: list[int]) -> tuple[list[int], list[tuple[int, int]]]:
 
 
 @contextlib.contextmanager
-def serving(kind: str, template: str = SEEING, **options: Any) -> Iterator[tuple[Live, Scripted_]]:
+def serving(kind: str, template: str = SEEING, **options: Any) -> Iterator[tuple[Live, Seeing]]:
     """A server in front of a scripted one."""
-    with Scripted_(kind, **options) as scripted:
+    with Seeing(kind, **options) as scripted:
         engine = Upstream(scripted.fake.url, kind=kind, model="m", check_interval=1000)
         with live(engine, "hermes", prompts=prompts(template)) as server:
             yield server, scripted
@@ -225,7 +231,13 @@ def text_of(protocol: str, stream: str) -> str:
 def test_vllm_gets_ids_and_parts_in_the_form_of_its_endpoint_for_ids() -> None:
     with serving("vllm") as (server, scripted):
         tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
-        more = {"tools": [tool], "tool_choice": "required", "temperature": 0.5, "seed": 3, "logprobs": True}
+        more: dict[str, Any] = {
+            "tools": [tool],
+            "tool_choice": "required",
+            "temperature": 0.5,
+            "seed": 3,
+            "logprobs": True,
+        }
         answer = server.post(**body("chat", TEXT, image("chat", png()), **more))
         (asked,) = scripted.asked
         paths = [a.path for a in scripted.fake.asked]
@@ -254,7 +266,7 @@ def test_vllm_gets_ids_and_parts_in_the_form_of_its_endpoint_for_ids() -> None:
 
 def test_sglang_gets_ids_and_data_in_the_form_of_its_native_endpoint() -> None:
     with serving("sglang") as (server, scripted):
-        more = {"temperature": 0.5, "seed": 3, "logprobs": True, "top_logprobs": 2}
+        more: dict[str, Any] = {"temperature": 0.5, "seed": 3, "logprobs": True, "top_logprobs": 2}
         answer = server.post(**body("chat", TEXT, image("chat", png()), **more))
         (asked,) = scripted.asked
     assert answer.status_code == 200, answer.text
