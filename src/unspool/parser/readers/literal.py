@@ -159,21 +159,23 @@ _NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,200}+)(?:\.[0-9]{1,90})?"
 @lru_cache(64)
 def _member(python: bool, quote: str) -> re.Pattern[str]:
     """Matches a plain member and the comma or bracket after it: its key, a string, what JSON writes alike, a word."""
+    q = re.escape(quote)
     if python:
-        key, string, end = rf"({KEYWORDS}){_GAP}=", r"""(?:'([^'\\]*+)'|"([^"\\]*+)")""", r"[,)]"
-        words = "True|False|None|true|false|null"
+        key = rf"{q}([^{q}\\]{{1,256}}+){q}{_GAP}:" if q else rf"({KEYWORDS}){_GAP}="
+        string, words = r"""(?:'([^'\\]*+)'|"([^"\\]*+)")""", "True|False|None|true|false|null"
     else:
-        q = re.escape(quote)
-        key, end = rf"((?!{q})[^:,{{}}\[\]\s]{{1,256}}+){_GAP}:", r"[,}]"
+        key = rf"((?!{q})[^:,{{}}\[\]\s]{{1,256}}+){_GAP}:"
         string = rf"{q}((?:(?!{q})[{re.escape(quote[0])}]|[^{re.escape(quote[0])}]++)*+)()?{q}"
         words = "true|false|null"
+    end = "[,}]" if q else "[,)]"
     return re.compile(rf"{_GAP}{key}{_GAP}(?:{string}|({_NUMBER})|({words})){_GAP}({end})")
 
 
 def whole_members(text: str, i: int, *, python: bool, quote: str) -> tuple[str, int]:
     """The JSON of plain keyword arguments, or of a plain object with other quotes, and where its bracket closes.
 
-    They begin after the opening bracket, at ``i``. The text is ``""`` if they are not plain, or not complete.
+    They begin after the opening bracket, at ``i``. The text is ``""`` if they are not plain, or not complete. Keywords
+    have no quote.
     """
     member = _member(python, quote)
     found: dict[str, str] = {}
