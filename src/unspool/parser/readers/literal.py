@@ -381,24 +381,20 @@ class LiteralReader:
         self.out = []
         return text
 
-    def simple(self) -> bool:
-        """Whether the reader is in a string value in which a piece of text can be read on its own."""
-        return self.mode == STRING and not self._is_key and not self._escape_free and self._doubt.dropping < 0
-
     def strict(self) -> bool:
         """Whether the reader passes JSON on unchanged."""
         return self._how.keep and not self._how.repair
 
     def strings(self) -> StringKind | None:
         """The kind of the string value that this is inside of; ``None`` if a piece of it cannot be read on its own."""
-        if not self.simple():
+        how, quote = self._how, self.delimiter
+        if self.mode != STRING or self._is_key or self._escape_free or self._doubt.dropping >= 0:
             return None
-        if self.verbatim():
-            return JSON_STRINGS
-        scan = self._how.scan
-        if scan is None:
-            return None if self._how.keep else python_strings(self.delimiter)
-        return quoted_strings(scan, self.delimiter)
+        if how.scan is not None:
+            return quoted_strings(how.scan, quote)
+        if how.keep:
+            return JSON_STRINGS if quote == '"' and not self._pending else None
+        return python_strings(quote)
 
     # -- remembered states ----------------------------------------------------------------------------------------
 
@@ -482,15 +478,6 @@ class LiteralReader:
         if number is not None:
             self._size = Magnitude(number)
         return True
-
-    @property
-    def python(self) -> bool:
-        """Whether the reader reads Python."""
-        return self._how.python
-
-    def verbatim(self) -> bool:
-        """Whether the reader is in a string that is passed on unchanged."""
-        return self._how.keep and self.delimiter == '"' and not self._pending
 
     # -- what is undecided ----------------------------------------------------------------------------------------
 
