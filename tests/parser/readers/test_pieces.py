@@ -36,7 +36,8 @@ def test_a_piece_is_read_the_same_from_memory_and_anew() -> None:
             if part is None:
                 assert turn is again is anew is None
             else:
-                assert turn is again is not None
+                assert turn is again
+                assert turn is not None
                 assert anew is not None
                 assert turn[:2] == anew[:2] == (part[0], part[0])
                 assert turn[2].waits == anew[2].waits == part[1]
@@ -134,7 +135,7 @@ def test_the_memory_of_pieces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
                 assert turn is not None
                 assert turn[0]
                 assert known[f"{i}<"] in (None, (f"{i}", f"{i}", kind.state("<")), (f"{i}<", f"{i}<", known))
-                assert kind.state("\\")[f"n{i}"] is not kind.state("\\")
+                assert kind.state("\\")[f"n{i}"] is kind.state("\\")[f"n{i}"]
                 assert kind.state("\\" * i).waits == "\\" * i
                 assert sum(map(len, kind._states.values())) <= 20
                 assert len(kind._states) <= module._MOST_STATES
