@@ -23,7 +23,6 @@ _C = TypeVar("_C", bound="Marker | Stray")
 
 ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input"))
 """Keys of arguments that are read in every call that is an object."""
-_TEXT: Final = r'[^"\\\x00-\x1f]{1,256}+'
 
 
 class Outside(NamedTuple):
@@ -33,23 +32,25 @@ class Outside(NamedTuple):
         header: matches everything from the first key up to the arguments; its groups are ``name`` and ``id``.
         tail: matches everything after the arguments.
         late: the call is announced with its arguments, because its id may come after its name.
+        quote: the quote of its strings.
     """
 
     header: re.Pattern[str]
     tail: re.Pattern[str]
     late: bool
+    quote: str
 
 
 def outside(shape: ObjectShape) -> Outside | None:
     """How a call of this shape is written plainly, with its keys in order; ``None`` if it may not be."""
-    if shape.quote != '"':
+    q = shape.quote
+    if q not in ("'", '"'):
         return None
+    text = rf"[^{q}\\\x00-\x1f]{{1,256}}+"
+    colon, comma = f"{FEW_SPACES}:{FEW_SPACES}", f"{FEW_SPACES},{FEW_SPACES}"
     if shape.name_is_key:
-        return Outside(
-            re.compile(rf'{FEW_SPACES}"(?P<name>{_TEXT})"{FEW_SPACES}:{FEW_SPACES}(?=\{{)'),
-            re.compile(rf"{FEW_SPACES}\}}"),
-            True,
-        )
+        header = rf"{FEW_SPACES}{q}(?P<name>{text}){q}{colon}(?=\{{)"
+        return Outside(re.compile(header), re.compile(rf"{FEW_SPACES}\}}"), True, q)
     roles = [role for _, role in shape.keys]
     if roles[:1] == ["arguments"] or not {"name", "arguments"} <= set(roles) <= {"name", "arguments", "id"}:
         return None
@@ -57,18 +58,12 @@ def outside(shape: ObjectShape) -> Outside | None:
     if "name" not in roles[:at]:
         return None
     known = {key for key, _ in shape.keys}
-    keys = [shape.keys[at][0], *sorted(ARGUMENT_KEYS - known)]
-    members = [
-        rf'"{re.escape(key)}"{FEW_SPACES}:{FEW_SPACES}"(?P<{role}>{_TEXT})"{FEW_SPACES},{FEW_SPACES}'
-        for key, role in shape.keys[:at]
-    ]
-    header = f'{FEW_SPACES}{"".join(members)}"(?:{"|".join(map(re.escape, keys))})"{FEW_SPACES}:{FEW_SPACES}(?=\\{{)'
-    ignored = "".join(
-        rf'(?:,{FEW_SPACES}"{re.escape(key)}"{FEW_SPACES}:{FEW_SPACES}"{_TEXT}"{FEW_SPACES})?'
-        for key, _ in shape.keys[at + 1 :]
-    )
+    keys = "|".join(map(re.escape, (shape.keys[at][0], *sorted(ARGUMENT_KEYS - known))))
+    members = [f"{q}{re.escape(key)}{q}{colon}{q}(?P<{role}>{text}){q}{comma}" for key, role in shape.keys[:at]]
+    header = rf"{FEW_SPACES}{''.join(members)}{q}(?:{keys}){q}{colon}(?=\{{)"
+    after = [f"(?:{comma}{q}{re.escape(key)}{q}{colon}{q}{text}{q})?" for key, _ in shape.keys[at + 1 :]]
     late = "id" in roles and roles.index("id") > roles.index("name")
-    return Outside(re.compile(header), re.compile(rf"{FEW_SPACES}{ignored}\}}"), late)
+    return Outside(re.compile(header), re.compile(rf"{FEW_SPACES}{''.join(after)}{FEW_SPACES}\}}"), late, q)
 
 
 class Form(msgspec.Struct, eq=False):
