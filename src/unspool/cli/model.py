@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..detect import detect_dialect
 from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
 from ..grammar import ToolStrictLevel
@@ -296,6 +295,8 @@ def _dialect(options: argparse.Namespace, template: "Tokenizer | None", served: 
         raise Misuse("--dialect: auto needs the model's chat template; pass --tokenizer")
     if options.model is None:
         raise Misuse("--dialect: is required; name the dialect, or the model with --model")
+    from ..infer.detect import detect_dialect
+
     found = detect_dialect(model=options.model)
     if not found:
         raise Misuse("--model: no dialect found for it; pass --dialect, see `unspool dialects`")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import TemplateError
-from ..gguf import read_gguf
 from .common import Misuse, read_key
 
 if TYPE_CHECKING:
@@ -74,6 +73,7 @@ def read_template(path: str | Path) -> "Tokenizer":
         OSError: a file cannot be read.
         TemplateError: there is no template, or a file is malformed.
     """
+    from ..engines.gguf import read_gguf
     from ..engines.upstream.discovery import possible_tokens
     from ..infer.sources import read_checkpoint
     from ..request.gguf import gguf_tokenizer

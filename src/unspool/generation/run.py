@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -34,6 +34,7 @@ from .outbox import Outbox, Sink
 from .service import Service, log
 from .tracing import Trace, named
 
+_Stream = AsyncGenerator[Delta, None]
 _TOKEN: Final = 1024
 """How many characters a token may stand for: runs of white space are the longest."""
 _TURN: Final = 64
@@ -118,6 +119,8 @@ class Run:
             The engine's failure, or ``None``. A stream that has begun ends with it.
         """
         self._work = asyncio.current_task()
+        if self._service.telemetry is not None:
+            self._service.telemetry.accepted(self.id, self._request)
         try:
             if sink is None:
                 return await self._produce()
@@ -177,7 +180,7 @@ class Run:
             return Failure(str(error), error.status or 400, error.param)
         except EngineError as error:
             log.warning("%s: the engine failed: %s", self._name, error)
-            return Failure(str(error), error.status, retry_after=error.retry_after)
+            return Failure(str(error), error.status, code=error.code, retry_after=error.retry_after)
         except asyncio.CancelledError:
             if self._abort is None or self._work is None:
                 raise
@@ -230,7 +233,20 @@ class Run:
         asked = prepared.for_engine(self._service.settings, self.id, index, self._client_id)
         if self._tracer is not None:
             self._tracer.asked = self._request_line(asked)
-        await self._pass_on(index, self._service.engine.generate(asked), asked.max_tokens)
+        telemetry = self._service.telemetry
+        if telemetry is None:
+            return await self._output(index, prepared, asked)
+        with telemetry.output(asked, prepared.request, choice, self._service.engine) as span:
+            asked = msgspec.structs.replace(asked, trace=span.headers)
+            written = await self._output(index, prepared, asked, span.watched)
+            span.end(written.message)
+        return written
+
+    async def _output(
+        self, index: int, prepared: Prepared, asked: Request, watched: Callable[[_Stream], _Stream] = lambda s: s
+    ) -> Written:
+        choice = self._choices[index]
+        await self._pass_on(index, watched(self._service.engine.generate(asked)), asked.max_tokens)
         self._deliver(index, choice.close())
         if choice.uncounted and prepared.prompt is not None and self._service.engine.tokenizer is not None:
             prompt = prepared.prompt
@@ -241,7 +257,7 @@ class Run:
             self._service.turns.remember(prepared.continued, written)
         return written
 
-    async def _pass_on(self, index: int, stream: AsyncGenerator[Delta, None], tokens: int | None) -> None:
+    async def _pass_on(self, index: int, stream: _Stream, tokens: int | None) -> None:
         """Read the engine's output until it ends, or until the choice ends earlier.
 
         Args:

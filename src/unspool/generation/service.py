@@ -3,9 +3,9 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ..engines import Engine
 from ..engines.threads import Awaited, Threads
@@ -13,10 +13,14 @@ from ..request.continuation import Turns
 from ..request.prepared import Constraints
 from ..request.prompts import Prompts
 from ..request.settings import Settings
+from ..store import Store
 from ..tools import Tools
 from ..wire.common import Failure
 from .admission import Admission, Overloaded
 from .metrics import Metrics, added
+
+if TYPE_CHECKING:
+    from .telemetry import Telemetry
 
 log = logging.getLogger("unspool.server")
 _T = TypeVar("_T")
@@ -47,6 +51,8 @@ class Service:
         engine: generates the outputs.
         prompts: the model's chat template; without it, the engine gets messages instead of a prompt.
         tools: the tools that the server runs.
+        store: keeps what outlives a request; by default in memory.
+        telemetry: makes OpenTelemetry's spans, if they are wanted.
 
     Attributes:
         approval_key: the secret for approvals of calls.
@@ -58,9 +64,17 @@ class Service:
     """
 
     def __init__(
-        self, settings: Settings, engine: Engine, prompts: Prompts | None = None, tools: Tools | None = None
+        self,
+        settings: Settings,
+        engine: Engine,
+        prompts: Prompts | None = None,
+        tools: Tools | None = None,
+        store: Store | None = None,
+        telemetry: "Telemetry | None" = None,
     ) -> None:
         self.settings = settings
+        self.store = store or Store(size=settings.limits.stored, days=settings.limits.days)
+        self.telemetry = telemetry
         self.tools = tools or Tools(())
         self.approval_key = settings.approval_key or secrets.token_bytes(32)
         self.engine = engine
@@ -119,6 +133,16 @@ class Service:
             yield
         finally:
             self.runs.discard(run)
+
+    def traced(self, scope: Mapping[str, Any]) -> AbstractContextManager[None]:
+        """A context in which a request is answered, for `telemetry`."""
+        return nullcontext() if self.telemetry is None else self.telemetry.request(scope)
+
+    def answered(self, path: str, status: int | str) -> None:
+        """Count an answered request; see `Metrics.response`."""
+        self.metrics.response(path, status)
+        if self.telemetry is not None:
+            self.telemetry.answered(status)
 
     def close(self) -> None:
         """Stop the threads."""

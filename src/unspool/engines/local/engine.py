@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from ...errors import ConstraintError
-from ...gguf import Gguf
 from ..base import Delta, EngineError, Request
+from ..gguf import Gguf
 from ..grammars import Grammars
 from ..kept import Kept
 from ..upstream import Upstream
@@ -74,6 +74,8 @@ class Local:
             first_timeout=_PATIENCE,
             next_timeout=_PATIENCE,
         )
+
+    provider = "llama.cpp"
 
     @property
     def tokenizer(self) -> Any:
