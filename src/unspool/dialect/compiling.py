@@ -449,7 +449,8 @@ def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
             *(o for o in inner if o.form and o.form.marked),
             *parts.ends,
             *parts.starts,
-        ]
+        ],
+        cuts=True,
     )
 
 

@@ -272,8 +272,12 @@ class Scan:
     find: re.Pattern[str]
     heads: str
 
-    def __init__(self, markers: Iterable[Marker], strays: "list[Stray] | tuple[()]" = ()) -> None:
+    def __init__(
+        self, markers: Iterable[Marker], strays: "list[Stray] | tuple[()]" = (), *, cuts: bool = False
+    ) -> None:
+        """``cuts``: text is cut where a marker may begin, even if it cannot go on."""
         self._given = (list(markers), strays)
+        self._cuts = cuts
 
     def at(self, text: str, i: int) -> int:
         """Whether a marker is in a text at ``i``: 1, 0, or -1 if the text ends in it."""
@@ -293,7 +297,7 @@ class Scan:
             self.triggers = firsts(x.pattern for x in (*self.markers, *self._given[1]))
             return self.triggers
         if name == "find":
-            self.find = finder(self.triggers, _follows(self.markers, self._given[1]))
+            self.find = finder(self.triggers, {} if self._cuts else _follows(self.markers, self._given[1]))
             return self.find
         if name == "heads":
             self.heads = "".join(sorted({t[0] for t in self.triggers}))
