@@ -133,7 +133,7 @@ def test_dialect_files_that_are_as_large_as_allowed_leave_nothing_behind(server:
 
     def attack() -> None:
         for _ in range(250):
-            mark = f"{next(count)}" + "x" * 480
+            mark = f"{next(count)}" + "x" * 470
             lists = {
                 "reasoning": "{reasoning}</t>",
                 "calls": "{calls}</c>",
