@@ -160,6 +160,8 @@ NOTICES: dict[str, str] = {
     "hold_overflow": "held text exceeded its limit and was released",
     "missing_close": "a call, a block or a frame had no closing marker",
     "missing_open": "a tag between the key and the value of an argument was missing",
+    "opening_as_text": "text followed the opening of a call that has no block or no closing, so both are text",
+    "other_syntax": "a call was written in another format than the dialect's: as JSON, or its only string as bare text",
     "repaired": "the arguments of a call were repaired; the detail names the first repair",
     "skipped_member": "a call had no arguments, but a member that is none of its parts; the detail is the member's key",
     "stray_close": "a closing marker closed nothing, and was dropped",

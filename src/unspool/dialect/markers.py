@@ -84,6 +84,8 @@ class Form(msgspec.Struct, eq=False):
     marked: bool
     forced: bool = False
     """A bare object accepted because the request demands a call."""
+    other: bool = False
+    """A JSON object in a block of a dialect that writes none: it counts only if it names a declared tool."""
     name: str = ""
     """The tool, if the form is for one tool only."""
     key: str = ""

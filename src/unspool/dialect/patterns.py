@@ -298,6 +298,15 @@ class Pattern:
         behind = (at for at in range(self.last_name + 1, len(self.atoms)) if self.atoms[at].kind == LITERAL)
         return self.last_name >= 0 and self._place(text, i, next(behind, len(self.atoms)) + 1) >= 0
 
+    def cut(self, text: str, i: int) -> str:
+        """The beginning of a field with which a text ends, inside the pattern that begins at ``i``; ``""`` if it ends
+        in no field."""
+        for at in range(len(self.atoms) - 1, -1, -1):
+            begins = self._place(text, i, at)
+            if begins >= 0:
+                return "" if self.atoms[at].kind == LITERAL else text[begins:].strip()
+        return ""
+
     def longer_name(self, text: str, i: int) -> str:
         """The run of name characters at ``i`` if the pattern takes only a part of it as the name; otherwise ``""``."""
         if not self.splits_name:

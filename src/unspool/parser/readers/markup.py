@@ -10,26 +10,18 @@ from typing import Final
 from ...dialect.follows import ARGUMENT_END
 from ...dialect.loose import MAX_AGAIN
 from ...dialect.markers import BLOCK_END, Form, Parameter
-from ...dialect.markup import Awaited
 from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...events import Status
-from ...schema import Kinds, Schema, decode_marked
+from ...schema import Schema
 from ..call import Call
-from ..ledger import CAP, Tape
+from ..ledger import Tape
 from ..openings import Openings
 from ..white import common_prefix, common_suffix, held_suffix
-from .containers import Containers, Held, Level
+from .containers import Containers, Level
 from .literal import MAX_DEPTH
 from .reader import Mode, Whole
-from .value import Value, ValueKind, marked_by, plain_value, scalar
+from .value import Value, ValueKind, marked_by, plain_value
 from .wrapped import WRAPPERS
-
-_WAITING = 256
-"""The longest complete argument, in characters, that is taken in one step."""
-
-Waits = tuple[re.Pattern[str], str]
-"""Matches text that may wait, and the character without which more text may wait once the match's group ``text`` has
-reached the end; ``""``: all text must be matched."""
 
 
 class Reading:
@@ -150,75 +142,19 @@ class MarkupReader:
             return None
         return None if self.containers.held_back else value
 
-    def waits(self) -> Waits | None:
-        """Which text may simply wait, because nothing in it can be emitted or decided; ``None``: unknown."""
-        awaited = self._awaited()
-        value = self._value
-        if awaited is None:
-            return None
-        if self._reading == Reading.BETWEEN or value is None:
-            return _waits(awaited.between)
-        held = self._reading == Reading.VALUE and value.kind != ValueKind.TYPED and self.containers.quiet
-        parameter = value.parameter
-        return _waits(awaited.inside(parameter), parameter.firsts) if held or value.holds() else None
+    def held(self) -> Value | None:
+        """The value, if nothing is decided before its end."""
+        value = self._value if self._reading == Reading.VALUE else None
+        quiet = value is not None and value.kind != ValueKind.TYPED and self.containers.quiet
+        return value if value is not None and (quiet or value.holds()) else None
 
-    def waits_on(self, text: str) -> re.Pattern[str] | None:
-        """As `waits`, for waiting text in which nothing is decided but the opening of an argument that is held to its
-        end."""
-        found = self._scalar(text, 0) if self._reading == Reading.BETWEEN else None
-        awaited = self._awaited()
-        return None if found is None or awaited is None else awaited.whole(found[0])
-
-    def _awaited(self) -> Awaited | None:
+    def undecided(self, value: Value | None) -> re.Pattern[str] | None:
+        """Matches text that decides nothing yet, in a value or between arguments; ``None``: unknown."""
         level = self.containers.levels[-1]
-        return self._openings.look.plan.arguments.awaited(level.parameter, self._children(level))
-
-    # -- complete arguments -----------------------------------------------------------------------------------
-
-    def _scalar(self, text: str, i: int) -> tuple[Parameter, str, Kinds] | None:
-        """The argument that opens at ``i``, if it is a number or a boolean: its template, its key, its type."""
-        level = self.containers.levels[-1]
-        schema = level.schema
-        if schema is None or level.bracket == "[" or self.containers.held_back or self._openings.look.by_ids:
+        awaited = self._openings.look.plan.arguments.awaited(level.parameter, self._children(level))
+        if awaited is None or (value is None and self._reading != Reading.BETWEEN):
             return None
-        for parameter in self._children(level):
-            opened = parameter.opened()
-            m = None if opened is None else opened.match(text, i)
-            if m is not None:
-                key = m["key"]
-                kinds = None if key in level.given or key in WRAPPERS else scalar(schema.property(key))
-                return None if kinds is None else (parameter, key, kinds)
-            if parameter.opening.match(text, skip_space(text, i), {}) != NO:
-                break
-        return None
-
-    def _take_scalar(self, parameter: Parameter, key: str, kinds: Kinds) -> bool:
-        """Take a complete argument, if it is plain, in one step instead of several."""
-        tape = self._tape
-        buf = tape.buf
-        plain = parameter.plain()
-        m = None if plain is None else plain.match(buf, tape.i)
-        if m is None or not (self._opens_at(m.end()) or self._follows(m.end()) >= 0):
-            return False
-        if parameter.vague and self._opens(parameter, skip_space(buf, tape.i), {}) < 0:
-            return False
-        start, end = m.span("value")
-        start += common_prefix(buf, parameter.lead, start)
-        end -= common_suffix(buf, start, end, parameter.trail)
-        text = buf[start:end]
-        decoded, fits = decode_marked(text, kinds, marked_by(m))
-        if not fits or '"' in text or len(text) > CAP:  # the usual steps have something to report
-            return False
-        end += tape.base
-        self.containers.enter(key, None, end)
-        self.containers.value(Held(decoded, text), end)
-        tape.i = m.end()
-        return True
-
-    def _opens_at(self, i: int) -> bool:
-        """Whether another argument certainly opens at ``i``."""
-        awaited = self._awaited()
-        return awaited is not None and awaited.opens is not None and awaited.opens.match(self._tape.buf, i) is not None
+        return awaited.between if value is None else awaited.inside(value.parameter)
 
     # -- between arguments --------------------------------------------------------------------------------------------
 
@@ -226,14 +162,7 @@ class MarkupReader:
         """Read the next argument's opening, or what closes the innermost container or the call."""
         tape = self._tape
         buf = tape.buf
-        scalar = self._scalar(buf, tape.i)
-        if scalar is not None and self._take_scalar(*scalar):
-            return True
         i = skip_space(buf, tape.i)
-        if self._may_wait(None if scalar is None else scalar[0]):
-            if scalar is None:
-                tape.i = i
-            return False
         level = self.containers.levels[-1]
         j = self._past_comma(level, i)
         if j == MORE or j == len(buf):
@@ -263,15 +192,6 @@ class MarkupReader:
         self._call.notice("doubled_marker", tag)
         self._tape.i = j + len(tag)
         return True
-
-    def _may_wait(self, parameter: Parameter | None) -> bool:
-        """Whether all text may simply wait; ``parameter``: a number or a boolean opens, and is taken when complete."""
-        tape = self._tape
-        if len(tape.buf) - tape.i > _WAITING or tape.final or self._openings.look.by_ids:
-            return False
-        awaited = self._awaited()
-        waits = None if awaited is None else awaited.between if parameter is None else awaited.whole(parameter)
-        return waits is not None and waits.fullmatch(tape.buf, tape.i) is not None
 
     def _past_comma(self, level: Level, i: int) -> int:
         """The place of the next argument: after a comma at ``i``, if arguments have one between them; or `MORE`."""
@@ -703,7 +623,3 @@ class MarkupReader:
         if r >= 0:
             return i
         return i if r == MORE and tape.ended else r
-
-
-def _waits(find: re.Pattern[str] | None, stops: str = "") -> Waits | None:
-    return None if find is None else (find, stops if len(stops) == 1 else "")
