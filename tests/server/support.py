@@ -19,6 +19,7 @@ from unspool.engines import Delta, Engine, EngineError, Recording, Replay, Reque
 from unspool.engines.capture import Asked
 from unspool.server import Limits, Settings
 from unspool.server.main import Server
+from unspool.store import Store
 from unspool.tools import Approval, Tools, ToolServer
 from unspool.wire import Usage
 
@@ -184,6 +185,7 @@ def live(
     prompts: Any = None,
     servers: Sequence[ToolServer] = (),
     approval: Approval | None = None,
+    store: Store | None = None,
     **options: Any,
 ) -> Iterator[Live]:
     """Run a server with tool servers for the duration of the context.
@@ -199,7 +201,7 @@ def live(
         **options,
     )
     tools = Tools(servers, approval)
-    server = Server(settings, engine, "127.0.0.1", port, prompts, tools, others=others)
+    server = Server(settings, engine, "127.0.0.1", port, prompts, tools, others=others, store=store)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until(lambda: server.started)

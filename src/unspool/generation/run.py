@@ -18,14 +18,16 @@ from ..engines.threads import Awaited
 from ..events import Event
 from ..message import Message
 from ..parser import Parser
-from ..request.continuation import Written
+from ..request.continuation import Continued, Written
+from ..request.exact import Exact
 from ..request.fields import BadRequest
 from ..request.prepared import Prepared
 from ..request.protocols import WireProtocol
+from ..store import StoreError
 from ..tokens import counted
 from ..tools import Tools
 from ..wire import TraceWriter
-from ..wire.common import Failure, Usage
+from ..wire.common import Failure, Usage, Writer
 from ..wire.server_tools import AnyEvent
 from .admission import Overloaded
 from .choice import Choice
@@ -40,6 +42,33 @@ _TURN: Final = 64
 """After how many pieces in a row an output gives others a turn: an engine may have a thousand ready at once."""
 
 
+class Deposit:
+    """Where an answer goes before its client gets the end of it. This one keeps nothing.
+
+    Attributes:
+        turn: the stored turn that the request continues.
+        size: the bytes that were stored of the conversation.
+    """
+
+    turn: Exact | None = None
+    size = 0
+
+    async def keep(self, id: str, writer: Writer, last: tuple[Continued, Written] | None) -> None:
+        """Keep an answer.
+
+        Args:
+            id: its id.
+            writer: what wrote it.
+            last: its last round, with the prompt.
+
+        Raises:
+            StoreError: it cannot be kept.
+        """
+
+
+_NOWHERE: Final = Deposit()
+
+
 class Run:
     """Answers one request.
 
@@ -49,6 +78,12 @@ class Run:
         prepared: the request.
         client_id: the client's own id for the request, for the log and the engine; empty if there is none.
         tools: the tool servers of the request, if it may use any.
+        deposit: keeps the answer.
+
+    Attributes:
+        id: the response's id.
+        request: the request.
+        writer: writes the answer.
     """
 
     def __init__(
@@ -58,19 +93,23 @@ class Run:
         prepared: Prepared,
         client_id: str = "",
         tools: Tools | None = None,
+        deposit: Deposit = _NOWHERE,
     ) -> None:
         self.id = protocol.id_prefix + new_id()
         self._service = service
         self._protocol = protocol
         self._client_id = client_id
+        self._deposit = deposit
+        self._last: tuple[Continued, Written] | None = None
+        self._body: bytes | None = None
         self._name = f"{self.id} ({client_id})" if client_id else self.id
         self._prepared = prepared
-        self._request = prepared.request
+        self.request = prepared.request
         self._clock = asyncio.get_running_loop().time
         self._started = self._clock()
-        self._writer = protocol.writer(self._request, self.id, int(time.time()))
+        self.writer = protocol.writer(self.request, self.id, int(time.time()))
         self._choices = [self._choice(parser) for parser in prepared.parsers]
-        self._tracer = self._writer if isinstance(self._writer, TraceWriter) else None
+        self._tracer = self.writer if isinstance(self.writer, TraceWriter) else None
         self._trace = Trace(self._choices[0].reader)
         self._loops: list[Loop] = []
         if tools is not None and prepared.request.server_tools is not None:
@@ -106,7 +145,7 @@ class Run:
             return
         if now - outbox.sent_at > self._service.settings.limits.silence:
             with contextlib.suppress(OSError):  # the connection is lost; the next `put` raises it again
-                outbox.put(self._writer.KEEP_ALIVE, 0)
+                outbox.put(self.writer.KEEP_ALIVE, 0)
 
     async def generate(self, sink: Sink | None = None) -> Failure | None:
         """Generate the answer. Cancelling the task stops the engine.
@@ -120,7 +159,11 @@ class Run:
         self._work = asyncio.current_task()
         try:
             if sink is None:
-                return await self._produce()
+                failure = await self._produce()
+                if failure is None:
+                    self.whole()
+                    failure = await self._deposited()
+                return failure
             return await self._stream(sink)
         except asyncio.CancelledError:
             log.info("%s: the client is gone; cancelled", self._name)
@@ -130,12 +173,17 @@ class Run:
 
     def whole(self) -> bytes:
         """The whole answer, if it is not streamed."""
+        if self._body is None:
+            self._body = self._whole()
+        return self._body
+
+    def _whole(self) -> bytes:
         choices, protocol = self._choices, self._protocol
-        logprobs = [c.logprobs for c in choices] if self._request.sampling.logprobs is not None else []
+        logprobs = [c.logprobs for c in choices] if self.request.sampling.logprobs is not None else []
         events: list[Sequence[AnyEvent]] = [c.kept for c in choices] if protocol.keeps_events else []
         if self._loops:
             events = [loop.kept or () for loop in self._loops]
-        return self._writer.whole(
+        return self.writer.whole(
             [loop.message() for loop in self._loops] or [c.message() for c in choices],
             self._usage(),
             logprobs=logprobs if any(logprobs) else (),
@@ -148,12 +196,25 @@ class Run:
         try:
             failure = await self._produce()
             if failure is None:
-                await outbox.end(self._writer.finish(self._usage(), self._choices[0].stop))
-            elif outbox.begun:
-                await outbox.end(self._writer.error(failure))
+                end = self.writer.finish(self._usage(), self._choices[0].stop)
+                failure = await self._deposited()
+                if failure is None:
+                    await outbox.end(end)
+                    return None
+            if outbox.begun:
+                await outbox.end(self.writer.error(failure))
             return failure
         finally:
             await outbox.close()
+
+    async def _deposited(self) -> Failure | None:
+        """Keep the answer; return why that failed."""
+        try:
+            await self._deposit.keep(self.id, self.writer, self._last)
+        except (StoreError, BadRequest) as error:  # such as of a conversation that was deleted meanwhile
+            log.warning("%s: the response could not be stored: %s", self._name, error)
+            return Failure(f"the response could not be stored: {error}", 507)
+        return None
 
     # -- producing -------------------------------------------------------------------------------------------------
 
@@ -236,6 +297,7 @@ class Run:
             prompt = prepared.prompt
             choice.counted(await self._service.in_thread(len(prompt), lambda awaited: self._count(prompt, awaited)))
         written = choice.written()
+        self._last = None if prepared.continued is None else (prepared.continued, written)
         self._finished(written.message)
         if self._service.turns is not None and prepared.continued is not None and not self._loops:
             self._service.turns.remember(prepared.continued, written)
@@ -319,11 +381,11 @@ class Run:
         if outbox is None:
             self._choices[index].logprobs += logprobs
             return
-        start = self._writer.start() if first else b""
-        if logprobs and self._request.sampling.logprobs is not None:
-            data = self._writer.events(index, events, logprobs)
+        start = self.writer.start() if first else b""
+        if logprobs and self.request.sampling.logprobs is not None:
+            data = self.writer.events(index, events, logprobs)
         else:
-            data = self._writer.events(index, events)
+            data = self.writer.events(index, events)
         if start or data:
             outbox.put(start + data, len(events))
 
@@ -365,7 +427,7 @@ class Run:
         return counted(self._service.engine.tokenizer, prompt, awaited.check)
 
     def _choice(self, parser: Parser) -> Choice:
-        settings, request = self._service.settings, self._request
+        settings, request = self._service.settings, self.request
         return Choice(
             parser,
             request.stop,

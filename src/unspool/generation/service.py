@@ -1,8 +1,8 @@
 """`Service`: the engine, the places, the counts and the threads that all requests of a server share."""
 
 import asyncio
+import hmac
 import logging
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar
@@ -70,10 +70,10 @@ class Service:
         self.settings = settings
         self.store = store or Store(size=settings.limits.stored, days=settings.limits.days)
         self.tools = tools or Tools(())
-        self.approval_key = settings.approval_key or secrets.token_bytes(32)
+        self.approval_key = settings.approval_key or hmac.digest(self.store.secret, b"approvals", "sha256")
         self.engine = engine
         self.prompts = prompts
-        self.turns = None if prompts is None else Turns(settings, prompts, engine.tokenizer)
+        self.turns = None if prompts is None else Turns(settings, prompts, engine.tokenizer, self.store.secret)
         self.admission = Admission(settings.limits.generations, settings.limits.waiting)
         self.constraints = Constraints(settings)
         self.metrics = Metrics(settings.dialect.name)

@@ -95,6 +95,12 @@ class Prompts:
         """Whether a text spells a special token."""
         return self._ready().special.spelled(text)
 
+    @property
+    def source(self) -> list[Any]:
+        """What the prompts depend on besides requests."""
+        tokenizer = self._tokenizer
+        return [tokenizer.template, tokenizer.tool_template, dict(tokenizer.special)]
+
     def render(self, request: ChatRequest, waiting: Waiting | None = None) -> str:
         """Render the prompt of a request, without lone surrogates, which tokenizers refuse.
 

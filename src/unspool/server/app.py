@@ -34,6 +34,7 @@ from ..store import Store
 from ..tools import Tools
 from ..wire.common import Failure
 from ..wire.encoding import encode
+from .background import Background
 from .cors import Origins, header, with_cors, with_id
 from .count_endpoint import CountEndpoint
 from .endpoint import Endpoint, refusal
@@ -43,6 +44,8 @@ from .models import Served, by_model, unknown_model
 from .page import PageFile, page_routes, wants_page
 from .parse_endpoint import ParseEndpoint
 from .replies import JSON, ErrorBody, Reply, failed
+from .responses import ResponsesEndpoint
+from .stored import stored_routes
 from .workers import Worker
 
 _CHAT: dict[Profile, type[ChatProtocol]] = {
@@ -54,6 +57,8 @@ _CHAT: dict[Profile, type[ChatProtocol]] = {
 _PATHS = (
     ("POST", "/v1/chat/completions", "OpenAI chat completions"),
     ("POST", "/v1/responses", "OpenAI Responses"),
+    ("GET", "/v1/responses/{id}", "a stored response; also DELETE, and POST …/cancel"),
+    ("POST", "/v1/conversations", "a conversation; its pages are those of OpenAI"),
     ("POST", "/v1/messages", "Anthropic Messages"),
     ("POST", "/v1/messages/count_tokens", "the number of tokens in the prompt"),
     ("POST", "/ag-ui", "AG-UI: a RunAgentInput in, its events out"),
@@ -77,11 +82,14 @@ def _protocols(settings: Settings) -> dict[str, WireProtocol]:
 
 
 def _endpoints(
-    service: Service, protocols: Mapping[str, WireProtocol]
+    service: Service, protocols: Mapping[str, WireProtocol], background: Background
 ) -> dict[str, Endpoint | CountEndpoint | PromptEndpoint]:
     """The endpoints of a model, by path."""
     found: dict[str, Endpoint | CountEndpoint | PromptEndpoint] = {
-        path: Endpoint(service, protocol) for path, protocol in protocols.items()
+        path: ResponsesEndpoint(service, protocol, background)
+        if isinstance(protocol, ResponsesProtocol)
+        else Endpoint(service, protocol)
+        for path, protocol in protocols.items()
     }
     found["/v1/messages/count_tokens"] = CountEndpoint(service, protocols["/v1/messages"])
     if service.settings.ui:
@@ -118,9 +126,10 @@ def create_app(
     def error_body(path: str) -> ErrorBody:
         return posts.get(path.removesuffix("/count_tokens"), chat).error_body
 
-    endpoints: dict[str, ASGIApp] = dict(_endpoints(service, posts))
+    background = Background()
+    endpoints: dict[str, ASGIApp] = dict(_endpoints(service, posts, background))
     if others:
-        of_models = {one: _endpoints(one, _protocols(one.settings)) for one in service.models}
+        of_models = {one: _endpoints(one, _protocols(one.settings), background) for one in service.models}
         endpoints = dict(by_model(of_models, error_body))
     endpoints["/parse"] = ParseEndpoint(service)
     files, index = page_routes() if settings.ui else ([], None)
@@ -130,9 +139,10 @@ def create_app(
         routes=[
             *files,
             *(Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()),
+            *stored_routes(service, background),
             *_Pages(service, chat, index, worker).routes(),
         ],
-        lifespan=_lifespan(service),
+        lifespan=_lifespan(service, background),
         exception_handlers={HTTPException: _http_error(posts, error_body)},  # type: ignore[dict-item]
     )
     app.endpoints = endpoints
@@ -162,7 +172,7 @@ def _service(
     return service
 
 
-def _lifespan(service: Service) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+def _lifespan(service: Service, background: Background) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     """Watch the models while the application runs, and close them, the tools and the store when it ends."""
 
     @asynccontextmanager
@@ -174,6 +184,7 @@ def _lifespan(service: Service) -> Callable[[Starlette], AbstractAsyncContextMan
             for patrol in patrols:
                 patrol.cancel()
             await asyncio.gather(*patrols, return_exceptions=True)
+            await background.close()
             for one in service.models:
                 one.close()
             await service.tools.aclose()
