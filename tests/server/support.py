@@ -18,7 +18,7 @@ from unspool import get_dialect
 from unspool.engines import Delta, Engine, EngineError, Recording, Replay, Request
 from unspool.engines.capture import Asked
 from unspool.server import Limits, Settings
-from unspool.server.main import Server
+from unspool.server.main import Operation, Server
 from unspool.store import Store
 from unspool.tools import Approval, Tools, ToolServer
 from unspool.wire import Usage
@@ -186,6 +186,7 @@ def live(
     servers: Sequence[ToolServer] = (),
     approval: Approval | None = None,
     store: Store | None = None,
+    telemetry: Any = None,
     **options: Any,
 ) -> Iterator[Live]:
     """Run a server with tool servers for the duration of the context.
@@ -201,7 +202,10 @@ def live(
         **options,
     )
     tools = Tools(servers, approval)
-    server = Server(settings, engine, "127.0.0.1", port, prompts, tools, others=others, store=store)
+    operation = Operation(telemetry=telemetry)
+    server = Server(
+        settings, engine, "127.0.0.1", port, prompts, tools, others=others, operation=operation, store=store
+    )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until(lambda: server.started)

@@ -24,6 +24,7 @@ from .tools import open_tools, tools_arguments
 
 if TYPE_CHECKING:
     from ..engines.local import Address
+    from ..generation.telemetry import Telemetry
     from ..server.main import Operation
     from ..server.models import Served
     from ..server.workers import Worker
@@ -70,6 +71,10 @@ def _operating_arguments(p: Container) -> None:
     )
     p.add_argument("--log-level", type=one_of(LOG_LEVELS), metavar="LEVEL", default="info", help=", ".join(LOG_LEVELS))
     p.add_argument("--access-log", action="store_true", help="log each answered request")
+    text = "send OpenTelemetry's spans of requests, outputs and calls where the OTEL_* variables say (extra otel)"
+    p.add_argument("--otel", action="store_true", help=text)
+    text = "spans contain messages, arguments and results of tools; implies --otel"
+    p.add_argument("--otel-content", action="store_true", help=text)
 
 
 def _access_arguments(p: Container) -> None:
@@ -339,7 +344,19 @@ def _operation(options: argparse.Namespace) -> "Operation":
         key=options.ssl_keyfile,
         password=password,
         worker=Worker.here(),
+        telemetry=_telemetry(options) if options.otel or options.otel_content else None,
     )
+
+
+def _telemetry(options: argparse.Namespace) -> "Telemetry | None":
+    try:
+        from ..generation.telemetry import configured
+
+        return configured(content=options.otel_content)
+    except ImportError as error:
+        raise missing(error, "otel") from None
+    except ValueError as error:
+        raise Misuse(str(error)) from None
 
 
 def _supervise(words: list[str], options: argparse.Namespace, operation: "Operation", local: Local) -> int:

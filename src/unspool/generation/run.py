@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +21,7 @@ from ..parser import Parser
 from ..request.continuation import Continued, Written
 from ..request.exact import Exact
 from ..request.fields import BadRequest
-from ..request.prepared import Prepared
+from ..request.prepared import Prepared, Reader
 from ..request.protocols import WireProtocol
 from ..store import StoreError
 from ..tokens import counted
@@ -36,6 +36,7 @@ from .outbox import Outbox, Sink
 from .service import Service, log
 from .tracing import Trace, named
 
+_Stream = AsyncGenerator[Delta, None]
 _TOKEN: Final = 1024
 """How many characters a token may stand for: runs of white space are the longest."""
 _TURN: Final = 64
@@ -82,8 +83,6 @@ class Run:
 
     Attributes:
         id: the response's id.
-        request: the request.
-        writer: writes the answer.
     """
 
     def __init__(
@@ -104,13 +103,16 @@ class Run:
         self._body: bytes | None = None
         self._name = f"{self.id} ({client_id})" if client_id else self.id
         self._prepared = prepared
-        self.request = prepared.request
+        self._request = prepared.request
         self._clock = asyncio.get_running_loop().time
         self._started = self._clock()
-        self.writer = protocol.writer(self.request, self.id, int(time.time()))
+        self._writer = protocol.writer(self._request, self.id, int(time.time()))
         self._choices = [self._choice(parser) for parser in prepared.parsers]
-        self._tracer = self.writer if isinstance(self.writer, TraceWriter) else None
-        self._trace = Trace(self._choices[0].reader)
+        self._tracer = self._writer if isinstance(self._writer, TraceWriter) else None
+        self._trace: Trace | None = None
+        reader = self._choices[0].reader
+        if self._tracer is not None and isinstance(reader, Parser):
+            self._trace = Trace(reader)
         self._loops: list[Loop] = []
         if tools is not None and prepared.request.server_tools is not None:
             keep = not prepared.request.stream
@@ -126,6 +128,16 @@ class Run:
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._abort: Failure | None = None
         self._work: asyncio.Task[Any] | None = None
+
+    @property
+    def writer(self) -> Writer:
+        """What writes the answer."""
+        return self._writer
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the answer is a stream."""
+        return self._request.stream
 
     @property
     def queued(self) -> int:
@@ -145,7 +157,7 @@ class Run:
             return
         if now - outbox.sent_at > self._service.settings.limits.silence:
             with contextlib.suppress(OSError):  # the connection is lost; the next `put` raises it again
-                outbox.put(self.writer.KEEP_ALIVE, 0)
+                outbox.put(self._writer.KEEP_ALIVE, 0)
 
     async def generate(self, sink: Sink | None = None) -> Failure | None:
         """Generate the answer. Cancelling the task stops the engine.
@@ -157,6 +169,8 @@ class Run:
             The engine's failure, or ``None``. A stream that has begun ends with it.
         """
         self._work = asyncio.current_task()
+        if self._service.telemetry is not None:
+            self._service.telemetry.accepted(self.id, self._request)
         try:
             if sink is None:
                 failure = await self._produce()
@@ -179,11 +193,11 @@ class Run:
 
     def _whole(self) -> bytes:
         choices, protocol = self._choices, self._protocol
-        logprobs = [c.logprobs for c in choices] if self.request.sampling.logprobs is not None else []
+        logprobs = [c.logprobs for c in choices] if self._request.sampling.logprobs is not None else []
         events: list[Sequence[AnyEvent]] = [c.kept for c in choices] if protocol.keeps_events else []
         if self._loops:
             events = [loop.kept or () for loop in self._loops]
-        return self.writer.whole(
+        return self._writer.whole(
             [loop.message() for loop in self._loops] or [c.message() for c in choices],
             self._usage(),
             logprobs=logprobs if any(logprobs) else (),
@@ -196,13 +210,13 @@ class Run:
         try:
             failure = await self._produce()
             if failure is None:
-                end = self.writer.finish(self._usage(), self._choices[0].stop)
+                end = self._writer.finish(self._usage(), self._choices[0].stop)
                 failure = await self._deposited()
                 if failure is None:
                     await outbox.end(end)
                     return None
             if outbox.begun:
-                await outbox.end(self.writer.error(failure))
+                await outbox.end(self._writer.error(failure))
             return failure
         finally:
             await outbox.close()
@@ -210,7 +224,7 @@ class Run:
     async def _deposited(self) -> Failure | None:
         """Keep the answer; return why that failed."""
         try:
-            await self._deposit.keep(self.id, self.writer, self._last)
+            await self._deposit.keep(self.id, self._writer, self._last)
         except (StoreError, BadRequest) as error:  # such as of a conversation that was deleted meanwhile
             log.warning("%s: the response could not be stored: %s", self._name, error)
             return Failure(f"the response could not be stored: {error}", 507)
@@ -291,11 +305,28 @@ class Run:
         asked = prepared.for_engine(self._service.settings, self.id, index, self._client_id)
         if self._tracer is not None:
             self._tracer.asked = self._request_line(asked)
-        await self._pass_on(index, self._service.engine.generate(asked), asked.max_tokens)
+        telemetry = self._service.telemetry
+        if telemetry is None:
+            return await self._output(index, prepared, asked)
+        with telemetry.output(asked, prepared.request, choice, self._service.engine) as span:
+            asked = msgspec.structs.replace(asked, trace=span.headers)
+            written = await self._output(index, prepared, asked, span.watched)
+            span.end(written.message)
+        return written
+
+    async def _output(
+        self, index: int, prepared: Prepared, asked: Request, watched: Callable[[_Stream], _Stream] = lambda s: s
+    ) -> Written:
+        choice = self._choices[index]
+        most = None if asked.echo else asked.max_tokens or None
+        await self._pass_on(index, watched(self._service.engine.generate(asked)), most)
         self._deliver(index, choice.close())
-        if choice.uncounted and prepared.prompt is not None and self._service.engine.tokenizer is not None:
-            prompt = prepared.prompt
-            choice.counted(await self._service.in_thread(len(prompt), lambda awaited: self._count(prompt, awaited)))
+        prompt = asked.prompt
+        if choice.uncounted and prompt is not None:
+            if not isinstance(prompt, str):
+                choice.counted(len(prompt))
+            elif self._service.engine.tokenizer is not None:
+                choice.counted(await self._service.in_thread(len(prompt), lambda awaited: self._count(prompt, awaited)))
         written = choice.written()
         self._last = None if prepared.continued is None else (prepared.continued, written)
         self._finished(written.message)
@@ -303,7 +334,7 @@ class Run:
             self._service.turns.remember(prepared.continued, written)
         return written
 
-    async def _pass_on(self, index: int, stream: AsyncGenerator[Delta, None], tokens: int | None) -> None:
+    async def _pass_on(self, index: int, stream: _Stream, tokens: int | None) -> None:
         """Read the engine's output until it ends, or until the choice ends earlier.
 
         Args:
@@ -381,11 +412,11 @@ class Run:
         if outbox is None:
             self._choices[index].logprobs += logprobs
             return
-        start = self.writer.start() if first else b""
-        if logprobs and self.request.sampling.logprobs is not None:
-            data = self.writer.events(index, events, logprobs)
+        start = self._writer.start() if first else b""
+        if logprobs and self._request.sampling.logprobs is not None:
+            data = self._writer.events(index, events, logprobs)
         else:
-            data = self.writer.events(index, events)
+            data = self._writer.events(index, events)
         if start or data:
             outbox.put(start + data, len(events))
 
@@ -394,6 +425,7 @@ class Run:
         outbox, tracer = self._outbox, self._tracer
         assert outbox is not None
         assert tracer is not None
+        assert self._trace is not None
         at = self._clock() - self._started
         step = self._trace.step("" if delta is None else delta.text, events)
         data = tracer.last(at, step) if delta is None else tracer.piece(at, delta, step)
@@ -412,7 +444,9 @@ class Run:
         return {**line, "special": special, "constrained": asked.constraint is not None}
 
     def _usage(self) -> Usage | None:
-        usage = total([added([*before, c.usage]) for before, c in zip(self._usages, self._choices, strict=True)])
+        usages = [added([*before, c.usage]) for before, c in zip(self._usages, self._choices, strict=True)]
+        each = len(usages) // self._request.prompt_count
+        usage = added([total(usages[at : at + each]) for at in range(0, len(usages), each)])
         if usage is not None:
             self._service.metrics.usage(usage)
         return usage
@@ -426,15 +460,15 @@ class Run:
         """The number of the prompt's tokens, by the engine's tokenizer."""
         return counted(self._service.engine.tokenizer, prompt, awaited.check)
 
-    def _choice(self, parser: Parser) -> Choice:
-        settings, request = self._service.settings, self.request
+    def _choice(self, parser: Reader) -> Choice:
+        settings, request = self._service.settings, self._request
         return Choice(
             parser,
             request.stop,
             settings.coalescer() if request.stream else None,
             one_call=not request.parallel,
             keep=self._protocol.keeps_events and not request.stream,
-            by_ids=self._service.engine.tokenizer is not None,
+            by_ids=self._service.engine.tokenizer is not None and not self._protocol.raw,
             timed=settings.profile == "mindie" and not request.stream,
         )
 
@@ -463,7 +497,7 @@ class _Seat:
 
 
 def added(usages: Sequence[Usage | None]) -> Usage | None:
-    """The sum of the counts of one choice's rounds, each with its own prompt. A single round's counts are unchanged."""
+    """The sum of counts that each have their own prompt, such as those of rounds. A single one is unchanged."""
     known = [u for u in usages if u is not None]
     if len(known) < 2:
         return known[0] if known else None

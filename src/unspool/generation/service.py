@@ -3,9 +3,9 @@
 import asyncio
 import hmac
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ..engines import Engine
 from ..engines.threads import Awaited, Threads
@@ -18,6 +18,9 @@ from ..tools import Tools
 from ..wire.common import Failure
 from .admission import Admission, Overloaded
 from .metrics import Metrics, added
+
+if TYPE_CHECKING:
+    from .telemetry import Telemetry
 
 log = logging.getLogger("unspool.server")
 _T = TypeVar("_T")
@@ -49,6 +52,7 @@ class Service:
         prompts: the model's chat template; without it, the engine gets messages instead of a prompt.
         tools: the tools that the server runs.
         store: keeps what outlives a request; by default in memory.
+        telemetry: makes OpenTelemetry's spans, if they are wanted.
 
     Attributes:
         approval_key: the secret for approvals of calls.
@@ -66,9 +70,11 @@ class Service:
         prompts: Prompts | None = None,
         tools: Tools | None = None,
         store: Store | None = None,
+        telemetry: "Telemetry | None" = None,
     ) -> None:
         self.settings = settings
         self.store = store or Store(size=settings.limits.stored, days=settings.limits.days)
+        self.telemetry = telemetry
         self.tools = tools or Tools(())
         self.approval_key = settings.approval_key or hmac.digest(self.store.secret, b"approvals", "sha256")
         self.engine = engine
@@ -127,6 +133,16 @@ class Service:
             yield
         finally:
             self.runs.discard(run)
+
+    def traced(self, scope: Mapping[str, Any]) -> AbstractContextManager[None]:
+        """A context in which a request is answered, for `telemetry`."""
+        return nullcontext() if self.telemetry is None else self.telemetry.request(scope)
+
+    def answered(self, path: str, status: int | str) -> None:
+        """Count an answered request; see `Metrics.response`."""
+        self.metrics.response(path, status)
+        if self.telemetry is not None:
+            self.telemetry.answered(status)
 
     def close(self) -> None:
         """Stop the threads."""

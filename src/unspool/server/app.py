@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -23,6 +23,7 @@ from ..request.protocols import (
     AguiProtocol,
     CandleProtocol,
     ChatProtocol,
+    CompletionsProtocol,
     MessagesProtocol,
     MindieProtocol,
     ResponsesProtocol,
@@ -35,6 +36,7 @@ from ..tools import Tools
 from ..wire.common import Failure
 from ..wire.encoding import encode
 from .background import Background
+from .completions_endpoint import CompletionsEndpoint
 from .cors import Origins, header, with_cors, with_id
 from .count_endpoint import CountEndpoint
 from .endpoint import Endpoint, refusal
@@ -42,11 +44,15 @@ from .explain import ASKED, PromptEndpoint
 from .guards import Hosts, unsupported
 from .models import Served, by_model, unknown_model
 from .page import PageFile, page_routes, wants_page
-from .parse_endpoint import ParseEndpoint
+from .parse_endpoint import ParseEndpoint, ThreadEndpoint
 from .replies import JSON, ErrorBody, Reply, failed
 from .responses import ResponsesEndpoint
 from .stored import stored_routes
+from .tokens_endpoint import DetokenizeEndpoint, TokenizeEndpoint, tokenizer_info
 from .workers import Worker
+
+if TYPE_CHECKING:
+    from ..generation.telemetry import Telemetry
 
 _CHAT: dict[Profile, type[ChatProtocol]] = {
     "openai": ChatProtocol,
@@ -60,11 +66,16 @@ _PATHS = (
     ("GET", "/v1/responses/{id}", "a stored response; also DELETE, and POST …/cancel"),
     ("POST", "/v1/conversations", "a conversation; its pages are those of OpenAI"),
     ("POST", "/v1/messages", "Anthropic Messages"),
+    ("POST", "/v1/completions", "OpenAI completions: a raw prompt in, raw output out"),
     ("POST", "/v1/messages/count_tokens", "the number of tokens in the prompt"),
     ("POST", "/ag-ui", "AG-UI: a RunAgentInput in, its events out"),
+    ("POST", "/tokenize", "the tokens of a text, or of a conversation"),
+    ("POST", "/detokenize", "the text of tokens"),
     ("POST", "/parse", "raw model output in, a message or events out"),
     ("GET", "/", "this text; in a browser, a page that explains outputs"),
     ("GET", "/v1/models", "the models"),
+    ("GET", "/tokenizer_info", "the model's named special tokens"),
+    ("GET", "/version", "the server's version"),
     ("GET", "/health", "200 if requests are answered, else 503 and the reason"),
     ("GET", "/metrics", "counts for Prometheus"),
 )
@@ -75,6 +86,7 @@ def _protocols(settings: Settings) -> dict[str, WireProtocol]:
     """The protocols of a model, by path."""
     return {
         "/v1/chat/completions": _CHAT[settings.profile](settings),
+        "/v1/completions": CompletionsProtocol(settings),
         "/v1/responses": ResponsesProtocol(settings),
         "/v1/messages": MessagesProtocol(settings),
         "/ag-ui": AguiProtocol(settings),
@@ -83,15 +95,17 @@ def _protocols(settings: Settings) -> dict[str, WireProtocol]:
 
 def _endpoints(
     service: Service, protocols: Mapping[str, WireProtocol], background: Background
-) -> dict[str, Endpoint | CountEndpoint | PromptEndpoint]:
+) -> dict[str, Endpoint | ThreadEndpoint]:
     """The endpoints of a model, by path."""
-    found: dict[str, Endpoint | CountEndpoint | PromptEndpoint] = {
+    found: dict[str, Endpoint | ThreadEndpoint] = {
         path: ResponsesEndpoint(service, protocol, background)
         if isinstance(protocol, ResponsesProtocol)
-        else Endpoint(service, protocol)
+        else (CompletionsEndpoint if protocol.raw else Endpoint)(service, protocol)
         for path, protocol in protocols.items()
     }
     found["/v1/messages/count_tokens"] = CountEndpoint(service, protocols["/v1/messages"])
+    found["/tokenize"] = TokenizeEndpoint(service)
+    found["/detokenize"] = DetokenizeEndpoint(service)
     if service.settings.ui:
         found["/ui/chat"] = Endpoint(service, TraceProtocol(service.settings))
         found["/ui/prompt"] = PromptEndpoint(service)
@@ -107,6 +121,7 @@ def create_app(
     others: Sequence[Served] = (),
     worker: Worker | None = None,
     store: Store | None = None,
+    telemetry: "Telemetry | None" = None,
 ) -> Starlette:
     """Make the server as an ASGI application; ``app.state.service`` is what its requests share.
 
@@ -118,8 +133,9 @@ def create_app(
         others: further models. Requests choose with ``model``; those that name none get the first model.
         worker: the role of this process, if it is one of several on one port.
         store: keeps responses and conversations; by default in memory; closed when the application ends.
+        telemetry: makes OpenTelemetry's spans (`unspool.generation.telemetry`); closed when the application ends.
     """
-    service = _service(settings, engine, prompts, tools, others, store)
+    service = _service(settings, engine, prompts, tools, others, store, telemetry)
     posts = _protocols(settings)
     chat = posts["/v1/chat/completions"]
 
@@ -161,10 +177,11 @@ def _service(
     tools: Tools | None,
     others: Sequence[Served],
     store: Store | None,
+    telemetry: "Telemetry | None",
 ) -> Service:
     """The first model's service, which knows the services of the others; each has its own counts."""
-    service = Service(settings, engine, prompts, tools, store)
-    service.models = (service, *(Service(*other, tools, service.store) for other in others))
+    service = Service(settings, engine, prompts, tools, store, telemetry)
+    service.models = (service, *(Service(*other, tools, service.store, telemetry) for other in others))
     if others:
         for one in service.models:
             one.models = service.models
@@ -191,6 +208,8 @@ def _lifespan(service: Service, background: Background) -> Callable[[Starlette],
             for one in service.models:
                 await one.engine.close()
             await asyncio.to_thread(service.store.close)
+            if service.telemetry is not None:
+                await asyncio.to_thread(service.telemetry.close)
 
     return lifespan
 
@@ -279,6 +298,8 @@ class _Pages:
             Route("/", self.home),
             Route("/v1/models", self.models),
             Route("/v1/models/{model:path}", self.model),
+            Route("/tokenizer_info", self.tokenizer_info),
+            Route("/version", self.version),
             Route("/health", self.health),
             Route("/metrics", self.metrics),
         ]
@@ -329,6 +350,14 @@ class _Pages:
         }
         context = getattr(service.engine, "context", None)  # if the engine knows it
         return entry if context is None else {**entry, "max_model_len": context}
+
+    async def tokenizer_info(self, request: Request) -> Response:
+        """The model's named special tokens."""
+        return self._refused(request) or Response(encode(tokenizer_info(self._service)), media_type=JSON)
+
+    async def version(self, request: Request) -> Response:
+        """The server's version; needs no key."""
+        return Response(encode({"version": __version__}), media_type=JSON)
 
     async def health(self, request: Request) -> Response:
         """Whether requests would be answered; needs no key."""

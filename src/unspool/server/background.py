@@ -67,7 +67,7 @@ class Background:
         task = asyncio.current_task()
         assert task is not None
         beating = asyncio.ensure_future(_beating(service.store, owner, run.id, task))
-        journal = _Journal(self, service.store, owner, run) if run.request.stream else None
+        journal = _Journal(self, service.store, owner, run) if run.streamed else None
         try:
             try:
                 with service.holding() as hold, service.running(run):

@@ -84,7 +84,7 @@ class Endpoint:
             return
         finally:
             await own.aclose()
-        self._service.metrics.response(scope["path"], reply.status)
+        self._service.answered(scope["path"], reply.status)
         await reply.send(send)
 
     async def _carry_out(self, run: Run, deposit: Deposit, own: Tools, scope: Scope, send: Send) -> Tools:
@@ -135,17 +135,16 @@ class Endpoint:
         return msgspec.structs.replace(listing, tools=kept)
 
     async def _run(self, run: Run, scope: Scope, send: Send) -> None:
-        metrics = self._service.metrics
-        stream = StreamReply(send, run.id) if run.request.stream else None
+        stream = StreamReply(send, run.id) if run.streamed else None
         failure = await run.generate(stream)
         if stream is not None and stream.begun:
-            metrics.response(scope["path"], "failed" if failure else 200)
+            self._service.answered(scope["path"], "failed" if failure else 200)
             return
         if failure is not None:
             reply = failed(self._protocol.error_body, failure, run.id)
         else:
             reply = Reply(run.whole(), request_id=run.id)
-        metrics.response(scope["path"], reply.status)
+        self._service.answered(scope["path"], reply.status)
         await reply.send(send)
 
     async def _prepare(self, size: int, fields: Fields, offer: Offer, turn: Exact | None) -> Prepared:
@@ -202,6 +201,18 @@ async def answer(
         scope, receive, send: the request.
         work: answers it, given its body.
     """
+    with service.traced(scope):
+        await _answer(service, error_body, scope, receive, send, work)
+
+
+async def _answer(
+    service: Service,
+    error_body: ErrorBody,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    work: Callable[[Scope, bytes, Send], Awaitable[None]],
+) -> None:
     reply = refusal(service, error_body, scope)
     limit = service.settings.limits.body
     with service.holding() as hold:
@@ -215,7 +226,7 @@ async def answer(
         except Overloaded as error:
             reply = failed(error_body, Failure(str(error), 429, retry_after=error.retry_after), close=True)
         if reply is not None:
-            service.metrics.response(scope["path"], reply.status)
+            service.answered(scope["path"], reply.status)
             await reply.send(send)
             return
         task = asyncio.ensure_future(work(scope, body, send))
@@ -228,7 +239,7 @@ async def answer(
             watch.cancel()
             ended, _ = await asyncio.gather(task, watch, return_exceptions=True)
         if isinstance(ended, asyncio.CancelledError):
-            service.metrics.response(scope["path"], "cancelled")
+            service.answered(scope["path"], "cancelled")
         elif ended is not None:
             raise ended
 

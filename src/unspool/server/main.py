@@ -9,7 +9,7 @@ import socket
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import uvicorn
 
@@ -25,6 +25,9 @@ from .connection import limited, patrol
 from .logs import AccessLog, set_up_logs
 from .models import Served
 from .workers import Worker
+
+if TYPE_CHECKING:
+    from ..generation.telemetry import Telemetry
 
 _AFTER_DRAIN = 0.5  # seconds for the last errors to be sent
 _SWITCH = 0.0005  # seconds after which a computing thread yields to the loop; Python's default is 0.005
@@ -42,6 +45,7 @@ class Operation(NamedTuple):
         certificate, key, password: the files for TLS, and the password of the key; without a certificate, there is no
             TLS.
         worker: the role of this process, if it is one of several.
+        telemetry: makes OpenTelemetry's spans, if they are wanted.
     """
 
     log_format: str = "text"
@@ -51,6 +55,7 @@ class Operation(NamedTuple):
     key: str | None = None
     password: str | None = None
     worker: Worker | None = None
+    telemetry: "Telemetry | None" = None
 
 
 _PLAIN = Operation()
@@ -83,7 +88,16 @@ class Server(uvicorn.Server):
         operation: Operation = _PLAIN,
         store: Store | None = None,
     ) -> None:
-        app = create_app(settings, engine, prompts, tools, others=others, worker=operation.worker, store=store)
+        app = create_app(
+            settings,
+            engine,
+            prompts,
+            tools,
+            others=others,
+            worker=operation.worker,
+            store=store,
+            telemetry=operation.telemetry,
+        )
         self._service: Service = app.state.service
         self._operation = operation
         self._within = AsyncExitStack()

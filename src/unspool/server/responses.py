@@ -71,11 +71,11 @@ class ResponsesEndpoint(Endpoint):
         run.writer.empty("in_progress")
         await deposit.keep(run.id, run.writer, None)
         self._background.start(self._service, run, deposit, deposit.owner, own)
-        if run.request.stream:
+        if run.streamed:
             await self._background.stream(self._service, deposit.owner, run.id, -1, send)
         else:
             await Reply(run.writer.empty("queued"), request_id=run.id).send(send)
-        self._service.metrics.response(scope["path"], 200)
+        self._service.answered(scope["path"], 200)
         return Tools(())
 
 

@@ -134,7 +134,7 @@ class _Endpoint:
             if isinstance(found, _Events):
                 id = scope["path_params"]["response"]
                 await self._background.stream(self._service, owner, id, found.after, send)
-                self._service.metrics.response(self._path, 200)
+                self._service.answered(self._path, 200)
                 return
             reply = Reply(found)
         except BadRequest as error:
@@ -144,7 +144,7 @@ class _Endpoint:
         except Exception:
             log.exception("%s: the request failed", self._path)
             reply = failed(error_body, Failure("internal server error", 500))
-        self._service.metrics.response(self._path, reply.status)
+        self._service.answered(self._path, reply.status)
         await reply.send(send)
 
 

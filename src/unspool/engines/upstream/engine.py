@@ -109,6 +109,14 @@ class Upstream:
         ]
         return min(contexts, default=None)
 
+    echoes = True
+    """Whether log-probabilities of prompts are reported: by some kinds; others refuse them."""
+
+    @property
+    def provider(self) -> str | None:
+        """The kind of the servers; ``None`` if no server was asked yet."""
+        return next((b.kind.name for b in self._pool.backends if b.kind is not None), None)
+
     # -- the interface of engines ----------------------------------------------------------------------------------
 
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
@@ -165,12 +173,13 @@ class Upstream:
     async def _attempt(self, backend: Backend, request: Request) -> AsyncGenerator[Delta, None]:
         deadline = time.monotonic() + self._first
         kind, asked = await self._prepared(backend, request)
-        read = partial(kind.read, alternatives=request.sampling.logprobs, keep_end=self._keep_end)
+        read = partial(kind.read, alternatives=request.sampling.logprobs, keep_end=self._keep_end or request.echo)
         usage: Usage | None = None
         reason: str | None = None
+        echoes = request.echo
         async with (
-            self._request_id(request) as request_id,
-            self._client.open(backend, kind.generate, asked, deadline, request_id) as response,
+            self._headers(request) as headers,
+            self._client.open(backend, kind.generate, asked, deadline, headers) as response,
         ):
             backend.back()
             if not response.content_type.startswith(kind.stream):
@@ -192,6 +201,9 @@ class Upstream:
                         done = True
                         break
                     delta = read(data)
+                    if echoes and delta.logprobs:
+                        echoes = False
+                        delta = _without_prompt(delta, asked["prompt"], request.max_tokens)
                     usage = delta.usage or usage
                     reason = delta.finish_reason or reason
                     if delta.text or delta.token_ids or delta.logprobs:
@@ -209,8 +221,8 @@ class Upstream:
             yield Delta(finish_reason=reason, usage=usage)
 
     @contextlib.asynccontextmanager
-    async def _request_id(self, request: Request) -> AsyncIterator[str]:
-        """The request's id for a server: the client's, or else the response's.
+    async def _headers(self, request: Request) -> AsyncIterator[dict[str, str]]:
+        """The headers of the trace, and the request's id for a server: the client's, or else the response's.
 
         Servers may refuse an id that is still in use, so further choices of a request, and further requests with the
         same id, get a suffix.
@@ -220,7 +232,7 @@ class Upstream:
             id = f"{id}-{secrets.token_hex(4)}"
         self._busy.add(id)
         try:
-            yield id
+            yield {**request.trace, "X-Request-Id": id}
         finally:
             self._busy.discard(id)
 
@@ -240,7 +252,7 @@ class Upstream:
             model, context = model or served.model, served.context
         if isinstance(prompt, str) and kind.tokenize is not None:
             path, text, special = kind.tokenize
-            question = {text: prompt, special: False, **({} if model is None else {"model": model})}
+            question = {text: prompt, special: request.add_special, **({} if model is None else {"model": model})}
             answer = await self._client.ask(backend, path, question, MAX_ANSWER + _TOKEN * len(prompt))
             prompt = answer.get("tokens") if isinstance(answer, dict) else None
             if not isinstance(prompt, list):
@@ -328,6 +340,29 @@ def _awaited(awaited: Awaited, make: Callable[[], dict[str, Any]]) -> dict[str, 
     """Compute what may take a while, as long as somebody waits."""
     with bounds.awaited(awaited.check):
         return make()
+
+
+def _without_prompt(delta: Delta, prompt: Any, most: int | None) -> Delta:
+    """The first piece of an output that begins with its prompt, without the prompt's text, which servers may decode
+    differently, but with the entries of the prompt's tokens.
+
+    Args:
+        delta: the piece.
+        prompt: what the server was sent.
+        most: the largest number of tokens of the output.
+
+    Raises:
+        EngineError: how many tokens the prompt has is not known.
+    """
+    count = len(prompt) if isinstance(prompt, list) else delta.usage.prompt_tokens if delta.usage else 0
+    if not 0 < count <= len(delta.logprobs):
+        raise EngineError("the engine does not report the tokens of the prompt", 502)
+    if not most:
+        return msgspec.structs.replace(delta, text="", token_ids=(), logprobs=delta.logprobs[:count])
+    tokens = [entry["token"] for entry in delta.logprobs[count:]]
+    while not delta.text.endswith("".join(tokens)):  # a character may be incomplete, and an end token has no text
+        tokens.pop()
+    return msgspec.structs.replace(delta, text="".join(tokens))
 
 
 def base_urls(urls: Sequence[str], kind: str | None) -> list[str]:
