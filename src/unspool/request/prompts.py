@@ -103,6 +103,12 @@ class Prompts:
         return self._ready().places
 
     @property
+    def source(self) -> list[Any]:
+        """What the prompts depend on besides requests."""
+        tokenizer = self._tokenizer
+        return [tokenizer.template, tokenizer.tool_template, dict(tokenizer.special)]
+
+    @property
     def named(self) -> dict[str, str]:
         """Special tokens by their names, such as ``eos_token``."""
         return self._tokenizer.special
