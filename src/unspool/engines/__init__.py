@@ -3,7 +3,7 @@
 An engine takes a prompt and yields raw output, piece by piece. It knows nothing about dialects, protocols or parsers.
 """
 
-from .base import Delta, Engine, EngineError, Request, Sampling, Thinking
+from .base import Delta, Engine, EngineError, Request, Sampled, Sampling, Thinking
 from .capture import Capture, Recording, read_recordings
 from .replay import Replay
 
@@ -15,6 +15,7 @@ __all__ = [
     "Recording",
     "Replay",
     "Request",
+    "Sampled",
     "Sampling",
     "Thinking",
     "read_recordings",

@@ -82,6 +82,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         max_tokens: the largest length of the output; ``None``: as long as the model's context allows.
         constraint: what may be generated; ``None`` means anything.
         thinking: the budget of reasoning; ``None`` if there is none.
+        capture: whether pieces must have `Delta.sampled`, as far as the engine can.
     """
 
     id: str = ""
@@ -98,6 +99,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     constraint: Constraint | None = None
     thinking: Thinking | None = None
+    capture: bool = False
 
     def needed_prompt(self) -> str | Sequence[int]:
         """The prompt, for engines that need one.
@@ -108,6 +110,26 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         if self.prompt is None:
             raise EngineError("prompt: the engine needs one, but the server has no chat template to render it", 400)
         return self.prompt
+
+
+class Sampled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The tokens of a piece as the model sampled them, for training.
+
+    Attributes:
+        ids: the tokens, including one that ends the output.
+        logprobs: the log-probability of each; ``None`` if the engine reports none.
+        count: the number of tokens of the output so far by the engine's count, if it may leave some out of ``ids``.
+        prompt_ids: the tokens of the prompt as the engine read it, if it reports them.
+        versions: the versions of the weights, each with the half-open range of the output's tokens that it sampled.
+        experts: the experts of each token and layer, in the engine's own encoding; empty if it reports none.
+    """
+
+    ids: tuple[int, ...] = ()
+    logprobs: tuple[float | None, ...] = ()
+    count: int | None = None
+    prompt_ids: tuple[int, ...] | None = None
+    versions: tuple[tuple[str, int, int], ...] = ()
+    experts: str = ""
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -121,6 +143,7 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         usage: the engine's counts so far; the last ones are final.
         logprobs: the entries of the tokens, in OpenAI's form.
         stage: the stage of the text, if the engine itself reports it.
+        sampled: the tokens as they were sampled, if the request asks for them; ``token_ids`` are those to parse.
     """
 
     text: str = ""
@@ -129,6 +152,7 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: Usage | None = None
     logprobs: tuple[dict[str, Any], ...] = ()
     stage: Stage | None = None
+    sampled: Sampled | None = None
 
 
 class Engine(Protocol):

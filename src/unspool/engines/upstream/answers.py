@@ -1,15 +1,17 @@
 """Reads the answers of upstream servers: the events of their streams as deltas, and their errors."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
 from ...wire.common import Usage
-from ..base import Delta, EngineError
+from ..base import Delta, EngineError, Sampled
 
-__all__ = ["complaint", "failure", "read_completion", "read_native", "read_ollama"]
+__all__ = ["ReadGenerated", "complaint", "failure", "read_completion", "read_native", "read_ollama"]
+
+_Id = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 
 
 # -- the events of OpenAI's completions --------------------------------------------------------------------------------
@@ -21,9 +23,17 @@ class _Logprobs(msgspec.Struct):
     top_logprobs: list[dict[str, float | None] | None] | None = None
 
 
+class _Version(msgspec.Struct):
+    version: Any = None
+    start: int = 0
+    end: int = 0
+
+
 class _Choice(msgspec.Struct):
     text: str | None = None
-    token_ids: list[Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]] | None = None
+    token_ids: list[_Id] | None = None
+    prompt_token_ids: list[_Id] | None = None
+    weight_versions: list[_Version] | None = None
     logprobs: _Logprobs | None = None
     finish_reason: str | None = None
     stop_reason: int | str | None = None
@@ -52,7 +62,7 @@ class _Completion(msgspec.Struct):
     error: Any = None
 
 
-def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = False) -> Delta:
+def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False) -> Delta:
     """Read an event of ``/v1/completions``, as vLLM, SGLang, FastDeploy, llama-cpp-python and transformers write it.
 
     Args:
@@ -61,6 +71,7 @@ def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = 
             about the tokens was.
         keep_end: whether the text contains the token that ends the output; if not, its id and its entry in
             ``logprobs`` are left out too.
+        capture: whether `Delta.sampled` was requested.
 
     Raises:
         EngineError: it is an error, or malformed.
@@ -73,6 +84,14 @@ def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = 
         return Delta(usage=usage)
     choice = event.choices[0]
     ids = tuple(choice.token_ids or ())
+    sampled = None
+    if capture and (choice.token_ids is not None or choice.weight_versions):
+        sampled = Sampled(
+            ids=ids,
+            logprobs=_aligned(ids, () if choice.logprobs is None else choice.logprobs.token_logprobs),
+            prompt_ids=None if choice.prompt_token_ids is None else tuple(choice.prompt_token_ids),
+            versions=_versions(choice.weight_versions),
+        )
     logprobs = () if choice.logprobs is None or alternatives is None else _logprobs(choice.logprobs, alternatives)
     by_text = isinstance(choice.stop_reason, str) or isinstance(choice.matched_stop, str)
     if choice.finish_reason == "stop" and not keep_end and not by_text:  # the last token has no text
@@ -80,7 +99,18 @@ def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = 
             logprobs = logprobs[:-1]
         ids = ids[:-1]
     reason = _reason(choice.finish_reason)
-    return Delta(text=choice.text or "", token_ids=ids, logprobs=logprobs, finish_reason=reason, usage=usage)
+    return Delta(
+        text=choice.text or "", token_ids=ids, logprobs=logprobs, finish_reason=reason, usage=usage, sampled=sampled
+    )
+
+
+def _aligned(ids: Sequence[int], logprobs: Sequence[float | None]) -> tuple[float | None, ...]:
+    """One log-probability for each token; none if their numbers differ, since nobody knows then which is whose."""
+    return tuple(logprobs) if len(logprobs) == len(ids) else (None,) * len(ids)
+
+
+def _versions(reported: Sequence[_Version] | None) -> tuple[tuple[str, int, int], ...]:
+    return tuple((str(one.version), one.start, one.end) for one in reported or () if one.version is not None)
 
 
 def _usage(reported: _Usage) -> Usage:
@@ -136,6 +166,7 @@ def _reason(word: str | None) -> str | None:
 
 
 class _Probability(msgspec.Struct):
+    id: int = -1
     token: str = ""
     logprob: float | None = None
     bytes: list[int] | None = None
@@ -148,6 +179,7 @@ class _Timings(msgspec.Struct):
 
 class _Native(msgspec.Struct):
     content: str = ""
+    tokens: list[_Id] = []
     stop: bool = False
     stop_type: str = "none"
     tokens_predicted: int = 0
@@ -157,10 +189,10 @@ class _Native(msgspec.Struct):
     error: Any = None
 
 
-def read_native(data: bytes, alternatives: int | None = 0, keep_end: bool = False) -> Delta:
+def read_native(data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False) -> Delta:
     """Read an event of ``/completion``, as llama.cpp's server writes it; the arguments are as for `read_completion`.
 
-    Its ids are not read, because only the last token of a character in several tokens is reported.
+    Its ids are not parsed, because only the last token of a character in several tokens is reported.
 
     Raises:
         EngineError: it is an error, or malformed.
@@ -175,15 +207,112 @@ def read_native(data: bytes, alternatives: int | None = 0, keep_end: bool = Fals
         }
         for p in (() if alternatives is None else event.completion_probabilities)
     )
+    sampled = None
+    if capture:
+        same = [p.id for p in event.completion_probabilities] == event.tokens
+        known = [p.logprob for p in event.completion_probabilities] if same else []
+        sampled = Sampled(ids=tuple(event.tokens), logprobs=_aligned(event.tokens, known), count=event.tokens_predicted)
     if not event.stop:
-        return Delta(text=event.content, logprobs=logprobs)
+        return Delta(text=event.content, logprobs=logprobs, sampled=sampled)
     usage = Usage(
         prompt_tokens=event.tokens_evaluated,
         completion_tokens=event.tokens_predicted,
         cached_tokens=None if event.timings is None else event.timings.cache_n,
     )
     reason = "length" if event.stop_type == "limit" else "stop"
-    return Delta(text=event.content, logprobs=logprobs, finish_reason=reason, usage=usage)
+    return Delta(text=event.content, logprobs=logprobs, finish_reason=reason, usage=usage, sampled=sampled)
+
+
+# -- the events of SGLang's own endpoint -------------------------------------------------------------------------------
+
+
+class _Finished(msgspec.Struct):
+    type: str = "stop"
+    matched: int | str | None = None
+    message: str = ""
+    status_code: int | None = None
+
+
+class _Meta(msgspec.Struct):
+    finish_reason: _Finished | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int | None = None
+    output_token_logprobs: list[tuple[float | None, _Id, str | None]] | None = None
+    output_top_logprobs: list[list[tuple[float | None, _Id, str | None]] | None] | None = None
+    weight_version: Any = None
+    weight_versions: list[_Version] | None = None
+    routed_experts: str | None = None
+
+
+class _Generated(msgspec.Struct):
+    text: str = ""
+    output_ids: list[_Id] = []
+    prompt_token_ids: list[_Id] | None = None
+    meta_info: _Meta = msgspec.field(default_factory=_Meta)
+    error: Any = None
+
+
+class ReadGenerated:
+    """Reads one stream of ``/generate``, as SGLang writes it: each event repeats the output so far, unless the server
+    is started with ``--incremental-streaming-output``."""
+
+    def __init__(self) -> None:
+        self._tokens = self._text = 0
+
+    def __call__(
+        self, data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = True
+    ) -> Delta:
+        """Read an event; the arguments are as for `read_completion`.
+
+        Raises:
+            EngineError: it is an error, or malformed.
+        """
+        event = _decode(data, _Generated)
+        if event.error is not None:
+            raise failure(*complaint({"error": event.error}))
+        meta, end = event.meta_info, event.meta_info.finish_reason
+        if end is not None and end.type == "abort" and end.status_code is not None:
+            raise failure(end.message[:_SHOWN], end.status_code)
+        before, self._tokens = self._tokens, meta.completion_tokens
+        whole = len(event.output_ids) == meta.completion_tokens  # an increment is shorter, after the first
+        new, at = (slice(before, None), self._text) if whole else (slice(None), 0)
+        self._text = len(event.text) if whole else self._text + len(event.text)
+        ids, known = tuple(event.output_ids[new]), (meta.output_token_logprobs or [])[new]
+        logprobs = _aligned(ids, [p for p, _, _ in known]) if [i for _, i, _ in known] == [*ids] else (None,) * len(ids)
+        versions = _versions(meta.weight_versions)
+        if not versions and meta.weight_version is not None and end is not None:
+            versions = ((str(meta.weight_version), 0, meta.completion_tokens),)
+        sampled = Sampled(
+            ids=ids,
+            logprobs=logprobs,
+            prompt_ids=None if before or event.prompt_token_ids is None else tuple(event.prompt_token_ids),
+            versions=versions,
+            experts=meta.routed_experts or "" if end is not None else "",
+        )
+        entries: tuple[dict[str, Any], ...] = ()
+        if alternatives is not None:
+            tops = (meta.output_top_logprobs or [])[new]
+            listed = [[_entry(t or "", p) for p, _, t in (top or ())[:alternatives]] for top in tops]
+            entries = tuple(
+                {**_entry(t or "", p), "top_logprobs": listed[i] if i < len(listed) else []}
+                for i, (p, _, t) in enumerate(known)
+            )
+        if end is not None and end.type == "stop" and not keep_end and not isinstance(end.matched, str):
+            ids, entries = ids[:-1], entries[: len(ids) - 1]  # the last token has no text
+        usage = Usage(
+            prompt_tokens=meta.prompt_tokens,
+            completion_tokens=meta.completion_tokens,
+            cached_tokens=meta.cached_tokens,
+        )
+        return Delta(
+            text=event.text[at:],
+            token_ids=ids,
+            logprobs=entries,
+            finish_reason=None if end is None else _reason(end.type),
+            usage=usage,
+            sampled=sampled,
+        )
 
 
 # -- the lines of Ollama's own endpoint --------------------------------------------------------------------------------
@@ -198,7 +327,7 @@ class _Ollama(msgspec.Struct):
     error: Any = None
 
 
-def read_ollama(data: bytes, alternatives: int = 0, keep_end: bool = False) -> Delta:
+def read_ollama(data: bytes, alternatives: int = 0, keep_end: bool = False, capture: bool = False) -> Delta:
     """Read a line of ``/api/generate``, as Ollama writes it; the arguments are as for `read_completion`.
 
     Raises:

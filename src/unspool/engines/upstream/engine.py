@@ -14,7 +14,7 @@ import msgspec
 
 from ...grammar import bounds
 from ...wire.common import Usage
-from ..base import Delta, EngineError, Request
+from ..base import Delta, EngineError, Request, Sampled
 from ..threads import Awaited, Threads
 from .client import MAX_ANSWER, Client, Unavailable
 from .kinds import KINDS, Kind, Served, body, detect
@@ -165,9 +165,12 @@ class Upstream:
     async def _attempt(self, backend: Backend, request: Request) -> AsyncGenerator[Delta, None]:
         deadline = time.monotonic() + self._first
         kind, asked = await self._prepared(backend, request)
-        read = partial(kind.read, alternatives=request.sampling.logprobs, keep_end=self._keep_end)
+        reader = kind.read() if isinstance(kind.read, type) else kind.read
+        capture = request.capture and kind.capture is not None
+        read = partial(reader, alternatives=request.sampling.logprobs, keep_end=self._keep_end, capture=capture)
         usage: Usage | None = None
         reason: str | None = None
+        rest: Sampled | None = None
         async with (
             self._request_id(request) as request_id,
             self._client.open(backend, kind.generate, asked, deadline, request_id) as response,
@@ -178,7 +181,8 @@ class Upstream:
             events = kind.events()
             done = False
             # A consumer that stops early should still know the prompt's length.
-            known = Usage(prompt_tokens=len(asked["prompt"])) if isinstance(asked["prompt"], list) else None
+            sent = asked[kind.prompt]
+            known = Usage(prompt_tokens=len(sent)) if isinstance(sent, list) else None
             while not done:
                 chunk = await self._client.read(backend, response, deadline)
                 if not chunk:
@@ -194,7 +198,11 @@ class Upstream:
                     delta = read(data)
                     usage = delta.usage or usage
                     reason = delta.finish_reason or reason
-                    if delta.text or delta.token_ids or delta.logprobs:
+                    if delta.sampled is not None and not delta.sampled.ids:
+                        rest = delta.sampled
+                    elif delta.sampled is not None:
+                        delta, sent = _with_prompt(delta, delta.sampled, sent), None
+                    if delta.text or delta.token_ids or delta.logprobs or (delta.sampled and delta.sampled.ids):
                         counts = delta.usage
                         if counts is None and known is not None:
                             counts = msgspec.structs.replace(known, completion_tokens=len(delta.token_ids) or 1)
@@ -206,7 +214,7 @@ class Upstream:
                         deadline = time.monotonic() + self._next
             if reason is None:
                 raise Unavailable("the engine ended its stream early", 502)
-            yield Delta(finish_reason=reason, usage=usage)
+            yield Delta(finish_reason=reason, usage=usage, sampled=rest)
 
     @contextlib.asynccontextmanager
     async def _request_id(self, request: Request) -> AsyncIterator[str]:
@@ -227,6 +235,8 @@ class Upstream:
     async def _prepared(self, backend: Backend, request: Request) -> tuple[Kind, dict[str, Any]]:
         """The kind of a backend, and the request in its form."""
         kind = await self._kind(backend)
+        if request.capture and kind.capturing is not None:
+            kind = kind.capturing
         prompt: Any = request.needed_prompt()
         if request.prompt_ids is not None and kind.ids:
             prompt = request.prompt_ids
@@ -322,6 +332,13 @@ class Upstream:
                 backend.served = before
             if None not in (before, backend.served) and before != backend.served:
                 log.info("engine %s: is now %s", backend.url, backend.served)
+
+
+def _with_prompt(delta: Delta, sampled: Sampled, sent: Any) -> Delta:
+    """The first piece with the prompt as it was sent, unless the server has reported it."""
+    if sampled.prompt_ids is not None or not isinstance(sent, list):
+        return delta
+    return msgspec.structs.replace(delta, sampled=msgspec.structs.replace(sampled, prompt_ids=tuple(sent)))
 
 
 def _awaited(awaited: Awaited, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:

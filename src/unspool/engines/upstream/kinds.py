@@ -4,8 +4,9 @@ Two facts decide which endpoint is used. The text must keep its special tokens. 
 already begins with the tokenizer's first token, must not get that token a second time.
 
 * vLLM, FastDeploy: ``/v1/completions`` with ``skip_special_tokens: false`` and ``add_special_tokens: false``.
-* SGLang: ``/v1/completions`` too; its native ``/generate`` repeats the whole text in every event. It adds a first token
-  to texts and generates 16 tokens by default, so ``/tokenize`` is asked first, and ids are sent.
+* SGLang: ``/v1/completions`` too; its native ``/generate`` repeats the whole text in every event, and is used only if
+  tokens are captured for training. It adds a first token to texts and generates 16 tokens by default, so ``/tokenize``
+  is asked first, and ids are sent.
 * llama.cpp: its own ``/completion``, since that shows single special tokens (``preserved_tokens``) without showing all;
   ids from ``/tokenize`` as well.
 * Ollama: ``/api/generate`` with ``raw``, which takes a text and writes a JSON object on each line. It shows no special
@@ -13,6 +14,7 @@ already begins with the tokenizer's first token, must not get that token a secon
 * llama-cpp-python, transformers: ``/v1/completions`` is all there is. Neither shows special tokens; see the guide.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -22,7 +24,7 @@ import msgspec
 from ...errors import ConstraintError
 from ...grammar import Constraint
 from ..base import Delta, EngineError, Request, Thinking
-from .answers import read_completion, read_native, read_ollama
+from .answers import ReadGenerated, read_completion, read_native, read_ollama
 from .sse import Events, Lines, Reader
 
 __all__ = ["KINDS", "Kind", "Served", "body", "detect"]
@@ -84,8 +86,12 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         options: the field that holds all fields but the prompt, the model and `always`; ``""`` if they stand alone.
         stream: the type of the stream's content.
         events: makes a reader of the stream.
+        named: whether a request names the model.
         opt_in: whether the server refuses budgets unless it is set up for them.
-        read: reads an event of the stream.
+        read: reads an event of the stream; a class is made anew for each stream.
+        prompt: the field of the prompt.
+        capture: further fields that make it report the tokens as they were sampled; ``None`` if it cannot.
+        capturing: the kind of endpoint to use for that instead.
     """
 
     name: str
@@ -103,19 +109,27 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     end: str = ""
     markers: str = ""
     listed: bool = True
+    named: bool = True
     constrain: Callable[[Constraint], dict[str, Any]] | None = None
     budget: Callable[[Thinking], dict[str, Any]] | None = None
     options: str = ""
     stream: str = "text/event-stream"
     events: Callable[[], Reader] = Events
     opt_in: bool = False
-    read: Callable[..., Delta] = read_completion
+    read: Callable[..., Delta] | type[ReadGenerated] = read_completion
+    prompt: str = "prompt"
+    capture: Mapping[str, Any] | None = None
+    capturing: "Kind | None" = None
 
 
 def _tag(constraint: Constraint) -> dict[str, Any]:
     """A structural tag as ``response_format``. Servers refuse an unknown form, but some would ignore unknown
     fields."""
     return {"response_format": constraint.structural_tag}
+
+
+def _tag_as_text(constraint: Constraint) -> dict[str, Any]:
+    return {"structural_tag": json.dumps(constraint.structural_tag)}
 
 
 def _guided(constraint: Constraint) -> dict[str, Any]:
@@ -156,6 +170,32 @@ _LLAMA_CPP: Final = Kind(
     constrain=_grammar,
     budget=_llama_budget,
     read=read_native,
+    capture={"return_tokens": True, "n_probs": 1},
+)
+
+_SGLANG: Final = Kind(
+    name="sglang",
+    owner="sglang",
+    tokenize=("/tokenize", "prompt", "add_special_tokens"),
+    endless="left",
+    always={**_USAGE, "skip_special_tokens": False, "return_token_ids": True},
+    end="no_stop_trim",
+    constrain=_tag,
+    budget=lambda thinking: {"custom_params": {"thinking_budget": thinking.budget}},
+    opt_in=True,
+)
+_GENERATE: Final = msgspec.structs.replace(
+    _SGLANG,
+    generate="/generate",
+    prompt="input_ids",
+    fields={**_MORE, "seed": "sampling_seed", "logprobs": "top_logprobs_num"},
+    length="max_new_tokens",
+    always={"return_logprob": True, "return_text_in_logprobs": True, "return_prompt_token_ids": True},
+    constrain=_tag_as_text,
+    options="sampling_params",
+    named=False,
+    read=ReadGenerated,
+    capture={"skip_special_tokens": False},
 )
 
 KINDS: Final = {
@@ -176,18 +216,9 @@ KINDS: Final = {
             constrain=_tag,
             budget=lambda thinking: {"thinking_token_budget": thinking.budget},
             opt_in=True,
+            capture={"logprobs": 0},
         ),
-        Kind(
-            name="sglang",
-            owner="sglang",
-            tokenize=("/tokenize", "prompt", "add_special_tokens"),
-            endless="left",
-            always={**_USAGE, "skip_special_tokens": False, "return_token_ids": True},
-            end="no_stop_trim",
-            constrain=_tag,
-            budget=lambda thinking: {"custom_params": {"thinking_budget": thinking.budget}},
-            opt_in=True,
-        ),
+        msgspec.structs.replace(_SGLANG, capturing=_GENERATE),
         _LLAMA_CPP,
         msgspec.structs.replace(_LLAMA_CPP, name="llama.cpp-llguidance", owner="", constrain=_lark),
         Kind(
@@ -268,8 +299,8 @@ def body(
         EngineError: the kind does not support a part of it.
     """
     sampling = request.sampling
-    asked: dict[str, Any] = {"prompt": prompt, "stream": True, **kind.always}
-    if model is not None:
+    asked: dict[str, Any] = {kind.prompt: prompt, "stream": True, **kind.always}
+    if model is not None and kind.named:
         asked["model"] = model
     for name in sampling.__struct_fields__:
         value = getattr(sampling, name)
@@ -280,7 +311,9 @@ def body(
         elif value not in _NEUTRAL.get(name, ()):
             raise EngineError(f"{name}: the engine ({kind.name}) does not support it", 400)
     if sampling.seed is not None:
-        asked["seed"] = sampling.seed % kind.seeds
+        asked[kind.fields["seed"]] = sampling.seed % kind.seeds
+    if request.capture and kind.capture is not None:
+        asked = {**kind.capture, **asked}
     if kind.fields.get("logprobs") == "n_probs" and sampling.logprobs == 0:
         asked["n_probs"] = 1  # otherwise none would be reported
     length = _endless(kind, prompt, context) if request.max_tokens is None else request.max_tokens
@@ -295,7 +328,7 @@ def body(
     if request.constraint is not None:
         asked.update(_constrained(kind, request.constraint))
     if kind.options:
-        own = {"prompt", "stream", "model", *kind.always}
+        own = {kind.prompt, "stream", "model", "top_logprobs_num", *kind.always}
         asked[kind.options] = {name: asked.pop(name) for name in list(asked) if name not in own}
     return asked
 
