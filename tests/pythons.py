@@ -18,8 +18,9 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 CORE = (
     "batch", "cli/test_commands.py", "dialect", "grammar", "parser", "request", "rl", "server", "wire", "check",
-    "test_detect.py", "test_invariants.py", "test_limits.py", "test_message.py", "test_misuse.py", "test_policy.py",
-    "test_regex.py", "test_renderer.py", "test_schema.py", "test_stage.py", "test_tokens.py",
+    "infer/test_detect.py", "renderer",
+    "test_invariants.py", "test_limits.py", "test_message.py", "test_misuse.py", "test_policy.py",
+    "test_regex.py", "test_schema.py", "test_tokens.py",
     "test_toolset.py", "test_traps.py",
 )  # fmt: skip
 """The folders of the tests that run by default."""

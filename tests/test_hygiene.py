@@ -14,9 +14,7 @@ from .support import DIALECTS, literals
 SOURCE = Path(unspool.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 CORE = [
-    m
-    for m in MODULES
-    if m.relative_to(SOURCE).parts[0] in ("parser", "dialect", "renderer.py", "message.py", "events.py")
+    m for m in MODULES if m.relative_to(SOURCE).parts[0] in ("parser", "dialect", "renderer", "message.py", "events.py")
 ]
 
 SCHEMA_WORDS = {"json", "python", "think", "openai"}

@@ -28,12 +28,12 @@ from .toolset import Toolset, read_toolset
 
 if TYPE_CHECKING:
     from .check import load_dialect
-    from .detect import Candidate, detect_dialect
     from .grammar import Constraint, StructureInfo, ToolStrictLevel, constrain, structure_constraint, structure_info
     from .infer import Inference, infer_dialect
     from .infer.choosing import Choice, choose_dialect, prove_dialect
+    from .infer.detect import Candidate, detect_dialect
+    from .parser.stage import detect_stage
     from .renderer import render
-    from .stage import detect_stage
 
 __version__ = "0.1.0"
 
@@ -89,7 +89,7 @@ __all__ = [
 
 # Names that parsing does not need are imported on first use.
 _LATER = {
-    "Candidate": "detect",
+    "Candidate": "infer.detect",
     "Choice": "infer.choosing",
     "Inference": "infer",
     "Constraint": "grammar",
@@ -97,8 +97,8 @@ _LATER = {
     "ToolStrictLevel": "grammar",
     "choose_dialect": "infer.choosing",
     "constrain": "grammar",
-    "detect_dialect": "detect",
-    "detect_stage": "stage",
+    "detect_dialect": "infer.detect",
+    "detect_stage": "parser.stage",
     "infer_dialect": "infer",
     "load_dialect": "check",
     "prove_dialect": "infer.choosing",

@@ -18,8 +18,8 @@ import unspool
 from tests.support import DIALECTS
 from unspool.cli import COMMANDS, FIRST, main, parsers
 from unspool.cli.common import Misuse
+from unspool.cli.pretty import Pretty
 from unspool.engines.capture import Asked, write_recording
-from unspool.pretty import Pretty
 
 OUTPUT = "<think>Überlegung</think>Sure.<tools>[{}]</tools>"
 CALL = '{"name": "get_weather", "arguments": {"city": "München", "days": 3}}'

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from unspool.sealed import Seal
+from unspool.request.sealed import Seal
 
 from ..server.support import live
 from ..server.test_continuation import Writing, extends, template

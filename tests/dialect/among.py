@@ -19,7 +19,7 @@ from unspool.check import read_file
 
 SUITES = (
     "tests/test_invariants.py", "tests/test_limits.py", "tests/test_message.py", "tests/test_policy.py",
-    "tests/test_renderer.py", "tests/test_stage.py", "tests/test_toolset.py", "tests/test_traps.py", "tests/dialect",
+    "tests/renderer", "tests/test_toolset.py", "tests/test_traps.py", "tests/dialect",
     "tests/grammar", "tests/parser", "tests/server/test_streams.py", "tests/wire/test_every_wire.py",
 )  # fmt: skip
 """The tests that are parametrized by dialects."""

@@ -40,7 +40,7 @@ from unspool import (
     Stage,
     get_dialect,
 )
-from unspool.stage import detect_stage
+from unspool.parser.stage import detect_stage
 
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 F = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>"

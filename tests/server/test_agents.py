@@ -7,7 +7,7 @@ import anthropic
 import pytest
 
 from unspool.request.edits import CLEARED
-from unspool.sealed import Seal
+from unspool.request.sealed import Seal
 
 from .support import HELLO, Scripted, live
 from .test_continuation import ANSWER, CALL, TOKENIZER, Writing, extends, template

@@ -18,7 +18,7 @@ from unspool.engines import Capture, Replay, Request, read_recordings
 from unspool.engines.capture import Asked, write_recording
 from unspool.grammar import ToolStrictLevel
 from unspool.policy import CHOICES
-from unspool.sealed import Seal
+from unspool.request.sealed import Seal
 
 from ..small import need_small_model
 

@@ -8,7 +8,7 @@ import openai
 import pydantic
 import pytest
 
-from unspool.sealed import MAX_SEALED, Seal
+from unspool.request.sealed import MAX_SEALED, Seal
 
 from .support import HELLO, Live, Scripted, chunks, live
 from .test_protocols import AGUI, ON, RESPONSES_TOOL, claude

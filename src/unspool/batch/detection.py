@@ -8,9 +8,9 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from ..detect import LONGEST, MARKERS, OUTPUTS, Candidate, detect_dialect, read_output
 from ..dialect.registry import get_dialect
 from ..errors import UnknownDialect
+from ..infer.detect import LONGEST, MARKERS, OUTPUTS, Candidate, detect_dialect, read_output
 from .blocks import Block, blocks
 from .reading import AUTO, RECORDED, Columns, Detected, Reader, Reading, RowError
 from .work import line_values, values_of

@@ -12,17 +12,17 @@ import msgspec
 
 from ..arguments import wrong_type
 from ..check import load_dialect
-from ..detect import detect_dialect
 from ..dialect.file import Dialect
 from ..dialect.registry import as_dialect, get_dialect
 from ..errors import DialectError
+from ..grammar.validity import Validators
+from ..infer.detect import detect_dialect
 from ..message import Message
 from ..parser import Parser, parse
 from ..parser.call import fill_id, fill_letters
 from ..policy import Policy
 from ..tokens import backend_of
 from ..toolset import Toolset, read_toolset
-from ..validity import Validators
 
 __all__ = ["AUTO", "WRITTEN", "Columns", "Detected", "Reader", "Reading", "RowError", "carried_names", "tokenizer_file"]
 
@@ -210,7 +210,7 @@ class Reader:
             if ids is None:
                 message = parse(text, dialect, finish_reason=reason, **asked)
             else:
-                from ..kinds import counts_of  # only ids need NumPy
+                from ..engines.token_kinds import counts_of  # only ids need NumPy
 
                 parser = Parser(dialect, **asked)
                 events = parser.feed_tokens(ids) + parser.close(reason)

@@ -14,11 +14,11 @@ import msgspec
 
 from ..arguments import near
 from ..check import load_dialect
-from ..detect import Candidate, detect_dialect
 from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
 from ..errors import DialectError, ToolsError, UnknownDialect
 from ..events import Stage
+from ..infer.detect import Candidate, detect_dialect
 from ..policy import CHOICES as POLICIES
 from ..policy import Policy
 from ..toolset import CHOICES, choice_of, read_toolset

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ..engines.gguf import Gguf, read_gguf
 from ..errors import GgufError, TemplateError
-from ..gguf import Gguf, read_gguf
 from .common import Container, Misuse
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..detect import detect_dialect
 from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
 from ..grammar import ToolStrictLevel
 from ..infer import Case
 from ..infer.choosing import thinks
+from ..infer.detect import detect_dialect
 from ..policy import Policy
 from .common import Container, Misuse, missing, named_dialect, one_of, read_policy
 from .engines import ENGINES, REPLAY, UPSTREAM, EngineKind, EngineSettings, find_engine, open_engine

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ..engines.gguf import Gguf, read_gguf
 from ..errors import GgufError, TemplateError
-from ..gguf import Gguf, read_gguf
 from ..infer import Limits
 from .common import missing, write, write_json
 

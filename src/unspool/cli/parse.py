@@ -13,7 +13,6 @@ from ..events import Event
 from ..grammar import ToolStrictLevel, constrain
 from ..message import Message
 from ..parser import Parser
-from ..pretty import Pretty
 from ..renderer import render
 from .common import (
     Misuse,
@@ -31,6 +30,7 @@ from .common import (
     write,
     write_json,
 )
+from .pretty import Pretty
 from .recordings import find_recordings, recorded_dialect, recordings_in
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..arguments import json_shown
 from ..request.reasoning import CONTEXTS, EFFORTS
+from ..request.sealed import Seal, read_keys
 from ..request.settings import LIMITS, PROFILES, Limits
-from ..sealed import Seal, read_keys
 from ..wire.chat import REASONING_FIELDS
 from .common import Container, Misuse, missing, one_of, read_given, read_key
 from .configuration import configured

@@ -14,8 +14,8 @@ from ..dialect.template import Field, Template, pieces
 from ..events import Event
 from ..parser import Parser
 from ..policy import CHOICES
-from ..pretty import Pretty
 from .common import Misuse, candidates, colors, named_dialect, read_text, write
+from .pretty import Pretty
 
 _DEMO_PIECE = 4  # characters per chunk, about a token
 _DEMO_DELAY = 0.008  # seconds between chunks, on a terminal

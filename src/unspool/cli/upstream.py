@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..engines.gguf import read_gguf
 from ..errors import TemplateError
-from ..gguf import read_gguf
 from .common import Misuse, read_key
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from ..dialect.template import (
 )
 from ..errors import ConstraintError
 from ..events import Stage
-from ..values import JSON
+from ..renderer.values import JSON
 from .arguments import Arguments, Tool, others, spelled
 from .flat import cases
 from .nodes import EMPTY, WHITE, Chars, Const, Grammar, Json, Node, Repeat, Text, Word, choice, seq

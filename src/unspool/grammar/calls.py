@@ -13,8 +13,8 @@ from ..dialect.patterns import Pattern, joined, worded
 from ..dialect.registry import as_dialect
 from ..dialect.template import written
 from ..errors import ConstraintError
+from ..renderer.values import JSON
 from ..schema import function_of, tool_name
-from ..values import JSON
 
 __all__ = ["StructureInfo", "ToolStrictLevel", "structure_info"]
 

@@ -12,10 +12,10 @@ from ..dialect.registry import as_dialect
 from ..errors import ConstraintError, DialectError, ToolsError
 from ..events import Stage
 from ..parser.prompt import decode_ids
+from ..parser.stage import detect_stage
 from ..regex import Regex
 from ..renderer import render
 from ..schema import function_of, tool_name
-from ..stage import detect_stage
 from ..tokens import special_tokens
 from ..toolset import ToolChoice, Toolset, read_toolset
 from .bounds import Budget, derivation

@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from ..errors import ConstraintError
+from ..renderer.values import JSON, PYTHON, Style, escaped, quoted, read_json, write
 from ..schema import MAX_DEPTH
-from ..values import JSON, PYTHON, Style, escaped, quoted, read_json, write
 from . import regular
 from .flat import lacking
 from .nodes import EMPTY, Chars, Const, Json, Node, Ref, Repeat, Seq, Text, Word, choice, optional, seq

@@ -6,7 +6,6 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ..arguments import check, check_tokenizer
-from ..detect import detect_dialect
 from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
 from ..errors import DialectError, UnknownDialect
@@ -14,6 +13,7 @@ from ..events import Stage
 from . import NO_CALL, infer_views, proven, template_renderer
 from .asking import ask
 from .cutting import Views, behind_user, cut
+from .detect import detect_dialect
 from .histories import NAMES
 from .proof import NEEDED, STAGE, Case, Prover
 from .rendering import Limits, Renderer

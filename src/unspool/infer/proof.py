@@ -16,8 +16,8 @@ from ..errors import ConstraintError, DialectError
 from ..events import Stage
 from ..message import Message
 from ..parser import Parser
+from ..parser.stage import detect_stage
 from ..renderer import render
-from ..stage import detect_stage
 from ..tokens import encoded
 from . import histories as h
 from .cutting import Cut, Views, behind_user, first_tag

@@ -3,7 +3,7 @@
 A chat template writes earlier answers in its own way, usually without their reasoning, so an engine's prefix cache
 does not help from there on. The server therefore remembers recent turns with their prompts. If a request's history
 continues one of them, its prompt consists of the remembered prompt, the turn as the model wrote it, and a bridge from
-the template; see `unspool.bridge`.
+the template; see `unspool.chat_templates.bridge`.
 
 The key of a turn is a digest of its whole prompt and of what the client received. With another API key, another tool or
 one changed word, no turn is found. Then the template writes the prompt as usual, and reasoning that the client omitted
@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from ..bridge import Bridge
+from ..chat_templates.bridge import Bridge
 from ..chat_templates.pool import Waiting
 from ..engines.kept import Kept
 from ..message import Message

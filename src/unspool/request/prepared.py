@@ -17,7 +17,7 @@ from ..events import Stage
 from ..grammar import Constraint, ToolStrictLevel, bounds, constrain
 from ..parser import Parser
 from ..parser.prompt import last_turn
-from ..stage import detect_stage
+from ..parser.stage import detect_stage
 from ..tools import ServerTool
 from .chat_request import ChatRequest, stage_of
 from .common import QUOTED

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from ..bridge import Bridge, behind, between
+from ..chat_templates.bridge import Bridge, behind, between
 from ..chat_templates.environment import tojson
 from ..chat_templates.pool import Pool, Waiting
 from ..chat_templates.worker import Limits, Rendered

@@ -5,9 +5,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from ..sealed import Seal, SealError
 from ..wire.summary import DETAILS, Detail
 from .fields import Fields
+from .sealed import Seal, SealError
 
 __all__ = [
     "Context",

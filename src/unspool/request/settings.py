@@ -8,10 +8,10 @@ import msgspec
 from ..dialect.file import Dialect
 from ..grammar import ToolStrictLevel
 from ..policy import CHOICES, DEFAULTS, Policy
-from ..sealed import Seal
 from ..wire.chat import ReasoningField
 from ..wire.coalesce import Coalescer
 from .reasoning import Context
+from .sealed import Seal
 
 Profile = Literal["openai", "mindie", "candle"]
 PROFILES: tuple[Profile, ...] = ("openai", "mindie", "candle")

@@ -1,6 +1,6 @@
 """Rollouts for training: conversations by token, masks by kind, rewards. Needs the extra ``rl``."""
 
-from ..kinds import KINDS, SAMPLED
+from ..engines.token_kinds import KINDS, SAMPLED
 from . import rewards
 from .batches import collate
 from .conversation import Conversation

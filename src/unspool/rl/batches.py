@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kinds import PROMPT, SAMPLED, mask_of
+from ..engines.token_kinds import PROMPT, SAMPLED, mask_of
 from .conversation import Conversation
 from .sample import Sample
 

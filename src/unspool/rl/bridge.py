@@ -1,21 +1,21 @@
 """The text that a template writes between two answers, found by rendering.
 
 The template renders the conversation with a placeholder for the last answer, which ends in a unique word; see
-`unspool.bridge`.
+`unspool.chat_templates.bridge`.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ..bridge import Bridge, behind, between
+from ..chat_templates.bridge import Bridge, behind, between
 from ..dialect.file import Dialect
 from ..errors import TemplateError
 from ..message import Message
 from ..parser import Parser
+from ..parser.stage import detect_stage
 from ..policy import Policy
 from ..renderer import render
-from ..stage import detect_stage
 from .encoding import Encoder
 from .templates import ChatTemplate
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ..dialect.file import Dialect
 from ..dialect.registry import as_dialect
+from ..engines.token_kinds import PROMPT, RESULTS, SAMPLED, Codes, codes_of, mask_of
 from ..events import Event
-from ..kinds import PROMPT, RESULTS, SAMPLED, Codes, codes_of, mask_of
 from ..message import Message
 from ..parser import Parser
 from ..policy import Policy

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ..grammar.validity import Validators
 from ..message import Message, ToolCall
-from ..validity import Validators
 
 __all__ = ["calls_match", "format_score", "schema_score"]
 

@@ -7,8 +7,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engines.token_kinds import SAMPLED, Codes, mask_of, names_of
 from ..events import Status
-from ..kinds import SAMPLED, Codes, mask_of, names_of
 from .encoding import Ids
 
 __all__ = ["CallSpan", "Rewrite", "Sample", "Transcript"]

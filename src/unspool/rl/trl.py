@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..dialect.file import Dialect
-from ..kinds import SAMPLED, mask_of
+from ..engines.token_kinds import SAMPLED, mask_of
 from ..message import ToolCall
 from ..policy import Policy
 from .conversation import Conversation

@@ -21,7 +21,7 @@ from verl.experimental.agent_loop.tool_parser import FunctionCall, ToolParser
 from verl.utils.tokenizer.continuous_token import ContinuousTokenBuilder, MergeResult
 
 from ..dialect.file import Dialect
-from ..kinds import SAMPLED, mask_of
+from ..engines.token_kinds import SAMPLED, mask_of
 from .conversation import Conversation
 from .rewards import format_score
 

@@ -7,7 +7,6 @@ import msgspec
 
 from .. import __version__
 from ..check import Problem, try_examples
-from ..detect import detect_dialect
 from ..dialect.examples import example_tools
 from ..dialect.file import Dialect
 from ..dialect.loader import KEYS
@@ -17,6 +16,7 @@ from ..errors import ConstraintError, UnknownDialect
 from ..events import NOTICES, Event, Stage
 from ..generation.service import Service
 from ..grammar import Constraint, ToolStrictLevel, bounds, constrain
+from ..infer.detect import detect_dialect
 from ..policy import CHOICES, DEFAULTS
 from ..request.chat_request import check_text
 from ..request.common import toolset

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from unspool.engines import Delta, EngineError, Request
+from unspool.engines.gguf import read_gguf
 from unspool.engines.local import Launch, LlamaProcess, Local
-from unspool.gguf import read_gguf
 from unspool.grammar import Constraint
 from unspool.grammar.nodes import Const, Grammar
 from unspool.tokens import BYTES

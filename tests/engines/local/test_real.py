@@ -24,7 +24,9 @@ import pytest
 from ag_ui.core import EventType
 
 import unspool
+from unspool.cli.local import find_local
 from unspool.engines import read_recordings
+from unspool.engines.local import Launch, LlamaProcess
 
 from ...small import need_small_model
 
@@ -192,6 +194,32 @@ def test_several_choices_stop_strings_and_probabilities(served: Serving) -> None
     assert len(tokens) == 4
     assert all(len(t.top_logprobs) == 2 and t.logprob <= 0 for t in tokens)
     assert served.chat(story, max_tokens=3).choices[0].finish_reason == "length"
+
+
+@pytest.mark.local
+def test_a_greedy_answer_is_llama_cpps_own_completion_of_the_recorded_prompt(served: Serving) -> None:
+    asked: Any = [[{"role": "user", "content": "Tell me about the sea."}], PARIS, [{"role": "user", "content": "Hi!"}]]
+    for messages in asked:
+        served.chat(messages, tools=[TOOL], max_tokens=40)
+    model = find_local("")
+    process = LlamaProcess(
+        Launch(model=model.gguf.path, adapters=model.adapters, fields={**model.fields, "n_ctx": 2048})
+    )
+    process.start()
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while process.address.status().state != "ready":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        for recorded in read_recordings(served.recordings)[-len(asked) :]:
+            body = {"prompt": recorded.asked.prompt, "temperature": 0, "n_predict": 40, "special": True}
+            head = {"Content-Type": "application/json", "Authorization": f"Bearer {process.address.key}"}
+            own = urllib.request.Request(f"{process.address.url}/completion", json.dumps(body).encode(), head)
+            with urllib.request.urlopen(own, timeout=PATIENCE) as answer:
+                text = json.load(answer)["content"]
+            assert recorded.text.removesuffix("<|im_end|>") == text.removesuffix("<|im_end|>")
+    finally:
+        process.close()
 
 
 @pytest.mark.local

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from ...sealed import Seal
 from ...wire import AguiWriter
 from ...wire import agui as wire
 from ..chat_request import ChatRequest
@@ -23,6 +22,7 @@ from ..common import (
 )
 from ..fields import Fields
 from ..reasoning import Reasoning, opened, read_budget
+from ..sealed import Seal
 from ..server_history import resumed
 from ..server_tools import NOTHING, Offer, names_of, offered
 from .base import WireProtocol

@@ -4,10 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
-from ...sealed import Seal
 from ...wire.common import Failure, Writer
 from ..chat_request import ChatRequest
 from ..fields import Fields
+from ..sealed import Seal
 from ..server_tools import NOTHING, Offer, OwnServer, ServerTools
 from ..settings import Settings
 

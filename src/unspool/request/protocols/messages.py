@@ -5,7 +5,6 @@ import logging
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from ...sealed import Seal
 from ...wire import MessagesWriter
 from ...wire import messages as wire
 from ..chat_request import ChatRequest
@@ -13,6 +12,7 @@ from ..common import MAX_TOKENS, check_messages, check_served, not_text, samplin
 from ..edits import ClearThinking, Edit, read_edits
 from ..fields import REQUIRED, Fields
 from ..reasoning import EFFORTS, Context, Reasoning, opened, read_budget
+from ..sealed import Seal
 from ..server_history import result_of, rounds
 from ..server_tools import NOTHING, Offer, OwnServer, names_of
 from ..settings import Settings

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from ...sealed import Seal
 from ...wire import ResponsesWriter
 from ...wire import responses as wire
 from ..chat_request import ChatRequest
@@ -23,6 +22,7 @@ from ..common import (
 from ..declared import found_tools, history_call, read_choice, read_declared
 from ..fields import Fields
 from ..reasoning import Reasoning, opened, read_budget, read_context, read_include, read_summary
+from ..sealed import Seal
 from ..server_history import ITEMS, ServerItems
 from ..server_tools import NOTHING, Offer, OwnServer, ServerTools, names_of
 from .base import WireProtocol

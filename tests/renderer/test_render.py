@@ -16,7 +16,7 @@ from unspool import Dialect, DialectError, Message, Policy, Stage, ToolCall, ren
 from unspool.check.promises import stands_out
 from unspool.dialect.file import Example
 from unspool.dialect.template import unstarted
-from unspool.values import Number, Value, declare, read_json
+from unspool.renderer.values import Number, Value, declare, read_json
 
 Call = tuple[str, dict[str, Any]]
 

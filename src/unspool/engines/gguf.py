@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from .errors import GgufError
+from ..errors import GgufError
 
 __all__ = ["Gguf", "read_gguf"]
 

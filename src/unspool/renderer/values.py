@@ -12,7 +12,7 @@ from json.encoder import encode_basestring
 from math import isinf
 from typing import Any, Final
 
-from .schema import MAX_NESTING
+from ..schema import MAX_NESTING
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from .events import ContentDelta, Event, Markup, Notice, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
+from ..events import ContentDelta, Event, Markup, Notice, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
 
 __all__ = ["KINDS", "PROMPT", "RESULTS", "SAMPLED", "codes_of", "mask_of", "names_of"]
 

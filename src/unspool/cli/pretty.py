@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from .events import (
+from ..events import (
     ContentDelta,
     Event,
     Finish,

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from unspool.sealed import MAX_SEALED, Seal, SealError, read_keys
+from unspool.request.sealed import MAX_SEALED, Seal, SealError, read_keys
 
 OLD, NEW = os.urandom(32), os.urandom(32)
 

@@ -7,7 +7,7 @@ the bridge, which goes after what the model wrote and leaves that unchanged.
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from .errors import TemplateError
+from ..errors import TemplateError
 
 __all__ = ["Bridge", "behind", "between"]
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import DialectError
-from .message import Message
+from ..errors import DialectError
+from ..message import Message
 from .values import read_json
 
 

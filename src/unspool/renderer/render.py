@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from .dialect.compiling import compile_plan
-from .dialect.file import Dialect
-from .dialect.plan import string_ends
-from .dialect.registry import as_dialect
-from .dialect.syntax import is_keyword
-from .dialect.template import Template, id_steps, unstarted, writable, written
-from .errors import DialectError
-from .events import Stage
-from .message import Message
-from .parser import parse
-from .toolset import Toolset, read_toolset
+from ..dialect.compiling import compile_plan
+from ..dialect.file import Dialect
+from ..dialect.plan import string_ends
+from ..dialect.registry import as_dialect
+from ..dialect.syntax import is_keyword
+from ..dialect.template import Template, id_steps, unstarted, writable, written
+from ..errors import DialectError
+from ..events import Stage
+from ..message import Message
+from ..parser import parse
+from ..toolset import Toolset, read_toolset
 from .turn import Call, Turn, read_turn
 from .values import JSON, PYTHON, Raw, Value, declare, escaped, kind, quoted, unfold, write
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .arguments import check_prompt
-from .dialect.file import Dialect
-from .events import Stage
-from .parser import Parser
+from ..arguments import check_prompt
+from ..dialect.file import Dialect
+from ..events import Stage
+from . import Parser
 
 
 def detect_stage(dialect: str | Dialect, prompt: str | Sequence[int], *, tokenizer: Any = None) -> Stage:

@@ -10,16 +10,16 @@ from typing import Any
 
 import msgspec
 
-from .arguments import check, described, wrong_type
-from .dialect.file import Dialect, literal
-from .dialect.patterns import worded
-from .dialect.registry import list_dialects, model_key
-from .dialect.template import Template, pieces
-from .errors import DialectError
-from .events import Stage
-from .message import Message
-from .parser import parse
-from .policy import Policy
+from ..arguments import check, described, wrong_type
+from ..dialect.file import Dialect, literal
+from ..dialect.patterns import worded
+from ..dialect.registry import list_dialects, model_key
+from ..dialect.template import Template, pieces
+from ..errors import DialectError
+from ..events import Stage
+from ..message import Message
+from ..parser import parse
+from ..policy import Policy
 
 _NAME_WEIGHT = 0.5
 """The weight of a name, relative to a chat template: the template is what is written, a name is arbitrary."""
@@ -322,7 +322,7 @@ def _compared(
     d: Dialect, text: str, stage: Stage | None, tools: list[Any], message: Message, score: float
 ) -> tuple[float, Message, bool]:
     """A reading whose score grows by how much of the text the dialect itself would have written so."""
-    from .renderer import render  # not needed for other ways
+    from ..renderer import render  # not needed for other ways
 
     try:
         written = render(message, d, tools=tools or None, stage=stage)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from copy import copy
 from typing import Final
 
-from .wire.encoding import clean
+from ..wire.encoding import clean
 
 __all__ = ["MAX_SEALED", "Seal", "SealError", "read_keys"]
 

@@ -22,9 +22,9 @@ from unspool import (
 from unspool.check.promises import stands_out
 from unspool.dialect.compiling import compile_plan
 from unspool.parser.prompt import last_turn
-from unspool.stage import detect_stage
+from unspool.parser.stage import detect_stage
 
-from .support import (
+from ..support import (
     CALLING,
     DIALECTS,
     THINKING,
@@ -41,7 +41,7 @@ from .support import (
     tool,
     values,
 )
-from .writing import around_reasoning, write_calls, write_content, write_reasoning
+from ..writing import around_reasoning, write_calls, write_content, write_reasoning
 
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 STARTING = [d for d in DIALECTS if d.start]

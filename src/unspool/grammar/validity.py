@@ -6,8 +6,8 @@ Whatever schemas and arguments contain, nothing is fetched, and patterns are mat
 from collections.abc import Sequence
 from typing import Any
 
-from .message import ToolCall
-from .schema import function_of, tool_name
+from ..message import ToolCall
+from ..schema import function_of, tool_name
 
 __all__ = ["Validators"]
 
