@@ -1,0 +1,46 @@
+"""`Record`, the owners of records, and the errors of a store."""
+
+from hashlib import sha256
+from typing import NamedTuple
+
+__all__ = ["Key", "NoRecord", "Record", "RecordExists", "StoreError", "StoreFull", "owner_of"]
+
+Key = tuple[str, str]
+"""The kind and the id of a record."""
+
+
+class StoreError(Exception):
+    """The store cannot be opened, read or written; the message says why."""
+
+
+class StoreFull(StoreError):
+    """There is no room for a record: the disk is full, or nothing more may be dropped to keep the store's bounds."""
+
+
+class NoRecord(StoreError):
+    """The parent of a new record does not exist (any more)."""
+
+
+class RecordExists(StoreError):
+    """A record that must be new exists."""
+
+
+class Record(NamedTuple):
+    """A stored record.
+
+    Attributes:
+        at: its place in the order in which records were first written; never used twice.
+        kind: what it is.
+        id: its id, unique among those of its owner and kind.
+        data: its bytes.
+    """
+
+    at: int
+    kind: str
+    id: str
+    data: bytes
+
+
+def owner_of(api_key: bytes) -> bytes:
+    """The owner of what a client with this API key stores. All clients without a key are one owner."""
+    return sha256(b"unspool owner\0" + api_key).digest()[:16]

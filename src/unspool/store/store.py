@@ -1,0 +1,226 @@
+"""`Store`: the connections to SQLite, and the thread that writes."""
+
+import asyncio
+import os
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from typing import Any, Final, NamedTuple, TypeVar
+
+from .records import StoreError, StoreFull
+from .transactions import SCHEMA, Reading, Writing
+
+__all__ = ["DAYS", "SIZE", "Store"]
+
+SIZE: Final = 512 * 1024 * 1024
+"""The bytes of a store, if nothing else is said."""
+DAYS: Final = 30
+"""The days after its last write after which a tree expires, if nothing else is said."""
+_VERSION: Final = 1
+_APPLICATION: Final = 0x756E7370
+_PATIENCE: Final = 10.0  # seconds to wait for another process
+_TOGETHER: Final = 256
+"""How many writes that wait are committed together."""
+_T = TypeVar("_T")
+
+
+class _Job(NamedTuple):
+    work: Callable[[Writing], Any]
+    done: "Future[Any]"
+
+
+class Store:
+    """Records in memory, or in a file. It is thread-safe, and several processes of a machine may use one file.
+
+    Once a write is done, it survives the end of the process (and of the machine, if ``durable``). A write that fails
+    leaves nothing.
+
+    Args:
+        file: the SQLite file, which is made if needed, readable for its owner alone; ``None`` means memory.
+        size: how many bytes all records may have, with what it costs to keep them.
+        age: the seconds after its last write after which a tree expires.
+        durable: whether a write is done only when the disk has it.
+        clock: gives the time in seconds.
+
+    Attributes:
+        secret: 32 random bytes, the same for all that use the file.
+
+    Raises:
+        StoreError: the file is not a store, was written by a newer version, or cannot be opened.
+    """
+
+    def __init__(
+        self,
+        file: "str | os.PathLike[str] | None" = None,
+        *,
+        size: int = SIZE,
+        age: float = DAYS * 86400.0,
+        durable: bool = True,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._name = None if file is None else os.fspath(file)
+        self._size = size
+        self._age = age
+        self._clock = clock
+        self._lock = self._reader_lock = threading.Lock()
+        try:
+            self._db = self._reader = self._opened(durable)
+            if self._name is not None:  # a reader does not wait for the disk, nor for other processes that write
+                self._reader, self._reader_lock = _connected(self._name), threading.Lock()
+            (self.secret,) = self._db.execute("SELECT secret FROM state").fetchone()
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(f"{self._name}: the store cannot be opened: {error}") from None
+        self._closed = threading.Event()
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="unspool-store", daemon=True)
+        self._thread.start()
+
+    def read(self, work: Callable[[Reading], _T]) -> _T:
+        """Read in one transaction, and return what ``work`` returns. It may wait for the disk.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self._reader_lock, _clear(), _transaction(self._reader, "BEGIN"):
+            return work(Reading(self._reader, self._clock() - self._age))
+
+    def write(self, work: Callable[[Writing], _T]) -> "Future[_T]":
+        """Write in one transaction: all of it or nothing.
+
+        Args:
+            work: what to do. It runs in the store's thread, maybe twice, and should do nothing else.
+
+        Returns:
+            What ``work`` returned, or its error, or a `StoreError`; done once everything is written.
+
+        Raises:
+            StoreError: the store is closed.
+        """
+        done: Future[_T] = Future()
+        if self._closed.is_set():
+            raise StoreError("the store is closed")
+        self._jobs.put(_Job(work, done))
+        return done
+
+    async def reading(self, work: Callable[[Reading], _T]) -> _T:
+        """`read` without blocking the event loop."""
+        return await asyncio.to_thread(self.read, work)
+
+    async def writing(self, work: Callable[[Writing], _T]) -> _T:
+        """`write` without blocking the event loop. Cancelled, it may be done or not."""
+        return await asyncio.wrap_future(self.write(work))
+
+    def close(self) -> None:
+        """Finish all writes, and close the file."""
+        if self._closed.is_set():
+            return
+        self._jobs.put(None)
+        self._thread.join()
+        for db in {self._db, self._reader}:
+            db.close()
+
+    # -- opening ---------------------------------------------------------------------------------------------------
+
+    def _opened(self, durable: bool) -> sqlite3.Connection:
+        if self._name is None:
+            db = _connected(":memory:")
+        else:
+            os.close(os.open(self._name, os.O_RDWR | os.O_CREAT, 0o600))
+            db = _connected(self._name)
+            _to_wal(db)
+            db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
+        db.execute("PRAGMA foreign_keys = ON")
+        with _transaction(db, "BEGIN IMMEDIATE"):
+            (version,) = db.execute("PRAGMA user_version").fetchone()
+            (application,) = db.execute("PRAGMA application_id").fetchone()
+            (tables,) = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            if not tables:
+                for statement in SCHEMA.split(";"):
+                    db.execute(statement)
+                db.execute(f"PRAGMA user_version = {_VERSION}")
+                db.execute(f"PRAGMA application_id = {_APPLICATION}")
+            elif application != _APPLICATION:
+                raise StoreError(f"{self._name}: is an SQLite file, but not a store of unspool")
+            elif version > _VERSION:
+                raise StoreError(
+                    f"{self._name}: was written by a newer unspool (version {version} of the schema; this one knows "
+                    f"{_VERSION}); update unspool, or give another file"
+                )
+        return db
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        """Commit writes, those that wait together, until the store closes."""
+        while not self._closed.is_set():
+            jobs = [self._jobs.get()]
+            with suppress(queue.Empty):
+                while len(jobs) < _TOGETHER:
+                    jobs.append(self._jobs.get_nowait())
+            if None in jobs:
+                self._closed.set()
+            self._commit([job for job in jobs if job is not None and job.done.set_running_or_notify_cancel()])
+
+    def _commit(self, jobs: Sequence[_Job]) -> None:
+        """Commit writes in one transaction, or each in its own if that fails."""
+        try:
+            with self._lock, _clear(), _transaction(self._db, "BEGIN IMMEDIATE"):
+                now = self._clock()
+                writing = Writing(self._db, now - self._age, now, self._size)
+                results = [job.work(writing) for job in jobs]
+                writing.finish()
+        except BaseException as error:
+            if len(jobs) == 1:
+                jobs[0].done.set_exception(error)
+                return
+            for job in jobs:
+                self._commit([job])
+        else:
+            for job, result in zip(jobs, results, strict=True):
+                job.done.set_result(result)
+
+
+def _connected(name: str) -> sqlite3.Connection:
+    return sqlite3.connect(name, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+
+
+def _to_wal(db: sqlite3.Connection) -> None:
+    """Switch to a write-ahead log, for which SQLite does not wait until other processes are ready."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+            continue
+        if mode != "wal":
+            raise sqlite3.OperationalError(f"its file system allows no write-ahead log, only {mode!r}")
+        return
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
+    db.execute(begin)
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def _clear() -> Iterator[None]:
+    """Turn SQLite's errors into those of the store."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+        raise (StoreFull if full else StoreError)(f"the store cannot be used: {error}") from error
