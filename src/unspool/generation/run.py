@@ -22,6 +22,7 @@ from ..request.continuation import Written
 from ..request.fields import BadRequest
 from ..request.prepared import Prepared
 from ..request.protocols import WireProtocol
+from ..sessions import Recording, Session
 from ..tokens import counted
 from ..tools import Tools
 from ..wire import TraceWriter
@@ -49,6 +50,7 @@ class Run:
         prepared: the request.
         client_id: the client's own id for the request, for the log and the engine; empty if there is none.
         tools: the tool servers of the request, if it may use any.
+        session: the session that records it, if it belongs to one.
     """
 
     def __init__(
@@ -58,7 +60,9 @@ class Run:
         prepared: Prepared,
         client_id: str = "",
         tools: Tools | None = None,
+        session: Session | None = None,
     ) -> None:
+        self._session = session
         self.id = protocol.id_prefix + new_id()
         self._service = service
         self._protocol = protocol
@@ -227,27 +231,47 @@ class Run:
         """Generate one output, pass its events on, and count it."""
         choice = self._choices[index]
         choice.begin()
-        asked = prepared.for_engine(self._service.settings, self.id, index, self._client_id)
+        recorded = self._session is not None
+        asked = prepared.for_engine(self._service.settings, self.id, index, self._client_id, capture=recorded)
         if self._tracer is not None:
             self._tracer.asked = self._request_line(asked)
-        await self._pass_on(index, self._service.engine.generate(asked), asked.max_tokens)
+        recording = await self._recording(prepared, asked)
+        try:
+            await self._pass_on(index, self._service.engine.generate(asked), asked.max_tokens, recording)
+        except BaseException as error:
+            if recording is not None:
+                recording.broken(choice.written(), "error" if isinstance(error, EngineError) else "abort")
+            raise
         self._deliver(index, choice.close())
         if choice.uncounted and prepared.prompt is not None and self._service.engine.tokenizer is not None:
             prompt = prepared.prompt
             choice.counted(await self._service.in_thread(len(prompt), lambda awaited: self._count(prompt, awaited)))
         written = choice.written()
         self._finished(written.message)
-        if self._service.turns is not None and prepared.continued is not None and not self._loops:
-            self._service.turns.remember(prepared.continued, written)
+        if recording is not None:
+            written = await recording.done(written, choice.stop)
+        if prepared.turns is not None and prepared.continued is not None and not self._loops:
+            prepared.turns.remember(prepared.continued, written)
         return written
 
-    async def _pass_on(self, index: int, stream: AsyncGenerator[Delta, None], tokens: int | None) -> None:
+    async def _recording(self, prepared: Prepared, asked: Request) -> Recording | None:
+        """Begin to record a generation, if it belongs to a session."""
+        service, model = self._service, self._service.model
+        if self._session is None or service.sessions is None or model is None:
+            return None
+        examined = await service.sessions.examine(model, service.engine)
+        return self._session.recording(model, prepared, asked, examined)
+
+    async def _pass_on(
+        self, index: int, stream: AsyncGenerator[Delta, None], tokens: int | None, recording: Recording | None
+    ) -> None:
         """Read the engine's output until it ends, or until the choice ends earlier.
 
         Args:
             index: the choice's.
             stream: the output.
             tokens: how many it may have; ``None``: any number. An engine that sends more than they can be is stopped.
+            recording: takes the pieces too, if there is one.
         """
         choice, outbox = self._choices[index], self._outbox
         passed = 0
@@ -255,6 +279,8 @@ class Run:
         try:
             async for delta in stream:
                 passed += 1
+                if recording is not None:
+                    recording.take(delta)
                 if not passed % _TURN:
                     await asyncio.sleep(0)
                 size = _size(delta)

@@ -13,6 +13,8 @@ from ..request.continuation import Turns
 from ..request.prepared import Constraints
 from ..request.prompts import Prompts
 from ..request.settings import Settings
+from ..sessions import Model, Sessions
+from ..store import Store
 from ..tools import Tools
 from ..wire.common import Failure
 from .admission import Admission, Overloaded
@@ -55,10 +57,16 @@ class Service:
         held: bytes of the requests that are being read and answered.
         draining: whether the server is shutting down.
         models: the services of all models of the server, including this one, with the default first.
+        sessions: the runs of agents that are recorded; ``None`` if none are.
     """
 
     def __init__(
-        self, settings: Settings, engine: Engine, prompts: Prompts | None = None, tools: Tools | None = None
+        self,
+        settings: Settings,
+        engine: Engine,
+        prompts: Prompts | None = None,
+        tools: Tools | None = None,
+        store: Store | None = None,
     ) -> None:
         self.settings = settings
         self.tools = tools or Tools(())
@@ -73,8 +81,15 @@ class Service:
         self.held = 0
         self.draining = False
         self.models: tuple[Service, ...] = (self,)
+        self.store = store or Store()
+        self.sessions = Sessions(self.store) if settings.sessions else None
         self._threads = Threads(4, "requests"), Threads(1, "long-requests")  # they mostly wait for templates
         self._asides = Threads(1, "texts"), Threads(1, "long-texts")
+
+    @property
+    def model(self) -> Model | None:
+        """The model as sessions need it; ``None`` without a chat template."""
+        return None if self.prompts is None else Model(self.settings, self.prompts, self.engine.tokenizer)
 
     async def in_thread(self, size: int, work: Callable[[Awaited], _T]) -> _T:
         """Do slow work in a thread; see `Threads.run`.

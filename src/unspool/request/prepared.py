@@ -45,6 +45,7 @@ class Prepared(msgspec.Struct, frozen=True):
         constraint: what may be generated; ``None`` means anything.
         thinking: the budget of reasoning; ``None`` if there is none.
         parsers: a new parser for each choice.
+        turns: the turns that prompts may continue; ``None`` without a chat template.
     """
 
     request: ChatRequest
@@ -54,8 +55,11 @@ class Prepared(msgspec.Struct, frozen=True):
     constraint: Constraint | None
     thinking: engines.Thinking | None
     parsers: tuple[Parser, ...]
+    turns: Turns | None = None
 
-    def for_engine(self, settings: Settings, id: str, choice: int, client_id: str = "") -> engines.Request:
+    def for_engine(
+        self, settings: Settings, id: str, choice: int, client_id: str = "", *, capture: bool = False
+    ) -> engines.Request:
         """The engine's request for one choice.
 
         Args:
@@ -63,6 +67,7 @@ class Prepared(msgspec.Struct, frozen=True):
             id: the response's id.
             choice: the choice's index.
             client_id: the client's own id for its request.
+            capture: see `Request`.
         """
         request = self.request
         sampling = request.sampling
@@ -83,6 +88,7 @@ class Prepared(msgspec.Struct, frozen=True):
             max_tokens=request.max_tokens,
             constraint=self.constraint,
             thinking=self.thinking,
+            capture=capture,
         )
 
 
@@ -138,7 +144,7 @@ def prepare(
         awaited.check()
         parsers.append(_parser(request, settings, stage, tail, tokenizer))
     thinking = _thinking(request, settings.dialect, begins or settings.dialect.stage)
-    return Prepared(request, text, continued, stage, constraint, thinking, tuple(parsers))
+    return Prepared(request, text, continued, stage, constraint, thinking, tuple(parsers), turns)
 
 
 def with_edits(request: ChatRequest, turns: Turns | None, awaited: Awaited) -> ChatRequest:

@@ -113,6 +113,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         cors: origins of websites that may use the server, besides those on the loopback; ``*`` means any.
         hosts: names under which clients may reach the server, besides the loopback's and all addresses; ``*`` means
             any.
+        sessions: whether agents' runs can be recorded for training; see `unspool.sessions`.
         ui: whether there is a page at ``/``.
         shown: recordings that the page opens with, as JSON lines.
         limits: the limits on what the server accepts.
@@ -144,6 +145,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     engine: str = ""
     cors: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    sessions: bool = False
     ui: bool = True
     shown: str = ""
     limits: Limits = Limits()

@@ -42,6 +42,7 @@ from .models import Served, by_model, unknown_model
 from .page import PageFile, page_routes, wants_page
 from .parse_endpoint import ParseEndpoint
 from .replies import JSON, ErrorBody, Reply, failed
+from .sessions import SessionRoutes
 from .workers import Worker
 
 _CHAT: dict[Profile, type[ChatProtocol]] = {
@@ -133,6 +134,8 @@ def create_app(
         exception_handlers={HTTPException: _http_error(posts, error_body)},  # type: ignore[dict-item]
     )
     app.endpoints = endpoints
+    if service.sessions is not None:
+        app.of_sessions = SessionRoutes(service, service.sessions, error_body, app.route)
     app.origins = Origins(settings.cors)
     app.hosts = Hosts(settings.hosts)
     app.for_pages = with_cors(app.answer)
@@ -146,7 +149,9 @@ def _service(
 ) -> Service:
     """The first model's service, which knows the services of the others; each has its own counts."""
     service = Service(settings, engine, prompts, tools)
-    service.models = (service, *(Service(*other, tools) for other in others))
+    service.models = (service, *(Service(*other, tools, service.store) for other in others))
+    for one in service.models[1:]:
+        one.sessions = service.sessions
     if others:
         for one in service.models:
             one.models = service.models
@@ -171,6 +176,7 @@ def _lifespan(service: Service) -> Callable[[Starlette], AbstractAsyncContextMan
             await service.tools.aclose()
             for one in service.models:
                 await one.engine.close()
+            await asyncio.to_thread(service.store.close)
 
     return lifespan
 
@@ -198,6 +204,7 @@ class _App(Starlette):
         endpoints: applications that answer POST, by path.
         origins: websites that may use the server.
         hosts: names under which it may be reached.
+        of_sessions: answers requests, whether they belong to sessions or not; ``None`` if there are none.
         for_pages: answers requests of websites.
         error_body: writes errors in the form of a path's protocol.
     """
@@ -205,6 +212,7 @@ class _App(Starlette):
     endpoints: Mapping[str, ASGIApp] = {}
     origins = Origins(())
     hosts = Hosts(())
+    of_sessions: ASGIApp | None = None
     for_pages: ASGIApp
     error_body: Callable[[str], ErrorBody]
 
@@ -224,6 +232,10 @@ class _App(Starlette):
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that is allowed."""
+        await (self.of_sessions or self.route)(scope, receive, send)
+
+    async def route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request by its path."""
         endpoint = self.endpoints.get(scope["path"])
         if scope["method"] == "OPTIONS":
             methods = "POST, OPTIONS" if endpoint else "GET, POST, OPTIONS"

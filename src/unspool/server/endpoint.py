@@ -19,11 +19,15 @@ from ..request.fields import BadRequest, Fields, read_object
 from ..request.prepared import Prepared, prepare
 from ..request.protocols import WireProtocol
 from ..request.server_tools import Offer
+from ..sessions import Refused, Session
 from ..tools import Listing, Tools
 from ..wire.common import Failure
 from .own_tools import own_tools
 from .replies import ErrorBody, Reply, StreamReply, client_id, failed
+from .retries import Retries
 
+SESSION: Final = "unspool.session"
+"""The key of a request's session in its scope."""
 _LONG: Final = 16 * 1024
 """The size in bytes from which on a request is read in a thread."""
 
@@ -42,6 +46,7 @@ class Endpoint:
     def __init__(self, service: Service, protocol: WireProtocol) -> None:
         self._service = service
         self._protocol = protocol
+        self._retries = Retries(self._in_session)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -52,13 +57,32 @@ class Endpoint:
         await self._answer(scope, body, send)
 
     async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
+        session = session_of(scope)
+        if session is None:
+            await self._respond(scope, body, send)
+            return
+        try:
+            await self._retries.answer(session, scope, body, send)
+        except Refused as error:
+            reply = failed(self._protocol.error_body, Failure(str(error), error.status))
+            self._service.metrics.response(scope["path"], reply.status)
+            await reply.send(send)
+
+    async def _in_session(self, session: Session, scope: Scope, body: bytes, send: Send) -> None:
+        session.enter()
+        try:
+            await self._respond(scope, body, send, session)
+        finally:
+            session.leave()
+
+    async def _respond(self, scope: Scope, body: bytes, send: Send, session: Session | None = None) -> None:
         protocol = self._protocol
         own = Tools(())
         try:
             fields = await self._parse(body)
             own = own_tools(self._service.settings, protocol.own_servers(fields), self._service.tools)
             offer = await self._offer(scope, fields, own)
-            prepared = await self._prepare(len(body), fields, offer)
+            prepared = await self._prepare(len(body), fields, offer, session)
             del body, fields
         except BadRequest as error:
             status = error.status or protocol.invalid_status
@@ -68,7 +92,7 @@ class Endpoint:
             reply = failed(protocol.error_body, Failure("internal server error", 500))
         else:
             tools = Tools([*self._service.tools.servers.values(), *own.servers.values()])
-            run = Run(self._service, protocol, prepared, client_id(scope), tools)
+            run = Run(self._service, protocol, prepared, client_id(scope), tools, session)
             with self._service.running(run):
                 await self._run(run, scope, send, prepared.request.stream)
             return
@@ -125,20 +149,23 @@ class Endpoint:
         metrics.response(scope["path"], reply.status)
         await reply.send(send)
 
-    async def _prepare(self, size: int, fields: Fields, offer: Offer) -> Prepared:
+    async def _prepare(self, size: int, fields: Fields, offer: Offer, session: Session | None) -> Prepared:
         """Prepare a request, in a thread if it is long, or if grammars must be read or derived."""
         service = self._service
+        turns = service.turns
+        if session is not None and service.model is not None:
+            turns = session.tree(service.model)
 
         def read(awaited: Awaited) -> ChatRequest:
             with bounds.awaited(awaited.check):
                 request = msgspec.structs.replace(self._protocol.read(fields, offer), caller=offer.caller)
             if size > service.settings.limits.text:  # a shorter request cannot have so many characters
                 check_text(request, service.settings.limits)
-            return request
+            return request if session is None else session.adapted(request)
 
         def make(request: ChatRequest, awaited: Awaited) -> Prepared:
             engine = service.engine
-            return prepare(request, service.settings, service.turns, engine.tokenizer, service.constraints, awaited)
+            return prepare(request, service.settings, turns, engine.tokenizer, service.constraints, awaited)
 
         if size >= _LONG or _declares(fields):
             return await service.in_thread(size, lambda awaited: make(read(awaited), awaited))
@@ -209,10 +236,20 @@ async def answer(
             raise ended
 
 
+def session_of(scope: Scope) -> Session | None:
+    """The session that a request belongs to, which `unspool.server.sessions` has found and admitted."""
+    found: Session | None = scope.get(SESSION)
+    return found
+
+
 def refusal(service: Service, error_body: ErrorBody, scope: Scope, draining: bool = True) -> Reply | None:
     """The answer to a client without the API key, or (with ``draining``) to a request during the shutdown."""
     key = service.settings.api_key
-    if key is not None and not any(hmac.compare_digest(key.encode(), given) for given in keys_of(scope)):
+    if (
+        key is not None
+        and session_of(scope) is None
+        and not any(hmac.compare_digest(key.encode(), given) for given in keys_of(scope))
+    ):
         text = "the API key is missing or wrong; send it as Authorization: Bearer KEY"
         return failed(error_body, Failure(text, 401), close=True)
     if draining and service.draining:
