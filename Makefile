@@ -244,9 +244,10 @@ $(CLIENTS)/.installed: pyproject.toml tests/clients/package.json
 	test -x $(CLIENTS)/python/bin/python || $(PYTHON) -m venv $(CLIENTS)/python
 	$(CLIENTS)/python/bin/python $(INSTALL) --upgrade 'pip>=25.1'
 	$(CLIENTS)/python/bin/python $(INSTALL) $(DEV) openai-agents
+	$(CLIENTS)/python/bin/python $(INSTALL) --no-deps $(SMALL)
 	touch $@
 
-clients: $(CLIENTS)/.installed ## test Codex, Claude Code and the Agents SDK with a scripted engine (needs node and npm; 700 MB)
+clients: $(CLIENTS)/.installed ## test Codex, Claude Code and the Agents SDK with a scripted engine and the small model (needs node and npm; 700 MB)
 	$(CLIENTS)/python/bin/python -m pytest -m clients tests/clients $(ARGS)
 
 $(ROLLOUTS)/.installed: pyproject.toml

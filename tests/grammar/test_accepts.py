@@ -546,3 +546,31 @@ def test_white_space_in_json_has_a_bound_that_indented_values_keep_to(place: str
         value = place.replace("%s", char * count)
         text = f'<tool_call>\n{{"name": "f", "arguments": {value}}}\n</tool_call>'
         assert bool(grammar.refuses(text)) is not accepted, (place, count)
+
+
+@pytest.mark.parametrize(
+    ("names", "good", "bad"),
+    [
+        ({"type": "string"}, {"x": 1}, {"x": "1"}),
+        ({"type": "string", "pattern": "^a+$"}, {"aa": 1}, {"b": 1}),
+        ({"enum": ["x", "y"]}, {"y": 2}, {"z": 1}),
+    ],
+)
+def test_the_names_of_a_map_are_held_as_code_generators_write_them(names: Any, good: Any, bad: Any) -> None:
+    counts = {"type": "object", "propertyNames": names, "additionalProperties": {"type": "integer"}}
+    schema = {"type": "object", "properties": {"counts": counts}, "required": ["counts"]}
+    constraint = constrain("hermes", as_tools({"f": schema}), "required")
+    assert constraint is not None
+
+    def refused(value: Any) -> str:
+        call = {"function": {"name": "f", "arguments": json.dumps({"counts": value})}}
+        return Grammars(constraint).refuses(render({"role": "assistant", "tool_calls": [call]}, "hermes"))
+
+    assert not refused(good)
+    assert refused(bad)
+
+
+def test_other_names_of_a_map_are_refused() -> None:
+    for more in ({"propertyNames": {"maxLength": 3}}, {"propertyNames": {"pattern": "a"}, "properties": {"b": {}}}):
+        with pytest.raises(unspool.ConstraintError, match="propertyNames: is not supported"):
+            constrain("hermes", as_tools({"f": {"type": "object", **more}}), "required")

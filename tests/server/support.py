@@ -18,7 +18,7 @@ from unspool import get_dialect
 from unspool.engines import Delta, Engine, EngineError, Recording, Replay, Request
 from unspool.engines.capture import Asked
 from unspool.server import Limits, Settings
-from unspool.server.main import Server
+from unspool.server.main import Operation, Server
 from unspool.tools import Approval, Tools, ToolServer
 from unspool.wire import Usage
 
@@ -184,6 +184,7 @@ def live(
     prompts: Any = None,
     servers: Sequence[ToolServer] = (),
     approval: Approval | None = None,
+    telemetry: Any = None,
     **options: Any,
 ) -> Iterator[Live]:
     """Run a server with tool servers for the duration of the context.
@@ -199,7 +200,9 @@ def live(
         **options,
     )
     tools = Tools(servers, approval)
-    server = Server(settings, engine, "127.0.0.1", port, prompts, tools, others=others)
+    server = Server(
+        settings, engine, "127.0.0.1", port, prompts, tools, others=others, operation=Operation(telemetry=telemetry)
+    )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until(lambda: server.started)

@@ -151,7 +151,7 @@ def test_an_answer_that_was_passed_over_for_another_is_discarded() -> None:
         learnt = trajectory(server, session, format="trl")
     check(found, model.record)
     assert [row["role"] for row in found["rows"]] == ["agent", "discarded"]
-    assert [row["calls"] for row in found["rows"]][0][0] == found["calls"][tree(found)[2][0] or 0]["id"]
+    assert found["rows"][0]["calls"][0] == found["calls"][2]["parent"]
     assert len(learnt["prompt_ids"]) == 1
 
 

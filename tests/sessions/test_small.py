@@ -59,9 +59,7 @@ def by_chat(server: Live, key: str) -> None:
     client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=2, timeout=PATIENCE)
     messages: list[Any] = [{"role": "user", "content": PARIS}]
     for follow in ("Thank you! And now say hello.", None):
-        with client.chat.completions.stream(
-            model="m", messages=messages, tools=[TOOL], max_tokens=60
-        ) as stream:
+        with client.chat.completions.stream(model="m", messages=messages, tools=[TOOL], max_tokens=60) as stream:
             message = stream.get_final_completion().choices[0].message
         messages.append(message.to_dict())
         for call in message.tool_calls or ():

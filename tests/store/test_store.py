@@ -254,7 +254,7 @@ class TestBounds:
 
     def test_trees_expire_after_their_last_write(self, tmp_path: Path) -> None:
         now = [0.0]
-        store = Store(tmp_path / "store.db", age=100.0, clock=lambda: now[0])
+        store = Store(tmp_path / "store.db", days=100 / 86400, clock=lambda: now[0])
         put(store, "a", pinned=True)
         put(store, "b")
         now[0] = 90.0

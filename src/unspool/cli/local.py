@@ -6,7 +6,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..engines.gguf import Gguf, read_gguf
 from ..errors import GgufError, TemplateError
 from .common import Container, Misuse
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
     from ..dialect.file import Dialect
     from ..engines import Engine
+    from ..engines.gguf import Gguf
     from ..engines.local import Address, LlamaProcess
     from ..request.prompts import Tokenizer
 
@@ -43,7 +43,7 @@ class LocalModel(NamedTuple):
     """
 
     name: str
-    gguf: Gguf
+    gguf: "Gguf"
     template: str | None = None
     adapters: tuple[tuple[str, float], ...] = ()
     fields: dict[str, Any] = {}  # noqa: RUF012 - never changed
@@ -111,7 +111,8 @@ def _default() -> LocalModel:
     return LocalModel(_NAME, _read(str(file)), template, ((str(adapter), 1.0),), _SAMPLING)
 
 
-def _read(path: str) -> Gguf:
+def _read(path: str) -> "Gguf":
+    from ..engines.gguf import read_gguf
     from ..engines.local.fitting import check_model
 
     try:
@@ -193,7 +194,7 @@ def make_local(options: argparse.Namespace, argument: str, dialect: "Dialect") -
     )
 
 
-def _fields(options: argparse.Namespace, gguf: Gguf) -> dict[str, Any]:
+def _fields(options: argparse.Namespace, gguf: "Gguf") -> dict[str, Any]:
     """The parameters of llama.cpp for the flags."""
     from ..engines.local.fitting import fitting_slots, memory
 
@@ -203,6 +204,8 @@ def _fields(options: argparse.Namespace, gguf: Gguf) -> dict[str, Any]:
     context = options.context or gguf.context
     if context is None:
         raise Misuse(f"--context: is required: {gguf.path} does not say how long its context is")
+    if gguf.context is not None and context > gguf.context:  # llama.cpp would give less without a word to clients
+        raise Misuse(f"--context: must be at most {gguf.context}, the model's own context, not {context}")
     available = None if options.gpu_layers else memory()
     try:
         slots = fitting_slots(gguf, context, options.slots, available=available)
@@ -226,6 +229,8 @@ def _fields(options: argparse.Namespace, gguf: Gguf) -> dict[str, Any]:
 
 
 def _adapters(given: list[str]) -> tuple[tuple[str, float], ...]:
+    from ..engines.gguf import read_gguf
+
     found = []
     for one in given:
         path, _, scale = one.rpartition("=") if ".gguf=" in one.lower() else (one, "", "1")

@@ -14,7 +14,6 @@ from ..dialect.registry import get_dialect
 from ..grammar import ToolStrictLevel
 from ..infer import Case
 from ..infer.choosing import thinks
-from ..infer.detect import detect_dialect
 from ..policy import Policy
 from .common import Container, Misuse, missing, named_dialect, one_of, read_policy
 from .engines import ENGINES, REPLAY, UPSTREAM, EngineKind, EngineSettings, find_engine, open_engine
@@ -296,6 +295,8 @@ def _dialect(options: argparse.Namespace, template: "Tokenizer | None", served: 
         raise Misuse("--dialect: auto needs the model's chat template; pass --tokenizer")
     if options.model is None:
         raise Misuse("--dialect: is required; name the dialect, or the model with --model")
+    from ..infer.detect import detect_dialect
+
     found = detect_dialect(model=options.model)
     if not found:
         raise Misuse("--model: no dialect found for it; pass --dialect, see `unspool dialects`")

@@ -4,12 +4,14 @@ import argparse
 import importlib.util
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..engines.gguf import Gguf, read_gguf
 from ..errors import GgufError, TemplateError
 from ..infer import Limits
 from .common import missing, write, write_json
+
+if TYPE_CHECKING:
+    from ..engines.gguf import Gguf
 
 _LIMITS = Limits(total=30.0)
 _COLUMNS = ("name", "family", "size", "context", "dialect", "proven")
@@ -40,6 +42,7 @@ def run_models(options: argparse.Namespace) -> int:
 
 def _described(name: str, path: Path) -> dict[str, Any]:
     """A model, and the dialect that its chat template proves."""
+    from ..engines.gguf import read_gguf
     from ..engines.local.fitting import check_model
 
     line: dict[str, Any] = dict.fromkeys(_COLUMNS, "") | {"name": name, "path": str(path)}
@@ -55,7 +58,7 @@ def _described(name: str, path: Path) -> dict[str, Any]:
     return line
 
 
-def _read(name: str, gguf: Gguf) -> dict[str, str]:
+def _read(name: str, gguf: "Gguf") -> dict[str, str]:
     if importlib.util.find_spec("jinja2") is None:
         return {"proven": "no: it needs jinja2"}
     from ..errors import UnknownDialect

@@ -24,8 +24,11 @@ from .tools import open_tools, tools_arguments
 
 if TYPE_CHECKING:
     from ..engines.local import Address
+    from ..generation.telemetry import Telemetry
     from ..server.main import Operation
     from ..server.models import Served
+    from ..server.workers import Worker
+    from ..store import Store
 
 
 LOG_FORMATS = ("text", "json")
@@ -68,6 +71,10 @@ def _operating_arguments(p: Container) -> None:
     )
     p.add_argument("--log-level", type=one_of(LOG_LEVELS), metavar="LEVEL", default="info", help=", ".join(LOG_LEVELS))
     p.add_argument("--access-log", action="store_true", help="log each answered request")
+    text = "send OpenTelemetry's spans of requests, outputs and calls where the OTEL_* variables say (extra otel)"
+    p.add_argument("--otel", action="store_true", help=text)
+    text = "spans contain messages, arguments and results of tools; implies --otel"
+    p.add_argument("--otel-content", action="store_true", help=text)
 
 
 def _access_arguments(p: Container) -> None:
@@ -96,6 +103,9 @@ def _reasoning_arguments(p: Container) -> None:
     p.add_argument("--turn-memory", type=int, metavar="MIB", default=128, help=text)
     text = "record agents' runs for training, token by token: POST /sessions makes one (the extra rl)"
     p.add_argument("--sessions", action="store_true", help=text)
+    text = "the SQLite file that keeps responses and conversations; default: memory, until the server ends"
+    p.add_argument("--store", metavar="FILE", help=text)
+    p.add_argument("--no-store", action="store_true", help="keep no responses, unless a request says so")
 
 
 def _answer_arguments(p: Container) -> None:
@@ -141,6 +151,7 @@ def run_serve(options: argparse.Namespace) -> int:
         return _supervise(words, options, operation, local)
     if worker is not None and not settings["approval_key"]:
         settings["approval_key"] = worker.secret.encode()  # any worker may have to verify an approval
+    store = _store(options, worker)
     local.prepare(None if worker is None else worker.engines)
     tools = open_tools(options)
     first, *others = [_served(name, of_model, settings) for name, of_model in of_models.items()]
@@ -157,6 +168,7 @@ def run_serve(options: argparse.Namespace) -> int:
             listener=listener,
             others=others,
             operation=operation,
+            store=store,
         )
     return local.code(0 if served else 1)
 
@@ -247,11 +259,30 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "seal": seal,
         "context": options.context_turns,
         "turn_memory": options.turn_memory << 20,
+        "stores": not options.no_store,
         "efforts": efforts,
         "sessions": options.sessions,
         "ui": not options.no_ui,
         "limits": _limits(options),
     }
+
+
+def _store(options: argparse.Namespace, worker: "Worker | None") -> "Store":
+    """The store. Workers without a file share a temporary one.
+
+    Raises:
+        Misuse: the file cannot be used.
+    """
+    from ..store import Store, StoreError
+
+    limits = _limits(options)
+    file, durable = options.store, True
+    if file is None and worker is not None:
+        file, durable = os.path.join(worker.folder, "store.db"), False
+    try:
+        return Store(file, size=limits.stored, days=limits.days, durable=durable)
+    except StoreError as error:
+        raise Misuse(f"--store: {error}") from None
 
 
 def _key(argument: str, given: str | None) -> str | None:
@@ -320,7 +351,19 @@ def _operation(options: argparse.Namespace) -> "Operation":
         key=options.ssl_keyfile,
         password=password,
         worker=Worker.here(),
+        telemetry=_telemetry(options) if options.otel or options.otel_content else None,
     )
+
+
+def _telemetry(options: argparse.Namespace) -> "Telemetry | None":
+    try:
+        from ..generation.telemetry import configured
+
+        return configured(content=options.otel_content)
+    except ImportError as error:
+        raise missing(error, "otel") from None
+    except ValueError as error:
+        raise Misuse(str(error)) from None
 
 
 def _supervise(words: list[str], options: argparse.Namespace, operation: "Operation", local: Local) -> int:

@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..engines.gguf import read_gguf
 from ..errors import TemplateError
 from .common import Misuse, read_key
 
@@ -74,6 +73,7 @@ def read_template(path: str | Path) -> "Tokenizer":
         OSError: a file cannot be read.
         TemplateError: there is no template, or a file is malformed.
     """
+    from ..engines.gguf import read_gguf
     from ..engines.upstream.discovery import possible_tokens
     from ..infer.sources import read_checkpoint
     from ..request.gguf import gguf_tokenizer

@@ -19,11 +19,20 @@ class EngineError(Exception):
             is unavailable, 500 otherwise.
         retry_after: seconds after which a retry may succeed, if the engine reports them.
         detail: details for the operator only.
+        code: the kind of fault as OpenAI calls it, where clients act on it, such as ``context_length_exceeded``.
     """
 
-    def __init__(self, message: str, status: int = 500, retry_after: int | None = None, detail: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        status: int = 500,
+        retry_after: int | None = None,
+        detail: str = "",
+        code: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.detail = detail
+        self.code = code
         self.status = status
         self.retry_after = retry_after
 
@@ -71,6 +80,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         id: the response's id, for logs.
         client_id: the client's own id of its request, which is passed on to servers; empty if it has none.
         model: the served name.
+        trace: headers with which a server continues the trace, such as ``traceparent``.
         prompt: the rendered prompt, as text or token ids; ``None`` if the server has no chat template. Engines that
             need a prompt then refuse the request.
         prompt_ids: the prompt's tokens, if they are known and may differ from those that a tokenizer makes of its
@@ -88,6 +98,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     id: str = ""
     client_id: str = ""
     model: str = ""
+    trace: Mapping[str, str] = {}
     prompt: str | Sequence[int] | None = None
     prompt_ids: Sequence[int] | None = None
     messages: Sequence[Mapping[str, Any]] = ()

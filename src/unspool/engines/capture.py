@@ -283,6 +283,11 @@ class Capture:
         """The engine's context, if it has one."""
         return getattr(self._engine, "context", None)
 
+    @property
+    def provider(self) -> str | None:
+        """The engine's kind, if it has one."""
+        return getattr(self._engine, "provider", None)
+
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Yield the engine's pieces unchanged; each is on disk before it is passed on, as long as that has room."""
         began = time.monotonic()

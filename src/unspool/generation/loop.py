@@ -230,7 +230,8 @@ class Loop:
         async def answer(call: ToolCall) -> None:
             refusal = self._refusal(call, whole)
             if refusal is None:
-                result = await self._call(session, self._tools.tools[call.name], call.arguments)
+                id = self._ids[self._indexes[call.index]]
+                result = await self._call(session, self._tools.tools[call.name], id, call.arguments)
             else:
                 result = ToolResult(text=refusal, error=True)
             found[call.index] = result
@@ -252,8 +253,17 @@ class Loop:
         self._calls_left -= 1
         return None
 
-    async def _call(self, session: Session, served: Served, arguments: str) -> ToolResult:
+    async def _call(self, session: Session, served: Served, id: str, arguments: str) -> ToolResult:
         """Run one call. Any failure becomes its result."""
+        telemetry = self._service.telemetry
+        if telemetry is None:
+            return await self._run_call(session, served, arguments)
+        with telemetry.call(served.tool, id, arguments) as span:
+            result = await self._run_call(session, served, arguments)
+            span.end(result)
+        return result
+
+    async def _run_call(self, session: Session, served: Served, arguments: str) -> ToolResult:
         if asyncio.get_running_loop().time() >= self._deadline:
             return ToolResult(text="The time for tools in this answer is used up.", error=True)
         try:
@@ -319,7 +329,7 @@ class Loop:
             if served is None or refusal is not None:
                 result = ToolResult(text=refusal or "", error=True)
             else:
-                result = await self._call(session, served, pending.arguments)
+                result = await self._call(session, served, pending.id, pending.arguments)
             found[pending.id] = result.text
             await self._emit_result(host, index, result)
 

@@ -7,8 +7,8 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import AsyncGenerator, Coroutine, Sequence
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -22,7 +22,6 @@ from ..request.continuation import Written
 from ..request.fields import BadRequest
 from ..request.prepared import Prepared
 from ..request.protocols import WireProtocol
-from ..sessions import Recording, Session
 from ..tokens import counted
 from ..tools import Tools
 from ..wire import TraceWriter
@@ -35,6 +34,10 @@ from .outbox import Outbox, Sink
 from .service import Service, log
 from .tracing import Trace, named
 
+if TYPE_CHECKING:
+    from ..sessions import Recording, Session
+
+_Stream = AsyncGenerator[Delta, None]
 _TOKEN: Final = 1024
 """How many characters a token may stand for: runs of white space are the longest."""
 _TURN: Final = 64
@@ -60,7 +63,7 @@ class Run:
         prepared: Prepared,
         client_id: str = "",
         tools: Tools | None = None,
-        session: Session | None = None,
+        session: "Session | None" = None,
     ) -> None:
         self._session = session
         self.id = protocol.id_prefix + new_id()
@@ -122,6 +125,8 @@ class Run:
             The engine's failure, or ``None``. A stream that has begun ends with it.
         """
         self._work = asyncio.current_task()
+        if self._service.telemetry is not None:
+            self._service.telemetry.accepted(self.id, self._request)
         try:
             if sink is None:
                 return await self._produce()
@@ -181,7 +186,7 @@ class Run:
             return Failure(str(error), error.status or 400, error.param)
         except EngineError as error:
             log.warning("%s: the engine failed: %s", self._name, error)
-            return Failure(str(error), error.status, retry_after=error.retry_after)
+            return Failure(str(error), error.status, code=error.code, retry_after=error.retry_after)
         except asyncio.CancelledError:
             if self._abort is None or self._work is None:
                 raise
@@ -235,9 +240,21 @@ class Run:
         asked = prepared.for_engine(self._service.settings, self.id, index, self._client_id, capture=recorded)
         if self._tracer is not None:
             self._tracer.asked = self._request_line(asked)
-        recording = await self._recording(prepared, asked)
+        telemetry = self._service.telemetry
+        if telemetry is None:
+            return await self._output(index, prepared, asked)
+        with telemetry.output(asked, prepared.request, choice, self._service.engine) as span:
+            asked = msgspec.structs.replace(asked, trace=span.headers)
+            written = await self._output(index, prepared, asked, span.watched)
+            span.end(written.message)
+        return written
+
+    async def _output(
+        self, index: int, prepared: Prepared, asked: Request, watched: Callable[[_Stream], _Stream] = lambda s: s
+    ) -> Written:
+        choice, recording = self._choices[index], await self._recording(prepared, asked)
         try:
-            await self._pass_on(index, self._service.engine.generate(asked), asked.max_tokens, recording)
+            await self._pass_on(index, watched(self._service.engine.generate(asked)), asked.max_tokens, recording)
         except BaseException as error:
             if recording is not None:
                 recording.broken(choice.written(), "error" if isinstance(error, EngineError) else "abort")
@@ -254,17 +271,14 @@ class Run:
             prepared.turns.remember(prepared.continued, written)
         return written
 
-    async def _recording(self, prepared: Prepared, asked: Request) -> Recording | None:
+    async def _recording(self, prepared: Prepared, asked: Request) -> "Recording | None":
         """Begin to record a generation, if it belongs to a session."""
-        service, model = self._service, self._service.model
-        if self._session is None or service.sessions is None or model is None:
+        service = self._service
+        if self._session is None or service.sessions is None:
             return None
-        examined = await service.sessions.examine(model, service.engine)
-        return self._session.recording(model, prepared, asked, examined)
+        return self._session.recording(service, prepared, asked, await service.sessions.examine(service))
 
-    async def _pass_on(
-        self, index: int, stream: AsyncGenerator[Delta, None], tokens: int | None, recording: Recording | None
-    ) -> None:
+    async def _pass_on(self, index: int, stream: _Stream, tokens: int | None, recording: "Recording | None") -> None:
         """Read the engine's output until it ends, or until the choice ends earlier.
 
         Args:

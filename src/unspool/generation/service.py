@@ -3,9 +3,9 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ..engines import Engine
 from ..engines.threads import Awaited, Threads
@@ -13,12 +13,15 @@ from ..request.continuation import Turns
 from ..request.prepared import Constraints
 from ..request.prompts import Prompts
 from ..request.settings import Settings
-from ..sessions import Model, Sessions
 from ..store import Store
 from ..tools import Tools
 from ..wire.common import Failure
 from .admission import Admission, Overloaded
 from .metrics import Metrics, added
+
+if TYPE_CHECKING:
+    from ..sessions import Sessions
+    from .telemetry import Telemetry
 
 log = logging.getLogger("unspool.server")
 _T = TypeVar("_T")
@@ -49,6 +52,8 @@ class Service:
         engine: generates the outputs.
         prompts: the model's chat template; without it, the engine gets messages instead of a prompt.
         tools: the tools that the server runs.
+        store: keeps what outlives a request; by default in memory.
+        telemetry: makes OpenTelemetry's spans, if they are wanted.
 
     Attributes:
         approval_key: the secret for approvals of calls.
@@ -67,8 +72,11 @@ class Service:
         prompts: Prompts | None = None,
         tools: Tools | None = None,
         store: Store | None = None,
+        telemetry: "Telemetry | None" = None,
     ) -> None:
         self.settings = settings
+        self.store = store or Store(size=settings.limits.stored, days=settings.limits.days)
+        self.telemetry = telemetry
         self.tools = tools or Tools(())
         self.approval_key = settings.approval_key or secrets.token_bytes(32)
         self.engine = engine
@@ -81,15 +89,9 @@ class Service:
         self.held = 0
         self.draining = False
         self.models: tuple[Service, ...] = (self,)
-        self.store = store or Store()
-        self.sessions = Sessions(self.store) if settings.sessions else None
+        self.sessions: Sessions | None = None
         self._threads = Threads(4, "requests"), Threads(1, "long-requests")  # they mostly wait for templates
         self._asides = Threads(1, "texts"), Threads(1, "long-texts")
-
-    @property
-    def model(self) -> Model | None:
-        """The model as sessions need it; ``None`` without a chat template."""
-        return None if self.prompts is None else Model(self.settings, self.prompts, self.engine.tokenizer)
 
     async def in_thread(self, size: int, work: Callable[[Awaited], _T]) -> _T:
         """Do slow work in a thread; see `Threads.run`.
@@ -134,6 +136,16 @@ class Service:
             yield
         finally:
             self.runs.discard(run)
+
+    def traced(self, scope: Mapping[str, Any]) -> AbstractContextManager[None]:
+        """A context in which a request is answered, for `telemetry`."""
+        return nullcontext() if self.telemetry is None else self.telemetry.request(scope)
+
+    def answered(self, path: str, status: int | str) -> None:
+        """Count an answered request; see `Metrics.response`."""
+        self.metrics.response(path, status)
+        if self.telemetry is not None:
+            self.telemetry.answered(status)
 
     def close(self) -> None:
         """Stop the threads."""

@@ -49,6 +49,7 @@ _REFUSED: Final = (
 )
 _OF_OBJECTS: Final = ("properties", "required", "additionalProperties", "patternProperties")
 
+_ANNOTATIONS: Final = ("title", "description", "examples", "default", "$comment")
 _DEFS: Final = "#/$defs/"
 
 Node = dict[str, Any]
@@ -101,6 +102,7 @@ class _Copy:
         self.budget.node(node, at)
         closed = self.closed if closed is None else closed
         found: Node = {}
+        node = _named(node)
         for key in _REFUSED:
             if node.get(key) not in (None, False, {}, []) or (key == "not" and key in node):
                 raise ConstraintError(f"{at}.{key}: is not supported by grammars; supported are {_ALLOWED}")
@@ -245,6 +247,28 @@ _ALLOWED: Final = (
     "items, prefixItems, minItems, maxItems, minLength, maxLength, pattern, format, minimum, maximum, "
     "exclusiveMinimum, exclusiveMaximum, multipleOf"
 )
+
+
+def _named(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A node whose ``propertyNames`` say nothing, or are written by other keywords, without them, as code generators
+    write maps: names that are any string, that match a pattern, or that are among some.
+    """
+    names = node.get("propertyNames")
+    if not isinstance(names, Mapping):
+        return node if names is not True else {k: v for k, v in node.items() if k != "propertyNames"}
+    says = {k: v for k, v in names.items() if k not in _ANNOTATIONS and (k, v) != ("type", "string")}
+    rest = {k: v for k, v in node.items() if k != "propertyNames"}
+    if not says:
+        return rest
+    if says.keys() not in ({"pattern"}, {"enum"}, {"const"}) or "properties" in node or "patternProperties" in node:
+        return node
+    value = node.get("additionalProperties", True)
+    if "pattern" in says:
+        return {**rest, "patternProperties": {says["pattern"]: value}, "additionalProperties": False}
+    allowed = says.get("enum", [says.get("const")])
+    if not isinstance(allowed, list) or not all(isinstance(n, str) for n in allowed):
+        return node
+    return {**rest, "properties": dict.fromkeys(allowed, value), "additionalProperties": False}
 
 
 def _plain(value: Any, at: str) -> Any:

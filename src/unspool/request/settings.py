@@ -34,6 +34,8 @@ LIMITS = {
     "calls": "calls of the server's tools in one answer; a request may allow fewer",
     "results": "characters of results of the server's tools in one answer",
     "tooltime": "seconds that the server's tools may take in one answer",
+    "stored": "bytes of stored responses and conversations; those that were continued longest ago go first",
+    "days": "days after which a stored response or conversation goes, counted from its last turn",
     "head": "seconds to receive a request's line and headers",
     "receive": "seconds to receive a request's body",
     "idle": "seconds that an idle connection is kept open",
@@ -68,6 +70,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     calls: int = 128
     results: int = 1024 * 1024
     tooltime: float = 600.0
+    stored: int = 512 * 1024 * 1024
+    days: float = 30.0
     head: float = 10.0
     receive: float = 60.0
     idle: float = 15.0
@@ -108,6 +112,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         seal: seals and opens reasoning; ``None`` if reasoning is not sealed.
         context: which of the model's turns prompts repeat exactly, if the request does not say.
         turn_memory: bytes of memory for turns; with 0, none are remembered.
+        stores: whether responses are stored, if a request does not say.
         efforts: budgets of reasoning in tokens, by effort, for requests that set none.
         engine: a description of the engine, for the log.
         cors: origins of websites that may use the server, besides those on the loopback; ``*`` means any.
@@ -141,6 +146,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     seal: Seal | None = None
     context: Context = "loop"
     turn_memory: int = 128 * 1024 * 1024
+    stores: bool = True
     efforts: dict[str, int] = {}
     engine: str = ""
     cors: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -30,6 +30,7 @@ from ..request.protocols import (
     WireProtocol,
 )
 from ..request.settings import Profile, Settings
+from ..store import Store
 from ..tools import Tools
 from ..wire.common import Failure
 from ..wire.encoding import encode
@@ -42,8 +43,10 @@ from .models import Served, by_model, unknown_model
 from .page import PageFile, page_routes, wants_page
 from .parse_endpoint import ParseEndpoint
 from .replies import JSON, ErrorBody, Reply, failed
-from .sessions import SessionRoutes
 from .workers import Worker
+
+if TYPE_CHECKING:
+    from ..generation.telemetry import Telemetry
 
 _CHAT: dict[Profile, type[ChatProtocol]] = {
     "openai": ChatProtocol,
@@ -98,6 +101,8 @@ def create_app(
     *,
     others: Sequence[Served] = (),
     worker: Worker | None = None,
+    store: Store | None = None,
+    telemetry: "Telemetry | None" = None,
 ) -> Starlette:
     """Make the server as an ASGI application; ``app.state.service`` is what its requests share.
 
@@ -108,8 +113,10 @@ def create_app(
         tools: the tools that the server runs, for any model; closed when the application ends.
         others: further models. Requests choose with ``model``; those that name none get the first model.
         worker: the role of this process, if it is one of several on one port.
+        store: keeps responses and conversations; by default in memory; closed when the application ends.
+        telemetry: makes OpenTelemetry's spans (`unspool.generation.telemetry`); closed when the application ends.
     """
-    service = _service(settings, engine, prompts, tools, others)
+    service = _service(settings, engine, prompts, tools, others, store, telemetry)
     posts = _protocols(settings)
     chat = posts["/v1/chat/completions"]
 
@@ -135,6 +142,8 @@ def create_app(
     )
     app.endpoints = endpoints
     if service.sessions is not None:
+        from .sessions import SessionRoutes
+
         app.of_sessions = SessionRoutes(service, service.sessions, error_body, app.route)
     app.origins = Origins(settings.cors)
     app.hosts = Hosts(settings.hosts)
@@ -145,13 +154,25 @@ def create_app(
 
 
 def _service(
-    settings: Settings, engine: Engine, prompts: Prompts | None, tools: Tools | None, others: Sequence[Served]
+    settings: Settings,
+    engine: Engine,
+    prompts: Prompts | None,
+    tools: Tools | None,
+    others: Sequence[Served],
+    store: Store | None,
+    telemetry: "Telemetry | None",
 ) -> Service:
     """The first model's service, which knows the services of the others; each has its own counts."""
-    service = Service(settings, engine, prompts, tools)
-    service.models = (service, *(Service(*other, tools, service.store) for other in others))
-    for one in service.models[1:]:
-        one.sessions = service.sessions
+    service = Service(settings, engine, prompts, tools, store, telemetry)
+    service.models = (service, *(Service(*other, tools, service.store, telemetry) for other in others))
+    if settings.sessions:
+        from ..sessions import Sessions
+
+        if any(one.prompts is None for one in service.models):
+            raise ValueError("sessions: need the model's chat template")
+        sessions = Sessions(service.store)
+        for one in service.models:
+            one.sessions = sessions
     if others:
         for one in service.models:
             one.models = service.models
@@ -160,7 +181,7 @@ def _service(
 
 
 def _lifespan(service: Service) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
-    """Watch the models while the application runs, and close them and the tools when it ends."""
+    """Watch the models while the application runs, and close them, the tools and the store when it ends."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -177,6 +198,8 @@ def _lifespan(service: Service) -> Callable[[Starlette], AbstractAsyncContextMan
             for one in service.models:
                 await one.engine.close()
             await asyncio.to_thread(service.store.close)
+            if service.telemetry is not None:
+                await asyncio.to_thread(service.telemetry.close)
 
     return lifespan
 

@@ -46,7 +46,7 @@ class CountEndpoint(Endpoint):
             reply = failed(protocol.error_body, Failure("internal server error", 500))
         finally:
             await own.aclose()
-        self._service.metrics.response(scope["path"], reply.status)
+        self._service.answered(scope["path"], reply.status)
         await reply.send(send)
 
     def _count(self, fields: Fields, offer: Offer, awaited: Awaited) -> dict[str, Any]:

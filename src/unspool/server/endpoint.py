@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -19,12 +19,14 @@ from ..request.fields import BadRequest, Fields, read_object
 from ..request.prepared import Prepared, prepare
 from ..request.protocols import WireProtocol
 from ..request.server_tools import Offer
-from ..sessions import Refused, Session
 from ..tools import Listing, Tools
 from ..wire.common import Failure
 from .own_tools import own_tools
 from .replies import ErrorBody, Reply, StreamReply, client_id, failed
 from .retries import Retries
+
+if TYPE_CHECKING:
+    from ..sessions import Session
 
 SESSION: Final = "unspool.session"
 """The key of a request's session in its scope."""
@@ -61,6 +63,8 @@ class Endpoint:
         if session is None:
             await self._respond(scope, body, send)
             return
+        from ..sessions import Refused
+
         try:
             await self._retries.answer(session, scope, body, send)
         except Refused as error:
@@ -68,14 +72,14 @@ class Endpoint:
             self._service.metrics.response(scope["path"], reply.status)
             await reply.send(send)
 
-    async def _in_session(self, session: Session, scope: Scope, body: bytes, send: Send) -> None:
+    async def _in_session(self, session: "Session", scope: Scope, body: bytes, send: Send) -> None:
         session.enter()
         try:
             await self._respond(scope, body, send, session)
         finally:
             session.leave()
 
-    async def _respond(self, scope: Scope, body: bytes, send: Send, session: Session | None = None) -> None:
+    async def _respond(self, scope: Scope, body: bytes, send: Send, session: "Session | None" = None) -> None:
         protocol = self._protocol
         own = Tools(())
         try:
@@ -98,7 +102,7 @@ class Endpoint:
             return
         finally:
             await own.aclose()
-        self._service.metrics.response(scope["path"], reply.status)
+        self._service.answered(scope["path"], reply.status)
         await reply.send(send)
 
     async def _parse(self, body: bytes) -> Fields:
@@ -136,25 +140,24 @@ class Endpoint:
         return msgspec.structs.replace(listing, tools=kept)
 
     async def _run(self, run: Run, scope: Scope, send: Send, streamed: bool) -> None:
-        metrics = self._service.metrics
         stream = StreamReply(send, run.id) if streamed else None
         failure = await run.generate(stream)
         if stream is not None and stream.begun:
-            metrics.response(scope["path"], "failed" if failure else 200)
+            self._service.answered(scope["path"], "failed" if failure else 200)
             return
         if failure is not None:
             reply = failed(self._protocol.error_body, failure, run.id)
         else:
             reply = Reply(run.whole(), request_id=run.id)
-        metrics.response(scope["path"], reply.status)
+        self._service.answered(scope["path"], reply.status)
         await reply.send(send)
 
-    async def _prepare(self, size: int, fields: Fields, offer: Offer, session: Session | None) -> Prepared:
+    async def _prepare(self, size: int, fields: Fields, offer: Offer, session: "Session | None") -> Prepared:
         """Prepare a request, in a thread if it is long, or if grammars must be read or derived."""
         service = self._service
         turns = service.turns
-        if session is not None and service.model is not None:
-            turns = session.tree(service.model)
+        if session is not None:
+            turns = session.tree(service)
 
         def read(awaited: Awaited) -> ChatRequest:
             with bounds.awaited(awaited.check):
@@ -205,6 +208,18 @@ async def answer(
         scope, receive, send: the request.
         work: answers it, given its body.
     """
+    with service.traced(scope):
+        await _answer(service, error_body, scope, receive, send, work)
+
+
+async def _answer(
+    service: Service,
+    error_body: ErrorBody,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    work: Callable[[Scope, bytes, Send], Awaitable[None]],
+) -> None:
     reply = refusal(service, error_body, scope)
     limit = service.settings.limits.body
     with service.holding() as hold:
@@ -218,7 +233,7 @@ async def answer(
         except Overloaded as error:
             reply = failed(error_body, Failure(str(error), 429, retry_after=error.retry_after), close=True)
         if reply is not None:
-            service.metrics.response(scope["path"], reply.status)
+            service.answered(scope["path"], reply.status)
             await reply.send(send)
             return
         task = asyncio.ensure_future(work(scope, body, send))
@@ -231,12 +246,12 @@ async def answer(
             watch.cancel()
             ended, _ = await asyncio.gather(task, watch, return_exceptions=True)
         if isinstance(ended, asyncio.CancelledError):
-            service.metrics.response(scope["path"], "cancelled")
+            service.answered(scope["path"], "cancelled")
         elif ended is not None:
             raise ended
 
 
-def session_of(scope: Scope) -> Session | None:
+def session_of(scope: Scope) -> "Session | None":
     """The session that a request belongs to, which `unspool.server.sessions` has found and admitted."""
     found: Session | None = scope.get(SESSION)
     return found

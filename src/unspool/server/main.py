@@ -9,7 +9,7 @@ import socket
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import uvicorn
 
@@ -17,6 +17,7 @@ from ..engines import Engine
 from ..generation.service import Service, log
 from ..request.prompts import Prompts
 from ..request.settings import Settings
+from ..store import Store
 from ..tools import Tools
 from ..wire.common import Failure
 from .app import create_app
@@ -24,6 +25,9 @@ from .connection import limited, patrol
 from .logs import AccessLog, set_up_logs
 from .models import Served
 from .workers import Worker
+
+if TYPE_CHECKING:
+    from ..generation.telemetry import Telemetry
 
 _AFTER_DRAIN = 0.5  # seconds for the last errors to be sent
 _SWITCH = 0.0005  # seconds after which a computing thread yields to the loop; Python's default is 0.005
@@ -41,6 +45,7 @@ class Operation(NamedTuple):
         certificate, key, password: the files for TLS, and the password of the key; without a certificate, there is no
             TLS.
         worker: the role of this process, if it is one of several.
+        telemetry: makes OpenTelemetry's spans, if they are wanted.
     """
 
     log_format: str = "text"
@@ -50,6 +55,7 @@ class Operation(NamedTuple):
     key: str | None = None
     password: str | None = None
     worker: Worker | None = None
+    telemetry: "Telemetry | None" = None
 
 
 _PLAIN = Operation()
@@ -66,6 +72,7 @@ class Server(uvicorn.Server):
         tools: what the server runs itself.
         others: further models.
         operation: how the process is run.
+        store: keeps responses and conversations.
     """
 
     def __init__(
@@ -79,8 +86,18 @@ class Server(uvicorn.Server):
         *,
         others: Sequence[Served] = (),
         operation: Operation = _PLAIN,
+        store: Store | None = None,
     ) -> None:
-        app = create_app(settings, engine, prompts, tools, others=others, worker=operation.worker)
+        app = create_app(
+            settings,
+            engine,
+            prompts,
+            tools,
+            others=others,
+            worker=operation.worker,
+            store=store,
+            telemetry=operation.telemetry,
+        )
         self._service: Service = app.state.service
         self._operation = operation
         self._within = AsyncExitStack()
@@ -184,6 +201,7 @@ def serve(
     listener: socket.socket | None = None,
     others: Sequence[Served] = (),
     operation: Operation = _PLAIN,
+    store: Store | None = None,
 ) -> bool:
     """Serve until SIGTERM or SIGINT; then running responses have `Limits.drain` seconds to end.
 
@@ -192,6 +210,7 @@ def serve(
         listener: a socket that already listens there.
         others: further models, from which requests choose by their ``model``.
         operation: how the process is run.
+        store: keeps responses and conversations; by default in memory.
 
     Returns:
         Whether it ever listened; if not, the log has the reason.
@@ -201,7 +220,7 @@ def serve(
     # `tokenizers` would warn about each child that is forked after a long prompt.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     sys.setswitchinterval(_SWITCH)
-    server = Server(settings, engine, host, port, prompts, tools, others=others, operation=operation)
+    server = Server(settings, engine, host, port, prompts, tools, others=others, operation=operation, store=store)
     server.run(None if listener is None else [listener])
     return bool(server.started)
 

@@ -89,7 +89,7 @@ class _ByModel:
             await endpoint.respond(scope, body, send)
             return
         reply = failed(self._error_body, unknown_model(str(name), self._first))
-        self._first.metrics.response(scope["path"], reply.status)
+        self._first.answered(scope["path"], reply.status)
         await reply.send(send)
 
 

@@ -81,7 +81,7 @@ class ThreadEndpoint(ABC):
         except Exception:
             log.exception("%s: the request failed", scope["path"])
             reply = failed(wire.error_body, Failure("internal server error", 500))
-        self._service.metrics.response(scope["path"], reply.status)
+        self._service.answered(scope["path"], reply.status)
         await reply.send(send)
 
     @abstractmethod

@@ -10,13 +10,15 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from starlette.types import Scope, Send
 
-from ..sessions import Session
 from .cors import header
+
+if TYPE_CHECKING:
+    from ..sessions import Session
 
 __all__ = ["Retries"]
 
@@ -29,7 +31,7 @@ _AGE: Final = 600.0
 _GRACE: Final = 15.0
 """How long an answer of which nothing was sent goes on without a client: clients wait up to 8 s before a retry."""
 
-_Work = Callable[[Session, Scope, bytes, Send], Awaitable[None]]
+_Work = Callable[["Session", Scope, bytes, Send], Awaitable[None]]
 
 
 class _Answer:
@@ -113,7 +115,7 @@ class Retries:
         self._work = work
         self._answers: WeakKeyDictionary[Session, OrderedDict[bytes, _Answer]] = WeakKeyDictionary()
 
-    async def answer(self, session: Session, scope: Scope, body: bytes, send: Send) -> None:
+    async def answer(self, session: "Session", scope: Scope, body: bytes, send: Send) -> None:
         """Answer a request of a session. A retry gets the answer to the first attempt, or joins it."""
         key, again = _key(scope, body)
         if key is None:

@@ -24,7 +24,7 @@ from ..generation.service import Service, log
 from ..request.common import MAX_TOKENS
 from ..request.fields import BadRequest, read_object
 from ..rl import exports
-from ..sessions import About, Limits, Model, Refused, Session, Sessions
+from ..sessions import About, Limits, Refused, Session, Sessions
 from ..store import StoreError
 from ..wire.common import Failure
 from ..wire.encoding import encode
@@ -181,15 +181,12 @@ class SessionRoutes:
         except ValueError as error:
             field, _, why = str(error).partition(": ")
             raise BadRequest(field, why) from None
-        examined = [await self._sessions.examine(model, engine) for model, engine in self._models()]
+        examined = [await self._sessions.examine(model) for model in self._service.models]
         problems = [problem for one in examined for problem in one.problems]
         about = session.about
         url = f"{_base(scope)}{_ROOT}/{about.id}/v1"
         answer = {"id": about.id, "url": url, "key": about.key, "exact": not problems, "problems": problems}
         return Reply(encode(answer), 201)
-
-    def _models(self) -> list[tuple[Model, Any]]:
-        return [(one.model, one.engine) for one in self._service.models if one.model is not None]
 
     async def _list(self, scope: Scope) -> Reply:
         query = _query(scope)
@@ -231,7 +228,7 @@ class SessionRoutes:
             raise BadRequest("format", f"{form!r} is not one of {', '.join(exports.FORMATS)}")
         if encoding not in exports.ENCODINGS:
             raise BadRequest("encoding", f"{encoding!r} is not one of {', '.join(exports.ENCODINGS)}")
-        models = {model.settings.model: model for model, _ in self._models()}
+        models = {model.settings.model: model for model in self._service.models}
         examined = dict(self._sessions.examined)
 
         def write() -> tuple[bytes, str]:

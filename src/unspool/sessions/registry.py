@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..engines import Engine, EngineError
+from ..engines import EngineError
 from ..regex import Regex
 from ..store import Reading, RecordExists, Store, Writing
 from .examine import Examined, examine
@@ -206,7 +206,7 @@ class Sessions:
 
     # -- engines ---------------------------------------------------------------------------------------------------
 
-    async def examine(self, model: Model, engine: Engine) -> Examined:
+    async def examine(self, model: Model) -> Examined:
         """What a model's engine reports; it is asked once.
 
         If it cannot generate now, that is the problem, and it is asked again later.
@@ -215,14 +215,14 @@ class Sessions:
         if name in self.examined:
             return self.examined[name]
         if name not in self._examining:
-            self._examining[name] = asyncio.ensure_future(self._examine(model, engine))
+            self._examining[name] = asyncio.ensure_future(self._examine(model))
             self._examining[name].add_done_callback(lambda _: self._examining.pop(name))
         return await asyncio.shield(self._examining[name])
 
-    async def _examine(self, model: Model, engine: Engine) -> Examined:
+    async def _examine(self, model: Model) -> Examined:
         name = model.settings.model
         try:
-            found = await examine(engine, model.prompts, name)
+            found = await examine(model.engine, model.prompts, name)
         except EngineError as error:
             return Examined(problems=(f"the engine could not be examined: {error}",))
         self.examined[name] = found

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Mapping
 from concurrent.futures import Future
 from hashlib import sha256
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 import numpy as np
@@ -103,18 +103,20 @@ class About(msgspec.Struct, kw_only=True, omit_defaults=True):
     problems: list[str] = []
 
 
-class Model(NamedTuple):
-    """A served model, as sessions need it.
+class Model(Protocol):
+    """A served model."""
 
-    Attributes:
-        settings: its settings.
-        prompts: its chat template.
-        tokenizer: its tokenizer; ``None`` if it is not known.
-    """
+    @property
+    def settings(self) -> Settings:
+        """Its settings."""
 
-    settings: Settings
-    prompts: Prompts
-    tokenizer: Any
+    @property
+    def prompts(self) -> Prompts | None:
+        """Its chat template."""
+
+    @property
+    def engine(self) -> engines.Engine:
+        """What generates its outputs."""
 
 
 class Journal(Protocol):
@@ -168,11 +170,15 @@ class Session:
         name = model.settings.model
         with self._lock:
             if name not in self._trees:
-                self._trees[name] = Tree(model.settings, model.prompts, model.tokenizer, self.about.secret)
+                self._trees[name] = self._planted(model)
                 for of, record in self._records:
                     if of == name:
                         self._trees[name].add(record)
             return self._trees[name]
+
+    def _planted(self, model: Model) -> Tree:
+        assert model.prompts is not None, "sessions need a chat template"
+        return Tree(model.settings, model.prompts, model.engine.tokenizer, self.about.secret)
 
     def load(self, model: str, record: Recorded) -> None:
         """Take a call that was stored, before there is a tree."""
@@ -306,7 +312,7 @@ class Session:
         logprobs.frombytes(record.logprobs)
         problems = list(record.problems)
         codes = np.zeros(len(output), np.uint8)
-        if model.tokenizer is not None and output:
+        if model.engine.tokenizer is not None and output:
             codes = self._codes(node, model, output)
             if record.grammar:
                 self._mark(codes, output, record, model, grammars, problems)
@@ -336,7 +342,7 @@ class Session:
             call=call,
             follows=record.follows,
             added=np.array(added, np.int64),
-            added_codes=prompt_codes(record.prompt_text, added, record.results, model.tokenizer),
+            added_codes=prompt_codes(record.prompt_text, added, record.results, model.engine.tokenizer),
             output_codes=codes,
         )
 
@@ -351,7 +357,7 @@ class Session:
             tool_choice=record.tool_choice if record.tools else settings.tool_choice,
             prompt=node.prompt,
             policy=settings.policy,
-            tokenizer=model.tokenizer,
+            tokenizer=model.engine.tokenizer,
         )
 
     def _mark(
@@ -367,7 +373,7 @@ class Session:
         name = model.settings.model
         try:
             if name not in grammars:
-                grammars[name] = Grammar(model.tokenizer)
+                grammars[name] = Grammar(model.engine.tokenizer)
             found = grammars[name]
             assert found is not None
             found.mark(codes, ids, self.blobs[record.grammar].decode())
@@ -421,7 +427,7 @@ class Recording:
             self._failed(error)
 
     def _kept(self, written: Written, stop: str | None, reason: str | None) -> "tuple[Written, Future[Any]]":
-        output = self._capture.output(self._model.tokenizer)
+        output = self._capture.output(self._model.engine.tokenizer)
         record, blobs = self._record(output, written, stop, reason)
         kept = self._session.record(self._model.settings.model, record, blobs)
         return (

@@ -15,12 +15,10 @@ The data are bytes; what they mean is the business of those who store them.
 """
 
 from .records import NoRecord, Record, RecordExists, StoreError, StoreFull, owner_of
-from .store import DAYS, SIZE, Store
+from .store import Store
 from .transactions import Reading, Writing
 
 __all__ = [
-    "DAYS",
-    "SIZE",
     "NoRecord",
     "Reading",
     "Record",

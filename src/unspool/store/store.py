@@ -14,12 +14,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 from .records import StoreError, StoreFull
 from .transactions import SCHEMA, Reading, Writing
 
-__all__ = ["DAYS", "SIZE", "Store"]
+__all__ = ["Store"]
 
-SIZE: Final = 512 * 1024 * 1024
-"""The bytes of a store, if nothing else is said."""
-DAYS: Final = 30
-"""The days after its last write after which a tree expires, if nothing else is said."""
 _VERSION: Final = 1
 _APPLICATION: Final = 0x756E7370
 _PATIENCE: Final = 10.0  # seconds to wait for another process
@@ -42,7 +38,7 @@ class Store:
     Args:
         file: the SQLite file, which is made if needed, readable for its owner alone; ``None`` means memory.
         size: how many bytes all records may have, with what it costs to keep them.
-        age: the seconds after its last write after which a tree expires.
+        days: the days after its last write after which a tree expires.
         durable: whether a write is done only when the disk has it.
         clock: gives the time in seconds.
 
@@ -57,14 +53,14 @@ class Store:
         self,
         file: "str | os.PathLike[str] | None" = None,
         *,
-        size: int = SIZE,
-        age: float = DAYS * 86400.0,
+        size: int = 512 * 1024 * 1024,
+        days: float = 30.0,
         durable: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._name = None if file is None else os.fspath(file)
         self._size = size
-        self._age = age
+        self._age = days * 86400.0
         self._clock = clock
         self._lock = self._reader_lock = threading.Lock()
         try:

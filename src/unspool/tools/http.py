@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, Final
 
 import httpx2
+from opentelemetry.propagate import inject  # which the SDK of MCP brings
 
 from .addresses import Refused, resolve
 from .listed import sifted
@@ -84,6 +85,7 @@ class _Transport(httpx2.AsyncBaseTransport):
             # The `Host` header and the certificate check use the name; the connection uses the checked address.
             request.extensions = {**request.extensions, "sni_hostname": host}
             request.url = request.url.copy_with(host=address)
+        inject(request.headers)  # the trace of the call, whose context the SDK passes on
         response = await self._inner.handle_async_request(request)
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()

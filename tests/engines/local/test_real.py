@@ -223,6 +223,19 @@ def test_a_greedy_answer_is_llama_cpps_own_completion_of_the_recorded_prompt(ser
 
 
 @pytest.mark.local
+def test_a_prompt_beyond_the_context_is_an_error_that_clients_know(served: Serving) -> None:
+    long: Any = [{"role": "user", "content": "word " * 4000}]
+    with pytest.raises(openai.BadRequestError, match=r"prompt is too long: [0-9]+ tokens > 2048 maximum") as chat:
+        served.chat(long)
+    assert chat.value.code == "context_length_exceeded"
+    with pytest.raises(openai.BadRequestError) as responses:
+        served.openai.responses.create(model="smollm2-135m", input=long)
+    assert responses.value.code == "context_length_exceeded"
+    with pytest.raises(anthropic.BadRequestError, match="prompt is too long: "):
+        served.anthropic.messages.create(model="smollm2-135m", max_tokens=5, messages=long)
+
+
+@pytest.mark.local
 def test_a_cancelled_answer_frees_its_slot(served: Serving) -> None:
     for _ in range(4):
         stream = served.chat([{"role": "user", "content": "Tell me a long story."}], max_tokens=1500, stream=True)

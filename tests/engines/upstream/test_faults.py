@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from unspool.engines.upstream import Upstream
+from unspool.engines.upstream.answers import failure
 
 from .support import (
     DONE,
@@ -224,6 +225,27 @@ def test_an_http_error_keeps_its_message_and_whose_fault_it_is(status: int, body
     assert message in error_text
     assert "sk-secret" not in error_text
     assert "CUDA" not in error_text, "the client is not told what went wrong inside the server"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "request (9038 tokens) exceeds the available context size (8192 tokens), try increasing it",
+        "This model's maximum context length is 8192 tokens. However, your request has 9038 input tokens.",
+        "The decoder prompt (length 9038) is longer than the maximum model length of 8192.",
+        "The input (9038 tokens) is longer than the model's context length (8192 tokens).",
+        "Input text is too long, input_ids_len (9038) + min_tokens(1) >= max_model_len(8192)",
+    ],
+)
+def test_a_prompt_beyond_the_context_is_told_in_the_words_that_clients_act_on(message: str) -> None:
+    error = failure(message, 400)
+    assert (str(error), error.code) == ("prompt is too long: 9038 tokens > 8192 maximum", "context_length_exceeded")
+
+
+def test_other_errors_that_name_the_context_keep_their_message() -> None:
+    message = "max_tokens: 9000 is too many: the context length is 8192 tokens"
+    assert failure("the context length is 8192 tokens, the prompt 20", 400).code is None
+    assert failure(message, 500).code is None
 
 
 def test_a_long_error_is_shortened() -> None:

@@ -75,6 +75,8 @@ class Local:
             next_timeout=_PATIENCE,
         )
 
+    provider = "llama.cpp"
+
     @property
     def tokenizer(self) -> Any:
         """The model's vocabulary."""

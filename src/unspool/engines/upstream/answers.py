@@ -1,6 +1,7 @@
 """Reads the answers of upstream servers: the events of their streams as deltas, and their errors."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, TypeVar
 
@@ -378,6 +379,13 @@ def _path(loc: Any) -> str:
     return ".".join(map(str, loc)) if isinstance(loc, list) else str(loc)
 
 
+_CONTEXT: Final = re.compile(
+    r"(?:context (?:length|size|window)|model length|max_model_len)[^0-9.]{0,20}([0-9]{1,12})(?![0-9])", re.IGNORECASE
+)
+"""Where llama.cpp, vLLM, SGLang and FastDeploy tell a client how long the context is."""
+_NUMBER: Final = re.compile(r"(?<![0-9])[0-9]{1,12}(?![0-9])")
+
+
 def failure(message: str, status: int | None, retry_after: int | None = None) -> EngineError:
     """Make the error for an upstream server's error. A client's fault remains one; everything else is the engine's
     failure, whose message is only for the operator.
@@ -389,6 +397,12 @@ def failure(message: str, status: int | None, retry_after: int | None = None) ->
     """
     detail = f": {message}" if message else ""
     if status in (400, 409, 413, 422, 501):
+        if most := _CONTEXT.search(message):
+            limit = int(most[1])
+            prompt = next((n for n in map(int, _NUMBER.findall(message)) if n > limit), None)
+            if prompt is not None:  # in words that Claude Code acts on, with the code that Codex acts on
+                text = f"prompt is too long: {prompt} tokens > {limit} maximum"
+                return EngineError(text, 400, code="context_length_exceeded")
         return EngineError(f"the engine rejected the request{detail}", 400)
     if status in (401, 403):  # the message concerns the operator's key
         return EngineError("the engine rejected the API key that the server sends", 503)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -89,7 +89,12 @@ class Client:
 
     @contextlib.asynccontextmanager
     async def open(
-        self, backend: Backend, path: str, asked: dict[str, Any] | None, deadline: float, request_id: str = ""
+        self,
+        backend: Backend,
+        path: str,
+        asked: dict[str, Any] | None,
+        deadline: float,
+        headers: Mapping[str, str] | None = None,
     ) -> "AsyncIterator[aiohttp.ClientResponse]":
         """A context for a streamed answer with a good status; its connection is closed at the end.
 
@@ -98,23 +103,23 @@ class Client:
             path: the path under its base URL.
             asked: the JSON to send, as a POST.
             deadline: the latest time for the head of the answer, by the monotonic clock.
-            request_id: sent as ``X-Request-Id`` if it is not empty.
+            headers: further headers; empty ones are not sent.
 
         Raises:
             EngineError: there is no such answer; `Unavailable` if another backend may have one.
         """
         import aiohttp
 
-        headers = {} if asked is None else {"Content-Type": "application/json"}
-        if request_id:
-            headers["X-Request-Id"] = request_id
+        sent = {name: value for name, value in (headers or {}).items() if value}
+        if asked is not None:
+            sent["Content-Type"] = "application/json"
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
                 response = await self._session().request(
                     "GET" if asked is None else "POST",
                     backend.url + path,
                     data=None if asked is None else _json(asked),
-                    headers=headers,
+                    headers=sent,
                     allow_redirects=False,
                 )
         except (aiohttp.ClientError, OSError, RuntimeError) as error:

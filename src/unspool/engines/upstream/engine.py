@@ -109,6 +109,11 @@ class Upstream:
         ]
         return min(contexts, default=None)
 
+    @property
+    def provider(self) -> str | None:
+        """The kind of the servers; ``None`` if no server was asked yet."""
+        return next((b.kind.name for b in self._pool.backends if b.kind is not None), None)
+
     # -- the interface of engines ----------------------------------------------------------------------------------
 
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
@@ -172,8 +177,8 @@ class Upstream:
         reason: str | None = None
         rest: Sampled | None = None
         async with (
-            self._request_id(request) as request_id,
-            self._client.open(backend, kind.generate, asked, deadline, request_id) as response,
+            self._headers(request) as headers,
+            self._client.open(backend, kind.generate, asked, deadline, headers) as response,
         ):
             backend.back()
             if not response.content_type.startswith(kind.stream):
@@ -217,8 +222,8 @@ class Upstream:
             yield Delta(finish_reason=reason, usage=usage, sampled=rest)
 
     @contextlib.asynccontextmanager
-    async def _request_id(self, request: Request) -> AsyncIterator[str]:
-        """The request's id for a server: the client's, or else the response's.
+    async def _headers(self, request: Request) -> AsyncIterator[dict[str, str]]:
+        """The headers of the trace, and the request's id for a server: the client's, or else the response's.
 
         Servers may refuse an id that is still in use, so further choices of a request, and further requests with the
         same id, get a suffix.
@@ -228,7 +233,7 @@ class Upstream:
             id = f"{id}-{secrets.token_hex(4)}"
         self._busy.add(id)
         try:
-            yield id
+            yield {**request.trace, "X-Request-Id": id}
         finally:
             self._busy.discard(id)
 

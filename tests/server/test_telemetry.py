@@ -1,0 +1,391 @@
+"""OpenTelemetry's spans, as a collector on a real socket decodes them."""
+
+import asyncio
+import json
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import uvicorn
+from mcp.server.mcpserver import Context, MCPServer
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
+from unspool.engines import EngineError
+from unspool.engines.upstream import Upstream
+from unspool.generation.telemetry import Telemetry, configured
+from unspool.tools import ToolLimits
+from unspool.tools.config import read_list
+
+from ..engines.upstream.support import DONE, Fake, said, says
+from .support import CHAT, HELLO, Live, Scripted, live, replay, until
+from .test_continuation import template
+from .test_operating import started
+from .workshop import Workshop, call, model
+
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+TRACEPARENT = f"00-{TRACE}-{PARENT}-01"
+SECRET = "my secret words"
+
+
+class Collector(ThreadingHTTPServer):
+    """Takes spans by OTLP over HTTP."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.spans: list[Span] = []
+        self.resources: list[dict[str, Any]] = []
+        self.bodies = b""
+
+    def take(self, body: bytes) -> None:
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+            self.resources.append(values(resource.resource))
+            for scope in resource.scope_spans:
+                self.spans += scope.spans
+        self.bodies += body
+
+    def named(self, prefix: str) -> list[Span]:
+        return [span for span in self.spans if span.name.startswith(prefix)]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        assert self.path == "/v1/traces"
+        assert self.headers["Content-Type"] == "application/x-protobuf"
+        assert isinstance(self.server, Collector)
+        self.server.take(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *args: Any) -> None:
+        """Nothing is logged."""
+
+
+def values(holder: Any) -> dict[str, Any]:
+    """Attributes as Python's values."""
+    found = {}
+    for attribute in holder.attributes:
+        kind = attribute.value.WhichOneof("value")
+        value = getattr(attribute.value, kind)
+        found[attribute.key] = [item.string_value for item in value.values] if kind == "array_value" else value
+    return found
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    with Collector() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("OTEL_SERVICE_NAME", "gateway")
+        monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@contextmanager
+def traced(engine: Any, *, content: bool = False, **options: Any) -> Iterator[Live]:
+    """A server that sends its spans when it ends."""
+    telemetry = configured(content=content)
+    assert isinstance(telemetry, Telemetry)
+    with live(engine, options.pop("dialect", "deepseek"), telemetry=telemetry, **options) as server:
+        yield server
+
+
+@contextmanager
+def running(fake: Fake) -> Iterator[Fake]:
+    """A scripted engine in a thread of its own."""
+    loop, ready, stop = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
+
+    async def main() -> None:
+        async with fake.running():
+            ready.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=[main()])
+    thread.start()
+    ready.wait()
+    try:
+        yield fake
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_request_and_its_output_are_spans_of_the_callers_trace(collector: Collector, stream: bool) -> None:
+    engine = replay("<think>So it is.</think>Hello")
+    with traced(engine) as server:
+        asked = {"messages": HELLO, "model": "any name", "temperature": 0.5, "max_tokens": 99, "stream": stream}
+        answer = server.http.post(CHAT, json=asked, headers={"traceparent": TRACEPARENT})
+        assert answer.status_code == 200
+    (request,), (output,) = collector.named("POST "), collector.named("chat ")
+    assert (request.name, request.kind) == (f"POST {CHAT}", Span.SPAN_KIND_SERVER)
+    assert request.trace_id == output.trace_id == bytes.fromhex(TRACE)
+    assert (request.parent_span_id, output.parent_span_id) == (bytes.fromhex(PARENT), request.span_id)
+    assert (output.name, output.kind) == ("chat served", Span.SPAN_KIND_CLIENT)
+    seen = values(request)
+    assert seen["http.response.status_code"] == 200
+    assert seen["http.route"] == seen["url.path"] == CHAT
+    assert seen["gen_ai.request.model"] == "any name"
+    assert seen.get("gen_ai.request.stream", False) is stream
+    seen = values(output)
+    assert 0 < seen.pop("gen_ai.response.time_to_first_chunk") < 60
+    assert seen.pop("gen_ai.response.id") == values(request)["gen_ai.response.id"]
+    assert seen == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "replay",
+        "gen_ai.request.model": "served",
+        "gen_ai.response.model": "served",
+        "gen_ai.request.stream": True,
+        "gen_ai.request.temperature": 0.5,
+        "gen_ai.request.max_tokens": 99,
+        "gen_ai.response.finish_reasons": ["stop"],
+        "gen_ai.usage.input_tokens": 11,
+        "gen_ai.usage.output_tokens": 7,
+        "gen_ai.usage.cache_read.input_tokens": 3,
+        "gen_ai.usage.reasoning.output_tokens": 2,
+    }
+    assert {span.status.code for span in collector.spans} == {Status.STATUS_CODE_UNSET}
+    resource = collector.resources[0]
+    assert (resource["service.name"], resource["deployment.environment.name"]) == ("gateway", "test")
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_failure_of_the_engine_is_one_of_both_spans(collector: Collector, stream: bool) -> None:
+    engine = Scripted(["Hel", "lo"], fail_after=1, error=EngineError("the device is lost", 503))
+    with traced(engine) as server:
+        server.post(messages=HELLO, stream=stream)
+    (request,), (output,) = collector.named("POST "), collector.named("chat ")
+    assert values(request)["error.type"] == ("failed" if stream else "503")
+    assert (values(output)["error.type"], output.status.message) == ("503", "the device is lost")
+    assert request.status.code == output.status.code == Status.STATUS_CODE_ERROR
+    assert "gen_ai.response.finish_reasons" not in values(output)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_client_that_goes_away_cancels_both_spans(collector: Collector, stream: bool) -> None:
+    engine = Scripted(["Hel", "lo"], hang_after=1)
+    with traced(engine) as server:
+        connection = server.request(messages=HELLO, stream=stream)
+        until(engine.hanging.is_set)
+        connection.close()
+        until(lambda: 'status="cancelled"} 1' in server.http.get("/metrics").text)
+    (request,), (output,) = collector.named("POST "), collector.named("chat ")
+    assert values(request)["error.type"] == values(output)["error.type"] == "cancelled"
+    assert values(output)["gen_ai.usage.output_tokens"] == 1
+
+
+def test_a_refused_request_is_a_span_without_an_output(collector: Collector) -> None:
+    with traced(Scripted(["x"])) as server:
+        server.post(messages=HELLO, temperature="hot")
+        server.post("/no/such/path", messages=HELLO)
+        server.http.get("/health")
+    (request,) = collector.spans
+    assert values(request)["http.response.status_code"] == 400
+    assert request.status.code == Status.STATUS_CODE_UNSET, "it is the client's fault"
+
+
+def test_each_call_of_the_servers_tools_is_a_span_between_the_outputs(collector: Collector) -> None:
+    answers = model(both_please=call("add", a=2, b=3) + call("fail"), failed=".", sum="It is 5.")
+    with traced(answers, dialect="hermes", servers=[Workshop()]) as server:
+        server.post(messages=[{"role": "user", "content": "both please"}])
+    (request,) = collector.named("POST ")
+    first, second = sorted(collector.named("chat "), key=lambda span: span.start_time_unix_nano)
+    calls = {span.name: span for span in collector.named("execute_tool ")}
+    assert {span.parent_span_id for span in [first, second, *calls.values()]} == {request.span_id}
+    added, failed = calls["execute_tool add"], calls["execute_tool fail"]
+    assert added.kind == Span.SPAN_KIND_INTERNAL
+    seen = values(added)
+    assert seen.pop("gen_ai.tool.call.id")
+    assert seen == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "add",
+        "gen_ai.tool.type": "extension",
+        "unspool.tool.server": "workshop",
+    }
+    assert (values(failed)["error.type"], failed.status.code) == ("tool_error", Status.STATUS_CODE_ERROR)
+    assert values(first)["gen_ai.response.finish_reasons"] == ["tool_calls"]
+    assert first.end_time_unix_nano <= added.start_time_unix_nano
+    assert added.end_time_unix_nano <= second.start_time_unix_nano
+
+
+def test_texts_are_in_spans_only_if_the_operator_wants_them(collector: Collector) -> None:
+    answers = model(words=f"Adding.{call('spell', text='spelled result')}", spelled="The answer.")
+    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": SECRET}]
+    for content in (False, True):
+        collector.bodies = b""
+        with traced(answers, content=content, dialect="hermes", servers=[Workshop()]) as server:
+            server.post(messages=asked)
+        texts = (SECRET, "Be brief.", "Adding.", "spelled result", "The answer.")
+        assert [text.encode() in collector.bodies for text in texts] == [content] * len(texts)
+    _, first, second = sorted(collector.named("chat "), key=lambda span: span.start_time_unix_nano)[1:]
+    given, said_ = (json.loads(values(second)[f"gen_ai.{side}.messages"]) for side in ("input", "output"))
+    assert [message["role"] for message in given] == ["system", "user", "assistant", "tool"]
+    assert given[2]["parts"][0] == {"type": "text", "content": "Adding."}
+    asked_call, answered = given[2]["parts"][1], given[3]["parts"][0]
+    assert (asked_call["type"], asked_call["name"]) == ("tool_call", "spell")
+    assert json.loads(asked_call["arguments"]) == {"text": "spelled result"}
+    assert answered == {"type": "tool_call_response", "id": asked_call["id"], "response": "spelled result"}
+    last = {"role": "assistant", "parts": [{"type": "text", "content": "The answer."}], "finish_reason": "stop"}
+    assert said_ == [last]
+    assert json.loads(values(first)["gen_ai.output.messages"])[0]["finish_reason"] == "tool_calls"
+
+
+def test_a_long_text_is_cut(collector: Collector) -> None:
+    with traced(replay("Hello"), content=True) as server:
+        server.post(messages=[{"role": "user", "content": "x" * 1_000_000 + "\ud800"}], model="y" * 100_000)
+    assert len(collector.bodies) < 32_768
+
+
+@pytest.fixture
+def fake() -> Iterator[Fake]:
+    with running(Fake("vllm", says(said("Hi"), said("", "stop"), DONE))) as engine:
+        yield engine
+
+
+def sent(fake: Fake, *headers: tuple[str, str], **options: Any) -> dict[str, str]:
+    """The headers of a request that the engine got after the server got these."""
+    with traced(Upstream(fake.url), dialect="hermes", prompts=template(), **options) as server:
+        content = json.dumps({"messages": HELLO}).encode()
+        given = [("Content-Type", "application/json"), *headers]
+        assert server.http.post(CHAT, content=content, headers=given).status_code == 200
+    return fake.generated[-1].headers
+
+
+def test_the_engine_continues_the_trace(collector: Collector, fake: Fake) -> None:
+    headers = sent(fake, ("traceparent", TRACEPARENT), ("tracestate", "vendor=1"), ("baggage", "user=alice"))
+    (output,) = collector.named("chat ")
+    assert headers["traceparent"] == f"00-{TRACE}-{output.span_id.hex()}-01"
+    assert headers["tracestate"] == "vendor=1"
+    assert "baggage" not in headers, "it may hold anything"
+    assert values(output)["gen_ai.provider.name"] == "vllm"
+
+
+STRANGERS: dict[str, Sequence[tuple[str, str]]] = {
+    "malformed": [("traceparent", "00-" + "0" * 32 + f"-{PARENT}-01")],
+    "not hexadecimal": [("traceparent", TRACEPARENT.replace("a", "z"))],
+    "long": [("traceparent", TRACEPARENT + "-" + "a" * 4000)],
+    "given twice": [("traceparent", TRACEPARENT), ("traceparent", TRACEPARENT.replace("01", "00"))],
+    "a state alone": [("tracestate", "vendor=1")],
+}
+
+
+@pytest.mark.parametrize("headers", STRANGERS.values(), ids=STRANGERS)
+def test_a_trace_that_is_not_well_formed_is_not_continued(
+    collector: Collector, fake: Fake, headers: Sequence[tuple[str, str]]
+) -> None:
+    passed_on = sent(fake, *headers)
+    (request,) = collector.named("POST ")
+    assert (request.parent_span_id, request.trace_state) == (b"", "")
+    assert passed_on["traceparent"].startswith(f"00-{request.trace_id.hex()}-")
+    assert "tracestate" not in passed_on
+
+
+def test_a_state_that_is_too_long_is_dropped(collector: Collector, fake: Fake) -> None:
+    state = ",".join(f"vendor{i}={'x' * 200}" for i in range(30))
+    passed_on = sent(fake, ("traceparent", TRACEPARENT), ("tracestate", state))
+    assert TRACE in passed_on["traceparent"]
+    assert "tracestate" not in passed_on
+    assert collector.spans[0].trace_state == ""
+
+
+def test_a_caller_that_is_not_sampled_gets_no_spans_but_its_trace_goes_on(collector: Collector, fake: Fake) -> None:
+    assert sent(fake, ("traceparent", f"00-{TRACE}-{PARENT}-00"))["traceparent"].startswith(f"00-{TRACE}-")
+    assert not collector.spans
+
+
+def test_the_operators_sampler_decides_whatever_strangers_ask(
+    collector: Collector, fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
+    sent(fake, ("traceparent", TRACEPARENT))
+    assert not collector.spans
+
+
+def test_servers_of_tools_continue_the_trace_in_headers_and_messages(collector: Collector) -> None:
+    heard: list[tuple[str | None, Any]] = []
+    tools = MCPServer("calculator")
+
+    @tools.tool()
+    def add(a: int, b: int, context: Context) -> int:
+        heard.append(((context.headers or {}).get("traceparent"), context.request_context.meta))
+        return a + b
+
+    app = tools.streamable_http_app()
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level=logging.ERROR, ws="none"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    until(lambda: server.started)
+    url = f"calc=http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/mcp"
+    answers = model(add_please=call("add", a=2, b=3), **{"5": "It is 5."})
+    with traced(answers, dialect="hermes", servers=read_list(url, ToolLimits())) as gateway:
+        asked = {"messages": [{"role": "user", "content": "add please"}]}
+        assert gateway.http.post(CHAT, json=asked, headers={"traceparent": TRACEPARENT}).status_code == 200
+    server.should_exit = True
+    thread.join()
+    (span,) = collector.named("execute_tool ")
+    ((header, meta),) = heard
+    assert header == f"00-{TRACE}-{span.span_id.hex()}-01"
+    assert meta["traceparent"] == header
+
+
+# -- set-up ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "nowhere")
+    with pytest.raises(ValueError, match=r"^OTEL_TRACES_EXPORTER: no package with the exporter 'nowhere'"):
+        configured()
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "carrier-pigeon")
+    with pytest.raises(ValueError, match=r"^OTEL_EXPORTER_OTLP_PROTOCOL: 'carrier-pigeon' is not one of http/protobuf"):
+        configured()
+
+
+def test_the_standard_switches_turn_it_off(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
+    with traced(replay("Hello")) as server:
+        assert server.post(messages=HELLO).status_code == 200
+    assert not collector.spans
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "TRUE")
+    assert configured() is None
+
+
+def test_a_collector_that_is_down_delays_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    with traced(replay("Hello")) as server:
+        began = time.monotonic()
+        assert server.post(messages=HELLO).status_code == 200
+        assert time.monotonic() - began < 5
+
+
+def test_without_the_argument_nothing_of_opentelemetry_is_imported() -> None:
+    program = (
+        "import sys; import unspool.cli.serve, unspool.server.main, unspool.engines.upstream\n"
+        "print([name for name in sys.modules if name.startswith('opentelemetry')])"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "[]\n"
+
+
+@pytest.mark.processes
+def test_the_command_sends_spans(collector: Collector, tmp_path: Path) -> None:
+    lines: list[Any] = [{"type": "request"}, {"type": "chunk", "text": "hi", "finish_reason": "stop"}]
+    (tmp_path / "r.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with started("--engine", f"replay:{tmp_path / 'r.jsonl'}", "--dialect", "hermes", "--otel") as process:
+        httpx2.post(process.url + CHAT, json={"messages": HELLO}).raise_for_status()
+    assert [span.name for span in collector.spans] == ["chat hermes", f"POST {CHAT}"]
