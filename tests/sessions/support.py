@@ -49,8 +49,11 @@ class Model:
             async for delta in self._examined(request):
                 yield delta
             return
+        if not request.capture:
+            yield Delta(text="Not recorded.")
+            yield Delta(finish_reason="stop")
+            return
         self.requests.append(request)
-        assert request.capture
         assert request.prompt_ids is not None
         sampled = Sampling(list(request.prompt_ids), [], [])
         self.record.append(sampled)

@@ -11,7 +11,10 @@ from ..server.support import CHAT, HELLO, WEATHER, Live, live
 from ..server.test_continuation import TEMPLATE, template
 from .support import Model, ask, check, made, trajectory, tree
 
-CALL = '<think>\nWhich city?\n</think>\n\n<tool_call>\n{"name":  "get_weather", "arguments": {"city":"Paris"}}\n</tool_call>'
+CALL = (
+    "<think>\nWhich city?\n</think>\n\n"
+    '<tool_call>\n{"name":  "get_weather", "arguments": {"city":"Paris"}}\n</tool_call>'
+)
 
 
 VARIABLE = TEMPLATE + "{% if add_more %}(more) {% endif %}"

@@ -26,6 +26,7 @@ __all__ = [
     "Link",
     "Rollout",
     "Row",
+    "read_rollout",
     "rows_of",
 ]
 
@@ -150,6 +151,20 @@ class Rollout(msgspec.Struct, kw_only=True):
     problems: list[str] = []
     calls: list[Call] = []
     rows: list[Row] = []
+
+
+def read_rollout(data: bytes | str) -> Rollout:
+    """Read the JSON of a rollout.
+
+    Raises:
+        ValueError: it is none, or was written by a newer unspool.
+    """
+    found = msgspec.json.decode(data, type=Rollout)
+    if found.schema_version > SCHEMA_VERSION:
+        raise ValueError(
+            f"schema_version: {found.schema_version} is newer than {SCHEMA_VERSION}, the latest known here"
+        )
+    return found
 
 
 class Link(msgspec.Struct, kw_only=True):

@@ -185,7 +185,9 @@ def _lifespan(service: Service) -> Callable[[Starlette], AbstractAsyncContextMan
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        patrols = [asyncio.ensure_future(one.patrol()) for one in service.models]
+        patrols: list[asyncio.Future[Any]] = [asyncio.ensure_future(one.patrol()) for one in service.models]
+        if service.sessions is not None:
+            patrols += [asyncio.ensure_future(service.sessions.examine(one)) for one in service.models]
         try:
             yield
         finally:

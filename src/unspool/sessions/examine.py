@@ -1,11 +1,13 @@
 """Finds out what an engine reports, before its tokens are called exact."""
 
+import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
-from ..engines import Engine, Request, Sampling
+from ..engines import Engine, EngineError, Request, Sampling
 from ..request.prompts import Prompts
 from ..tokens import encoded
 
@@ -13,6 +15,9 @@ __all__ = ["Examined", "examine"]
 
 _PROMPT: Final = "The capital of France is Paris, and the capital of Italy is"
 _TOP: Final = 1
+_PATIENCE: Final = 30.0
+"""How long an engine may take to be ready, in seconds."""
+_TICK: Final = 0.2
 _SAME: Final = 1e-3
 """How far apart two equal log-probabilities may be: engines compute in batches, and in half precision."""
 
@@ -47,7 +52,8 @@ async def examine(engine: Engine, prompts: Prompts | None, model: str = "") -> E
     tokenizer = engine.tokenizer
     if tokenizer is None:
         return Examined(problems=("the model's tokenizer is not known, so prompts are not exact; see --tokenizer",))
-    ids = encoded(tokenizer, _PROMPT)
+    await _ready(engine)
+    ids = await asyncio.to_thread(encoded, tokenizer, _PROMPT)  # llama.cpp encodes over HTTP
     one = await _probe(engine, model, ids, 1.0)
     problems = []
     if not one.ids:
@@ -69,6 +75,24 @@ async def examine(engine: Engine, prompts: Prompts | None, model: str = "") -> E
                 "(vLLM: --logprobs-mode processed_logprobs)",
             )
     return Examined(kind, tuple(problems), advice)
+
+
+async def _ready(engine: Engine) -> None:
+    """Wait until the engine can generate: it may be loading the model.
+
+    Raises:
+        EngineError: it takes too long.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            await engine.health()
+        except EngineError:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(_TICK)
+        else:
+            return
 
 
 class _Found(msgspec.Struct):

@@ -224,6 +224,7 @@ class Sessions:
         try:
             found = await examine(model.engine, model.prompts, name)
         except EngineError as error:
+            log.warning("sessions of model %s are not exact yet: the engine could not be examined: %s", name, error)
             return Examined(problems=(f"the engine could not be examined: {error}",))
         self.examined[name] = found
         for problem in found.problems:
