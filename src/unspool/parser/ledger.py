@@ -1,6 +1,5 @@
 """The text of an output, as far as it was fed, and the events that cover it: those that go out, and those that wait."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -113,19 +112,6 @@ class Tape(msgspec.Struct, eq=False):
             self.base = to
         self.i = to - self.base
 
-    # -- fast paths ---------------------------------------------------------------------------------------------------
-
-    def lend(self) -> Callable[[str], None]:
-        """A fast path reads on from here; return the function that keeps what it reads, if text is kept."""
-        self.drop()
-        return ([] if self.kept is None else self.kept).append
-
-    def take_back(self, text: str, at: int) -> None:
-        """The fast path is done: ``text``, which begins at an offset, waits."""
-        self.buf = text
-        self.base = at
-        self.i = 0
-
 
 CAP: Final = 65_536
 """How many characters may be held back before they are released."""
@@ -141,6 +127,8 @@ class Why:
     """The arguments of a call may turn out wrong, and a policy decides what then becomes of the call."""
     THOUGHT_CALL: Final = "thought call"
     """A call in reasoning is not a call if its arguments are wrong."""
+    UNCLOSED_CALL: Final = "unclosed call"
+    """A call whose opening is followed by text is text if it is never closed."""
     OPEN_REASONING: Final = "open reasoning"
     """Reasoning that is never closed is content."""
     OPENED_REASONING: Final = "opened reasoning"
@@ -340,12 +328,6 @@ class Ledger(msgspec.Struct, eq=False):
     def foreign_at(self, offset: int) -> int:
         """Take the special token without a template that begins at an offset: its end, or -1 if there is none."""
         return self.foreign_spans.pop(0)[1] if self.foreign_spans and self.foreign_spans[0][0] == offset else -1
-
-    def emitted(self, at: int, *, content: str = "") -> None:
-        """A fast path has emitted the output up to an offset, ``content`` included."""
-        if content:
-            self.quoting.put(content, at - len(content))
-        self.at = at
 
     def _span(self, end: int) -> tuple[int, int]:
         start = self.at

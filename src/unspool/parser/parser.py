@@ -14,7 +14,7 @@ from ..message import Fold, Message
 from ..policy import Policy
 from ..toolset import ToolChoice, Toolset, read_toolset
 from .call import Desk, MakeId
-from .fast import AGAIN, FastPaths, Stretch
+from .flows import Flow, Stretch, flow_of
 from .ledger import Ledger, Tape
 from .lookout import Lookout
 from .machine import Machine
@@ -44,10 +44,9 @@ class Parser:
 
     __slots__ = (
         "_at",
-        "_choose",
         "_closed",
         "_dialect",
-        "_fast",
+        "_flow",
         "_fold",
         "_machine",
         "_nonblank",
@@ -79,14 +78,13 @@ class Parser:
         names = request.names
         openings = Openings(look, tape, names, request.name)
         machine = self._machine = Machine(tape, Desk(ledger, plan, request, names, ids), openings)
-        fold = self._fold = Fold()
-        fast = self._fast = FastPaths(machine, fold)
-        self._choose = fast.choose
+        self._fold = Fold()
         self._dialect = plan.dialect
         self._tokenizer = tokenizer
         self._tokens: TokenFeed | None = None
-        self._at = 0  # the offset up to which a fast path has emitted everything
-        self._stretch: Stretch | None = None  # how to emit the next piece, if it is known
+        self._flow: Flow | None = None  # what is open, if it may be read without the machine
+        self._at = 0  # the offset up to which events cover the output then
+        self._stretch: Stretch | None = None  # how to emit the next piece, if it is in a string
         self._closed = False
         self._nonblank = False
         if stage is not None:
@@ -107,9 +105,9 @@ class Parser:
     def __repr__(self) -> str:
         message = self.message
         emitted, read = self._machine.ledger.at, self._tape.end
-        if self._fast.take is not None:
-            emitted, waits = self._fast.read(self._at)
-            read = emitted + (waits if self._stretch is None else len(self._stretch[0].waits))
+        if self._flow is not None:
+            emitted = self._at
+            read = emitted + self._flow.waiting(self._stretch)
         parts = [f"{max(read, 0):,} characters read"]
         if read > max(emitted, 0):
             parts.append(f"{read - max(emitted, 0):,} held back")
@@ -124,8 +122,8 @@ class Parser:
     @property
     def message(self) -> Message:
         """The message so far."""
-        if self._fast.take is not None:
-            self._fast.joins()
+        if self._flow is not None:
+            self._flow.joins(self._at)
         return self._fold.message()
 
     @property
@@ -178,29 +176,27 @@ class Parser:
             if turn is not None:
                 fragment, written, then = turn
                 self._stretch = then, then.stop, then.stop2, call, put, keep
+                if keep is not None:
+                    keep(text)
                 if not written:
                     return []
                 self._at = end = at + len(written)
                 put(fragment)
-                if keep is not None:
-                    keep(written)
                 return [ToolCallDelta(call, fragment, at, end)]
             self._stretch = None
-            if known.waits:
-                self._fast.wait(known.waits)
-        fast = self._fast
-        take = fast.take
-        if take is not None:
-            events = take(fast, text, self._at)
+            assert self._flow is not None
+            self._flow.waits = known.waits
+        flow = self._flow
+        if flow is not None:
+            events = flow.feed(text, self._at)
             if events:
-                self._at = fast.at
-                self._stretch = fast.stretch
-                return events
-            if events is AGAIN:
-                return self._go_on()
+                self._at = flow.at
             if events is not None:
-                self._stretch = fast.stretch
+                self._stretch = flow.stretch
                 return events
+            if flow.taken:
+                self._slow()
+                return self._run()
         return self._feed(text, None)
 
     def close(self, finish_reason: str | None = "stop") -> list[Event]:
@@ -217,8 +213,7 @@ class Parser:
             check("finish_reason", finish_reason, (str, type(None)), _REASON)
         if self._closed:
             raise ValueError("close: the parser is already closed")
-        if self._fast.take is not None:
-            self._slow()
+        self._slow()
         if self._tokenizer is not None and self._tokens is None and not self._tape.end:
             self.feed_tokens(())  # an output without tokens still counts as one of tokens
         machine = self._machine
@@ -249,48 +244,39 @@ class Parser:
         return self._feed(text, None if stage is None else to_stage(stage, "stage"))
 
     def _slow(self) -> None:
-        """Leave the fast path: the machine goes on from here."""
-        if self._fast.take is not None:
-            self._leave()
-            self._fast.stop(self._at)
-
-    def _leave(self) -> None:
-        """Leave the stretch: what waits in it is the fast path's again."""
-        if self._stretch is not None:
-            self._fast.wait(self._stretch[0].waits)
-            self._stretch = None
+        """Let the machine go on from here."""
+        flow, self._flow = self._flow, None
+        if flow is not None:
+            if self._stretch is not None:
+                flow.waits = self._stretch[0].waits
+                self._stretch = None
+            flow.stop(self._at)
 
     def _feed(self, text: str, stage: Stage | None) -> list[Event]:
         if self._closed:
             raise ValueError("feed: the parser is closed")
         if not text:
             return []
-        if self._fast.take is not None:
-            self._slow()
+        self._slow()
         if not self._nonblank and not text.isspace():
             self._nonblank = True
-        machine, tape = self._machine, self._tape
+        tape = self._tape
         if stage is not None:
             tape.drop()
-            machine.force(stage)
+            self._machine.force(stage)
         if tape.i:
             tape.drop()
         tape.buf += text
-        machine.run()
-        events = self._due()
-        if self._choose():
-            self._at = self._fast.at
-            self._stretch = self._fast.stretch
-        return events
+        return self._run()
 
-    def _go_on(self) -> list[Event]:
-        """The machine goes on after what a fast path has read."""
-        self._slow()
+    def _run(self) -> list[Event]:
+        """Let the machine go on, and look whether what is open then may be read without it."""
         self._machine.run()
         events = self._due()
-        if self._choose():
-            self._at = self._fast.at
-            self._stretch = self._fast.stretch
+        flow = self._flow = flow_of(self._machine, self._fold)
+        if flow is not None:
+            self._at = flow.at
+            self._stretch = flow.stretch
         return events
 
     def _due(self) -> list[Event]:
@@ -376,7 +362,7 @@ class Parser:
         return found
 
     def _claim(self, tokens: TokenFeed, events: list[Event]) -> None:
-        """Add the token spans of events that a fast path has emitted, there and in the message."""
+        """Add the token spans of events that a flow has emitted, there and in the message."""
         tokens.span(events)
         self._fold.claim(events)
 

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Mapping
 from concurrent.futures import Future
 from hashlib import sha256
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -18,7 +18,7 @@ from .. import engines
 from ..engines.token_kinds import Codes
 from ..errors import ConstraintError
 from ..request.chat_request import ChatRequest
-from ..request.continuation import Written
+from ..request.continuation import Continued, Written
 from ..request.prepared import Prepared
 from ..request.prompts import Prompts
 from ..request.settings import Settings
@@ -47,6 +47,9 @@ _WANTED: Final = (
     "max_output_tokens",
 )
 """The fields of requests that say how tokens are chosen."""
+
+
+_Request = TypeVar("_Request", bound=ChatRequest)
 
 
 class Refused(Exception):
@@ -221,7 +224,7 @@ class Session:
         if not self.running:
             self._idle.set()
 
-    def adapted(self, request: ChatRequest) -> ChatRequest:
+    def adapted(self, request: _Request) -> _Request:
         """A request with the session's own sampling, and within its limit of tokens."""
         fields = {name: value for name, value in self.about.sampling.items() if name != "max_tokens"}
         most = [n for n in (self.about.sampling.get("max_tokens"), request.max_tokens) if n is not None][:1]
@@ -397,7 +400,7 @@ class Recording:
         self._tree = tree
         self._model = model
         self._request = prepared.request
-        self._prompt = prepared.continued
+        self._prompt = prepared.continued or _written_by_client(asked)
         self._asked = asked
         self._examined = examined
         self._capture = Capture()
@@ -444,7 +447,6 @@ class Recording:
         self, output: Output, written: Written, stop: str | None, reason: str | None
     ) -> tuple[Recorded, dict[bytes, bytes]]:
         prompt, asked, request = self._prompt, self._asked, self._request
-        assert prompt is not None, "sessions need a chat template"
         problems = list(output.problems)
         parent = self._tree.nodes[prompt.parent] if prompt.parent else None
         ids = prompt.ids
@@ -495,6 +497,12 @@ class Recording:
                 record.grammar = sha256(lark).digest()[:16]
                 blobs[record.grammar] = lark
         return record, blobs
+
+
+def _written_by_client(asked: engines.Request) -> Continued:
+    """The prompt of a raw completion, which belongs to nothing."""
+    prompt = asked.needed_prompt()
+    return Continued(prompt, None, None) if isinstance(prompt, str) else Continued("", list(prompt), None)
 
 
 def _results(text: str, request: ChatRequest) -> list[tuple[int, int]]:

@@ -127,7 +127,11 @@ def test_the_memory_of_pieces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(module, "_kinds", {})
     for n in range(5):
         scan = re.compile(f"<{n}")
-        for kind in (guarded_strings(scan, "<"), markup_values(scan, "<", {f"<{n}"}, "\n"), python_strings("'")):
+        for kind in (
+            guarded_strings(JSON_STRINGS, scan, "<"),
+            markup_values(scan, "<", {f"<{n}"}, "\n"),
+            python_strings("'"),
+        ):
             known = kind.state("")
             for i in range(50):
                 assert known[f"{i}\\n"]

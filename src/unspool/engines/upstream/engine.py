@@ -109,6 +109,9 @@ class Upstream:
         ]
         return min(contexts, default=None)
 
+    echoes = True
+    """Whether log-probabilities of prompts are reported: by some kinds; others refuse them."""
+
     @property
     def provider(self) -> str | None:
         """The kind of the servers; ``None`` if no server was asked yet."""
@@ -172,10 +175,12 @@ class Upstream:
         kind, asked = await self._prepared(backend, request)
         reader = kind.read() if isinstance(kind.read, type) else kind.read
         capture = request.capture and kind.capture is not None
-        read = partial(reader, alternatives=request.sampling.logprobs, keep_end=self._keep_end, capture=capture)
+        keep = self._keep_end or request.echo
+        read = partial(reader, alternatives=request.sampling.logprobs, keep_end=keep, capture=capture)
         usage: Usage | None = None
         reason: str | None = None
         rest: Sampled | None = None
+        echoes = request.echo
         async with (
             self._headers(request) as headers,
             self._client.open(backend, kind.generate, asked, deadline, headers) as response,
@@ -201,6 +206,9 @@ class Upstream:
                         done = True
                         break
                     delta = read(data)
+                    if echoes and delta.logprobs:
+                        echoes = False
+                        delta = _without_prompt(delta, asked["prompt"], request.max_tokens)
                     usage = delta.usage or usage
                     reason = delta.finish_reason or reason
                     if delta.sampled is not None and not delta.sampled.ids:
@@ -255,7 +263,7 @@ class Upstream:
             model, context = model or served.model, served.context
         if isinstance(prompt, str) and kind.tokenize is not None:
             path, text, special = kind.tokenize
-            question = {text: prompt, special: False, **({} if model is None else {"model": model})}
+            question = {text: prompt, special: request.add_special, **({} if model is None else {"model": model})}
             answer = await self._client.ask(backend, path, question, MAX_ANSWER + _TOKEN * len(prompt))
             prompt = answer.get("tokens") if isinstance(answer, dict) else None
             if not isinstance(prompt, list):
@@ -350,6 +358,29 @@ def _awaited(awaited: Awaited, make: Callable[[], dict[str, Any]]) -> dict[str, 
     """Compute what may take a while, as long as somebody waits."""
     with bounds.awaited(awaited.check):
         return make()
+
+
+def _without_prompt(delta: Delta, prompt: Any, most: int | None) -> Delta:
+    """The first piece of an output that begins with its prompt, without the prompt's text, which servers may decode
+    differently, but with the entries of the prompt's tokens.
+
+    Args:
+        delta: the piece.
+        prompt: what the server was sent.
+        most: the largest number of tokens of the output.
+
+    Raises:
+        EngineError: how many tokens the prompt has is not known.
+    """
+    count = len(prompt) if isinstance(prompt, list) else delta.usage.prompt_tokens if delta.usage else 0
+    if not 0 < count <= len(delta.logprobs):
+        raise EngineError("the engine does not report the tokens of the prompt", 502)
+    if not most:
+        return msgspec.structs.replace(delta, text="", token_ids=(), logprobs=delta.logprobs[:count])
+    tokens = [entry["token"] for entry in delta.logprobs[count:]]
+    while not delta.text.endswith("".join(tokens)):  # a character may be incomplete, and an end token has no text
+        tokens.pop()
+    return msgspec.structs.replace(delta, text="".join(tokens))
 
 
 def base_urls(urls: Sequence[str], kind: str | None) -> list[str]:

@@ -89,6 +89,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         named: whether a request names the model.
         opt_in: whether the server refuses budgets unless it is set up for them.
         read: reads an event of the stream; a class is made anew for each stream.
+        echo: whether log-probabilities of prompts are reported.
         prompt: the field of the prompt.
         capture: further fields that make it report the tokens as they were sampled; ``None`` if it cannot.
         capturing: the kind of endpoint to use for that instead.
@@ -117,6 +118,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     events: Callable[[], Reader] = Events
     opt_in: bool = False
     read: Callable[..., Delta] | type[ReadGenerated] = read_completion
+    echo: bool = False
     prompt: str = "prompt"
     capture: Mapping[str, Any] | None = None
     capturing: "Kind | None" = None
@@ -183,6 +185,7 @@ _SGLANG: Final = Kind(
     constrain=_tag,
     budget=lambda thinking: {"custom_params": {"thinking_budget": thinking.budget}},
     opt_in=True,
+    echo=True,
 )
 _GENERATE: Final = msgspec.structs.replace(
     _SGLANG,
@@ -195,6 +198,7 @@ _GENERATE: Final = msgspec.structs.replace(
     options="sampling_params",
     named=False,
     read=ReadGenerated,
+    echo=False,
     capture={"skip_special_tokens": False},
 )
 
@@ -217,6 +221,7 @@ KINDS: Final = {
             budget=lambda thinking: {"thinking_token_budget": thinking.budget},
             opt_in=True,
             capture={"logprobs": 0},
+            echo=True,
         ),
         msgspec.structs.replace(_SGLANG, capturing=_GENERATE),
         _LLAMA_CPP,
@@ -316,7 +321,14 @@ def body(
         asked = {**kind.capture, **asked}
     if kind.fields.get("logprobs") == "n_probs" and sampling.logprobs == 0:
         asked["n_probs"] = 1  # otherwise none would be reported
-    length = _endless(kind, prompt, context) if request.max_tokens is None else request.max_tokens
+    if request.echo:
+        if not kind.echo:
+            text = f"echo: cannot be combined with logprobs: the engine ({kind.name}) does not report those of prompts"
+            raise EngineError(text, 400)
+        asked |= {"echo": True, "logprobs": max(1, sampling.logprobs or 0)}  # SGLang takes 0 for none
+    if "add_special_tokens" in asked:
+        asked["add_special_tokens"] = request.add_special
+    length = _endless(kind, prompt, context) if request.max_tokens is None else max(1, request.max_tokens)
     if length is not None:
         asked[kind.length] = length
     if kind.end and keep_end:

@@ -20,9 +20,9 @@ from typing import Any, Final
 from ...dialect.patterns import NO
 from ...dialect.syntax import KEYWORD, KEYWORDS, Syntax
 from ...regex import Prefix, Regex
+from .memory import Changes
 from .numbers import Magnitude
 from .pieces import JSON_STRINGS, StringKind, python_strings, quoted_strings
-from .recall import MOST_WAITING, Deeds, ReaderState, Spot, memory
 from .strings import (
     JSON_PARTIAL,
     JSON_RUN,
@@ -282,6 +282,8 @@ class Doubt:
 
 
 _NO_NUMBER: Final = Magnitude()
+_MOST_HELD: Final = 64
+"""How much text, or how many brackets, a remembered state may contain."""
 
 
 class LiteralReader:
@@ -337,7 +339,7 @@ class LiteralReader:
         self.repaired = ""
         self.notes: list[tuple[str, str]] = []
         self.stack: list[str] = []
-        self._given: list[set[int]] = []  # hashes of the keys of the open objects
+        self._given: list[dict[int, None]] = []  # hashes of the keys of the open objects
         self._key_text: str | None = ""  # of a key that is passed on unchanged; ``None`` if it is too long
         self._key_at = 0  # where the text of a translated key begins in the held output
         self._size = _NO_NUMBER
@@ -352,7 +354,7 @@ class LiteralReader:
         self._pending = ""  # a comma and its white space that wait for an element (repair)
         if root == Root.KEYWORDS:
             self.stack.append("(")
-            self._given.append(set())
+            self._given.append({})
             self.out.append("{")
             self.mode = FIRST_KEY
 
@@ -381,7 +383,7 @@ class LiteralReader:
         return self.mode == STRING and not self._is_key and not self._escape_free and self._doubt.dropping < 0
 
     def strict(self) -> bool:
-        """Whether the reader passes JSON on unchanged and repairs nothing, so that its steps can be remembered."""
+        """Whether the reader passes JSON on unchanged."""
         return self._how.keep and not self._how.repair
 
     def strings(self) -> StringKind | None:
@@ -391,82 +393,90 @@ class LiteralReader:
         if self.verbatim():
             return JSON_STRINGS
         scan = self._how.scan
-        return python_strings(self.delimiter) if scan is None else quoted_strings(scan, self.delimiter)
+        if scan is None:
+            return None if self._how.keep else python_strings(self.delimiter)
+        return quoted_strings(scan, self.delimiter)
 
-    def spot(self) -> Spot:
-        """Return the state, in which nothing waits."""
-        return self._spot(self.mode, "".join(self.stack), self._comma, "", 0)
+    # -- remembered states ----------------------------------------------------------------------------------------
 
-    def settle(self, text: str, unread: int) -> Spot | None:
-        """Go back to before what is held, and return the state there; ``None`` if it cannot be remembered.
+    def state(self) -> tuple[Any, ...] | None:
+        """What decides how the next text is read, except for the keys and the number so far; ``None`` if it is long."""
+        mode, doubt, out = self.mode, self._doubt, tuple(self.out)
+        string = mode == STRING
+        key = self._key_text if string and self._is_key else ""
+        held = len(self._pending) + len(key or "") + sum(map(len, out))
+        if held > _MOST_HELD or len(self.stack) > _MOST_HELD or mode >= DONE:
+            return None
+        return (
+            *(self._how, mode, "".join(self.stack), self._comma, self._is_key and string, self._escape_free and string),
+            *(self.delimiter, self._number if mode == NUMBER else 0, self._pending, self.repaired, out, key),
+            *(
+                self._key_at if string and self._is_key else -1,
+                doubt.since,
+                doubt.dropping,
+                doubt.maybe_set,
+                doubt.size if doubt.since >= 0 else 0,
+            ),
+        )
 
-        Args:
-            text: the text that was read last. All that waits must be at its end.
-            unread: the length of the part that was not read.
-        """
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Go to a state, with the keys and the number as they are."""
         doubt = self._doubt
-        held = doubt.size if doubt.since >= 0 else len(self._pending)
-        start = len(text) - held - unread
-        if start < 0 or held + unread > MOST_WAITING or doubt.dropping >= 0:
-            return None
-        if self.mode == STRING and (self._escape_free or (self._how.keep and self.delimiter != '"')):
-            return None
-        mode, brackets, comma = self.mode, "".join(self.stack), self._comma
-        if doubt.maybe_set:
-            mode, brackets, comma = VALUE, brackets[:-1], False
-            self._given.pop()
-        elif doubt.since >= 0:
-            mode, comma = KEY, self.out[0] == ", "
-        elif self._pending:
-            mode, comma = AFTER, False
-            self._pending = ""
-        if held:
-            doubt.decide()
-            self.out = []
-        return self._spot(mode, brackets, comma, text[start:], unread)
-
-    def _spot(self, mode: int, brackets: str, comma: bool, waits: str, unread: int) -> Spot:
-        is_key = mode == STRING and self._is_key
-        number = self._number if mode == NUMBER else 0
-        delimiter = self.delimiter if mode == STRING else ""
-        key = self._key_text if is_key else ""
-        if key is not None and (len(key) > MOST_WAITING or "\\" in key):
-            key = None
-        place = ReaderState(self._how, mode, brackets, comma, is_key, number, delimiter, waits, unread, key)
-        return memory.spot(place, None if waits else self.strings())
-
-    def stand(self, spot: Spot) -> None:
-        """Restore a state, except for what waits, which must be read."""
-        _, self.mode, brackets, self._comma, self._is_key, self._number, self.delimiter, _, _, key = spot.place
-        if key is not None:
-            self._key_text = key
+        _, self.mode, brackets, self._comma, self._is_key, self._escape_free, *rest = state
+        self.delimiter, self._number, self._pending, self.repaired, out, self._key_text, *rest = rest
+        self._key_at, doubt.since, doubt.dropping, doubt.maybe_set, doubt.size = rest
         self.stack = list(brackets)
-        self._escape_free = False
-        self._key_at = -1
+        self.out = list(out)
 
-    def follow(self, deeds: Deeds) -> bool:
-        """Repeat the effects of a piece of text, except for the change of state.
+    def marks(self) -> tuple[Any, ...]:
+        """What `changes` compares the reader with."""
+        given, size = self._given, self._size if self.mode == NUMBER else None
+        return [*given], [*map(len, given)], size, 0 if size is None else len(size.since(0) or "")
+
+    def changes(self, marks: tuple[Any, ...]) -> Changes | None:
+        """What has changed since `marks`, apart from the state; ``None`` if it depends on more than the state."""
+        before, counts, size, length = marks
+        given, number = self._given, self._size if self.mode == NUMBER else None
+        same = 0
+        while same < min(len(before), len(given)) and before[same] is given[same]:
+            same += 1
+        key = None
+        if counts[same:] != [*map(len, before[same:])] or max(counts, default=0) >= MAX_KEYS:
+            return None
+        if same and len(given[same - 1]) > counts[same - 1]:
+            if len(given[same - 1]) > counts[same - 1] + 1:
+                return None
+            key = next(reversed(given[same - 1]))
+        digits = None if size is None else size.since(length)
+        begun = None if number is None or number is size else number.since(0)
+        if (digits is None and size is not None) or (begun is None and number is not None and number is not size):
+            return None
+        objects = tuple([tuple(keys) for keys in given[same:]])
+        return digits or "", size is not None and number is not size, begun, len(before) - same, key, objects
+
+    def follow(self, changes: Changes) -> bool:
+        """Repeat what a piece of text changes apart from the state.
 
         Return false and do nothing if the text must be read after all, because a key is or may be repeated, or a
         number may be too large.
         """
-        digits, number_ends, number, known, left, objects = deeds
-        if number_ends:
+        digits, ends, number, left, key, objects = changes
+        if ends:
             if not self._size.finite_with(digits):
                 return False
         elif digits:
             self._size.more(digits)
             return True
-        if known is not None:
+        if key is not None:
             keys = self._given[-1 - left]
-            if known in keys or len(keys) >= MAX_KEYS:
+            if key in keys or len(keys) >= MAX_KEYS:
                 return False
-            keys.add(known)
+            keys[key] = None
         if left:
             del self._given[-left:]
-        if objects:
-            self._given += map(set, objects)
-        if number:
+        for inner in objects:
+            self._given.append(dict.fromkeys(inner))
+        if number is not None:
             self._size = Magnitude(number)
         return True
 
@@ -517,7 +527,7 @@ class LiteralReader:
             self.notes.append(("duplicate_arguments", key))
             return True
         if len(given) < MAX_KEYS:
-            given.add(code)
+            given[code] = None
         return False
 
     def _drop(self) -> None:
@@ -702,7 +712,7 @@ class LiteralReader:
             self._comma = False
             if c == "[":
                 return FIRST_ITEM
-            self._given.append(set())
+            self._given.append({})
             return FIRST_KEY
         opened, first = ("{", FIRST_KEY) if c == "}" else ("[", FIRST_ITEM)
         if (mode != AFTER and mode != first) or not stack or stack[-1] != opened:
@@ -720,7 +730,7 @@ class LiteralReader:
         code = hash(unescaped(key) if "\\" in key else key)
         if code in keys or len(keys) >= MAX_KEYS:
             return False
-        keys.add(code)
+        keys[code] = None
         return True
 
     def _mend_space(self, text: str, i: int, k: int) -> None:
@@ -951,7 +961,7 @@ class LiteralReader:
             self.out.append("[" if c == "(" else c)
         self.stack.append("t" if c == "(" else c)
         if c == "{":
-            self._given.append(set())
+            self._given.append({})
         self.mode = FIRST_KEY if c == "{" else FIRST_ITEM
         self._comma = False
         return i + 1

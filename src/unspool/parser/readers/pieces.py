@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence, Set
 from typing import Final
 
 from ..white import held_suffix
-from .strings import JSON_PARTIAL, JSON_RUN, PYTHON_RUN, SHORT, escaped, quote_in, translated, unescaped
+from .strings import JSON_PARTIAL, JSON_RUN, PYTHON_RUN, SHORT, escaped, quote_in, translated
 
 _MOST_PIECES: Final = 4_096
 _MOST_KINDS: Final = 64
@@ -85,11 +85,9 @@ class StringKind:
     Attributes:
         stops: `Pieces.stop` and `Pieces.stop2`, while no text waits.
         empty: the state in which no text waits.
-        reversible: `written` returns what was written for its JSON text.
     """
 
     __slots__ = ("_size", "_states", "empty", "stops")
-    reversible = True
 
     def __init__(self, stops: Sequence[str] = "") -> None:
         self.stops: tuple[str | None, str | None] = (
@@ -123,10 +121,6 @@ class StringKind:
             for state in list(self._states.values()):
                 state.forget()
 
-    def written(self, fragment: str) -> str:
-        """The text that was written for the inside of a JSON string."""
-        return fragment
-
     def split(self, text: str) -> Part | None:
         """Split a text; ``None`` if the string ends in it, may end in it, or is wrong."""
         end = JSON_RUN.match(text).end()
@@ -136,29 +130,29 @@ class StringKind:
 
 
 class _Guarded(StringKind):
-    """JSON strings that a marker ends too."""
+    """Strings of another kind that a marker ends too."""
 
-    __slots__ = ("_scan",)
+    __slots__ = ("_inner", "_scan")
 
-    def __init__(self, scan: re.Pattern[str], firsts: Sequence[str]) -> None:
-        super().__init__(firsts)
+    def __init__(self, inner: StringKind, scan: re.Pattern[str], firsts: Sequence[str]) -> None:
+        own = inner.stops[0]
+        super().__init__([*([own] if own is not None else ()), *firsts])
+        self._inner = inner
         self._scan = scan
 
     def split(self, text: str) -> Part | None:
         """See `StringKind`."""
         m = self._scan.search(text)
         if m is None:
-            return super().split(text)
-        end = m.start()
-        whole = m.end() == len(text) and JSON_RUN.match(text, 0, end).end() == end
-        return (text[:end], text[end:]) if whole else None
+            return self._inner.split(text)
+        part = self._inner.split(text[: m.start()]) if m.end() == len(text) else None
+        return None if part is None or part[1] else (part[0], m.group())
 
 
 class _Python(StringKind):
-    """Python strings. They have several ways to write a character."""
+    """Python strings."""
 
     __slots__ = ("_delimiter",)
-    reversible = False
 
     def __init__(self, delimiter: str) -> None:
         super().__init__(delimiter[0])
@@ -171,17 +165,7 @@ class _Python(StringKind):
         return (translated(text[:end]), rest) if not rest or rest == "\\" else None
 
 
-class _Plain(StringKind):
-    """Strings that contain text as it is."""
-
-    __slots__ = ()
-
-    def written(self, fragment: str) -> str:
-        """See `StringKind`."""
-        return unescaped(fragment)
-
-
-class _Quoted(_Plain):
+class _Quoted(StringKind):
     """Strings that only a quote ends."""
 
     __slots__ = ("_delimiter", "_scan")
@@ -201,7 +185,7 @@ class _Quoted(_Plain):
         return escaped(text[: m.start()]), m.group()
 
 
-class _Value(_Plain):
+class _Value(StringKind):
     """Arguments in markup."""
 
     __slots__ = ("_first", "_margin", "_scan", "_triggers")
@@ -245,9 +229,9 @@ JSON_STRINGS: Final = StringKind()
 """JSON strings."""
 
 
-def guarded_strings(scan: re.Pattern[str], firsts: Sequence[str]) -> StringKind:
-    """JSON strings that a marker ends too; the arguments are as in `markup_values`."""
-    return _kind(("guarded", scan.pattern), lambda: _Guarded(scan, firsts))
+def guarded_strings(inner: StringKind, scan: re.Pattern[str], firsts: Sequence[str]) -> StringKind:
+    """Strings of a kind that a marker ends too; the other arguments are as in `markup_values`."""
+    return _kind(("guarded", str(id(inner)), scan.pattern), lambda: _Guarded(inner, scan, firsts))
 
 
 def python_strings(delimiter: str) -> StringKind:

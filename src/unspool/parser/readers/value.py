@@ -272,15 +272,6 @@ def marked_by(argument: re.Match[str]) -> Marked:
 _KEY_AND_VALUE: Final = 2
 
 
-def scalar(schema: Schema | None) -> Kinds | None:
-    """The types that a schema admits, if these are numbers and booleans only: such a value is held to its end."""
-    kinds = None if schema is None else schema.kinds()
-    return kinds if kinds is not None and kinds.types <= _SCALARS else None
-
-
-_SCALARS: Final = frozenset(("integer", "number", "boolean"))
-
-
 def unquoted(text: str) -> str:
     """A text without its quotes, if they distinguish it from JSON other than a string."""
     return text[1:-1] if len(text) > 2 and text[0] == text[-1] == '"' and is_json_value(text[1:-1]) else text

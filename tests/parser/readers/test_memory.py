@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from unspool import Message, Parser, Policy, Stage
-from unspool.parser.readers import recall
+from unspool.parser.readers import memory as module
 
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
 BODIES = [
@@ -74,8 +74,8 @@ def cold(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Empties the memory."""
 
     def empty(most: int = 20_000) -> None:
-        monkeypatch.setattr(recall, "_MOST_STEPS", most)
-        recall.memory._forget()
+        monkeypatch.setattr(module, "_MOST_STEPS", most)
+        module.memory._forget()
 
     return empty
 
@@ -104,14 +104,14 @@ def test_pieces_of_every_syntax_are_recalled(cold: Any) -> None:
     for dialect, body in (("hermes", BODIES[0]), ("pythonic", PYTHON[0]), ("gemma4", QUOTED[0])):
         cold()
         answer(body, 4, dialect)
-        steps = recall.memory._steps
+        steps = module.memory._steps
         answer(body, 4, dialect)
-        assert recall.memory._steps == steps > 10
+        assert module.memory._steps == steps > 10
 
 
 def test_the_memory_of_steps_is_bounded(cold: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     cold(most=500)
-    monkeypatch.setattr(recall, "_MOST_SPOTS", 700)
+    monkeypatch.setattr(module, "_MOST_SPOTS", 700)
     rng = random.Random(1)
     for _ in range(40):
         nested: Any = rng.random()
@@ -119,8 +119,8 @@ def test_the_memory_of_steps_is_bounded(cold: Any, monkeypatch: pytest.MonkeyPat
             nested = [nested] if rng.random() < 0.5 else {str(rng.random()): nested}
         answer(json.dumps({"a": nested}), 3)
         answer(f"{rng.choice('abc') * rng.randint(1, 9)}{rng.randrange(999)}={nested!r}", 3, "pythonic")
-        assert sum(map(len, recall.memory._spots.values())) <= 500
-        assert len(recall.memory._spots) <= 700
+        assert sum(map(len, module.memory._spots.values())) <= 500
+        assert len(module.memory._spots) <= 700
 
 
 def test_threads_share_the_memory_of_steps(cold: Any) -> None:

@@ -1,0 +1,358 @@
+"""What is open reads on: pieces of text that only continue it, without a step of the machine.
+
+A flow emits what certainly belongs to it, and lets wait what may. At anything else the machine goes on, from where the
+flow stands; then what is open flows again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from ..dialect.markers import Scan
+from ..dialect.patterns import MAX_SPACE
+from ..events import ContentDelta, Event, ReasoningDelta, ToolCallDelta
+from ..message import Fold, OpenSegment
+from . import states
+from .call import Call, Sink
+from .machine import Machine
+from .readers.literal import DONE, LiteralReader
+from .readers.markup import MarkupReader
+from .readers.memory import NOTHING, Spot, Step, memory
+from .readers.pieces import Pieces, StringKind, markup_values
+from .readers.strings import SHORT, unescaped
+from .white import held_suffix
+
+_WAITING: Final = 256
+"""How many characters may wait before the machine must look at them."""
+_DROPPED: Final = MAX_SPACE - 4 * SHORT
+"""After so many characters that become no JSON, the machine must soon look at them."""
+
+Stretch = tuple[Pieces, str | None, str | None, int, Callable[[str], None], Callable[[str], None] | None]
+"""How to emit pieces of a string: the known pieces, and their two characters that no plain piece contains; the index of
+the call; the function that adds their JSON to the message; and the function that keeps what was written, if the JSON
+cannot be turned back into it."""
+
+
+class Flow:
+    """An open part of the output, and what was read of it since the machine last ran.
+
+    Attributes:
+        at: the offset up to which events cover the output, as of the last piece that `feed` took.
+        waits: text that was not read yet.
+        stretch: how to emit the pieces of a string; ``None`` if each must be fed.
+        taken: the piece that `feed` did not read to its end is part of what waits.
+    """
+
+    __slots__ = ("_lag", "_machine", "at", "stretch", "taken", "waits")
+
+    def __init__(self, machine: Machine) -> None:
+        tape, ledger = machine.tape, machine.ledger
+        tape.drop()
+        self._machine = machine
+        self._lag = tape.base - ledger.at  # how many characters were read since, and became no event
+        self.at = ledger.at
+        self.waits = tape.buf
+        self.stretch: Stretch | None = None
+        self.taken = False
+
+    def feed(self, text: str, at: int) -> list[Event] | None:
+        """The events of a piece of text, where events cover the output up to an offset; ``None``: the machine must
+        read it."""
+        raise NotImplementedError
+
+    def joins(self, at: int) -> None:
+        """The emitted pieces are joined now."""
+
+    def stop(self, at: int) -> None:
+        """Let the machine go on. Events cover the output up to an offset."""
+        machine = self._machine
+        machine.tape.buf = self.waits
+        machine.tape.base = at + self._lag
+        machine.tape.i = 0
+        machine.ledger.at = at
+
+    def waiting(self, stretch: Stretch | None) -> int:
+        """How many characters wait, in a stretch or outside of one."""
+        return self._lag + len(self.waits if stretch is None else stretch[0].waits)
+
+
+class TextFlow(Flow):
+    """Running text: reasoning or content."""
+
+    __slots__ = ("_back", "_back2", "_begun", "_event", "_find", "_growing", "_segment", "_stop", "_stop2")
+
+    def __init__(self, machine: Machine, segment: OpenSegment, scan: Scan, back: str, back2: str) -> None:
+        super().__init__(machine)
+        assert segment.text is not None
+        self._segment = segment
+        self._growing = segment.text
+        self._begun = len(segment.text)
+        self._event: type[ContentDelta | ReasoningDelta] = ContentDelta if segment.kind == "content" else ReasoningDelta
+        self._find, heads = scan.find, scan.heads
+        # One of two characters begins everything that may end the text; every text contains the empty string.
+        self._stop, self._stop2 = (heads[0], heads[-1]) if 0 < len(heads) <= 2 else ("", "")
+        # White space, of two kinds, that may belong to what ends it.
+        self._back, self._back2 = back, back2
+
+    def feed(self, text: str, at: int) -> list[Event] | None:
+        """See `Flow`."""
+        if self.waits:
+            text = self.waits + text
+        if (self._stop in text or self._stop2 in text) and self._find.search(text):
+            return None
+        if text[-1] in self._back:
+            end = len(text)
+            end -= max(held_suffix(text, 0, end, self._back), held_suffix(text, 0, end, self._back2))
+            self.waits = text[end:]
+            text = text[:end]
+            if not text:
+                return []
+        else:
+            self.waits = ""
+        self.at = end = at + len(text)
+        self._growing.append(text)
+        return [self._event(text, at, end)]
+
+    def joins(self, at: int) -> None:
+        """See `Flow`."""
+        if len(self._growing) > self._begun:
+            self._segment.end = at
+
+    def stop(self, at: int) -> None:
+        """See `Flow`."""
+        super().stop(at)
+        self.joins(at)
+        text = self._growing.since(self._begun) if self._segment.kind == "content" else ""
+        if text:
+            self._machine.ledger.quoting.put(text, at - len(text))
+
+
+class HeldFlow(Flow):
+    """Arguments in markup, where nothing is decided before one of them has opened or closed."""
+
+    __slots__ = ("_find", "_undecided")
+
+    def __init__(self, machine: Machine, find: re.Pattern[str] | None, undecided: re.Pattern[str] | None) -> None:
+        super().__init__(machine)
+        self._find = find
+        self._undecided = undecided
+
+    def feed(self, text: str, at: int) -> list[Event] | None:
+        """See `Flow`."""
+        text = self.waits + text
+        if len(text) > _WAITING:
+            return None
+        if (self._find is None or self._find.search(text)) and not (
+            self._undecided is not None and self._undecided.fullmatch(text)
+        ):
+            return None
+        self.waits = text
+        return []
+
+
+class CallFlow(Flow):
+    """The arguments of a call."""
+
+    __slots__ = ("_begun", "_call", "_growing", "_kept")
+
+    def __init__(self, machine: Machine, fold: Fold, call: Call) -> None:
+        super().__init__(machine)
+        self._call = call.index
+        self._growing = fold.arguments(call.index)
+        self._begun = len(self._growing)
+        self._kept = [] if machine.tape.kept is None else machine.tape.kept
+
+    def _strings(self, strings: StringKind, keep: Callable[[str], None] | None) -> None:
+        """Emit the pieces of a string from here on."""
+        known = strings.state(self.waits) if self.waits else strings.empty
+        self.stretch = known, known.stop, known.stop2, self._call, self._growing.append, keep
+
+    def _since(self) -> str:
+        """The JSON that was emitted and not kept."""
+        text = self._growing.since(self._begun)
+        self._begun = len(self._growing)
+        return text
+
+    def joins(self, at: int) -> None:
+        """See `Flow`."""
+        self._keep()
+        self._begun = 1
+
+    def stop(self, at: int) -> None:
+        """See `Flow`."""
+        super().stop(at)
+        self._keep()
+
+    def _keep(self) -> None:
+        """Keep what was written for the emitted JSON."""
+        raise NotImplementedError
+
+
+class ValueFlow(CallFlow):
+    """An argument in markup that is a string."""
+
+    __slots__ = ()
+
+    def __init__(self, machine: Machine, fold: Fold, call: Call, strings: StringKind) -> None:
+        super().__init__(machine, fold, call)
+        self._strings(strings, None)
+
+    def feed(self, text: str, at: int) -> list[Event] | None:
+        """See `Flow`."""
+        return None
+
+    def _keep(self) -> None:
+        text = self._since()
+        if text:
+            self._kept.append(unescaped(text))
+
+
+class LiteralFlow(CallFlow):
+    """Arguments that are one literal."""
+
+    __slots__ = ("_all", "_guard", "_literal", "_read", "_spot", "_stands")
+
+    def __init__(self, machine: Machine, fold: Fold, call: Call, literal: LiteralReader, guard: Scan | None) -> None:
+        super().__init__(machine, fold, call)
+        self._literal = literal
+        self._guard = guard
+        self._read = 0
+        self._stands = True  # whether the literal's reader is where this is
+        self._all = None if literal.strict() else self._kept.append
+        if self._all is not None and self.waits:
+            self._all(self.waits)
+        self._go(self._here())
+
+    def _here(self) -> Spot | None:
+        """The spot of the literal's reader."""
+        state = self._literal.state()
+        return None if state is None else memory.spot(state, self._guard, self._literal.strings)
+
+    def _go(self, spot: Spot | None) -> None:
+        self._spot = spot
+        if spot is None or spot.strings is None or self._lag:
+            self.stretch = None
+        else:
+            self._strings(spot.strings, self._all)
+
+    def feed(self, text: str, at: int) -> list[Event] | None:
+        """See `Flow`."""
+        whole = self.waits + text if self.waits else text
+        step = None if self._spot is None else self._spot.get(whole)
+        if self._lag + len(whole) > _DROPPED:
+            return None
+        if step is None or (step[3] is not None and not self._literal.follow(step[3])):
+            step = self._learn(whole)
+        else:
+            self._stands = False
+        if self._all is not None and (step is not None or self.taken):
+            self._all(text)
+        if step is None:
+            return None
+        fragment, self.waits, spot, _ = step
+        end = at + self._lag + len(whole) - len(self.waits)
+        self._lag = 0 if fragment else end - at
+        self._go(spot)
+        if not fragment:
+            return []
+        self.at = end
+        self._growing.append(fragment)
+        return [ToolCallDelta(self._call, fragment, at, end)]
+
+    def _learn(self, text: str) -> Step | None:
+        """Read a text; ``None`` if the machine must go on, in or before it."""
+        literal, spot = self._literal, self._spot
+        if self._guard is not None and self._guard.find.search(text):
+            return None
+        self._restore()
+        marks = literal.marks() if spot is not None and len(text) <= SHORT else None
+        end = literal.read(text, 0)
+        if literal.mode >= DONE or literal.notes:
+            self.waits = text
+            self._read = end
+            self.taken = True
+            return None
+        fragment, to = literal.take(), self._here()
+        changes = None if marks is None or to is None else literal.changes(marks)
+        step = fragment, text[end:], to, None if changes == NOTHING else changes
+        if changes is not None and spot is not None:
+            memory.note(spot, text, step)
+        return step
+
+    def _restore(self) -> None:
+        """Bring the literal's reader here."""
+        if not self._stands and self._spot is not None:
+            self._literal.restore(self._spot.state)
+        self._stands = True
+
+    def stop(self, at: int) -> None:
+        """See `Flow`."""
+        super().stop(at)
+        self._machine.tape.i = self._read
+        self._restore()
+        n = len(self.waits) if self._all is not None else 0
+        while n:  # what waits is kept once it is read
+            last = self._kept.pop()
+            if len(last) > n:
+                self._kept.append(last[:-n])
+            n -= min(n, len(last))
+
+    def _keep(self) -> None:
+        text = self._since() if self._all is None else ""
+        if text:
+            self._kept.append(text)
+
+
+def flow_of(machine: Machine, fold: Fold) -> Flow | None:
+    """What is open, if pieces of it may be read without the machine."""
+    ledger = machine.ledger
+    if ledger.holds or ledger.at < 0:
+        return None
+    state = machine.at.state
+    if state is states.TEXT or state is states.REASONING:
+        return _text(machine, fold)
+    call, reader = machine.calls.call, machine.calls.reader
+    if call is None or not call.started or call.sink != Sink.CALL:
+        return None
+    if state is states.MARKUP:
+        return _markup(machine, fold, call, reader) if isinstance(reader, MarkupReader) and not call.thought else None
+    return _literal(machine, fold, call) if state is states.ARGUMENTS or state is states.OBJECT else None
+
+
+def _text(machine: Machine, fold: Fold) -> Flow | None:
+    ledger, tape = machine.ledger, machine.tape
+    content = machine.at.state is states.TEXT
+    if ledger.at != tape.here or not (ledger.prose if content else ledger.spoken):
+        return None
+    region = machine.prose.region()
+    segment = fold.growing("content" if content else "reasoning")
+    if segment is None or segment.text is None or region.scan.find.search(tape.buf, tape.i):
+        return None
+    back2, back = sorted((region.margin, region.inner), key=len)
+    return TextFlow(machine, segment, region.scan, back, back2) if set(back2) <= set(back) else None
+
+
+def _markup(machine: Machine, fold: Fold, call: Call, reader: MarkupReader) -> Flow | None:
+    tape, look = machine.tape, machine.look
+    value = reader.streams()
+    if value is not None:
+        parameter = value.parameter
+        if machine.ledger.at != tape.here or parameter.find().search(tape.buf, tape.i):
+            return None
+        strings = markup_values(parameter.find(), parameter.firsts, parameter.triggers, value.margin)
+        return ValueFlow(machine, fold, call, strings)
+    if look.counted and (look.ignores or look.last_mark >= tape.here):
+        return None  # a token's id decides what text alone does not
+    value = reader.held()
+    find, undecided = None if value is None else value.parameter.find(), reader.undecided(value)
+    return None if find is None and undecided is None else HeldFlow(machine, find, undecided)
+
+
+def _literal(machine: Machine, fold: Fold, call: Call) -> Flow | None:
+    arguments, guard = machine.calls.arguments, machine.openings.string_ends()
+    literal = None if arguments is None else arguments.flows()
+    if literal is None or (guard is not None and guard.find.search(machine.tape.buf, machine.tape.i)):
+        return None
+    return LiteralFlow(machine, fold, call, literal, guard)
