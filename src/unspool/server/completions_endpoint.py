@@ -1,5 +1,6 @@
 """`CompletionsEndpoint`: ``/v1/completions``, for prompts that clients write themselves."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..engines.threads import Awaited
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 class CompletionsEndpoint(Endpoint):
     """An ASGI application that answers requests for raw completions."""
 
-    async def _prepare(self, size: int, fields: Fields, offer: Offer, session: "Session | None") -> Prepared:
+    async def _prepare(
+        self, size: int, fields: Fields, offer: Offer, hold: Callable[[int], None], session: "Session | None"
+    ) -> Prepared:
         protocol, engine, prompts = self._protocol, self._service.engine, self._service.prompts
         eos = "" if prompts is None else prompts.named.get("eos_token", "")
         assert isinstance(protocol, CompletionsProtocol)

@@ -2,7 +2,7 @@
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -16,6 +16,7 @@ from ..grammar import bounds
 from ..request.approvals import Approvals
 from ..request.chat_request import ChatRequest, check_text
 from ..request.fields import BadRequest, Fields, read_object
+from ..request.parts.reading import settled, urls
 from ..request.prepared import Prepared, prepare
 from ..request.protocols import WireProtocol
 from ..request.server_tools import Offer
@@ -80,17 +81,25 @@ class Endpoint:
             session.leave()
 
     async def _respond(self, scope: Scope, body: bytes, send: Send, session: "Session | None" = None) -> None:
+        with self._service.holding() as hold:
+            await self._answer_holding(scope, body, send, hold, session)
+
+    async def _answer_holding(
+        self, scope: Scope, body: bytes, send: Send, hold: Callable[[int], None], session: "Session | None"
+    ) -> None:
         protocol = self._protocol
         own = Tools(())
         try:
             fields = await self._parse(body)
             own = own_tools(self._service.settings, protocol.own_servers(fields), self._service.tools)
             offer = await self._offer(scope, fields, own)
-            prepared = await self._prepare(len(body), fields, offer, session)
+            prepared = await self._prepare(len(body), fields, offer, hold, session)
             del body, fields
         except BadRequest as error:
             status = error.status or protocol.invalid_status
             reply = failed(protocol.error_body, Failure(str(error), status, error.param))
+        except Overloaded as error:
+            reply = failed(protocol.error_body, Failure(str(error), 429, retry_after=error.retry_after))
         except Exception:
             log.exception("%s: the request could not be read", scope["path"])
             reply = failed(protocol.error_body, Failure("internal server error", 500))
@@ -152,30 +161,41 @@ class Endpoint:
         self._service.answered(scope["path"], reply.status)
         await reply.send(send)
 
-    async def _prepare(self, size: int, fields: Fields, offer: Offer, session: "Session | None") -> Prepared:
+    async def _prepare(
+        self, size: int, fields: Fields, offer: Offer, hold: Callable[[int], None], session: "Session | None"
+    ) -> Prepared:
         """Prepare a request, in a thread if it is long, or if grammars must be read or derived."""
-        service = self._service
-        turns = service.turns
-        if session is not None:
-            turns = session.tree(service)
+        service, limits = self._service, self._service.settings.limits
+        turns = service.turns if session is None else session.tree(service)
 
         def read(awaited: Awaited) -> ChatRequest:
             with bounds.awaited(awaited.check):
                 request = msgspec.structs.replace(self._protocol.read(fields, offer), caller=offer.caller)
-            if size > service.settings.limits.text:  # a shorter request cannot have so many characters
-                check_text(request, service.settings.limits)
             return request if session is None else session.adapted(request)
 
-        def make(request: ChatRequest, awaited: Awaited) -> Prepared:
+        def make(request: ChatRequest, fetched: Mapping[str, bytes], awaited: Awaited) -> Prepared:
             engine = service.engine
+            request = settled(request, fetched, limits)
+            if fetched or size > limits.text:  # a shorter request cannot have so many characters
+                check_text(request, limits)
             return prepare(request, service.settings, turns, engine.tokenizer, service.constraints, awaited)
 
+        def whole(awaited: Awaited) -> ChatRequest | Prepared:
+            request = read(awaited)
+            return request if urls(request, limits) else make(request, {}, awaited)
+
         if size >= _LONG or _declares(fields):
-            return await service.in_thread(size, lambda awaited: make(read(awaited), awaited))
-        request = read(Awaited())
-        if not request.tools and request.response_format is None and service.turns is None:
-            return make(request, Awaited())
-        return await service.in_thread(size, lambda awaited: make(request, awaited))
+            found = await service.in_thread(size, whole)
+            if isinstance(found, Prepared):
+                return found
+            request = found
+        else:
+            request = read(Awaited())
+        fetched = await service.fetched(request)
+        hold(sum(map(len, fetched.values())))
+        if not fetched and not request.tools and request.response_format is None and service.turns is None:
+            return make(request, fetched, Awaited())
+        return await service.in_thread(size, lambda awaited: make(request, fetched, awaited))
 
 
 def _declares(fields: Fields) -> bool:

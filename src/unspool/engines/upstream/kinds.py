@@ -4,9 +4,8 @@ Two facts decide which endpoint is used. The text must keep its special tokens. 
 already begins with the tokenizer's first token, must not get that token a second time.
 
 * vLLM, FastDeploy: ``/v1/completions`` with ``skip_special_tokens: false`` and ``add_special_tokens: false``.
-* SGLang: ``/v1/completions`` too; its native ``/generate`` repeats the whole text in every event, and is used only if
-  tokens are captured for training. It adds a first token to texts and generates 16 tokens by default, so ``/tokenize``
-  is asked first, and ids are sent.
+* SGLang: ``/v1/completions`` too; its native ``/generate`` repeats the whole text in every event. It adds a first token
+  to texts and generates 16 tokens by default, so ``/tokenize`` is asked first, and ids are sent.
 * llama.cpp: its own ``/completion``, since that shows single special tokens (``preserved_tokens``) without showing all;
   ids from ``/tokenize`` as well.
 * Ollama: ``/api/generate`` with ``raw``, which takes a text and writes a JSON object on each line. It shows no special
@@ -14,7 +13,6 @@ already begins with the tokenizer's first token, must not get that token a secon
 * llama-cpp-python, transformers: ``/v1/completions`` is all there is. Neither shows special tokens; see the guide.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -24,7 +22,7 @@ import msgspec
 from ...errors import ConstraintError
 from ...grammar import Constraint
 from ..base import Delta, EngineError, Request, Thinking
-from .answers import ReadGenerated, read_completion, read_native, read_ollama
+from .answers import read_completion, read_native, read_ollama
 from .sse import Events, Lines, Reader
 
 __all__ = ["KINDS", "Kind", "Served", "body", "detect"]
@@ -84,15 +82,16 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         constrain: makes the fields of a constraint; ``None`` if constraints are not supported.
         budget: makes the fields of a budget of reasoning; ``None`` if budgets are not supported.
         options: the field that holds all fields but the prompt, the model and `always`; ``""`` if they stand alone.
+        within: further fields in there.
+        media: the kinds of media that it takes; only rows for prompts with media have any.
+        place: makes the fields of a prompt; ``None`` means the field ``prompt`` alone.
+        marks: whether the server's ``/props`` says what stands for media in texts.
         stream: the type of the stream's content.
         events: makes a reader of the stream.
-        named: whether a request names the model.
         opt_in: whether the server refuses budgets unless it is set up for them.
-        read: reads an event of the stream; a class is made anew for each stream.
+        read: reads an event of the stream; a class makes a reader for each stream.
         echo: whether log-probabilities of prompts are reported.
-        prompt: the field of the prompt.
         capture: further fields that make it report the tokens as they were sampled; ``None`` if it cannot.
-        capturing: the kind of endpoint to use for that instead.
     """
 
     name: str
@@ -110,28 +109,25 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     end: str = ""
     markers: str = ""
     listed: bool = True
-    named: bool = True
     constrain: Callable[[Constraint], dict[str, Any]] | None = None
     budget: Callable[[Thinking], dict[str, Any]] | None = None
     options: str = ""
+    within: Mapping[str, Any] = MappingProxyType({})
+    media: tuple[str, ...] = ()
+    place: Callable[[Request, Any], dict[str, Any]] | None = None
+    marks: bool = False
     stream: str = "text/event-stream"
     events: Callable[[], Reader] = Events
     opt_in: bool = False
-    read: Callable[..., Delta] | type[ReadGenerated] = read_completion
+    read: Callable[..., Delta] = read_completion
     echo: bool = False
-    prompt: str = "prompt"
     capture: Mapping[str, Any] | None = None
-    capturing: "Kind | None" = None
 
 
 def _tag(constraint: Constraint) -> dict[str, Any]:
     """A structural tag as ``response_format``. Servers refuse an unknown form, but some would ignore unknown
     fields."""
     return {"response_format": constraint.structural_tag}
-
-
-def _tag_as_text(constraint: Constraint) -> dict[str, Any]:
-    return {"structural_tag": json.dumps(constraint.structural_tag)}
 
 
 def _guided(constraint: Constraint) -> dict[str, Any]:
@@ -175,33 +171,6 @@ _LLAMA_CPP: Final = Kind(
     capture={"return_tokens": True, "n_probs": 1},
 )
 
-_SGLANG: Final = Kind(
-    name="sglang",
-    owner="sglang",
-    tokenize=("/tokenize", "prompt", "add_special_tokens"),
-    endless="left",
-    always={**_USAGE, "skip_special_tokens": False, "return_token_ids": True},
-    end="no_stop_trim",
-    constrain=_tag,
-    budget=lambda thinking: {"custom_params": {"thinking_budget": thinking.budget}},
-    opt_in=True,
-    echo=True,
-)
-_GENERATE: Final = msgspec.structs.replace(
-    _SGLANG,
-    generate="/generate",
-    prompt="input_ids",
-    fields={**_MORE, "seed": "sampling_seed", "logprobs": "top_logprobs_num"},
-    length="max_new_tokens",
-    always={"return_logprob": True, "return_text_in_logprobs": True, "return_prompt_token_ids": True},
-    constrain=_tag_as_text,
-    options="sampling_params",
-    named=False,
-    read=ReadGenerated,
-    echo=False,
-    capture={"skip_special_tokens": False},
-)
-
 KINDS: Final = {
     kind.name: kind
     for kind in (
@@ -220,10 +189,21 @@ KINDS: Final = {
             constrain=_tag,
             budget=lambda thinking: {"thinking_token_budget": thinking.budget},
             opt_in=True,
+            echo=True,
             capture={"logprobs": 0},
+        ),
+        Kind(
+            name="sglang",
+            owner="sglang",
+            tokenize=("/tokenize", "prompt", "add_special_tokens"),
+            endless="left",
+            always={**_USAGE, "skip_special_tokens": False, "return_token_ids": True},
+            end="no_stop_trim",
+            constrain=_tag,
+            budget=lambda thinking: {"custom_params": {"thinking_budget": thinking.budget}},
+            opt_in=True,
             echo=True,
         ),
-        msgspec.structs.replace(_SGLANG, capturing=_GENERATE),
         _LLAMA_CPP,
         msgspec.structs.replace(_LLAMA_CPP, name="llama.cpp-llguidance", owner="", constrain=_lark),
         Kind(
@@ -304,23 +284,27 @@ def body(
         EngineError: the kind does not support a part of it.
     """
     sampling = request.sampling
-    asked: dict[str, Any] = {kind.prompt: prompt, "stream": True, **kind.always}
-    if model is not None and kind.named:
+    asked: dict[str, Any] = {"prompt": prompt} if kind.place is None else kind.place(request, prompt)
+    asked |= {"stream": True, **kind.always}
+    own = {*asked, "model"}
+    asked |= kind.within
+    if model is not None:
         asked["model"] = model
     for name in sampling.__struct_fields__:
         value = getattr(sampling, name)
         if value is None:
             continue
         if name in kind.fields:
-            asked[kind.fields[name]] = value
+            if kind.fields[name]:  # else it is one of the prompt's fields
+                asked[kind.fields[name]] = value
         elif value not in _NEUTRAL.get(name, ()):
             raise EngineError(f"{name}: the engine ({kind.name}) does not support it", 400)
     if sampling.seed is not None:
         asked[kind.fields["seed"]] = sampling.seed % kind.seeds
-    if request.capture and kind.capture is not None:
-        asked = {**kind.capture, **asked}
     if kind.fields.get("logprobs") == "n_probs" and sampling.logprobs == 0:
         asked["n_probs"] = 1  # otherwise none would be reported
+    if request.capture and kind.capture is not None:
+        asked = {**kind.capture, **asked}
     if request.echo:
         if not kind.echo:
             text = f"echo: cannot be combined with logprobs: the engine ({kind.name}) does not report those of prompts"
@@ -328,7 +312,9 @@ def body(
         asked |= {"echo": True, "logprobs": max(1, sampling.logprobs or 0)}  # SGLang takes 0 for none
     if "add_special_tokens" in asked:
         asked["add_special_tokens"] = request.add_special
-    length = _endless(kind, prompt, context) if request.max_tokens is None else max(1, request.max_tokens)
+    # At most one token for each 14 × 14 pixels; an engine that counts more refuses the request.
+    size = len(prompt) + sum(m.width * m.height // 196 for m in request.media)
+    length = _endless(kind, size, context) if request.max_tokens is None else max(1, request.max_tokens)
     if length is not None:
         asked[kind.length] = length
     if kind.end and keep_end:
@@ -340,17 +326,16 @@ def body(
     if request.constraint is not None:
         asked.update(_constrained(kind, request.constraint))
     if kind.options:
-        own = {kind.prompt, "stream", "model", "top_logprobs_num", *kind.always}
         asked[kind.options] = {name: asked.pop(name) for name in list(asked) if name not in own}
     return asked
 
 
-def _endless(kind: Kind, prompt: Any, context: int | None) -> int | None:
+def _endless(kind: Kind, size: int, context: int | None) -> int | None:
     if not isinstance(kind.endless, str):
         return kind.endless
     if context is None:
         raise EngineError("max_tokens: is required: the engine does not report the length of its context", 400)
-    return context if kind.endless == "context" else max(1, context - len(prompt) - _SPARE)
+    return context if kind.endless == "context" else max(1, context - size - _SPARE)
 
 
 def _constrained(kind: Kind, constraint: Constraint) -> dict[str, Any]:
