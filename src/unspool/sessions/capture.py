@@ -90,7 +90,7 @@ class Capture:
             self._missing = True
         self._put(sampled.ids, sampled.logprobs)
         if self._prompt is None:
-            self._prompt = sampled.prompt_ids
+            self._prompt = sampled.prompt_ids or delta.prompt_ids or None
         self._versions = sampled.versions or self._versions
         self._experts = sampled.experts or self._experts
 
