@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from unspool import Dialect, Message, Parser
+from unspool import Dialect, DialectError, Message, Parser, Policy, render
 from unspool.dialect.compiling import compile_plan
 from unspool.dialect.markers import Opening
 from unspool.dialect.markers import text as text_of
 from unspool.dialect.template import unstarted
 
-from ..support import CALLING, DIALECTS, named, notices, tool, values
+from ..support import CALLING, DIALECTS, THINKING, named, notices, tool, values
 from ..writing import call_forms, fill, write_arguments, write_content
 
 WEATHER = tool("get_weather", city="string")
@@ -233,3 +233,82 @@ def test_bare_text_in_a_closed_call_is_the_only_required_string(dialect: Dialect
             assert (call.arguments.strip(), call.status) == (patch, "invalid")
         unclosed = f"{block}{head}{patch}"
         assert read(unclosed, dialect, tools=tools).content == unclosed
+
+
+# -- answers that end in open reasoning ----------------------------------------------------------------------------
+
+
+def closings_of_answers(dialect: Dialect) -> list[str]:
+    """The closings of frames of content that close nothing else."""
+    others = {*dialect.end, *(t.closing.strip() for t in dialect.reasoning)}
+    found = [t.closing.strip() for t in (*dialect.content, *dialect.preamble)]
+    return [c for c in dict.fromkeys(found) if c[:1] == "<" and c not in others]
+
+
+ANSWERED = [d for d in THINKING if closings_of_answers(d)]
+
+
+@pytest.mark.parametrize(**named(ANSWERED))
+def test_the_closing_of_an_answer_ends_open_reasoning_and_is_never_text(dialect: Dialect) -> None:
+    assert len(ANSWERED) >= 4
+    content = Policy(unclosed_reasoning="content")
+    for closing in closings_of_answers(dialect):
+        for after in ("", "more", dialect.end[0]):
+            raw = f"The answer is 4.{closing}{after}"
+            rest = after if after == "more" else ""
+            for way in WAYS:
+                message = read(raw, dialect, stage="reasoning", **way)
+                assert (message.reasoning, message.content) == ("The answer is 4.", rest), raw
+                message = read(raw, dialect, stage="reasoning", policy=content, **way)
+                assert (message.reasoning, message.content) == ("", "The answer is 4." + rest), raw
+                assert notices(message) == ["answer_closed_in_reasoning"]
+        with pytest.raises(DialectError, match="reasoning"):
+            render({"role": "assistant", "reasoning": f"a{closing}b", "content": "c"}, dialect)
+
+
+# -- names with the id around them ---------------------------------------------------------------------------------
+
+HEADER = "<|tool_calls_section_begin|><|tool_call_begin|>{}<|tool_call_argument_begin|>{}<|tool_call_end|>{}"
+END = "<|tool_calls_section_end|>"
+
+
+@pytest.mark.parametrize(
+    ("header", "name"),
+    [
+        ("functionsexec5", "exec"),
+        ("functions.exec5", "exec"),
+        ("functions_exec:5", "exec"),
+        ("functions:exec_5", "exec"),
+        ("functionsexec55", "exec5"),
+        ("functions.exec_run2", "exec_run"),
+    ],
+)
+def test_a_declared_name_with_the_id_written_wrongly_around_it_is_that_name(header: str, name: str) -> None:
+    declared = [tool(n, cmd="string") for n in ("exec", "exec5" if name == "exec5" else "execute", "exec_run")]
+    raw = HEADER.format(header, '{"cmd": "ls"}', END)
+    message = read(raw, "kimi_k2", tools=declared)
+    assert [(c.name, c.id, c.known, c.status) for c in message.tool_calls] == [(name, header, True, "ok")]
+    assert notices(message) == ["mended_name"]
+    (call,) = read(raw, "kimi_k2", tools=None).tool_calls
+    assert call.name in header
+    assert call.name != name
+
+
+@pytest.mark.parametrize("header", ["functionexec", "functionsexecx", "myexec", "exec_", "functions.run5"])
+def test_any_other_name_stays_as_written(header: str) -> None:
+    (call,) = read(HEADER.format(header, "{}", END), "kimi_k2", tools=[tool("exec"), tool("other")]).tool_calls
+    assert (call.name, call.known) == (header.removeprefix("functions."), False)
+
+
+def test_an_exact_name_is_never_mended_and_prefixes_are_those_of_the_dialect() -> None:
+    declared = [tool("exec", cmd="string"), tool("exec5", cmd="string")]
+    raw = HEADER.format("functions.exec5:0", '{"cmd": "ls"}', END)
+    assert [(c.name, c.id) for c in read(raw, "kimi_k2", tools=declared).tool_calls] == [("exec5", "functions.exec5:0")]
+    raw = '<|channel|>commentary to=functions_exec <|constrain|>json<|message|>{"cmd": "ls"}<|call|>'
+    message = read(raw, "harmony", tools=declared)
+    assert ([c.name for c in message.tool_calls], notices(message)) == (["exec"], ["mended_name"])
+
+
+def test_kimi_s_section_marker_is_read_in_the_singular() -> None:
+    raw = HEADER.format("functions.bash:0", '{"cmd": "ls"}', END)
+    assert said(read(raw.replace("calls_section", "call_section"), "kimi_k2")) == said(read(raw, "kimi_k2"))

@@ -411,7 +411,9 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
     # When calls are text, their closings are text too, even those that would end a frame or the turn.
     closers = {o.pattern.first for o in (*frame_ends, *ends)}
     shared = [c for c in calls if c.form and c.block and {c.form.closing.first, c.block.closing.first} & closers]
-    thought: list[Marker] = [*reasoning_ends, *headers, *ends, *starts]
+    known = {text(o.pattern) for o in (*reasoning_ends, *ends)}
+    answers = [o for o in frame_ends if tag_of(o.pattern) and text(o.pattern) not in known]
+    thought: list[Marker] = [*reasoning_ends, *answers, *headers, *ends, *starts]
     in_thoughts = policy.call_in_reasoning != "text"
     frame_inner = _longest([t.inner_trail for t in _framed(d)])
     content_inner = "" if parts.frames else _longest([t.inner_trail for t in d.content])
