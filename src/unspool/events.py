@@ -158,7 +158,7 @@ NOTICES: dict[str, str] = {
     "duplicate_id": "a call had the id of an earlier call, and got another",
     "empty": "the output has text, but no reasoning, no call, and no content except white space",
     "hold_overflow": "held text exceeded its limit and was released",
-    "mended_name": "a call named a declared tool with its id or prefix written wrongly; the detail is the name as written",
+    "mended_name": "a call named a declared tool with its id or prefix written wrongly; the detail is the written name",
     "missing_close": "a call, a block or a frame had no closing marker",
     "opening_as_text": "text followed the opening of a call that has no block or no closing, so both are text",
     "other_syntax": "a call was written in another format than the dialect's: as JSON, or its only string as bare text",

@@ -1,18 +1,19 @@
 """What models write beside their format, and how it is read: alike in every dialect, however the text is cut."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from unspool import Dialect, DialectError, Message, Parser, Policy, render
+from unspool import Dialect, DialectError, Message, Parser, Policy, parse, render
 from unspool.dialect.compiling import compile_plan
-from unspool.dialect.markers import Opening
+from unspool.dialect.markers import CALL, Opening
 from unspool.dialect.markers import text as text_of
 from unspool.dialect.template import unstarted
 
 from ..support import CALLING, DIALECTS, THINKING, named, notices, tool, values
-from ..writing import call_forms, fill, write_arguments, write_content
+from ..writing import call_forms, fill, write_arguments, write_call, write_content, write_reasoning
 
 WEATHER = tool("get_weather", city="string")
 BASH = tool("bash", cmd="string")
@@ -312,3 +313,49 @@ def test_an_exact_name_is_never_mended_and_prefixes_are_those_of_the_dialect() -
 def test_kimi_s_section_marker_is_read_in_the_singular() -> None:
     raw = HEADER.format("functions.bash:0", '{"cmd": "ls"}', END)
     assert said(read(raw.replace("calls_section", "call_section"), "kimi_k2")) == said(read(raw, "kimi_k2"))
+
+
+# -- quotes of other formats, and calls without their first tag ------------------------------------------------------
+
+
+def openings_of_calls(dialect: Dialect) -> list[Opening]:
+    """The openings of calls at a boundary."""
+    return [o for o in compile_plan(dialect).reading.edge if isinstance(o, Opening) and o.kind == CALL]
+
+
+QUOTING = [d for d in CALLING if d.codec.quote != '"']
+UNTAGGED = [d for d in CALLING if any(not o.marked and o.pattern.first[:1].isalpha() for o in openings_of_calls(d))]
+
+
+@pytest.mark.parametrize(**named(QUOTING))
+def test_where_a_key_or_value_begins_an_ordinary_quote_opens_a_string(dialect: Dialect) -> None:
+    q = dialect.codec.quote
+    for written, wanted in (
+        ('{data_refs:["ds_1"],opts:{"mode": "fast"}}', {"data_refs": ["ds_1"], "opts": {"mode": "fast"}}),
+        ("{'a':'x',\"b\" : 'say \"hi\"',c:[\"\",'']}", {"a": "x", "b": 'say "hi"', "c": ["", ""]}),
+        (f'{{"a":{q}x"y\'z{q},b:"<x>}}, \\"\\n\\u00e9\\/"}}', {"a": "x\"y'z", "b": '<x>}, "\n\u00e9/'}),
+    ):
+        raw = write_call(dialect, 0, "run", written)
+        for tools in (None, [tool("run", data_refs="array", opts="object", a="string", b="string", c="array")]):
+            message = read(raw, dialect, tools=tools)
+            assert [(c.name, json.loads(c.arguments), c.status) for c in message.tool_calls] == [("run", wanted, "ok")]
+    for value in ({"a": "'x'", "b": '"'}, {"'k": 1, '"': {"\"'": "x"}}):
+        call = {"id": "", "function": {"name": "run", "arguments": json.dumps(value)}}
+        text = render({"role": "assistant", "content": "", "tool_calls": [call]}, dialect)
+        assert values(parse(text, dialect)) == [("run", value)]
+
+
+@pytest.mark.parametrize(**named(UNTAGGED))
+def test_where_content_begins_a_declared_call_may_lack_its_first_tag(dialect: Dialect) -> None:
+    whole = write_call(dialect, 0, "bash", {"cmd": "ls"})
+    raw = whole[whole.index(">") + 1 :]
+    thought = write_reasoning(dialect, "plan") if dialect.reasoning else ""
+    for before in ("", thought):
+        message = read(before + raw, dialect)
+        assert (values(message), message.content) == ([("bash", {"cmd": "ls"})], "")
+        for way in ({"tools": None}, {"tools": [WEATHER]}, {"tool_choice": "none"}):
+            assert read(raw, dialect, **way).tool_calls == []
+    for prose in (f"Sure: {raw}", f"Sure.\n{raw}", raw.partition("bash")[0] + "bash is a shell"):
+        assert read(prose, dialect).tool_calls == []
+    with pytest.raises(DialectError, match="content"):
+        render({"role": "assistant", "content": raw.rpartition("}")[0] + "}"}, dialect, tools=TOOLS)

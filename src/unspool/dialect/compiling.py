@@ -387,6 +387,16 @@ def _objects(blocks: list[Block], forms: list[Form], framed: list[Template]) -> 
     return found
 
 
+def _untagged(parts: _Parts) -> list[Opening]:
+    """Calls without the tag with which they begin: where content begins, a word and a declared name open a call."""
+    block = next((b for b in parts.blocks if not b.opening), None)
+    if block is None or parts.frames:
+        return []
+    forms = [(f, rest) for f in parts.forms if f.shape is None and (rest := f.opening.untagged()) is not None]
+    bare = [Form(rest, f.closing, None, f.syntax, f.arguments, False) for f, rest in forms]
+    return [Opening(CALL, f.opening, False, block=block, form=f) for f in bare]
+
+
 def _forced_calls() -> list[Opening]:
     """A bare object, or a list of them."""
     bare = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, True)
@@ -423,7 +433,7 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
     plain_margin = _margin([*(t.lead for t in d.reasoning), *leads])
     reading = Outline(
         calls=True,
-        edge=Candidates(_edge([*parts.calls, *parts.others], parts.forced, named=named)),
+        edge=Candidates(_edge([*parts.calls, *_untagged(parts), *parts.others], parts.forced, named=named)),
         text=Region(Scan([*calls, *content], strays), content_inner, margin),
         frame=Region(Scan([*frame_ends, *calls, *content], strays), frame_inner, margin),
         reasoning=Region(

@@ -163,7 +163,7 @@ def _member(python: bool, quote: str) -> re.Pattern[str]:
         words = "True|False|None|true|false|null"
     else:
         q = re.escape(quote)
-        key, end = rf"((?!{q})[^:,{{}}\[\]\s]{{1,256}}+){_GAP}:", r"[,}]"
+        key, end = rf"((?!{q}|[\"'])[^:,{{}}\[\]\s]{{1,256}}+){_GAP}:", r"[,}]"
         string = rf"{q}((?:(?!{q})[{re.escape(quote[0])}]|[^{re.escape(quote[0])}]++)*+)()?{q}"
         words = "true|false|null"
     return re.compile(rf"{_GAP}{key}{_GAP}(?:{string}|({_NUMBER})|({words})){_GAP}({end})")
@@ -393,7 +393,7 @@ class LiteralReader:
         if self.verbatim():
             return JSON_STRINGS
         scan = self._how.scan
-        if scan is None:
+        if scan is None or self.delimiter != self._how.quote:
             return None if self._how.keep else python_strings(self.delimiter)
         return quoted_strings(scan, self.delimiter)
 
@@ -873,6 +873,8 @@ class LiteralReader:
             return self._open_string(text, i, n, True)
         if self._how.quote.startswith(text[i:n]):
             return -1
+        if text[i] in "\"'":  # as in other formats
+            return self._open_string(text, i, n, True)
         bare = _BARE_KEY.match(text, i)
         if bare.end() - i > MAX_KEY:
             return self._fail(text, i, "an unterminated key")
@@ -916,6 +918,8 @@ class LiteralReader:
                 return self._open_string(text, i, n, False)
             if n - i < len(self._how.quote) and self._how.quote.startswith(text[i:n]):
                 return -1
+            if c in "\"'":
+                return self._open_string(text, i, n, False)
         elif c == '"':
             return self._open_string(text, i, n, False)
         elif self._how.python:
@@ -1116,7 +1120,7 @@ class LiteralReader:
 
     def _open_string(self, text: str, i: int, n: int, is_key: bool) -> int:
         self._escape_free = False
-        if self._how.quoted:
+        if self._how.quoted and text.startswith(self._how.quote, i):
             self.delimiter = self._how.quote
             end = i + len(self._how.quote)
         elif self._how.keep and (text[i] == '"'):
@@ -1154,7 +1158,7 @@ class LiteralReader:
     def _string(self, text: str, i: int, n: int) -> int:
         if self._how.keep and self.delimiter == '"':
             return self._json_string(text, i, n)
-        if self._how.quoted:
+        if self._how.quoted and self.delimiter == self._how.quote:
             return self._quote_string(text, i, n)
         return self._python_string(text, i, n)
 
@@ -1302,7 +1306,7 @@ class LiteralReader:
             return m.end()
         if c in _SIMPLE:
             out.append(_SIMPLE[c])
-        elif c in "\\'\"":
+        elif c in "\\'\"" or (c == "/" and self._how.quoted):
             out.append(escaped(c))
         else:
             out.append("\\\\" + escaped(c))
