@@ -359,3 +359,33 @@ def test_where_content_begins_a_declared_call_may_lack_its_first_tag(dialect: Di
         assert read(prose, dialect).tool_calls == []
     with pytest.raises(DialectError, match="content"):
         render({"role": "assistant", "content": raw.rpartition("}")[0] + "}"}, dialect, tools=TOOLS)
+
+
+# -- ends, and blocks of other versions ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_several_ends_in_a_row_are_ends(dialect: Dialect) -> None:
+    content = write_content(dialect, "Hello.")
+    for first in dialect.end:
+        for second in dialect.end:
+            for between in ("", "\n"):
+                message = read(content + first + between + second, dialect, tools=None)
+                assert (message.content.strip(), message.tool_calls) == ("Hello.", []), (first, second)
+
+
+@pytest.mark.parametrize("name", ["deepseekv32", "deepseekv4", "deepseekv41"])
+def test_a_family_s_versions_know_each_other_s_block_markers(name: str) -> None:
+    dialect = next(d for d in CALLING if d.name == name)
+    call = write_call(dialect, 0, "bash", {"cmd": "ls"})
+    own = dialect.calls[0].text
+    for block in ("function_calls", "tool_calls"):
+        raw = f"Sure.\n\n<｜DSML｜{block}>\n{call.strip()}\n</｜DSML｜{block}>"
+        for tools in (TOOLS, None):
+            assert said(read(raw, name, tools=tools)) == said(read("Sure." + fill(own, calls=call), name, tools=tools))
+        assert notices(read(raw, name)) == []
+
+
+def test_gemma_s_end_of_text_after_the_end_of_a_turn_is_not_shown() -> None:
+    for raw in ("Hello<turn|><eos>", "Hello<turn|>\n<eos>", "Hello<eos>"):
+        assert read(raw, "gemma4").content == "Hello"
