@@ -217,7 +217,8 @@ class Pattern:
                     return i + len(first)
                 if self._simple is not None:
                     m = self._simple(text, i)
-                    if m is not None and (not self._fields or self._fill(m, fields)):
+                    # A field counts with the white space around it, so only a short match is certain.
+                    if m is not None and (not self._fields or (m.end() - i <= MAX_FIELD and self._fill(m, fields))):
                         return m.end()
             elif not self.any_case:
                 return MORE if n - i < len(first) and first.startswith(text[i:]) else NO
@@ -411,13 +412,11 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
         found = text.find(stop, i, i + limit + len(stop) if end < 0 else end + len(stop) - 1)
         if found >= 0 and (end < 0 or found < end):
             end = found
+    if end < 0 and n - i >= limit + max(map(len, atom.stops), default=1):
+        return NO  # no stop begins within the limit
     if atom.kind == ANY:
-        if end < 0:
-            return MORE if n - i <= limit else NO
-        return end if end - i <= limit else NO
+        return MORE if end < 0 else end if end - i <= limit else NO
     if end < 0:
-        if n - i > limit:
-            return NO
         rest = _without_beginning(text[i:n], atom.stops)
         return NO if "\n" in rest or (atom.tag and "<" in rest) else MORE
     value = text[i:end]
