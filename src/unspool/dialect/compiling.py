@@ -8,6 +8,7 @@ import msgspec
 from ..policy import DEFAULTS, Policy
 from ..regex import Regex
 from .file import Dialect
+from .loose import Loose, value_tags
 from .markers import (
     BLOCK_END,
     CALL,
@@ -34,7 +35,7 @@ from .markers import (
     tags,
     text,
 )
-from .patterns import DIGITS, LITERAL, NAME, Pattern, closing, joined, solid, worded
+from .patterns import DIGITS, LITERAL, NAME, SPACE, TAG_ENDS, Pattern, closing, joined, solid, worded
 from .plan import ArgumentPlan, CallPlan, Plan, ReasoningPlan
 from .syntax import Syntax
 from .template import ObjectShape, Piece, Template, unstarted
@@ -474,6 +475,7 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
         trail = t.inner_trail
         gap = _gap(d, t)
         opening = Pattern(t.before, barriers)
+        tags = value_tags(opening)
         found.append(
             Parameter(
                 opening=opening,
@@ -486,6 +488,10 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
                 held=_margin([trail, gap]),
                 vague=any(first.startswith(opening.first) for first in others),
                 rivals=[p for p in rivals if p],
+                loose=Loose(opening, tags) if len(tags) > 1 else None,
+                head=opening.first if [a.text for a in opening.atoms if a.kind != SPACE][1:2] == ["key"] else "",
+                last=tags[-1].first if tags else "",
+                repeats=opening.atoms[-1].kind == LITERAL and opening.atoms[-1].text[-1] in TAG_ENDS,
             )
         )
     return found
@@ -505,7 +511,8 @@ def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
             *parts.within(o for o in inner if o.form and o.form.marked),
             *parts.ends,
             *parts.within(parts.starts),
-        ]
+        ],
+        cuts=True,
     )
 
 

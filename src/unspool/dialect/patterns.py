@@ -20,6 +20,10 @@ MAX_SPACE: Final = 4096
 MAX_FIELD: Final = 1024
 MAX_ANY: Final = 256
 
+TAG_BEGINS: Final = "<[]◁"
+TAG_ENDS: Final = "]>▷"
+"""The characters around tags and special tokens."""
+
 # Kinds of atoms.
 LITERAL, SPACE, NAME, DIGITS, WORD, UNTIL, ANY, SAME = range(8)
 
@@ -417,7 +421,7 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
     if atom.kind == ANY:
         return MORE if end < 0 else end if end - i <= limit else NO
     if end < 0:
-        rest = _without_beginning(text[i:n], atom.stops)
+        rest = without_beginning(text[i:n], atom.stops)
         return NO if "\n" in rest or (atom.tag and "<" in rest) else MORE
     value = text[i:end]
     if end - i > limit:
@@ -473,7 +477,7 @@ def _field_in_doubt(atom: Atom) -> str:
     return rf"[^\n{re.escape(outside)}]{{0,64}}+"
 
 
-def _without_beginning(text: str, stops: tuple[str, ...]) -> str:
+def without_beginning(text: str, stops: Iterable[str]) -> str:
     """Text without white space around it, and without an end that may begin a stop."""
     for stop in stops:
         for k in range(min(len(stop) - 1, len(text)), 0, -1):

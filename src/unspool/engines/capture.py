@@ -16,7 +16,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -279,9 +279,20 @@ class Capture:
         return self._engine.tokenizer
 
     @property
+    def media(self) -> Collection[str]:
+        """The kinds of media that the engine takes."""
+        taken: Collection[str] = getattr(self._engine, "media", ())
+        return taken
+
+    @property
     def context(self) -> int | None:
         """The engine's context, if it has one."""
         return getattr(self._engine, "context", None)
+
+    @property
+    def echoes(self) -> bool:
+        """Whether the engine reports log-probabilities of prompts."""
+        return getattr(self._engine, "echoes", False)
 
     @property
     def provider(self) -> str | None:

@@ -12,20 +12,22 @@ from typing import Any, Final
 
 import msgspec
 
-from ..engines import Delta, EngineError, Request
+from ..engines import Delta, EngineError, Request, check_media
 from ..engines.capture import asked_of
 from ..engines.threads import Awaited
 from ..events import Event
 from ..message import Message
 from ..parser import Parser
-from ..request.continuation import Written
+from ..request.continuation import Continued, Written
+from ..request.exact import Exact
 from ..request.fields import BadRequest
-from ..request.prepared import Prepared
+from ..request.prepared import Prepared, Reader
 from ..request.protocols import WireProtocol
+from ..store import StoreError
 from ..tokens import counted
 from ..tools import Tools
 from ..wire import TraceWriter
-from ..wire.common import Failure, Usage
+from ..wire.common import Failure, Usage, Writer
 from ..wire.server_tools import AnyEvent
 from .admission import Overloaded
 from .choice import Choice
@@ -41,6 +43,33 @@ _TURN: Final = 64
 """After how many pieces in a row an output gives others a turn: an engine may have a thousand ready at once."""
 
 
+class Deposit:
+    """Where an answer goes before its client gets the end of it. This one keeps nothing.
+
+    Attributes:
+        turn: the stored turn that the request continues.
+        size: the bytes that were stored of the conversation.
+    """
+
+    turn: Exact | None = None
+    size = 0
+
+    async def keep(self, id: str, writer: Writer, last: tuple[Continued, Written] | None) -> None:
+        """Keep an answer.
+
+        Args:
+            id: its id.
+            writer: what wrote it.
+            last: its last round, with the prompt.
+
+        Raises:
+            StoreError: it cannot be kept.
+        """
+
+
+_NOWHERE: Final = Deposit()
+
+
 class Run:
     """Answers one request.
 
@@ -50,6 +79,10 @@ class Run:
         prepared: the request.
         client_id: the client's own id for the request, for the log and the engine; empty if there is none.
         tools: the tool servers of the request, if it may use any.
+        deposit: keeps the answer.
+
+    Attributes:
+        id: the response's id.
     """
 
     def __init__(
@@ -59,11 +92,15 @@ class Run:
         prepared: Prepared,
         client_id: str = "",
         tools: Tools | None = None,
+        deposit: Deposit = _NOWHERE,
     ) -> None:
         self.id = protocol.id_prefix + new_id()
         self._service = service
         self._protocol = protocol
         self._client_id = client_id
+        self._deposit = deposit
+        self._last: tuple[Continued, Written] | None = None
+        self._body: bytes | None = None
         self._name = f"{self.id} ({client_id})" if client_id else self.id
         self._prepared = prepared
         self._request = prepared.request
@@ -72,7 +109,10 @@ class Run:
         self._writer = protocol.writer(self._request, self.id, int(time.time()))
         self._choices = [self._choice(parser) for parser in prepared.parsers]
         self._tracer = self._writer if isinstance(self._writer, TraceWriter) else None
-        self._trace = Trace(self._choices[0].reader)
+        self._trace: Trace | None = None
+        reader = self._choices[0].reader
+        if self._tracer is not None and isinstance(reader, Parser):
+            self._trace = Trace(reader)
         self._loops: list[Loop] = []
         if tools is not None and prepared.request.server_tools is not None:
             keep = not prepared.request.stream
@@ -88,6 +128,16 @@ class Run:
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._abort: Failure | None = None
         self._work: asyncio.Task[Any] | None = None
+
+    @property
+    def writer(self) -> Writer:
+        """What writes the answer."""
+        return self._writer
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the answer is a stream."""
+        return self._request.stream
 
     @property
     def queued(self) -> int:
@@ -123,7 +173,11 @@ class Run:
             self._service.telemetry.accepted(self.id, self._request)
         try:
             if sink is None:
-                return await self._produce()
+                failure = await self._produce()
+                if failure is None:
+                    self.whole()
+                    failure = await self._deposited()
+                return failure
             return await self._stream(sink)
         except asyncio.CancelledError:
             log.info("%s: the client is gone; cancelled", self._name)
@@ -133,6 +187,11 @@ class Run:
 
     def whole(self) -> bytes:
         """The whole answer, if it is not streamed."""
+        if self._body is None:
+            self._body = self._whole()
+        return self._body
+
+    def _whole(self) -> bytes:
         choices, protocol = self._choices, self._protocol
         logprobs = [c.logprobs for c in choices] if self._request.sampling.logprobs is not None else []
         events: list[Sequence[AnyEvent]] = [c.kept for c in choices] if protocol.keeps_events else []
@@ -151,12 +210,25 @@ class Run:
         try:
             failure = await self._produce()
             if failure is None:
-                await outbox.end(self._writer.finish(self._usage(), self._choices[0].stop))
-            elif outbox.begun:
+                end = self._writer.finish(self._usage(), self._choices[0].stop)
+                failure = await self._deposited()
+                if failure is None:
+                    await outbox.end(end)
+                    return None
+            if outbox.begun:
                 await outbox.end(self._writer.error(failure))
             return failure
         finally:
             await outbox.close()
+
+    async def _deposited(self) -> Failure | None:
+        """Keep the answer; return why that failed."""
+        try:
+            await self._deposit.keep(self.id, self._writer, self._last)
+        except (StoreError, BadRequest) as error:  # such as of a conversation that was deleted meanwhile
+            log.warning("%s: the response could not be stored: %s", self._name, error)
+            return Failure(f"the response could not be stored: {error}", 507)
+        return None
 
     # -- producing -------------------------------------------------------------------------------------------------
 
@@ -233,6 +305,7 @@ class Run:
         asked = prepared.for_engine(self._service.settings, self.id, index, self._client_id)
         if self._tracer is not None:
             self._tracer.asked = self._request_line(asked)
+        check_media(self._service.engine, asked)
         telemetry = self._service.telemetry
         if telemetry is None:
             return await self._output(index, prepared, asked)
@@ -246,12 +319,17 @@ class Run:
         self, index: int, prepared: Prepared, asked: Request, watched: Callable[[_Stream], _Stream] = lambda s: s
     ) -> Written:
         choice = self._choices[index]
-        await self._pass_on(index, watched(self._service.engine.generate(asked)), asked.max_tokens)
+        most = None if asked.echo else asked.max_tokens or None
+        await self._pass_on(index, watched(self._service.engine.generate(asked)), most)
         self._deliver(index, choice.close())
-        if choice.uncounted and prepared.prompt is not None and self._service.engine.tokenizer is not None:
-            prompt = prepared.prompt
-            choice.counted(await self._service.in_thread(len(prompt), lambda awaited: self._count(prompt, awaited)))
+        prompt = asked.prompt
+        if choice.uncounted and prompt is not None:
+            if not isinstance(prompt, str):
+                choice.counted(len(prompt))
+            elif self._service.engine.tokenizer is not None:
+                choice.counted(await self._service.in_thread(len(prompt), lambda awaited: self._count(prompt, awaited)))
         written = choice.written()
+        self._last = None if prepared.continued is None else (prepared.continued, written)
         self._finished(written.message)
         if self._service.turns is not None and prepared.continued is not None and not self._loops:
             self._service.turns.remember(prepared.continued, written)
@@ -348,6 +426,7 @@ class Run:
         outbox, tracer = self._outbox, self._tracer
         assert outbox is not None
         assert tracer is not None
+        assert self._trace is not None
         at = self._clock() - self._started
         step = self._trace.step("" if delta is None else delta.text, events)
         data = tracer.last(at, step) if delta is None else tracer.piece(at, delta, step)
@@ -366,7 +445,9 @@ class Run:
         return {**line, "special": special, "constrained": asked.constraint is not None}
 
     def _usage(self) -> Usage | None:
-        usage = total([added([*before, c.usage]) for before, c in zip(self._usages, self._choices, strict=True)])
+        usages = [added([*before, c.usage]) for before, c in zip(self._usages, self._choices, strict=True)]
+        each = len(usages) // self._request.prompt_count
+        usage = added([total(usages[at : at + each]) for at in range(0, len(usages), each)])
         if usage is not None:
             self._service.metrics.usage(usage)
         return usage
@@ -380,7 +461,7 @@ class Run:
         """The number of the prompt's tokens, by the engine's tokenizer."""
         return counted(self._service.engine.tokenizer, prompt, awaited.check)
 
-    def _choice(self, parser: Parser) -> Choice:
+    def _choice(self, parser: Reader) -> Choice:
         settings, request = self._service.settings, self._request
         return Choice(
             parser,
@@ -388,7 +469,7 @@ class Run:
             settings.coalescer() if request.stream else None,
             one_call=not request.parallel,
             keep=self._protocol.keeps_events and not request.stream,
-            by_ids=self._service.engine.tokenizer is not None,
+            by_ids=self._service.engine.tokenizer is not None and not self._protocol.raw,
             timed=settings.profile == "mindie" and not request.stream,
         )
 
@@ -417,7 +498,7 @@ class _Seat:
 
 
 def added(usages: Sequence[Usage | None]) -> Usage | None:
-    """The sum of the counts of one choice's rounds, each with its own prompt. A single round's counts are unchanged."""
+    """The sum of counts that each have their own prompt, such as those of rounds. A single one is unchanged."""
     known = [u for u in usages if u is not None]
     if len(known) < 2:
         return known[0] if known else None

@@ -214,7 +214,7 @@ class Openings(msgspec.Struct, eq=False):
 
     def _markup_begins(self, i: int) -> int:
         """Whether an argument in markup opens at ``i``, or JSON instead; by the rules of `Lookout`."""
-        r = self.look.first([p.opening for p in self.look.plan.arguments.parameters], i)
+        r = self.look.argument(self.look.plan.arguments.parameters, i)
         return i if r < 0 and self._tape.buf[i] == "{" else r
 
     def _literal_begins(self, syntax: str, i: int) -> int:
@@ -445,7 +445,7 @@ class Openings(msgspec.Struct, eq=False):
         if m.group() not in scan.triggers:
             return NO if final else MORE
         more = False
-        for o in scan.markers:
+        for o in scan.markers.at(self._tape.buf, p):
             r = self.look.stands(o.pattern, p)
             if r >= 0:
                 r = r if self.look.certain(p) else self.follows_call(r, o.block)

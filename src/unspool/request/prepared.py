@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -13,8 +13,9 @@ from ..dialect.template import unstarted, writable
 from ..engines.kept import Kept
 from ..engines.threads import Awaited
 from ..errors import ConstraintError
-from ..events import Stage
+from ..events import Event, Stage
 from ..grammar import Constraint, ToolStrictLevel, bounds, constrain
+from ..message import Message
 from ..parser import Parser
 from ..parser.prompt import last_turn
 from ..parser.stage import detect_stage
@@ -34,6 +35,27 @@ _TOOLS: Final = 4096
 """Of how many of the server's tools is known whether a grammar can be made for them."""
 
 
+class Reader(Protocol):
+    """Reads one output, as `unspool.Parser` does."""
+
+    @property
+    def stage(self) -> Stage:
+        """The stage of what comes next."""
+
+    @property
+    def message(self) -> Message:
+        """The output so far."""
+
+    def feed(self, text: str, stage: Stage | None = None) -> list[Event]:
+        """Read a piece."""
+
+    def feed_tokens(self, ids: Sequence[int], stage: Stage | None = None) -> list[Event]:
+        """Read tokens."""
+
+    def close(self, finish_reason: str | None = None) -> list[Event]:
+        """End the output."""
+
+
 class Prepared(msgspec.Struct, frozen=True):
     """A request ready for an engine.
 
@@ -41,19 +63,21 @@ class Prepared(msgspec.Struct, frozen=True):
         request: the request itself.
         prompt: the rendered prompt, if there is a chat template.
         continued: the prompt, with the key for remembering the turn after it; ``None`` without a chat template.
+        media: the media of the messages, in the order of their placeholders in the prompt.
         stage: where the output begins, if that is known without a prompt.
         constraint: what may be generated; ``None`` means anything.
         thinking: the budget of reasoning; ``None`` if there is none.
-        parsers: a new parser for each choice.
+        parsers: a new reader for each choice.
     """
 
     request: ChatRequest
     prompt: str | None
     continued: Continued | None
+    media: tuple[engines.Medium, ...]
     stage: Stage | None
     constraint: Constraint | None
     thinking: engines.Thinking | None
-    parsers: tuple[Parser, ...]
+    parsers: tuple[Reader, ...]
 
     def for_engine(self, settings: Settings, id: str, choice: int, client_id: str = "") -> engines.Request:
         """The engine's request for one choice.
@@ -77,6 +101,8 @@ class Prepared(msgspec.Struct, frozen=True):
             messages=[{k: v for k, v in m.items() if k != QUOTED} if QUOTED in m else m for m in request.messages],
             tools=request.tools,
             tool_choice=request.toolset.choice,
+            variables=request.template,
+            media=self.media,
             stage=self.stage,
             choice=choice,
             sampling=sampling,
@@ -116,6 +142,7 @@ def prepare(
     request = with_edits(request, turns, awaited)
     continued = prompt or (None if turns is None else turns.prompt(request, awaited))
     text = None if continued is None else continued.prompt
+    media = tuple(request.media.values()) if turns is None or text is None else turns.media(text, request)
     awaited.check()
     tail = None if text is None else last_turn(settings.dialect, text)  # found once, for all choices
     stage = forced = stage_of(request, settings.dialect) if text is None else None
@@ -138,7 +165,7 @@ def prepare(
         awaited.check()
         parsers.append(_parser(request, settings, stage, tail, tokenizer))
     thinking = _thinking(request, settings.dialect, begins or settings.dialect.stage)
-    return Prepared(request, text, continued, stage, constraint, thinking, tuple(parsers))
+    return Prepared(request, text, continued, media, stage, constraint, thinking, tuple(parsers))
 
 
 def with_edits(request: ChatRequest, turns: Turns | None, awaited: Awaited) -> ChatRequest:

@@ -23,6 +23,7 @@ from ..request.protocols import (
     AguiProtocol,
     CandleProtocol,
     ChatProtocol,
+    CompletionsProtocol,
     MessagesProtocol,
     MindieProtocol,
     ResponsesProtocol,
@@ -34,6 +35,8 @@ from ..store import Store
 from ..tools import Tools
 from ..wire.common import Failure
 from ..wire.encoding import encode
+from .background import Background
+from .completions_endpoint import CompletionsEndpoint
 from .cors import Origins, header, with_cors, with_id
 from .count_endpoint import CountEndpoint
 from .endpoint import Endpoint, refusal
@@ -41,8 +44,11 @@ from .explain import ASKED, PromptEndpoint
 from .guards import Hosts, unsupported
 from .models import Served, by_model, unknown_model
 from .page import PageFile, page_routes, wants_page
-from .parse_endpoint import ParseEndpoint
+from .parse_endpoint import ParseEndpoint, ThreadEndpoint
 from .replies import JSON, ErrorBody, Reply, failed
+from .responses import ResponsesEndpoint
+from .stored import stored_routes
+from .tokens_endpoint import DetokenizeEndpoint, TokenizeEndpoint, tokenizer_info
 from .workers import Worker
 
 if TYPE_CHECKING:
@@ -57,12 +63,19 @@ _CHAT: dict[Profile, type[ChatProtocol]] = {
 _PATHS = (
     ("POST", "/v1/chat/completions", "OpenAI chat completions"),
     ("POST", "/v1/responses", "OpenAI Responses"),
+    ("GET", "/v1/responses/{id}", "a stored response; also DELETE, and POST …/cancel"),
+    ("POST", "/v1/conversations", "a conversation; its pages are those of OpenAI"),
     ("POST", "/v1/messages", "Anthropic Messages"),
+    ("POST", "/v1/completions", "OpenAI completions: a raw prompt in, raw output out"),
     ("POST", "/v1/messages/count_tokens", "the number of tokens in the prompt"),
     ("POST", "/ag-ui", "AG-UI: a RunAgentInput in, its events out"),
+    ("POST", "/tokenize", "the tokens of a text, or of a conversation"),
+    ("POST", "/detokenize", "the text of tokens"),
     ("POST", "/parse", "raw model output in, a message or events out"),
     ("GET", "/", "this text; in a browser, a page that explains outputs"),
     ("GET", "/v1/models", "the models"),
+    ("GET", "/tokenizer_info", "the model's named special tokens"),
+    ("GET", "/version", "the server's version"),
     ("GET", "/health", "200 if requests are answered, else 503 and the reason"),
     ("GET", "/metrics", "counts for Prometheus"),
 )
@@ -73,6 +86,7 @@ def _protocols(settings: Settings) -> dict[str, WireProtocol]:
     """The protocols of a model, by path."""
     return {
         "/v1/chat/completions": _CHAT[settings.profile](settings),
+        "/v1/completions": CompletionsProtocol(settings),
         "/v1/responses": ResponsesProtocol(settings),
         "/v1/messages": MessagesProtocol(settings),
         "/ag-ui": AguiProtocol(settings),
@@ -80,13 +94,18 @@ def _protocols(settings: Settings) -> dict[str, WireProtocol]:
 
 
 def _endpoints(
-    service: Service, protocols: Mapping[str, WireProtocol]
-) -> dict[str, Endpoint | CountEndpoint | PromptEndpoint]:
+    service: Service, protocols: Mapping[str, WireProtocol], background: Background
+) -> dict[str, Endpoint | ThreadEndpoint]:
     """The endpoints of a model, by path."""
-    found: dict[str, Endpoint | CountEndpoint | PromptEndpoint] = {
-        path: Endpoint(service, protocol) for path, protocol in protocols.items()
+    found: dict[str, Endpoint | ThreadEndpoint] = {
+        path: ResponsesEndpoint(service, protocol, background)
+        if isinstance(protocol, ResponsesProtocol)
+        else (CompletionsEndpoint if protocol.raw else Endpoint)(service, protocol)
+        for path, protocol in protocols.items()
     }
     found["/v1/messages/count_tokens"] = CountEndpoint(service, protocols["/v1/messages"])
+    found["/tokenize"] = TokenizeEndpoint(service)
+    found["/detokenize"] = DetokenizeEndpoint(service)
     if service.settings.ui:
         found["/ui/chat"] = Endpoint(service, TraceProtocol(service.settings))
         found["/ui/prompt"] = PromptEndpoint(service)
@@ -123,9 +142,10 @@ def create_app(
     def error_body(path: str) -> ErrorBody:
         return posts.get(path.removesuffix("/count_tokens"), chat).error_body
 
-    endpoints: dict[str, ASGIApp] = dict(_endpoints(service, posts))
+    background = Background()
+    endpoints: dict[str, ASGIApp] = dict(_endpoints(service, posts, background))
     if others:
-        of_models = {one: _endpoints(one, _protocols(one.settings)) for one in service.models}
+        of_models = {one: _endpoints(one, _protocols(one.settings), background) for one in service.models}
         endpoints = dict(by_model(of_models, error_body))
     endpoints["/parse"] = ParseEndpoint(service)
     files, index = page_routes() if settings.ui else ([], None)
@@ -135,9 +155,10 @@ def create_app(
         routes=[
             *files,
             *(Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()),
+            *stored_routes(service, background),
             *_Pages(service, chat, index, worker).routes(),
         ],
-        lifespan=_lifespan(service),
+        lifespan=_lifespan(service, background),
         exception_handlers={HTTPException: _http_error(posts, error_body)},  # type: ignore[dict-item]
     )
     app.endpoints = endpoints
@@ -168,7 +189,7 @@ def _service(
     return service
 
 
-def _lifespan(service: Service) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+def _lifespan(service: Service, background: Background) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     """Watch the models while the application runs, and close them, the tools and the store when it ends."""
 
     @asynccontextmanager
@@ -180,6 +201,7 @@ def _lifespan(service: Service) -> Callable[[Starlette], AbstractAsyncContextMan
             for patrol in patrols:
                 patrol.cancel()
             await asyncio.gather(*patrols, return_exceptions=True)
+            await background.close()
             for one in service.models:
                 one.close()
             await service.tools.aclose()
@@ -276,6 +298,8 @@ class _Pages:
             Route("/", self.home),
             Route("/v1/models", self.models),
             Route("/v1/models/{model:path}", self.model),
+            Route("/tokenizer_info", self.tokenizer_info),
+            Route("/version", self.version),
             Route("/health", self.health),
             Route("/metrics", self.metrics),
         ]
@@ -326,6 +350,14 @@ class _Pages:
         }
         context = getattr(service.engine, "context", None)  # if the engine knows it
         return entry if context is None else {**entry, "max_model_len": context}
+
+    async def tokenizer_info(self, request: Request) -> Response:
+        """The model's named special tokens."""
+        return self._refused(request) or Response(encode(tokenizer_info(self._service)), media_type=JSON)
+
+    async def version(self, request: Request) -> Response:
+        """The server's version; needs no key."""
+        return Response(encode({"version": __version__}), media_type=JSON)
 
     async def health(self, request: Request) -> Response:
         """Whether requests would be answered; needs no key."""

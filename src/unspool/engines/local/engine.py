@@ -75,12 +75,19 @@ class Local:
             next_timeout=_PATIENCE,
         )
 
+    media = ("image", "audio")
+    """llama.cpp itself says whether it has a projector for them."""
     provider = "llama.cpp"
 
     @property
     def tokenizer(self) -> Any:
         """The model's vocabulary."""
         return self._vocabulary
+
+    @property
+    def context(self) -> int | None:
+        """The largest number of tokens of a prompt and its output, once llama.cpp has told it."""
+        return self._upstream.context
 
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Generate one output; see `unspool.engines.Engine`.
