@@ -63,7 +63,7 @@ def test_no_limit_depends_on_how_an_output_is_cut(dialect: Dialect) -> None:
     for _ in range(DRAWS):
         limit = rng.choice(LIMITS)
         text = drawn(dialect, limit, rng)
-        options = {"tools": rng.choice((None, TOOLS))} | rng.choice(({}, {}, {"stage": "undecided"}))
+        options: dict[str, Any] = {"tools": rng.choice((None, TOOLS)), "stage": rng.choice((None, None, "undecided"))}
         readings = []
         for size in (len(text) or 1, 997, *((1, 7, 97) if limit < CAP else ()), rng.randint(1, len(text) or 1)):
             parser = Parser(dialect, **options)
