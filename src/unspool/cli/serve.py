@@ -82,6 +82,10 @@ def _access_arguments(p: Container) -> None:
     p.add_argument("--api-key", metavar="KEY|@FILE", help="the key that clients must send")
     text = "admit the pages of a website, such as https://HOST; * admits all (repeatable); default: none"
     p.add_argument("--cors", metavar="ORIGIN", action="append", default=[], help=text)
+    text = (
+        "fetch images and other parts of requests from HOST, *.HOST or * (repeatable); default: none, only data: URLs"
+    )
+    p.add_argument("--media-host", metavar="HOST", action="append", default=[], help=text)
     text = "a name by which clients reach the server, besides localhost and addresses; * is any (repeatable)"
     p.add_argument("--allowed-host", metavar="HOST", action="append", default=[], help=text)
     p.add_argument("--ssl-certfile", metavar="FILE", help="the certificate with its chain; serves https")
@@ -257,6 +261,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "turn_memory": options.turn_memory << 20,
         "stores": not options.no_store,
         "efforts": efforts,
+        "media_hosts": tuple(options.media_host),
         "ui": not options.no_ui,
         "limits": _limits(options),
     }

@@ -8,6 +8,7 @@ import msgspec
 from ..events import Stage
 from ..grammar import Constraint
 from ..wire.common import Usage
+from .media import Medium
 
 
 class EngineError(Exception):
@@ -89,7 +90,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             rendered prompt has them.
         echo: whether the first entries of `Delta.logprobs` are those of the prompt's tokens; needs
             ``sampling.logprobs``. Only engines whose attribute ``echoes`` is true are asked that.
-        messages, tools, tool_choice: what the prompt was rendered from, in OpenAI's form.
+        messages, tools, tool_choice, variables: what the prompt was rendered from, in OpenAI's form: the last are those
+            of the chat template.
+        media: the media of the messages, in the order of their placeholders in the prompt. An engine whose attribute
+            ``media`` does not name their kinds gets no such request.
         stage: where the output begins, if that is known without a prompt.
         choice: the index of the choice.
         sampling: how tokens are chosen.
@@ -110,6 +114,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     messages: Sequence[Mapping[str, Any]] = ()
     tools: Sequence[Mapping[str, Any]] = ()
     tool_choice: Any = "auto"
+    variables: Mapping[str, Any] = {}
+    media: Sequence[Medium] = ()
     stage: Stage | None = None
     choice: int = 0
     sampling: Sampling = Sampling()
@@ -139,6 +145,8 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         usage: the engine's counts so far; the last ones are final.
         logprobs: the entries of the tokens, in OpenAI's form.
         stage: the stage of the text, if the engine itself reports it.
+        prompt_ids: in the first piece, the prompt as the engine read it, if it reports that for a prompt with media.
+        media: the kinds, beginnings and lengths of the ranges that the media have in it.
     """
 
     text: str = ""
@@ -147,6 +155,8 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: Usage | None = None
     logprobs: tuple[dict[str, Any], ...] = ()
     stage: Stage | None = None
+    prompt_ids: tuple[int, ...] = ()
+    media: tuple[tuple[str, int, int], ...] = ()
 
 
 class Engine(Protocol):
@@ -172,3 +182,30 @@ class Engine(Protocol):
 
     async def close(self) -> None:
         """Release the engine's resources; called once, after the last generation."""
+
+
+def engine_name(engine: Any) -> str:
+    """The name of an engine: its attribute ``provider``, or else that of its class."""
+    return getattr(engine, "provider", None) or type(engine).__name__.lower()
+
+
+def check_media(engine: Any, request: Request) -> None:
+    """Refuse media that an engine does not take; it takes those of its attribute ``media``, if it has one.
+
+    Raises:
+        EngineError: 400, with the engine, the template and the role.
+    """
+    taken = getattr(engine, "media", ())
+    for medium in request.media:
+        if medium.kind not in taken:
+            raise not_taken(medium, engine_name(engine), taken)
+
+
+def not_taken(medium: Medium, engine: str, taken: Sequence[str]) -> EngineError:
+    """The error for a medium that an engine does not take."""
+    takes = " and ".join(taken) or "text only"
+    return EngineError(
+        f"{medium.kind}: the engine ({engine}) takes {takes}; the chat template would take it in this message of role "
+        f"{medium.role!r}",
+        400,
+    )

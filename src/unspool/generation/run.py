@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..engines import Delta, EngineError, Request
+from ..engines import Delta, EngineError, Request, check_media
 from ..engines.capture import asked_of
 from ..engines.threads import Awaited
 from ..events import Event
@@ -305,6 +305,7 @@ class Run:
         asked = prepared.for_engine(self._service.settings, self.id, index, self._client_id)
         if self._tracer is not None:
             self._tracer.asked = self._request_line(asked)
+        check_media(self._service.engine, asked)
         telemetry = self._service.telemetry
         if telemetry is None:
             return await self._output(index, prepared, asked)

@@ -8,8 +8,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ..engines import Engine
+from ..engines.base import engine_name
 from ..engines.threads import Awaited, Threads
+from ..request.chat_request import ChatRequest
 from ..request.continuation import Turns
+from ..request.parts.reading import urls
 from ..request.prepared import Constraints
 from ..request.prompts import Prompts
 from ..request.settings import Settings
@@ -79,7 +82,8 @@ class Service:
         self.approval_key = settings.approval_key or hmac.digest(self.store.secret, b"approvals", "sha256")
         self.engine = engine
         self.prompts = prompts
-        self.turns = None if prompts is None else Turns(settings, prompts, engine.tokenizer, self.store.secret)
+        name = engine_name(engine)
+        self.turns = None if prompts is None else Turns(settings, prompts, engine.tokenizer, name, self.store.secret)
         self.admission = Admission(settings.limits.generations, settings.limits.waiting)
         self.constraints = Constraints(settings)
         self.metrics = Metrics(settings.dialect.name)
@@ -133,6 +137,19 @@ class Service:
             yield
         finally:
             self.runs.discard(run)
+
+    async def fetched(self, request: ChatRequest) -> dict[str, bytes]:
+        """The bytes of a request's parts, by their URLs.
+
+        Raises:
+            BadRequest: there are too many parts, or one cannot be fetched.
+        """
+        parts = urls(request, self.settings.limits)
+        if not parts:
+            return {}
+        from ..request.parts.fetching import fetch_parts
+
+        return await fetch_parts(parts, self.settings.media_hosts, self.settings.limits)
 
     def traced(self, scope: Mapping[str, Any]) -> AbstractContextManager[None]:
         """A context in which a request is answered, for `telemetry`."""

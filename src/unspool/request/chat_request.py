@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from ..dialect.file import Dialect
-from ..engines import Sampling
+from ..engines import Medium, Sampling
 from ..events import Stage
 from ..grammar.freeform import Freeform
 from ..toolset import Toolset
@@ -24,6 +24,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         messages: the conversation.
+        media: the media that the messages name, by their digests.
         toolset: the declared tools, if any, and the tool choice.
         parallel: whether there may be several calls.
         n: the number of choices.
@@ -47,6 +48,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     messages: list[dict[str, Any]] = []
+    media: Mapping[str, Medium] = {}
     toolset: Toolset = Toolset({}, allowed=())
     parallel: bool = True
     n: int = 1

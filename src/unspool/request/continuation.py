@@ -29,12 +29,14 @@ import msgspec
 from ..chat_templates.bridge import Bridge
 from ..chat_templates.pool import Waiting
 from ..engines.kept import Kept
+from ..engines.media import Medium
 from ..message import Message
 from ..tokens import added_tokens, counted, encoded
 from ..wire.encoding import clean
 from .chain import Chain, called, json_bytes, thought
 from .chat_request import ChatRequest
 from .exact import Exact, Turn
+from .fields import BadRequest
 from .prompts import NoBridge, Prompts
 from .settings import Settings
 
@@ -121,13 +123,20 @@ class Turns:
         settings: the server's settings.
         prompts: the model's chat template.
         tokenizer: the engine's tokenizer, if its ids are known.
+        engine: its name, for messages.
         secret: the secret for keys; by default a random one.
     """
 
     def __init__(
-        self, settings: Settings, prompts: Prompts, tokenizer: Any = None, secret: bytes | None = None
+        self,
+        settings: Settings,
+        prompts: Prompts,
+        tokenizer: Any = None,
+        engine: str = "",
+        secret: bytes | None = None,
     ) -> None:
         self._settings = settings
+        self._engine = engine
         self._prompts = prompts
         self._tokenizer = tokenizer
         self._literals = {} if tokenizer is None else {id: text for text, id in added_tokens(tokenizer).items()}
@@ -148,6 +157,7 @@ class Turns:
         Raises:
             BadRequest: the template refuses the request.
         """
+        self._check(request)
         context, stored = request.reasoning.context or self._settings.context, request.stored
         if stored is not None and request.reasoning.context is None and context == "loop":
             context = "all"
@@ -172,10 +182,34 @@ class Turns:
                 break
             past = Past(chains[-1], turn.thoughts + thoughts[answers[at] :], request.caller)
             prompt = Continued(turn.prompt, None if turn.prompt_ids is None else turn.prompt_ids.tolist(), None)
-            return self._joined(prompt, turn.text, turn.ids, bridge, past)
+            joined = self._joined(prompt, turn.text, turn.ids, bridge, past)
+            if request.media and self._placed(joined.prompt, request) is None:
+                log.info("a turn is written by the template: it spells placeholders of media")
+                break
+            return joined
         request = self._restored(request)
         past = Past(chains[-1], _thoughts(request.messages), request.caller)
         return Continued(self._prompts.render(request, waiting), None, past)
+
+    def media(self, prompt: str, request: ChatRequest) -> tuple[Medium, ...]:
+        """The media of a request with their places in its prompt.
+
+        Raises:
+            BadRequest: there is not one placeholder for each.
+        """
+        if not request.media:
+            return ()
+        found = self._placed(prompt, request)
+        if found is None:
+            raise BadRequest("messages", "the chat template does not write one placeholder for each medium")
+        return found
+
+    def _check(self, request: ChatRequest) -> None:
+        if request.media:
+            self._prompts.places.check(request.messages, self._engine)
+
+    def _placed(self, prompt: str, request: ChatRequest) -> tuple[Medium, ...] | None:
+        return self._prompts.places.find(prompt, request.messages, request.media)
 
     def count(self, request: ChatRequest, waiting: Waiting) -> int:
         """Count the tokens of a prompt as the template writes it. Without a tokenizer, four characters count as one.
@@ -187,6 +221,7 @@ class Turns:
         Raises:
             BadRequest: the template refuses the request.
         """
+        self._check(request)
         prompt = self._prompts.render(request, waiting)
         waiting.check()
         return len(prompt) // 4 if self._tokenizer is None else counted(self._tokenizer, prompt, waiting.check)
@@ -221,7 +256,10 @@ class Turns:
         past = None if prompt.past is None else prompt.past._replace(chain=prompt.past.chain.apart())
         for message in (answer, *results):
             past = None if past is None else past.take(message)
-        return self._joined(prompt, written.text, written.ids, bridge, past)
+        joined = self._joined(prompt, written.text, written.ids, bridge, past)
+        if request.media and self._placed(joined.prompt, request) is None:
+            raise NoBridge("the answer spells placeholders of media")
+        return joined
 
     def _joined(
         self, prompt: Continued, text: str, written: Sequence[int] | None, bridge: Bridge, past: Past | None

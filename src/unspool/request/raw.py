@@ -76,7 +76,7 @@ def prepare_raw(request: RawRequest, engine: engines.Engine, eos: str = "") -> R
     if eos:
         request = msgspec.structs.replace(request, stop=(*request.stop, eos))
     readers = tuple(Raw(silent=request.max_tokens == 0) for _ in range(request.n))
-    return RawPrepared(request, None, None, None, None, None, readers)
+    return RawPrepared(request, None, None, (), None, None, None, readers)
 
 
 def _text(prompt: Prompt, tokenizer: Any) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +17,7 @@ from ..request.approvals import Approvals
 from ..request.chat_request import ChatRequest, check_text
 from ..request.exact import Exact
 from ..request.fields import BadRequest, Fields, read_object
+from ..request.parts.reading import settled, urls
 from ..request.prepared import Prepared, prepare
 from ..request.protocols import WireProtocol
 from ..request.server_tools import Offer
@@ -65,7 +66,7 @@ class Endpoint:
             hold(deposit.size)
             own = own_tools(self._service.settings, protocol.own_servers(fields), self._service.tools)
             offer = await self._offer(scope, fields, own)
-            prepared = await self._prepare(len(body) + deposit.size, fields, offer, deposit.turn)
+            prepared = await self._prepare(len(body) + deposit.size, fields, offer, deposit.turn, hold)
             del body, fields
         except BadRequest as error:
             status = error.status or protocol.invalid_status
@@ -147,28 +148,39 @@ class Endpoint:
         self._service.answered(scope["path"], reply.status)
         await reply.send(send)
 
-    async def _prepare(self, size: int, fields: Fields, offer: Offer, turn: Exact | None) -> Prepared:
+    async def _prepare(
+        self, size: int, fields: Fields, offer: Offer, turn: Exact | None, hold: Callable[[int], None]
+    ) -> Prepared:
         """Prepare a request, in a thread if it is long, or if grammars must be read or derived."""
-        service = self._service
+        service, limits = self._service, self._service.settings.limits
 
         def read(awaited: Awaited) -> ChatRequest:
             with bounds.awaited(awaited.check):
-                request = self._protocol.read(fields, offer)
-            request = msgspec.structs.replace(request, caller=offer.caller, stored=turn)
-            if size > service.settings.limits.text:  # a shorter request cannot have so many characters
-                check_text(request, service.settings.limits)
-            return request
+                return msgspec.structs.replace(self._protocol.read(fields, offer), caller=offer.caller, stored=turn)
 
-        def make(request: ChatRequest, awaited: Awaited) -> Prepared:
+        def make(request: ChatRequest, fetched: Mapping[str, bytes], awaited: Awaited) -> Prepared:
             engine = service.engine
+            request = settled(request, fetched, limits)
+            if fetched or size > limits.text:  # a shorter request cannot have so many characters
+                check_text(request, limits)
             return prepare(request, service.settings, service.turns, engine.tokenizer, service.constraints, awaited)
 
+        def whole(awaited: Awaited) -> ChatRequest | Prepared:
+            request = read(awaited)
+            return request if urls(request, limits) else make(request, {}, awaited)
+
         if size >= _LONG or _declares(fields):
-            return await service.in_thread(size, lambda awaited: make(read(awaited), awaited))
-        request = read(Awaited())
-        if not request.tools and request.response_format is None and service.turns is None:
-            return make(request, Awaited())
-        return await service.in_thread(size, lambda awaited: make(request, awaited))
+            found = await service.in_thread(size, whole)
+            if isinstance(found, Prepared):
+                return found
+            request = found
+        else:
+            request = read(Awaited())
+        fetched = await service.fetched(request)
+        hold(sum(map(len, fetched.values())))
+        if not fetched and not request.tools and request.response_format is None and service.turns is None:
+            return make(request, fetched, Awaited())
+        return await service.in_thread(size, lambda awaited: make(request, fetched, awaited))
 
 
 def _declares(fields: Fields) -> bool:

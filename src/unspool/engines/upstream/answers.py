@@ -10,7 +10,16 @@ import msgspec
 from ...wire.common import Usage
 from ..base import Delta, EngineError
 
-__all__ = ["complaint", "failure", "read_completion", "read_native", "read_ollama"]
+__all__ = [
+    "Closed",
+    "SglangReader",
+    "complaint",
+    "failure",
+    "read_completion",
+    "read_generated",
+    "read_native",
+    "read_ollama",
+]
 
 
 # -- the events of OpenAI's completions --------------------------------------------------------------------------------
@@ -133,6 +142,177 @@ def _reason(word: str | None) -> str | None:
     return word and _REASONS.get(word, "stop")
 
 
+# -- the events of endpoints for prompts with media --------------------------------------------------------------------
+
+
+class _Entries(msgspec.Struct):
+    content: "list[_Probability] | None" = None
+
+
+class _Said(msgspec.Struct):
+    content: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[Any] | None = None
+
+
+class _Range(msgspec.Struct):
+    offset: int
+    length: int
+
+
+_Ids = list[Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]]
+
+
+class _Generation(msgspec.Struct):
+    text: str | None = None
+    delta: _Said | None = None
+    token_ids: _Ids | None = None
+    logprobs: _Entries | None = None
+    finish_reason: str | None = None
+    stop_reason: int | str | None = None
+
+
+class _Generated(msgspec.Struct):
+    choices: list[_Generation] = []
+    usage: _Usage | None = None
+    prompt_token_ids: _Ids | None = None
+    mm_placeholders: dict[str, list[_Range]] | None = None
+    error: Any = None
+
+
+def read_generated(data: bytes, alternatives: int | None = 0, keep_end: bool = False) -> Delta:
+    """Read an event of vLLM's ``/inference/v1/generate``, or of its chat completions without parsers; the arguments are
+    as for `read_completion`.
+
+    Raises:
+        EngineError: it is an error, malformed, or parsed already.
+    """
+    event = _decode(data, _Generated)
+    if event.error is not None:
+        raise failure(*complaint({"error": event.error}))
+    found = Delta(
+        usage=None if event.usage is None else _usage(event.usage),
+        prompt_ids=tuple(event.prompt_token_ids or ()),
+        media=tuple(
+            (kind, one.offset, one.length) for kind, ranges in (event.mm_placeholders or {}).items() for one in ranges
+        ),
+    )
+    if not event.choices:
+        return found
+    choice = event.choices[0]
+    ids, text = tuple(choice.token_ids or ()), choice.text
+    if (said := choice.delta) is not None:
+        if said.reasoning or said.reasoning_content or said.tool_calls:
+            raise EngineError("the engine parses its output; start it without a reasoning and a tool-call parser", 502)
+        text = said.content
+    elif text is None and ids and choice.finish_reason is None:
+        raise EngineError("the engine sends no text, only tokens; start it without --tokens-only", 502)
+    entries = () if choice.logprobs is None or alternatives is None else _entries(choice.logprobs, alternatives)
+    if choice.finish_reason == "stop" and not keep_end and not isinstance(choice.stop_reason, str):
+        if len(entries) == len(ids):
+            entries = entries[:-1]
+        ids = ids[:-1]
+    return msgspec.structs.replace(
+        found, text=text or "", token_ids=ids, logprobs=entries, finish_reason=_reason(choice.finish_reason)
+    )
+
+
+def _entries(reported: _Entries, alternatives: int) -> tuple[dict[str, Any], ...]:
+    return tuple(
+        {
+            **_entry(p.token, p.logprob, p.bytes),
+            "top_logprobs": [_entry(t.token, t.logprob, t.bytes) for t in p.top_logprobs[:alternatives]],
+        }
+        for p in reported.content or ()
+    )
+
+
+class _Ended(msgspec.Struct):
+    type: str = "stop"
+    matched: int | str | list[Any] | None = None
+    message: str = ""
+    status_code: int | None = None
+
+
+_Listed = tuple[float | None, int, str | None]
+
+
+class _Meta(msgspec.Struct):
+    finish_reason: _Ended | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int | None = None
+    prompt_token_ids: _Ids | None = None
+    output_token_logprobs: list[_Listed] | None = None
+    output_top_logprobs: list[list[_Listed] | None] | None = None
+
+
+class _SglangEvent(msgspec.Struct):
+    text: str = ""
+    output_ids: _Ids = []
+    prompt_token_ids: _Ids | None = None
+    meta_info: _Meta = msgspec.field(default_factory=_Meta)
+    error: Any = None
+
+
+class SglangReader:
+    """Reads the events of SGLang's ``/generate``, each of which repeats all of the output, unless the server is set up
+    to send only what is new."""
+
+    def __init__(self) -> None:
+        self._text = self._ids = self._entries = 0
+
+    def __call__(self, data: bytes, alternatives: int | None = 0, keep_end: bool = False) -> Delta:
+        """Read an event; see `read_completion`."""
+        event = _decode(data, _SglangEvent)
+        if event.error is not None:
+            raise failure(*complaint({"error": event.error}))
+        meta, text, ids = event.meta_info, event.text, tuple(event.output_ids)
+        ended = meta.finish_reason
+        if ended is not None and ended.type == "abort":
+            raise failure(ended.message, ended.status_code)
+        entries = () if alternatives is None else _listed(meta, alternatives)
+        if len(ids) == meta.completion_tokens:  # all of the output so far
+            text, ids, entries = text[self._text :], ids[self._ids :], entries[self._entries :]
+        self._text, self._ids, self._entries = (
+            self._text + len(text),
+            self._ids + len(ids),
+            self._entries + len(entries),
+        )
+        reason = None if ended is None else ended.type
+        if reason == "stop" and not keep_end and ended is not None and not isinstance(ended.matched, str):
+            if len(entries) == len(ids):
+                entries = entries[:-1]
+            ids = ids[:-1]
+        usage = Usage(
+            prompt_tokens=meta.prompt_tokens,
+            completion_tokens=meta.completion_tokens,
+            cached_tokens=meta.cached_tokens,
+        )
+        return Delta(
+            text=text,
+            token_ids=ids,
+            logprobs=entries,
+            finish_reason=_reason(reason),
+            usage=usage,
+            prompt_ids=tuple(event.prompt_token_ids or meta.prompt_token_ids or ()),
+        )
+
+
+def _listed(meta: _Meta, alternatives: int) -> tuple[dict[str, Any], ...]:
+    tops = meta.output_top_logprobs or []
+    return tuple(
+        {
+            **_entry(text or "", logprob),
+            "top_logprobs": [_entry(t or "", p) for p, _, t in (tops[i] if i < len(tops) else None) or ()][
+                :alternatives
+            ],
+        }
+        for i, (logprob, _, text) in enumerate(meta.output_token_logprobs or ())
+    )
+
+
 # -- the events of llama.cpp's own endpoint ----------------------------------------------------------------------------
 
 
@@ -214,9 +394,14 @@ def read_ollama(data: bytes, alternatives: int = 0, keep_end: bool = False) -> D
     return Delta(text=event.response, finish_reason=_reason(event.done_reason or "stop"), usage=usage)
 
 
+class Closed(EngineError):
+    """A path that the server does not have, or does not open to us."""
+
+
 # -- JSON and errors ---------------------------------------------------------------------------------------------------
 
 _T = TypeVar("_T")
+_BYTES: Final = re.compile(r"(?<=base64,)[\w+/=-]+|[A-Za-z0-9+/=]{120,}")
 _SHOWN: Final = 500
 """How many characters of an upstream server's message are passed on."""
 
@@ -233,17 +418,18 @@ def _decode(data: bytes, kind: type[_T]) -> _T:
 
 
 def complaint(body: Any) -> tuple[str, int | None]:
-    """The message of an error, and its code if there is one, in any of the forms that servers use."""
+    """The message of an error, without the bytes of media, and its code if there is one, in any form that servers
+    use."""
     inner = body.get("error", body) if isinstance(body, Mapping) else body
     if isinstance(inner, str):
-        return inner[:_SHOWN], None
+        return _BYTES.sub("…", inner)[:_SHOWN], None
     if not isinstance(inner, Mapping):
         return "", None
     message: Any = inner.get("message", inner.get("detail", ""))
     if isinstance(message, list):  # one item for each field, as FastAPI reports them
         message = "; ".join(f"{_path(m.get('loc'))}: {m.get('msg', '')}" for m in message if isinstance(m, Mapping))
     code = inner.get("code")
-    return str(message)[:_SHOWN], code if isinstance(code, int) and 400 <= code < 600 else None
+    return _BYTES.sub("…", str(message))[:_SHOWN], code if isinstance(code, int) and 400 <= code < 600 else None
 
 
 def _path(loc: Any) -> str:
@@ -276,9 +462,9 @@ def failure(message: str, status: int | None, retry_after: int | None = None) ->
                 return EngineError(text, 400, code="context_length_exceeded")
         return EngineError(f"the engine rejected the request{detail}", 400)
     if status in (401, 403):  # the message concerns the operator's key
-        return EngineError("the engine rejected the API key that the server sends", 503)
+        return Closed("the engine rejected the API key that the server sends", 503)
     if status in (404, 405):  # of the operator's making too: the path, or the model's name
-        return EngineError("the engine does not know the path or the model", 502, detail=message)
+        return Closed("the engine does not know the path or the model", 502, detail=message)
     if status in (408, 504):
         return EngineError("the engine timed out", 504, detail=message)
     if status in (429, 503):

@@ -14,14 +14,15 @@ from ..common import (
     MAX_TOKENS,
     check_messages,
     check_served,
+    in_one,
     joined,
-    not_text,
     sampling,
     thinking,
     toolset,
 )
 from ..declared import found_tools, history_call, read_choice, read_declared
 from ..fields import Fields
+from ..parts.reading import RESPONSES, read_part
 from ..reasoning import Reasoning, opened, read_budget, read_context, read_include, read_summary
 from ..sealed import Seal
 from ..server_history import ITEMS, ServerItems
@@ -216,7 +217,10 @@ def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_
     turn = messages[-1]
     if kind == "message":  # a model may say something after a call or after more reasoning
         turn["content"] = turn["content"] or []
-        turn["content"].append(_content(item, "content"))
+        text = _content(item, "content")
+        if not isinstance(text, str):
+            raise item.wrong("content", "an answer has parts of text only")
+        turn["content"].append(text)
     elif kind == "reasoning":
         parts = [p.text("text", "") for p in item.objects("content", ())]
         summary = [p.text("text", "") for p in item.objects("summary", ())]  # a summary of the text, if there is one
@@ -226,14 +230,14 @@ def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_
         turn.setdefault("tool_calls", []).append(history_call(item))
 
 
-def _content(item: Fields, field: str) -> str:
-    """The text of a string or of parts."""
+def _content(item: Fields, field: str) -> Any:
+    """A string, or parts; those of text alone are one string."""
     value = item.raw.get(field)
     if isinstance(value, str):
         return value
     if value is None:
         raise item.wrong(field, "is required; null is not allowed")
-    return "".join(_part(p)["text"] for p in item.objects(field))
+    return in_one([_part(p) for p in item.objects(field)])
 
 
 def _part(part: Fields) -> dict[str, Any]:
@@ -243,4 +247,4 @@ def _part(part: Fields) -> dict[str, Any]:
         return {"type": "text", "text": part.text("text")}
     if kind == "refusal":
         return {"type": "text", "text": part.text("refusal")}
-    raise not_text(part, "input_text", "output_text", "refusal")
+    return read_part(part, RESPONSES, "input_text", "output_text", "refusal")
