@@ -84,7 +84,7 @@ def test_the_spans_of_pieces_tile_the_output(dialect: str, bad: Any, body: str) 
     ("dialect", "bad", "raw"),
     [
         ("pythonic", None, "[f(a=1, Hello<b"),
-        ("pythonic", None, "[f(a={'k': [1, 2}, b"),
+        ("pythonic", None, "[f(a={'k': [1, 2]}, b"),
         ("gemma4", None, '<|tool_call>call:f{a:<|"|>x<|"|>,b c d'),
         ("hermes", "repair", '<tool_call>\n{"name": "f", "arguments": {"a": True, b: [1 2'),
         ("hermes", None, '<tool_call>\n{"name": "f", "arguments": {"a": {"b": tru, 1'),
