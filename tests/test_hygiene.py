@@ -29,8 +29,8 @@ _WORD = re.compile(r"[\w.+-]*\w")
 
 TESTS = Path(__file__).parent
 ACROSS = {
-    "agui_node", "attacks", "benchmarks", "clients", "deploy", "docs", "engines/conformance", "models",
-    "examples", "fuzz", "hygiene", "invariants", "languages", "limits", "misuse", "readme", "templates", "traps", "ui",
+    "agui_node", "attacks", "benchmarks", "clients", "deploy", "docs", "engines/conformance", "models", "examples",
+    "fuzz", "harness", "hygiene", "invariants", "languages", "limits", "misuse", "readme", "templates", "traps", "ui",
 }  # fmt: skip
 """Tests that belong to no single module: of promises, of everything together, or of files beside the package."""
 

@@ -284,16 +284,16 @@ _SHORT: Final = 1024
 """The longest text, in characters, whose encoding delays nobody."""
 
 
-def encoded(tokenizer: Any, text: str) -> list[int]:
-    """Encode a text, without adding special tokens.
+def encoded(tokenizer: Any, text: str, *, special: bool = False) -> list[int]:
+    """Encode a text; with ``special``, the tokenizer adds its own special tokens, such as the first one.
 
     `tokenizers` holds the interpreter's lock while it encodes one text, but not while it encodes several.
     """
     backend = backend_of(tokenizer)
     several = getattr(backend, "encode_batch_fast", None)
     if several is not None and len(text) > _SHORT:
-        return list(several([text], add_special_tokens=False)[0].ids)
-    found = backend.encode(text, add_special_tokens=False)
+        return list(several([text], add_special_tokens=special)[0].ids)
+    found = backend.encode(text, add_special_tokens=special)
     return list(getattr(found, "ids", found))
 
 

@@ -9,7 +9,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 import msgspec
 
 from .literals import finder, firsts
-from .patterns import FEW_SPACES, LITERAL, MORE, NO, SPACE, Atom, Pattern, spaced, worded
+from .loose import Loose
+from .patterns import FEW_SPACES, LITERAL, MORE, NO, SPACE, TAG_BEGINS, TAG_ENDS, Atom, Pattern, spaced, worded
 from .template import ObjectShape, Template
 
 # The parts that begin at an opening and end at a closing.
@@ -83,6 +84,8 @@ class Form(msgspec.Struct, eq=False):
     marked: bool
     forced: bool = False
     """A bare object accepted because the request demands a call."""
+    other: bool = False
+    """A JSON object in a block of a dialect that writes none: it counts only if it names a declared tool."""
     name: str = ""
     """The tool, if the form is for one tool only."""
     key: str = ""
@@ -176,6 +179,14 @@ class Parameter(msgspec.Struct, eq=False):
     """Whether it begins as a call or a closing does, so that what follows decides."""
     rivals: list[Pattern]
     """The markers of calls, blocks and turns."""
+    loose: Loose | None
+    """The opening with a tag missing or repeated between the key and the value."""
+    head: str
+    """The text before its key, if that begins it; ``""`` if anything else does."""
+    last: str
+    """What the last tag before its value begins with, if there are several tags; else ``""``."""
+    repeats: bool
+    """Whether its value is between tags, of which the same one twice is one."""
     _opened: re.Pattern[str] | Literal[False] | None = False
     _plain: re.Pattern[str] | Literal[False] | None = False
     _find: re.Pattern[str] | None = None
@@ -208,7 +219,8 @@ class Parameter(msgspec.Struct, eq=False):
                 return None
             ends = "|".join(map(re.escape, sorted(self.triggers)))
             first = re.escape(self.firsts)
-            value = rf"(?P<value>(?:(?!{ends})[{first}]|[^{first}]++)*+)"
+            again = rf"(?!\s*+{re.escape(self.last)})" if self.last else ""
+            value = rf"{again}(?P<value>(?:(?!{ends})[{first}]|[^{first}]++)*+)"
             self._plain = re.compile(f"{opened.pattern}{value}{after}")
         return self._plain
 
@@ -336,11 +348,6 @@ def ranked(markers: Iterable[_M]) -> list[_M]:
     return sorted(markers, key=lambda m: (-m.pattern.weight, m.kind in (END, START)))
 
 
-_TAG_BEGINS: Final = "<[]◁"
-_TAG_ENDS: Final = "]>▷"
-"""The characters around tags and special tokens."""
-
-
 @lru_cache(256)
 def tags(pattern: Pattern) -> tuple[Pattern, ...]:
     """The tags and special tokens in a pattern that contain no field."""
@@ -350,10 +357,10 @@ def tags(pattern: Pattern) -> tuple[Pattern, ...]:
         if atom is not None and atom.kind == SPACE:
             continue
         text = "".join(a.text for a in group)
-        whole = group and (text[-1] in _TAG_ENDS or not worded(text))
-        if group and (atom is None or (whole and (atom.kind != LITERAL or atom.text[0] in _TAG_BEGINS))):
+        whole = group and (text[-1] in TAG_ENDS or not worded(text))
+        if group and (atom is None or (whole and (atom.kind != LITERAL or atom.text[0] in TAG_BEGINS))):
             fixed = all(a.kind == LITERAL for a in group)
-            if fixed and text[-1] in _TAG_ENDS and text[0] in _TAG_BEGINS and worded(text):
+            if fixed and text[-1] in TAG_ENDS and text[0] in TAG_BEGINS and worded(text):
                 found.append(spaced(group))
             group = []
         if atom is not None:
@@ -366,7 +373,7 @@ def tag_of(pattern: Pattern) -> str:
     first = pattern.first
     if not first or first[0].isalnum():
         return ""
-    ends = (i + 1 for i, c in enumerate(first) if c in _TAG_ENDS and worded(first[:i]))
+    ends = (i + 1 for i, c in enumerate(first) if c in TAG_ENDS and worded(first[:i]))
     return first[: next(ends, 0)]
 
 

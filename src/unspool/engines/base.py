@@ -86,6 +86,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             need a prompt then refuse the request.
         prompt_ids: the prompt's tokens, if they are known and may differ from those that a tokenizer makes of its
             text. Engines that take tokens generate from these.
+        add_special: whether the tokenizer adds its own special tokens to the prompt's text, such as the first one. A
+            rendered prompt has them.
+        echo: whether the first entries of `Delta.logprobs` are those of the prompt's tokens; needs
+            ``sampling.logprobs``. Only engines whose attribute ``echoes`` is true are asked that.
         messages, tools, tool_choice, variables: what the prompt was rendered from, in OpenAI's form: the last are those
             of the chat template.
         media: the media of the messages, in the order of their placeholders in the prompt. An engine whose attribute
@@ -93,7 +97,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         stage: where the output begins, if that is known without a prompt.
         choice: the index of the choice.
         sampling: how tokens are chosen.
-        max_tokens: the largest length of the output; ``None``: as long as the model's context allows.
+        max_tokens: the largest length of the output; ``None``: as long as the model's context allows. 0 means that
+            the prompt is only read; the engine may generate a token.
         constraint: what may be generated; ``None`` means anything.
         thinking: the budget of reasoning; ``None`` if there is none.
     """
@@ -104,6 +109,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     trace: Mapping[str, str] = {}
     prompt: str | Sequence[int] | None = None
     prompt_ids: Sequence[int] | None = None
+    add_special: bool = False
+    echo: bool = False
     messages: Sequence[Mapping[str, Any]] = ()
     tools: Sequence[Mapping[str, Any]] = ()
     tool_choice: Any = "auto"

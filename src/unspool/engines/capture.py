@@ -290,6 +290,11 @@ class Capture:
         return getattr(self._engine, "context", None)
 
     @property
+    def echoes(self) -> bool:
+        """Whether the engine reports log-probabilities of prompts."""
+        return getattr(self._engine, "echoes", False)
+
+    @property
     def provider(self) -> str | None:
         """The engine's kind, if it has one."""
         return getattr(self._engine, "provider", None)

@@ -9,8 +9,8 @@ import msgspec
 from ..engines import Delta
 from ..events import Event, Finish
 from ..message import Message, fold
-from ..parser import Parser
 from ..request.continuation import Written
+from ..request.prepared import Reader
 from ..wire import Coalescer, Usage
 from .stops import Stops
 
@@ -72,7 +72,7 @@ class Choice:
 
     def __init__(
         self,
-        parser: Parser,
+        parser: Reader,
         stop: Sequence[str] = (),
         coalescer: Coalescer | None = None,
         *,
@@ -175,8 +175,8 @@ class Choice:
         return self._filter(events) if events and self._filtered else events
 
     @property
-    def reader(self) -> Parser:
-        """The parser of the output."""
+    def reader(self) -> Reader:
+        """What reads the output."""
         return self._parser
 
     def close(self) -> list[Event]:

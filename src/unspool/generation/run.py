@@ -20,7 +20,7 @@ from ..message import Message
 from ..parser import Parser
 from ..request.continuation import Written
 from ..request.fields import BadRequest
-from ..request.prepared import Prepared
+from ..request.prepared import Prepared, Reader
 from ..request.protocols import WireProtocol
 from ..tokens import counted
 from ..tools import Tools
@@ -72,7 +72,10 @@ class Run:
         self._writer = protocol.writer(self._request, self.id, int(time.time()))
         self._choices = [self._choice(parser) for parser in prepared.parsers]
         self._tracer = self._writer if isinstance(self._writer, TraceWriter) else None
-        self._trace = Trace(self._choices[0].reader)
+        self._trace: Trace | None = None
+        reader = self._choices[0].reader
+        if self._tracer is not None and isinstance(reader, Parser):
+            self._trace = Trace(reader)
         self._loops: list[Loop] = []
         if tools is not None and prepared.request.server_tools is not None:
             keep = not prepared.request.stream
@@ -247,11 +250,15 @@ class Run:
         self, index: int, prepared: Prepared, asked: Request, watched: Callable[[_Stream], _Stream] = lambda s: s
     ) -> Written:
         choice = self._choices[index]
-        await self._pass_on(index, watched(self._service.engine.generate(asked)), asked.max_tokens)
+        most = None if asked.echo else asked.max_tokens or None
+        await self._pass_on(index, watched(self._service.engine.generate(asked)), most)
         self._deliver(index, choice.close())
-        if choice.uncounted and prepared.prompt is not None and self._service.engine.tokenizer is not None:
-            prompt = prepared.prompt
-            choice.counted(await self._service.in_thread(len(prompt), lambda awaited: self._count(prompt, awaited)))
+        prompt = asked.prompt
+        if choice.uncounted and prompt is not None:
+            if not isinstance(prompt, str):
+                choice.counted(len(prompt))
+            elif self._service.engine.tokenizer is not None:
+                choice.counted(await self._service.in_thread(len(prompt), lambda awaited: self._count(prompt, awaited)))
         written = choice.written()
         self._finished(written.message)
         if self._service.turns is not None and prepared.continued is not None and not self._loops:
@@ -349,6 +356,7 @@ class Run:
         outbox, tracer = self._outbox, self._tracer
         assert outbox is not None
         assert tracer is not None
+        assert self._trace is not None
         at = self._clock() - self._started
         step = self._trace.step("" if delta is None else delta.text, events)
         data = tracer.last(at, step) if delta is None else tracer.piece(at, delta, step)
@@ -367,7 +375,9 @@ class Run:
         return {**line, "special": special, "constrained": asked.constraint is not None}
 
     def _usage(self) -> Usage | None:
-        usage = total([added([*before, c.usage]) for before, c in zip(self._usages, self._choices, strict=True)])
+        usages = [added([*before, c.usage]) for before, c in zip(self._usages, self._choices, strict=True)]
+        each = len(usages) // self._request.prompt_count
+        usage = added([total(usages[at : at + each]) for at in range(0, len(usages), each)])
         if usage is not None:
             self._service.metrics.usage(usage)
         return usage
@@ -381,7 +391,7 @@ class Run:
         """The number of the prompt's tokens, by the engine's tokenizer."""
         return counted(self._service.engine.tokenizer, prompt, awaited.check)
 
-    def _choice(self, parser: Parser) -> Choice:
+    def _choice(self, parser: Reader) -> Choice:
         settings, request = self._service.settings, self._request
         return Choice(
             parser,
@@ -389,7 +399,7 @@ class Run:
             settings.coalescer() if request.stream else None,
             one_call=not request.parallel,
             keep=self._protocol.keeps_events and not request.stream,
-            by_ids=self._service.engine.tokenizer is not None,
+            by_ids=self._service.engine.tokenizer is not None and not self._protocol.raw,
             timed=settings.profile == "mindie" and not request.stream,
         )
 
@@ -418,7 +428,7 @@ class _Seat:
 
 
 def added(usages: Sequence[Usage | None]) -> Usage | None:
-    """The sum of the counts of one choice's rounds, each with its own prompt. A single round's counts are unchanged."""
+    """The sum of counts that each have their own prompt, such as those of rounds. A single one is unchanged."""
     known = [u for u in usages if u is not None]
     if len(known) < 2:
         return known[0] if known else None

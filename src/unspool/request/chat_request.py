@@ -68,6 +68,11 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     caller: bytes = b""
 
     @property
+    def prompt_count(self) -> int:
+        """How many prompts the choices have; all of them have the same number."""
+        return 1
+
+    @property
     def tools(self) -> list[Mapping[str, Any]]:
         """The declared tools, in the form of chat completions."""
         return list((self.toolset.tools or {}).values())

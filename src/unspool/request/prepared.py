@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -13,8 +13,9 @@ from ..dialect.template import unstarted, writable
 from ..engines.kept import Kept
 from ..engines.threads import Awaited
 from ..errors import ConstraintError
-from ..events import Stage
+from ..events import Event, Stage
 from ..grammar import Constraint, ToolStrictLevel, bounds, constrain
+from ..message import Message
 from ..parser import Parser
 from ..parser.prompt import last_turn
 from ..parser.stage import detect_stage
@@ -34,6 +35,27 @@ _TOOLS: Final = 4096
 """Of how many of the server's tools is known whether a grammar can be made for them."""
 
 
+class Reader(Protocol):
+    """Reads one output, as `unspool.Parser` does."""
+
+    @property
+    def stage(self) -> Stage:
+        """The stage of what comes next."""
+
+    @property
+    def message(self) -> Message:
+        """The output so far."""
+
+    def feed(self, text: str, stage: Stage | None = None) -> list[Event]:
+        """Read a piece."""
+
+    def feed_tokens(self, ids: Sequence[int], stage: Stage | None = None) -> list[Event]:
+        """Read tokens."""
+
+    def close(self, finish_reason: str | None = None) -> list[Event]:
+        """End the output."""
+
+
 class Prepared(msgspec.Struct, frozen=True):
     """A request ready for an engine.
 
@@ -45,7 +67,7 @@ class Prepared(msgspec.Struct, frozen=True):
         stage: where the output begins, if that is known without a prompt.
         constraint: what may be generated; ``None`` means anything.
         thinking: the budget of reasoning; ``None`` if there is none.
-        parsers: a new parser for each choice.
+        parsers: a new reader for each choice.
     """
 
     request: ChatRequest
@@ -55,7 +77,7 @@ class Prepared(msgspec.Struct, frozen=True):
     stage: Stage | None
     constraint: Constraint | None
     thinking: engines.Thinking | None
-    parsers: tuple[Parser, ...]
+    parsers: tuple[Reader, ...]
 
     def for_engine(self, settings: Settings, id: str, choice: int, client_id: str = "") -> engines.Request:
         """The engine's request for one choice.

@@ -102,12 +102,18 @@ class Prompts:
         """What the template writes for media."""
         return self._ready().places
 
-    def render(self, request: ChatRequest, waiting: Waiting | None = None) -> str:
+    @property
+    def named(self) -> dict[str, str]:
+        """Special tokens by their names, such as ``eos_token``."""
+        return self._tokenizer.special
+
+    def render(self, request: ChatRequest, waiting: Waiting | None = None, *, generate: bool = True) -> str:
         """Render the prompt of a request, without lone surrogates, which tokenizers refuse.
 
         Args:
             request: the request.
             waiting: whether somebody waits for the prompt.
+            generate: whether the model's turn begins at the end.
 
         Raises:
             BadRequest: the request sets a variable that the template does not use, or the template refuses it, meets a
@@ -120,7 +126,7 @@ class Prompts:
         writing = _Writing(self, request, waiting)
         if request.body.get("continue_final_message") is True:
             return clean(writing.begun(request.messages))
-        return clean(writing.write(request.messages))
+        return clean(writing.write(request.messages, generate=generate))
 
     def next_turn(
         self,

@@ -23,6 +23,7 @@ from ..request.protocols import (
     AguiProtocol,
     CandleProtocol,
     ChatProtocol,
+    CompletionsProtocol,
     MessagesProtocol,
     MindieProtocol,
     ResponsesProtocol,
@@ -34,6 +35,7 @@ from ..store import Store
 from ..tools import Tools
 from ..wire.common import Failure
 from ..wire.encoding import encode
+from .completions_endpoint import CompletionsEndpoint
 from .cors import Origins, header, with_cors, with_id
 from .count_endpoint import CountEndpoint
 from .endpoint import Endpoint, refusal
@@ -41,8 +43,9 @@ from .explain import ASKED, PromptEndpoint
 from .guards import Hosts, unsupported
 from .models import Served, by_model, unknown_model
 from .page import PageFile, page_routes, wants_page
-from .parse_endpoint import ParseEndpoint
+from .parse_endpoint import ParseEndpoint, ThreadEndpoint
 from .replies import JSON, ErrorBody, Reply, failed
+from .tokens_endpoint import DetokenizeEndpoint, TokenizeEndpoint, tokenizer_info
 from .workers import Worker
 
 if TYPE_CHECKING:
@@ -58,11 +61,16 @@ _PATHS = (
     ("POST", "/v1/chat/completions", "OpenAI chat completions"),
     ("POST", "/v1/responses", "OpenAI Responses"),
     ("POST", "/v1/messages", "Anthropic Messages"),
+    ("POST", "/v1/completions", "OpenAI completions: a raw prompt in, raw output out"),
     ("POST", "/v1/messages/count_tokens", "the number of tokens in the prompt"),
     ("POST", "/ag-ui", "AG-UI: a RunAgentInput in, its events out"),
+    ("POST", "/tokenize", "the tokens of a text, or of a conversation"),
+    ("POST", "/detokenize", "the text of tokens"),
     ("POST", "/parse", "raw model output in, a message or events out"),
     ("GET", "/", "this text; in a browser, a page that explains outputs"),
     ("GET", "/v1/models", "the models"),
+    ("GET", "/tokenizer_info", "the model's named special tokens"),
+    ("GET", "/version", "the server's version"),
     ("GET", "/health", "200 if requests are answered, else 503 and the reason"),
     ("GET", "/metrics", "counts for Prometheus"),
 )
@@ -73,20 +81,22 @@ def _protocols(settings: Settings) -> dict[str, WireProtocol]:
     """The protocols of a model, by path."""
     return {
         "/v1/chat/completions": _CHAT[settings.profile](settings),
+        "/v1/completions": CompletionsProtocol(settings),
         "/v1/responses": ResponsesProtocol(settings),
         "/v1/messages": MessagesProtocol(settings),
         "/ag-ui": AguiProtocol(settings),
     }
 
 
-def _endpoints(
-    service: Service, protocols: Mapping[str, WireProtocol]
-) -> dict[str, Endpoint | CountEndpoint | PromptEndpoint]:
+def _endpoints(service: Service, protocols: Mapping[str, WireProtocol]) -> dict[str, Endpoint | ThreadEndpoint]:
     """The endpoints of a model, by path."""
-    found: dict[str, Endpoint | CountEndpoint | PromptEndpoint] = {
-        path: Endpoint(service, protocol) for path, protocol in protocols.items()
+    found: dict[str, Endpoint | ThreadEndpoint] = {
+        path: (CompletionsEndpoint if protocol.raw else Endpoint)(service, protocol)
+        for path, protocol in protocols.items()
     }
     found["/v1/messages/count_tokens"] = CountEndpoint(service, protocols["/v1/messages"])
+    found["/tokenize"] = TokenizeEndpoint(service)
+    found["/detokenize"] = DetokenizeEndpoint(service)
     if service.settings.ui:
         found["/ui/chat"] = Endpoint(service, TraceProtocol(service.settings))
         found["/ui/prompt"] = PromptEndpoint(service)
@@ -276,6 +286,8 @@ class _Pages:
             Route("/", self.home),
             Route("/v1/models", self.models),
             Route("/v1/models/{model:path}", self.model),
+            Route("/tokenizer_info", self.tokenizer_info),
+            Route("/version", self.version),
             Route("/health", self.health),
             Route("/metrics", self.metrics),
         ]
@@ -326,6 +338,14 @@ class _Pages:
         }
         context = getattr(service.engine, "context", None)  # if the engine knows it
         return entry if context is None else {**entry, "max_model_len": context}
+
+    async def tokenizer_info(self, request: Request) -> Response:
+        """The model's named special tokens."""
+        return self._refused(request) or Response(encode(tokenizer_info(self._service)), media_type=JSON)
+
+    async def version(self, request: Request) -> Response:
+        """The server's version; needs no key."""
+        return Response(encode({"version": __version__}), media_type=JSON)
 
     async def health(self, request: Request) -> Response:
         """Whether requests would be answered; needs no key."""

@@ -19,6 +19,7 @@ from .candle import CandleWriter
 from .chat import ChatWriter
 from .coalesce import Coalescer
 from .common import Failure, Usage, Writer
+from .completion import CompletionWriter
 from .messages import MessagesWriter
 from .mindie import MindieWriter
 from .responses import ResponsesWriter
@@ -29,6 +30,7 @@ __all__ = [
     "CandleWriter",
     "ChatWriter",
     "Coalescer",
+    "CompletionWriter",
     "Failure",
     "MessagesWriter",
     "MindieWriter",

@@ -223,6 +223,22 @@ def test_a_greedy_answer_is_llama_cpps_own_completion_of_the_recorded_prompt(ser
 
 
 @pytest.mark.local
+def test_a_raw_completion_of_a_prompts_tokens_is_what_chat_reads(served: Serving) -> None:
+    said = served.chat().choices[0].message.content
+    tokens = json.loads(served.json("/tokenize", {"messages": PARIS})[1])
+    assert (len(tokens["tokens"]), tokens["max_model_len"]) == (tokens["count"], 2048)
+    prompt = json.loads(served.json("/detokenize", {"tokens": tokens["tokens"]})[1])["prompt"]
+    assert prompt.endswith("<|im_start|>assistant\n")
+    for one in (tokens["tokens"], prompt):
+        asked = {"prompt": one, "temperature": 0, "max_tokens": 80, "add_special_tokens": False, "logprobs": 1}
+        (choice,) = json.loads(served.json("/v1/completions", asked)[1])["choices"]
+        assert choice["text"].strip() == said.strip()
+        assert "".join(choice["logprobs"]["tokens"]).startswith(choice["text"])
+    refused = served.json("/v1/completions", {"prompt": prompt, "echo": True, "logprobs": 1})
+    assert (refused[0], "does not report those of prompts" in refused[1]) == (400, True)
+
+
+@pytest.mark.local
 def test_a_prompt_beyond_the_context_is_an_error_that_clients_know(served: Serving) -> None:
     long: Any = [{"role": "user", "content": "word " * 4000}]
     with pytest.raises(openai.BadRequestError, match=r"prompt is too long: [0-9]+ tokens > 2048 maximum") as chat:

@@ -84,6 +84,11 @@ class Local:
         """The model's vocabulary."""
         return self._vocabulary
 
+    @property
+    def context(self) -> int | None:
+        """The largest number of tokens of a prompt and its output, once llama.cpp has told it."""
+        return self._upstream.context
+
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Generate one output; see `unspool.engines.Engine`.
 

@@ -119,6 +119,9 @@ class Upstream:
         ]
         return min(contexts, default=None)
 
+    echoes = True
+    """Whether log-probabilities of prompts are reported: by some kinds; others refuse them."""
+
     @property
     def provider(self) -> str | None:
         """The kind of the servers; ``None`` if no server was asked yet."""
@@ -189,10 +192,11 @@ class Upstream:
         read = partial(
             kind.read() if isinstance(kind.read, type) else kind.read,
             alternatives=request.sampling.logprobs,
-            keep_end=self._keep_end,
+            keep_end=self._keep_end or request.echo,
         )
         usage: Usage | None = None
         reason: str | None = None
+        echoes = request.echo
         async with (
             self._headers(request) as headers,
             self._client.open(backend, kind.generate, asked, deadline, headers) as response,
@@ -219,6 +223,9 @@ class Upstream:
                         done = True
                         break
                     delta = read(data)
+                    if echoes and delta.logprobs:
+                        echoes = False
+                        delta = _without_prompt(delta, asked["prompt"], request.max_tokens)
                     if delta.prompt_ids:
                         delta = self._compared(backend, request, asked, delta)
                     usage = delta.usage or usage
@@ -270,7 +277,7 @@ class Upstream:
             served = await self._served(backend)
             model, context = model or served.model, served.context
         if isinstance(prompt, str) and kind.tokenize is not None:
-            prompt = await self._tokens(backend, kind, prompt, model)
+            prompt = await self._tokens(backend, kind, prompt, model, special=request.add_special)
         if isinstance(prompt, list) and request.media and kind.tokenize is not None:
             await self._count_placeholders(backend, kind, request, prompt, model)
         if kind.marks:
@@ -294,11 +301,13 @@ class Upstream:
             return kind, make()
         return kind, await self._threads.run(lambda awaited: _awaited(awaited, make))
 
-    async def _tokens(self, backend: Backend, kind: Kind, text: str, model: str | None) -> list[int]:
-        """The tokens of a text."""
+    async def _tokens(
+        self, backend: Backend, kind: Kind, text: str, model: str | None, *, special: bool = False
+    ) -> list[int]:
+        """The tokens of a text; ``special``: with those that the tokenizer adds."""
         assert kind.tokenize is not None, "only kinds that are sent ids are asked for them"
-        path, field, special = kind.tokenize
-        question = {field: text, special: False, **({} if model is None else {"model": model})}
+        path, field, adds = kind.tokenize
+        question = {field: text, adds: special, **({} if model is None else {"model": model})}
         answer = await self._client.ask(backend, path, question, MAX_ANSWER + _TOKEN * len(text))
         found = answer.get("tokens") if isinstance(answer, dict) else None
         if not isinstance(found, list):
@@ -420,6 +429,29 @@ def _awaited(awaited: Awaited, make: Callable[[], dict[str, Any]]) -> dict[str, 
     """Compute what may take a while, as long as somebody waits."""
     with bounds.awaited(awaited.check):
         return make()
+
+
+def _without_prompt(delta: Delta, prompt: Any, most: int | None) -> Delta:
+    """The first piece of an output that begins with its prompt, without the prompt's text, which servers may decode
+    differently, but with the entries of the prompt's tokens.
+
+    Args:
+        delta: the piece.
+        prompt: what the server was sent.
+        most: the largest number of tokens of the output.
+
+    Raises:
+        EngineError: how many tokens the prompt has is not known.
+    """
+    count = len(prompt) if isinstance(prompt, list) else delta.usage.prompt_tokens if delta.usage else 0
+    if not 0 < count <= len(delta.logprobs):
+        raise EngineError("the engine does not report the tokens of the prompt", 502)
+    if not most:
+        return msgspec.structs.replace(delta, text="", token_ids=(), logprobs=delta.logprobs[:count])
+    tokens = [entry["token"] for entry in delta.logprobs[count:]]
+    while not delta.text.endswith("".join(tokens)):  # a character may be incomplete, and an end token has no text
+        tokens.pop()
+    return msgspec.structs.replace(delta, text="".join(tokens))
 
 
 def base_urls(urls: Sequence[str], kind: str | None) -> list[str]:

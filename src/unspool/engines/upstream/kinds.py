@@ -90,6 +90,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         events: makes a reader of the stream.
         opt_in: whether the server refuses budgets unless it is set up for them.
         read: reads an event of the stream; a class makes a reader for each stream.
+        echo: whether log-probabilities of prompts are reported.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     events: Callable[[], Reader] = Events
     opt_in: bool = False
     read: Callable[..., Delta] = read_completion
+    echo: bool = False
 
 
 def _tag(constraint: Constraint) -> dict[str, Any]:
@@ -184,6 +186,7 @@ KINDS: Final = {
             constrain=_tag,
             budget=lambda thinking: {"thinking_token_budget": thinking.budget},
             opt_in=True,
+            echo=True,
         ),
         Kind(
             name="sglang",
@@ -195,6 +198,7 @@ KINDS: Final = {
             constrain=_tag,
             budget=lambda thinking: {"custom_params": {"thinking_budget": thinking.budget}},
             opt_in=True,
+            echo=True,
         ),
         _LLAMA_CPP,
         msgspec.structs.replace(_LLAMA_CPP, name="llama.cpp-llguidance", owner="", constrain=_lark),
@@ -295,9 +299,16 @@ def body(
         asked[kind.fields["seed"]] = sampling.seed % kind.seeds
     if kind.fields.get("logprobs") == "n_probs" and sampling.logprobs == 0:
         asked["n_probs"] = 1  # otherwise none would be reported
+    if request.echo:
+        if not kind.echo:
+            text = f"echo: cannot be combined with logprobs: the engine ({kind.name}) does not report those of prompts"
+            raise EngineError(text, 400)
+        asked |= {"echo": True, "logprobs": max(1, sampling.logprobs or 0)}  # SGLang takes 0 for none
+    if "add_special_tokens" in asked:
+        asked["add_special_tokens"] = request.add_special
     # At most one token for each 14 × 14 pixels; an engine that counts more refuses the request.
     size = len(prompt) + sum(m.width * m.height // 196 for m in request.media)
-    length = _endless(kind, size, context) if request.max_tokens is None else request.max_tokens
+    length = _endless(kind, size, context) if request.max_tokens is None else max(1, request.max_tokens)
     if length is not None:
         asked[kind.length] = length
     if kind.end and keep_end:

@@ -228,7 +228,7 @@ class ObjectReader:
                 return True
             call.name = value
             # In reasoning, a name alone makes no call.
-            if value and not self._id_may_come() and (call.complete or not call.thought):
+            if value and not (self._id_may_come() or call.form.other) and (call.complete or not call.thought):
                 self.mode = Mode.NAMED
             return True
         if self.role == "name" and not call.started:
@@ -293,7 +293,7 @@ class ObjectReader:
         self._tape.i = i + 1
         if self._call.started:
             return self._end()
-        if self._call.name:
+        if self._call.name and (self._call.complete or not self._call.form.other):
             self._expects = Expects.END
             self.mode = Mode.NAME_DUE
         else:

@@ -3,6 +3,7 @@
 from .agui import AguiProtocol
 from .base import WireProtocol
 from .chat import CandleProtocol, ChatProtocol, MindieProtocol
+from .completions import CompletionsProtocol
 from .messages import MessagesProtocol
 from .responses import ResponsesProtocol
 from .trace import TraceProtocol
@@ -11,6 +12,7 @@ __all__ = [
     "AguiProtocol",
     "CandleProtocol",
     "ChatProtocol",
+    "CompletionsProtocol",
     "MessagesProtocol",
     "MindieProtocol",
     "ResponsesProtocol",

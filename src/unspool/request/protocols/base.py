@@ -19,12 +19,14 @@ class WireProtocol(ABC):
         id_prefix: the prefix of the ids of responses.
         invalid_status: the HTTP status for a request with a wrong field.
         keeps_events: whether answers that are not streamed are written from events.
+        raw: whether outputs are not parsed.
         error_body: writes the body of an error.
     """
 
     id_prefix: ClassVar[str]
     invalid_status: ClassVar[int] = 400
     keeps_events: ClassVar[bool] = False
+    raw: ClassVar[bool] = False
     error_body: ClassVar["staticmethod[[Failure], bytes]"]
 
     def __init__(self, settings: Settings) -> None:

@@ -1,0 +1,125 @@
+"""Raw completions: prompts that a client wrote itself, and outputs that are not parsed."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from .. import engines
+from ..events import ContentDelta, Event, Finish, Stage
+from ..message import Message
+from ..tokens import backend_of
+from .chat_request import ChatRequest
+from .fields import BadRequest
+from .prepared import Prepared
+from .settings import Settings
+
+__all__ = ["Raw", "RawPrepared", "RawRequest", "prepare_raw"]
+
+Prompt = str | tuple[int, ...]
+
+
+class RawRequest(ChatRequest, frozen=True, kw_only=True):
+    """A request for completions of prompts. `ChatRequest.n` counts the outputs of all prompts.
+
+    Attributes:
+        prompts: the prompts, as text or token ids.
+        add_special: whether the tokenizer adds its own special tokens to texts, such as the first one.
+        echo: whether answers begin with their prompt, and with its log-probabilities if any are requested.
+        echoed: the texts of the prompts, if answers begin with them.
+    """
+
+    prompts: tuple[Prompt, ...]
+    add_special: bool = True
+    echo: bool = False
+    echoed: tuple[str, ...] = ()
+
+    @property
+    def prompt_count(self) -> int:
+        """See `ChatRequest.prompt_count`."""
+        return len(self.prompts)
+
+
+class RawPrepared(Prepared, frozen=True):
+    """Raw completions ready for an engine."""
+
+    def for_engine(self, settings: Settings, id: str, choice: int, client_id: str = "") -> engines.Request:
+        """See `Prepared.for_engine`."""
+        request = self.request
+        assert isinstance(request, RawRequest)
+        prompt, index = divmod(choice, request.n // request.prompt_count)
+        return msgspec.structs.replace(
+            super().for_engine(settings, id, index, client_id),
+            choice=choice,
+            prompt=request.prompts[prompt],
+            add_special=request.add_special,
+            echo=request.echo and request.sampling.logprobs is not None,
+        )
+
+
+def prepare_raw(request: RawRequest, engine: engines.Engine, eos: str = "") -> RawPrepared:
+    """Prepare a request for an engine.
+
+    Args:
+        request: the request.
+        engine: the engine.
+        eos: the special token with which outputs end, which some engines show.
+
+    Raises:
+        BadRequest: what is to be echoed is not known.
+    """
+    if request.echo:
+        if request.sampling.logprobs is not None and not getattr(engine, "echoes", False):
+            raise BadRequest("echo", "cannot be combined with logprobs: the engine does not report those of prompts")
+        echoed = tuple(_text(prompt, engine.tokenizer) for prompt in request.prompts)
+        request = msgspec.structs.replace(request, echoed=echoed)
+    if eos:
+        request = msgspec.structs.replace(request, stop=(*request.stop, eos))
+    readers = tuple(Raw(silent=request.max_tokens == 0) for _ in range(request.n))
+    return RawPrepared(request, None, None, (), None, None, None, readers)
+
+
+def _text(prompt: Prompt, tokenizer: Any) -> str:
+    if isinstance(prompt, str):
+        return prompt
+    if tokenizer is None:
+        raise BadRequest("echo", "needs a prompt of text: the server has no tokenizer for the model")
+    return str(backend_of(tokenizer).decode(list(prompt), skip_special_tokens=False))
+
+
+class Raw:
+    """Reads an output, all of which is content.
+
+    Args:
+        silent: whether nothing was to be generated.
+    """
+
+    stage = Stage.CONTENT
+
+    def __init__(self, *, silent: bool = False) -> None:
+        self._silent = silent
+        self._pieces: list[str] = []
+        self._at = 0
+        self._reason = ""
+
+    @property
+    def message(self) -> Message:
+        """The output so far."""
+        return Message(content="".join(self._pieces), finish_reason=self._reason)
+
+    def feed(self, text: str, stage: Stage | None = None) -> list[Event]:
+        """See `unspool.Parser.feed`."""
+        if not text or self._silent:
+            return []
+        start, self._at = self._at, self._at + len(text)
+        self._pieces.append(text)
+        return [ContentDelta(text, start, self._at)]
+
+    def feed_tokens(self, ids: Sequence[int], stage: Stage | None = None) -> list[Event]:
+        """Not used: engines send the text, too."""
+        raise NotImplementedError
+
+    def close(self, finish_reason: str | None = None) -> list[Event]:
+        """See `unspool.Parser.close`."""
+        self._reason = "length" if self._silent else finish_reason or "stop"
+        return [Finish(self._reason, self._at, self._at)]

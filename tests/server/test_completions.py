@@ -1,0 +1,321 @@
+"""Raw completions, read by OpenAI's own client, and the tokenizer over HTTP."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+
+from unspool.engines import Delta
+from unspool.engines.upstream import Upstream
+
+from ..engines.upstream.support import DONE, Connection, Fake, event, fails
+from ..engines.upstream.support import Asked as Arrived
+from .support import HELLO, Scripted, chunks, live, replay
+from .test_continuation import TOKENIZER, Writing, template
+from .test_telemetry import running
+
+PATH = "/v1/completions"
+RAW = '<think>So.</think> Hi <tool_call>{"name": "f"}</tool_call>\n'
+
+
+def entry(token: str, logprob: float, **tops: float) -> dict[str, Any]:
+    top = [{"token": t, "logprob": p, "bytes": None} for t, p in tops.items()]
+    return {"token": token, "logprob": logprob, "bytes": None, "top_logprobs": top}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_raw_completion_is_the_engines_own_text(stream: bool) -> None:
+    engine = Scripted([RAW[:7], RAW[7:]])
+    with live(engine, "hermes") as server:
+        if stream:
+            pieces = list(server.openai.completions.create(model="m", prompt="Once", stream=True, max_tokens=9))
+            text, reason = "".join(c.choices[0].text for c in pieces), pieces[-1].choices[0].finish_reason
+            assert len(pieces) > 2
+        else:
+            whole = server.openai.completions.create(model="m", prompt="Once", max_tokens=9)
+            text, reason = whole.choices[0].text, whole.choices[0].finish_reason
+            assert (whole.object, whole.id[:5], whole.model) == ("text_completion", "cmpl-", "served")
+            assert whole.usage is not None
+            assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (11, 7)
+    assert (text, reason) == (RAW, "stop")
+    (asked,) = engine.requests
+    assert (asked.prompt, asked.max_tokens, asked.messages, asked.constraint) == ("Once", 9, [], None)
+    assert (asked.add_special, asked.echo) == (True, False)
+
+
+def test_max_tokens_are_sixteen_unless_the_request_says_otherwise() -> None:
+    engine = Scripted(["x"])
+    with live(engine) as server:
+        server.openai.completions.create(model="m", prompt="Once")
+    assert engine.requests[0].max_tokens == 16
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_each_of_several_prompts_has_n_outputs(stream: bool) -> None:
+    engine = Scripted(["x"])
+    with live(engine) as server:
+        asked: Any = {"model": "m", "prompt": ["a", "b", "c"], "n": 2, "seed": 7}
+        if stream:
+            asked |= {"stream": True, "stream_options": {"include_usage": True}}
+            *pieces, last = server.openai.completions.create(**asked)
+            indexes = {c.choices[0].index for c in pieces}
+            usage = last.usage
+        else:
+            whole = server.openai.completions.create(**asked)
+            indexes = {c.index for c in whole.choices}
+            usage = whole.usage
+    assert indexes == set(range(6))
+    found = sorted(engine.requests, key=lambda r: r.choice)
+    assert [r.prompt for r in found] == ["a", "a", "b", "b", "c", "c"]
+    assert [r.sampling.seed for r in found] == [7, 8, 7, 8, 7, 8]
+    assert (usage.prompt_tokens, usage.completion_tokens) == (33, 42), "each prompt counts once"
+
+
+def test_prompts_may_be_ids_of_tokens() -> None:
+    engine = Scripted(["x"])
+    with live(engine) as server:
+        server.openai.completions.create(model="m", prompt=[1, 2, 3])
+        server.openai.completions.create(model="m", prompt=[[4, 5], [6]])
+    assert [r.prompt for r in engine.requests] == [(1, 2, 3), (4, 5), (6,)]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_the_prompt_is_repeated_and_holds_no_stop_strings(stream: bool) -> None:
+    with live(replay("and then.\nSo it was.")) as server:
+        asked: Any = {"model": "m", "prompt": "Once.\n", "echo": True, "stop": ["\n"], "stream": stream}
+        answer = server.openai.completions.create(**asked)
+        text = "".join(c.choices[0].text for c in answer) if stream else answer.choices[0].text
+    assert text == "Once.\nand then."
+
+
+def test_a_prompt_of_ids_is_repeated_as_text_if_its_tokens_are_known() -> None:
+    ids = TOKENIZER.encode("<|im_start|>Once", add_special_tokens=False).ids
+    with live(Writing("more"), "hermes", prompts=template()) as server:
+        answer = server.openai.completions.create(model="m", prompt=ids, echo=True)
+        assert answer.choices[0].text == "<|im_start|>Oncemore"
+    with (
+        live(Scripted(["more"])) as server,
+        pytest.raises(openai.BadRequestError, match="echo: needs a prompt of text"),
+    ):
+        server.openai.completions.create(model="m", prompt=ids, echo=True)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_log_probabilities_have_the_form_of_completions(stream: bool) -> None:
+    pieces = [Delta(text="Hé", logprobs=(entry("Hé", -0.5, no=-1.5),)), Delta(text="!", logprobs=(entry("!", -0.25),))]
+    with live(Scripted(pieces)) as server:
+        asked: Any = {"model": "m", "prompt": "x", "logprobs": 1, "stream": stream}
+        answer = server.openai.completions.create(**asked)
+        found = [c.choices[0].logprobs for c in answer] if stream else [answer.choices[0].logprobs]
+    found = [f for f in found if f is not None]
+    assert [t for f in found for t in f.tokens] == ["Hé", "!"]
+    assert [p for f in found for p in f.token_logprobs] == [-0.5, -0.25]
+    assert [t for f in found for t in f.top_logprobs] == [{"Hé": -0.5, "no": -1.5}, {"!": -0.25}]
+    assert [o for f in found for o in f.text_offset] == [0, 2]
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"prompt": None}, "prompt: is required"),
+    ({"prompt": ""}, "prompt: must be a text, a list of token ids, or a list of these; it has an empty one"),
+    ({"prompt": []}, "it has an empty one"),
+    ({"prompt": ["a", ""]}, "it has an empty one"),
+    ({"prompt": [1, True]}, "prompt: must be"),
+    ({"prompt": [1, -1]}, "prompt: must be"),
+    ({"prompt": {"a": 1}}, "it has an object"),
+    ({"prompt": ["a"] * 101}, "prompt: 101 outputs of all prompts; allowed are 100"),
+    ({"prompt": ["a"] * 51, "n": 2}, "prompt: 102 outputs of all prompts; allowed are 100"),
+    ({"prompt": "x" * 4_194_305}, "prompt: 4,194,305 characters or tokens; allowed are 4,194,304"),
+    ({"suffix": "the end"}, "suffix: is not supported; leave it out"),
+    ({"best_of": 3}, "best_of: must be equal to n"),
+    ({"logprobs": True}, "logprobs: must be an integer"),
+    ({"max_tokens": 0}, "max_tokens: 0 is not between 1"),
+    ({"messages": HELLO}, "messages: is not supported here; use /v1/chat/completions"),
+    ({"response_format": {"type": "json_object"}}, "response_format: is not supported here"),
+    ({"skip_special_tokens": True}, "skip_special_tokens: true is not supported"),
+    ({"logit_bias": {"1": 2}}, "logit_bias: is not supported"),
+    ({"echo": True, "logprobs": 1}, "echo: cannot be combined with logprobs"),
+]
+
+
+@pytest.mark.parametrize(("fields", "message"), REFUSED, ids=[m for _, m in REFUSED])
+def test_what_would_change_the_answer_is_refused_by_name(fields: dict[str, Any], message: str) -> None:
+    with live(replay("x")) as server:
+        answer = server.post(PATH, **{"prompt": "Once", **fields})
+    assert answer.status_code == 400
+    assert message in answer.json()["error"]["message"]
+
+
+def test_nothing_is_generated_where_max_tokens_is_zero() -> None:
+    with live(Scripted(["surprise"])) as server:
+        answer = server.openai.completions.create(model="m", prompt="Once", echo=True, max_tokens=0)
+    assert (answer.choices[0].text, answer.choices[0].finish_reason) == ("Once", "length")
+
+
+def test_a_failure_is_an_error_of_openais_form_whole_and_streamed() -> None:
+    with live(Scripted(["a", "b"], fail_after=1)) as server:
+        with pytest.raises(openai.InternalServerError, match="the device is lost"):
+            server.openai.completions.create(model="m", prompt="x")
+        frames = chunks(server.post(PATH, prompt="x", stream=True).text)
+        assert frames[-1]["error"]["message"] == "the device is lost"
+
+
+def test_the_token_that_ends_an_output_is_none_of_it() -> None:
+    with live(Scripted(["So it ", "is.<|im_", "end|>"]), "hermes", prompts=template()) as server:
+        answer = server.openai.completions.create(model="m", prompt="x")
+    assert (answer.choices[0].text, answer.choices[0].finish_reason) == ("So it is.", "stop")
+
+
+# -- log-probabilities of prompts: vLLM and SGLang ---------------------------------------------------------------------
+
+PROMPT: dict[str, list[Any]] = {
+    "tokens": ["Two", " and", " two"],
+    "token_logprobs": [None, -2.0, -1.0],
+    "top_logprobs": [None, {" and": -2.0, ",": -0.5}, {" two": -1.0}],
+}
+
+
+def said(text: str, more: list[tuple[str, float]], reason: str | None, usage: Any) -> bytes:
+    """The first chunk of an answer that repeats the prompt's tokens."""
+    logprobs = {
+        "tokens": [*PROMPT["tokens"], *(t for t, _ in more)],
+        "token_logprobs": [*PROMPT["token_logprobs"], *(p for _, p in more)],
+        "top_logprobs": [*PROMPT["top_logprobs"], *({t: p} for t, p in more)],
+        "text_offset": [-1] * (3 + len(more)),
+    }
+    choice = {"index": 0, "text": text, "logprobs": logprobs, "finish_reason": reason, "token_ids": [7]}
+    return event({"choices": [choice], "usage": usage})
+
+
+def scoring(kind: str, *, end: bool = False) -> Fake:
+    """vLLM leaves the prompt's text out, as ids of tokens are asked for; SGLang decodes it without special tokens."""
+    text, more = ("", [("<|im_end|>", -0.125)]) if end else (" are", [(" are", -0.125)])
+    echoed = "Two and two" if kind == "sglang" else ""
+    usage = None if kind == "sglang" else {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
+
+    async def answer(connection: Connection, asked: Arrived) -> None:
+        await connection.stream(said(echoed + text, more, "stop" if end else "length", usage), DONE)
+
+    async def tokens(connection: Connection, asked: Arrived) -> None:
+        await connection.json({"tokens": [1, 2, 3]})
+
+    return Fake(kind, answer, tokenize=tokens)
+
+
+@pytest.fixture(params=["vllm", "sglang"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("prompt", ["Two and two", [1, 2, 3]], ids=["text", "ids"])
+def test_log_probabilities_of_a_prompt_are_those_of_the_engine(kind: str, stream: bool, prompt: Any) -> None:
+    if isinstance(prompt, list):
+        prompt = TOKENIZER.encode("abc", add_special_tokens=False).ids
+    with running(scoring(kind)) as fake, live(Upstream(fake.url, tokenizer=TOKENIZER), "hermes") as server:
+        asked: Any = {"prompt": prompt, "echo": True, "logprobs": 0, "max_tokens": 1, "stream": stream}
+        answer = server.post(PATH, **asked)
+        assert answer.status_code == 200, answer.text
+    found = [c["choices"][0] for c in (chunks(answer.text) if stream else [answer.json()])]
+    logprobs = next(c["logprobs"] for c in found if c["logprobs"])
+    echoed = "Two and two" if isinstance(prompt, str) else "abc"
+    assert "".join(c["text"] for c in found) == echoed + " are"
+    assert logprobs["tokens"] == ["Two", " and", " two", " are"]
+    assert logprobs["token_logprobs"] == [None, -2.0, -1.0, -0.125]
+    assert logprobs["top_logprobs"][0] is None
+    assert logprobs["text_offset"] == [0, 3, 7, 11]
+    sent = fake.generated[0].body
+    assert (sent["echo"], sent["logprobs"], sent["max_tokens"]) == (True, 1, 1)
+
+
+def test_the_last_token_has_its_entry_if_it_ends_the_output(kind: str) -> None:
+    with running(scoring(kind, end=True)) as fake, live(Upstream(fake.url), "hermes") as server:
+        answer = server.post(PATH, prompt="Two and two", echo=True, logprobs=1, max_tokens=1).json()
+    (choice,) = answer["choices"]
+    assert choice["text"] == "Two and two"
+    assert len(choice["logprobs"]["tokens"]) == 4, "lm-eval takes the last for the generated token"
+
+
+def test_a_prompt_alone_is_scored_where_max_tokens_is_zero(kind: str) -> None:
+    with running(scoring(kind)) as fake, live(Upstream(fake.url), "hermes") as server:
+        answer = server.post(PATH, prompt="Two and two", echo=True, logprobs=1, max_tokens=0).json()
+    (choice,) = answer["choices"]
+    assert (choice["text"], choice["logprobs"]["tokens"]) == ("Two and two", PROMPT["tokens"])
+    assert fake.generated[0].body["max_tokens"] == 1
+
+
+def test_an_engine_without_log_probabilities_of_prompts_is_named() -> None:
+    with running(Fake("llamacpp", fails(500))) as fake:
+        fake.routes["/tokenize"] = scoring("sglang").routes["/tokenize"]
+        with live(Upstream(fake.url), "hermes") as server:
+            answer = server.post(PATH, prompt="x", echo=True, logprobs=1)
+    assert answer.status_code == 400
+    assert "the engine (llama.cpp) does not report those of prompts" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("special", [None, False], ids=["by default", "without"])
+@pytest.mark.parametrize("owner", ["vllm", "sglang", "llamacpp"])
+def test_the_tokenizers_first_token_is_added_unless_it_is_refused(owner: str, special: bool | None) -> None:
+    fake = scoring("sglang")
+    fake.owner = owner
+    with running(fake), live(Upstream(fake.url), "hermes") as server:
+        server.post(PATH, prompt="x", **({} if special is None else {"add_special_tokens": special}))
+    (sent,) = [a.body for a in fake.asked if a.path == ("/v1/completions" if owner == "vllm" else "/tokenize")]
+    assert sent["add_special" if owner == "llamacpp" else "add_special_tokens"] is (special is None)
+
+
+# -- the tokenizer -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tokenizing() -> Iterator[Any]:
+    with live(Writing("x"), "hermes", prompts=template(), api_key="secret") as server:
+        server.http.headers["authorization"] = "Bearer secret"
+        yield server
+
+
+def test_texts_become_tokens_and_tokens_texts(tokenizing: Any) -> None:
+    text = "<|im_start|>user\nHé!"
+    ids = TOKENIZER.encode(text, add_special_tokens=False).ids
+    answer = tokenizing.post("/tokenize", prompt=text, add_special_tokens=False, return_token_strs=True).json()
+    strings = [TOKENIZER.id_to_token(i) for i in ids]
+    assert answer == {"count": len(ids), "max_model_len": None, "tokens": ids, "token_strs": strings}
+    assert tokenizing.post("/detokenize", tokens=ids).json() == {"prompt": text}
+
+
+def test_a_conversation_becomes_the_tokens_of_its_prompt(tokenizing: Any) -> None:
+    found = {}
+    for generate in (True, False):
+        answer = tokenizing.post("/tokenize", messages=HELLO, add_generation_prompt=generate).json()
+        found[generate] = tokenizing.post("/detokenize", tokens=answer["tokens"]).json()["prompt"]
+        assert answer["count"] == len(answer["tokens"])
+    assert found[True] == found[False] + "<|im_start|>assistant\n"
+    tokenizing.post(messages=HELLO)
+    assert tokenizing.engine.requests[-1].prompt == found[True]
+
+
+def test_what_cannot_be_tokenized_is_said(tokenizing: Any) -> None:
+    for path, fields, message in (
+        ("/tokenize", {}, "prompt: is required"),
+        ("/tokenize", {"prompt": "x" * 1_048_577}, "prompt: 1,048,577 characters; allowed are 1,048,576"),
+        ("/tokenize", {"messages": []}, "messages: is empty"),
+        ("/detokenize", {}, "tokens: is required"),
+        ("/detokenize", {"tokens": [1, "2"]}, "tokens: must be a list of token ids"),
+        ("/detokenize", {"tokens": [1 << 40]}, "tokens: must be a list of token ids"),
+    ):
+        answer = tokenizing.post(path, **fields)
+        assert (answer.status_code, message in answer.json()["error"]["message"]) == (400, True), answer.text
+    assert tokenizing.post("/tokenize", prompt="\ud800").status_code == 200
+    with live(replay("x")) as other:
+        for path, fields in (("/tokenize", {"prompt": "x"}), ("/detokenize", {"tokens": [1]})):
+            answer = other.post(path, **fields)
+            assert (answer.status_code, "--tokenizer" in answer.text) == (501, True)
+
+
+def test_special_tokens_and_the_version_are_told(tokenizing: Any) -> None:
+    assert tokenizing.http.get("/tokenizer_info").json() == {"eos_token": "<|im_end|>"}
+    assert tokenizing.http.get("/version").json().keys() == {"version"}
+    del tokenizing.http.headers["authorization"]
+    assert tokenizing.http.get("/tokenizer_info").status_code == 401
+    assert tokenizing.http.post("/tokenize", content=json.dumps({"prompt": "x"})).status_code == 401
