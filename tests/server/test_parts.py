@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,9 +21,12 @@ from tests.engines.upstream.support import (
     event,
     fails,
 )
-from tests.media import base64_of, digest, png, url, wav
+from tests.media import base64_of, digest, part, png, url, wav
 from tests.request.parts.test_places import BLIND, BLIND_RESULTS, SEEING, SPAN, prompts
 from tests.request.parts.test_reading import PROTOCOLS, image
+from unspool.cli.open import _lines
+from unspool.engines import Capture, Delta, Recording, Replay, read_recordings
+from unspool.engines.capture import Asked as Recorded
 from unspool.engines.upstream import Upstream
 from unspool.request.shapes import MOVED
 
@@ -147,11 +151,11 @@ def expanded(ids: list[int]) -> tuple[list[int], list[tuple[int, int]]]:
 
 
 @contextlib.contextmanager
-def serving(kind: str, template: str = SEEING, **options: Any) -> Iterator[tuple[Live, Seeing]]:
+def serving(kind: str, template: str = SEEING, context: str = "all", **options: Any) -> Iterator[tuple[Live, Seeing]]:
     """A server in front of a scripted one."""
     with Seeing(kind, **options) as scripted:
         engine = Upstream(scripted.fake.url, kind=kind, model="m", check_interval=1000)
-        with live(engine, "hermes", prompts=prompts(template)) as server:
+        with live(engine, "hermes", prompts=prompts(template), context=context) as server:
             yield server, scripted
 
 
@@ -455,3 +459,81 @@ def test_a_sound_goes_where_the_engine_takes_sounds(kind: str) -> None:
         assert (asked["image_data"], asked["audio_data"]) == ([url(png())], [url(wav(), "audio/wav")])
     else:
         assert asked["prompt"]["multimodal_data"] == [base64_of(png()), base64_of(wav())]
+
+
+def test_a_capture_keeps_the_bytes_beside_the_recording_by_their_digest(tmp_path: Path) -> None:
+    with Seeing("vllm") as scripted:
+        engine = Upstream(scripted.fake.url, kind="vllm", model="m", check_interval=1000)
+        captured = Capture(engine, tmp_path / "c", dialect="hermes")
+        with live(captured, "hermes", prompts=prompts(SEEING)) as server:
+            for _ in range(2):
+                answer = server.post(**body("chat", TEXT, image("chat", png()), image("chat", png(9))))
+                assert answer.status_code == 200, answer.text
+    first, second = sorted((tmp_path / "c").glob("*.jsonl"))
+    assert base64_of(png()) not in first.read_text()
+    kept = {file.name: file.read_bytes() for file in (tmp_path / "c" / "media").iterdir()}
+    assert kept == {f"{digest(data)}.png": data for data in (png(), png(9))}
+    assert (tmp_path / "c" / "media").stat().st_mode & 0o777 == 0o700
+    recording, _ = read_recordings(tmp_path / "c")
+    assert recording.asked.messages[0]["content"] == [TEXT, part(png()), part(png(9))]
+    prompt = recording.asked.prompt
+    assert isinstance(prompt, str)
+    assert [prompt[m.start : m.end] for m in recording.asked.media] == [SPAN, SPAN]
+    assert [(tmp_path / "c" / m.path).read_bytes() for m in recording.asked.media] == [png(), png(9)]
+    reported = recording.pieces[0][1]
+    assert [kind for kind, _, _ in reported.media] == ["image", "image"]
+    assert len(reported.prompt_ids) == len(prompt) - 2 * len("<|image_pad|>") + 2 * EXPANDED
+    assert read_recordings(second)[0].text == OUTPUT
+
+
+def test_a_recording_with_media_answers_again(tmp_path: Path) -> None:
+    asked = Recorded(dialect="hermes", match="What is this?")
+    recorded = Recording(asked, ((0.0, Delta(text=OUTPUT)), (0.0, Delta(finish_reason="stop"))))
+    with live(Replay([recorded], speed=0), "hermes", prompts=prompts(SEEING)) as server:
+        for protocol in ("chat", "messages"):
+            answer = server.post(PATHS[protocol], **body(protocol, TEXT, image(protocol, png())))
+            assert OUTPUT in answer.text, answer.text
+
+
+def test_the_page_gets_the_bytes_with_their_places(tmp_path: Path) -> None:
+    with serving("vllm") as (server, _):
+        answer = server.post("/ui/chat", **body("chat", TEXT, image("chat", png()), stream=True))
+        told = chunks(answer.text)[0]
+        prompt = server.post("/ui/prompt", **body("chat", TEXT, image("chat", png())))
+    (medium,) = told["media"]
+    assert told["prompt"][medium["start"] : medium["end"]] == SPAN
+    assert medium["url"] == url(png())
+    assert SPAN in prompt.json()["prompt"]
+
+
+def test_what_the_page_opens_with_has_the_bytes_of_the_recordings_folder_alone(tmp_path: Path) -> None:
+    (tmp_path / "media").mkdir()
+    (tmp_path / "media" / f"{digest(png())}.png").write_bytes(png())
+    (tmp_path / "secret.png").write_bytes(b"secret")
+    media = [
+        {"kind": "image", "type": "image/png", "sha256": digest(png()), "start": 1, "end": 2},
+        {"kind": "image", "type": "image/png", "sha256": "../secret"},
+        {"kind": "image", "type": "image/png", "sha256": digest(b"gone")},
+    ]
+    line = json.dumps({"type": "request", "dialect": "hermes", "prompt": "abc", "media": media})
+    (tmp_path / "r.jsonl").write_text(line)
+    shown = json.loads(_lines(str(tmp_path / "r.jsonl"), None))
+    assert [one["url"] for one in shown["media"]] == [url(png()), "", ""]
+
+
+@pytest.mark.parametrize("kind", ["vllm", "llama.cpp"])
+def test_a_turn_with_an_image_is_continued_exactly(kind: str) -> None:
+    with serving(kind) as (server, scripted):
+        first = body("chat", TEXT, image("chat", png()))
+        answer = server.post(**first).json()["choices"][0]["message"]
+        more = {"role": "user", "content": [{"type": "text", "text": "And this?"}, image("chat", png(9))]}
+        history = [*first["messages"], {"role": "assistant", "content": answer["content"]}, more]
+        assert server.post(**{**first, "messages": history}).status_code == 200
+        other = [{"role": "user", "content": [TEXT, image("chat", png(8))]}, *history[1:]]
+        assert server.post(**{**first, "messages": other}).status_code == 200
+        _, second, third = scripted.asked
+    prompt = prompt_of(kind, second)
+    assert f"What is this?{SPAN}<|im_end|>" in prompt
+    assert f"{OUTPUT}<|im_end|>\n<|im_start|>user\nAnd this?{SPAN}<|im_end|>" in prompt
+    assert media_of(kind, second) == [base64_of(png()), base64_of(png(9))]
+    assert media_of(kind, third) == [base64_of(png(8)), base64_of(png(9))]
