@@ -4,6 +4,7 @@ from ..engines.token_kinds import KINDS, SAMPLED
 from . import rewards
 from .batches import collate
 from .conversation import Conversation
+from .media import expand
 from .sample import CallSpan, Rewrite, Sample, Transcript
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "Sample",
     "Transcript",
     "collate",
+    "expand",
     "rewards",
 ]
