@@ -499,7 +499,8 @@ def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
             *parts.within(o for o in inner if o.form and o.form.marked),
             *parts.ends,
             *parts.within(parts.starts),
-        ]
+        ],
+        cuts=True,
     )
 
 

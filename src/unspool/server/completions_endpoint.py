@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from ..engines.threads import Awaited
+from ..request.exact import Exact
 from ..request.fields import Fields
 from ..request.prepared import Prepared
 from ..request.protocols import CompletionsProtocol
@@ -14,7 +15,9 @@ from .endpoint import Endpoint
 class CompletionsEndpoint(Endpoint):
     """An ASGI application that answers requests for raw completions."""
 
-    async def _prepare(self, size: int, fields: Fields, offer: Offer, hold: Callable[[int], None]) -> Prepared:
+    async def _prepare(
+        self, size: int, fields: Fields, offer: Offer, turn: Exact | None, hold: Callable[[int], None]
+    ) -> Prepared:
         protocol, engine, prompts = self._protocol, self._service.engine, self._service.prompts
         eos = "" if prompts is None else prompts.named.get("eos_token", "")
         assert isinstance(protocol, CompletionsProtocol)
