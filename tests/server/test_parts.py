@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer
 
 from tests.engines.upstream.support import (
     DONE,
@@ -24,6 +25,7 @@ from tests.engines.upstream.support import (
 from tests.media import base64_of, digest, part, png, url, wav
 from tests.request.parts.test_places import BLIND, BLIND_RESULTS, SEEING, SPAN, prompts
 from tests.request.parts.test_reading import PROTOCOLS, image
+from tests.tokenizer import FOLDER
 from unspool.cli.open import _lines
 from unspool.engines import Capture, Delta, Recording, Replay, read_recordings
 from unspool.engines.capture import Asked as Recorded
@@ -80,7 +82,16 @@ class Seeing:
     @property
     def asked(self) -> list[Any]:
         """The bodies of the requests to generate."""
-        silent = ("/tokenize", "/props", "/v1/models", "/health", "/openapi.json", "/api/version")
+        silent = (
+            "/tokenize",
+            "/props",
+            "/model_info",
+            "/api/show",
+            "/v1/models",
+            "/health",
+            "/openapi.json",
+            "/api/version",
+        )
         return [a.body for a in self.fake.asked if a.path not in silent]
 
     async def _tokenize(self, connection: Connection, asked: Asked) -> None:
@@ -414,8 +425,24 @@ def test_a_llama_cpp_without_projector_is_a_400() -> None:
         answer = server.post(**body("chat", image("chat", png())))
         assert not scripted.asked
     assert answer.status_code == 400
-    assert "(llama.cpp) has no projector for it (--mmproj)" in answer.text
+    assert "the engine (llama.cpp, with this model) takes text only" in answer.text
     assert "role 'user'" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("ollama", {"capabilities": ["completion", "tools"]}), ("sglang", {"has_image_understanding": False})],
+)
+def test_a_model_that_sees_nothing_is_a_400_although_its_server_would_say_nothing(kind: str, told: Any) -> None:
+    async def describe(connection: Connection, asked: Asked) -> None:
+        await connection.json(told)
+
+    with serving(kind) as (server, scripted):
+        scripted.fake.routes |= {"/api/show": describe, "/model_info": describe}
+        answer = server.post(**body("chat", image("chat", png())))
+        assert not [one for one in scripted.asked if (one and "images" in one) or (one and "image_data" in one)]
+    assert answer.status_code == 400
+    assert f"the engine ({kind}, with this model) takes text only" in answer.text
 
 
 def test_a_kind_of_server_without_images_is_a_400() -> None:
@@ -537,3 +564,30 @@ def test_a_turn_with_an_image_is_continued_exactly(kind: str) -> None:
     assert f"{OUTPUT}<|im_end|>\n<|im_start|>user\nAnd this?{SPAN}<|im_end|>" in prompt
     assert media_of(kind, second) == [base64_of(png()), base64_of(png(9))]
     assert media_of(kind, third) == [base64_of(png(8)), base64_of(png(9))]
+
+
+def test_a_stored_response_is_continued_with_its_image() -> None:
+    with serving("vllm") as (server, scripted):
+        first = server.post("/v1/responses", **body("responses", TEXT, image("responses", png())))
+        more = [{"role": "user", "content": [image("responses", png(9))]}]
+        second = server.post("/v1/responses", input=more, previous_response_id=first.json()["id"])
+        assert second.status_code == 200, second.text
+        _, asked = scripted.asked
+    assert media_of("vllm", asked) == [base64_of(png()), base64_of(png(9))]
+    assert f"What is this?{SPAN}" in prompt_of("vllm", asked)
+
+
+def test_the_tokens_of_a_conversation_with_an_image_can_be_asked_for() -> None:
+    with Seeing("vllm") as scripted:
+        tokenizer = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
+        engine = Upstream(scripted.fake.url, kind="vllm", model="m", tokenizer=tokenizer, check_interval=1000)
+        with live(engine, "hermes", prompts=prompts(SEEING)) as server:
+            messages = [{"role": "user", "content": [TEXT, image("chat", png(75, 100))]}]
+            tokens = server.post("/tokenize", messages=messages)
+            asked = body("messages", TEXT, image("messages", png(75, 100)))
+            counted = server.post("/v1/messages/count_tokens", **asked)
+            unseen = server.post("/v1/messages/count_tokens", **body("messages", TEXT))
+    assert tokens.status_code == 200, tokens.text
+    assert SPAN in tokenizer.decode(tokens.json()["tokens"], skip_special_tokens=False)
+    placeholder = len(tokenizer.encode(SPAN, add_special_tokens=False).ids)
+    assert counted.json()["input_tokens"] - unseen.json()["input_tokens"] == placeholder + 10

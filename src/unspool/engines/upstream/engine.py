@@ -280,12 +280,12 @@ class Upstream:
             prompt = await self._tokens(backend, kind, prompt, model, special=request.add_special)
         if isinstance(prompt, list) and request.media and kind.tokenize is not None:
             await self._count_placeholders(backend, kind, request, prompt, model)
+        described = await self._described(backend, kind, request, model)
         if kind.marks:
-            props = await self._client.ask(backend, "/props")
             question = {"content": "", "add_special": True}
             begun = await self._client.ask(backend, "/tokenize", question)
             adds_bos = bool(isinstance(begun, dict) and begun.get("tokens"))
-            prompt = with_marker(request, props, adds_bos, kind.name)
+            prompt = with_marker(request, described, adds_bos)
         make = partial(
             body,
             kind,
@@ -313,6 +313,26 @@ class Upstream:
         if not isinstance(found, list):
             raise EngineError(f"the engine's {path} returned no tokens", 502)
         return found
+
+    async def _described(self, backend: Backend, kind: Kind, request: Request, model: str | None) -> dict[str, Any]:
+        """What a server says of its model, if the prompt has media.
+
+        Raises:
+            EngineError: 400 if the model does not take them.
+        """
+        if not kind.described:
+            return {}
+        question = {"model": model} if kind.described == "/api/show" else None
+        try:
+            found = await self._client.ask(backend, kind.described, question)
+        except Closed:  # an older server
+            found = None
+        described = found if isinstance(found, dict) else {}
+        senses = kind.senses(described)
+        for medium in request.media if senses is not None else ():
+            if medium.kind not in senses:
+                raise not_taken(medium, f"{kind.name}, with this model", senses)
+        return described
 
     async def _count_placeholders(
         self, backend: Backend, kind: Kind, request: Request, prompt: Sequence[int], model: str | None
