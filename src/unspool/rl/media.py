@@ -1,7 +1,7 @@
 """Images and other media in a sample: the ranges of tokens that an engine has put in place of their placeholders."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -43,7 +43,7 @@ def expand(sample: Sample, prompt_ids: Sequence[int] | Ids, media: Sequence[tupl
         at += len(piece)
     rest = len(sample.ids) - at
 
-    def joined(values: NDArray, fill: float) -> NDArray:
+    def joined(values: NDArray[Any], fill: float) -> NDArray[Any]:
         parts = []
         for (a, b), (_, length) in zip(taken, (*media, (0, 0)), strict=True):
             parts += [values[a:b], np.full(length, fill, values.dtype)]

@@ -329,9 +329,9 @@ class Upstream:
             found = None
         described = found if isinstance(found, dict) else {}
         senses = kind.senses(described)
-        for medium in request.media if senses is not None else ():
-            if medium.kind not in senses:
-                raise not_taken(medium, f"{kind.name}, with this model", senses)
+        unseen = [] if senses is None else [medium for medium in request.media if medium.kind not in senses]
+        if unseen:
+            raise not_taken(unseen[0], f"{kind.name}, with this model", senses or ())
         return described
 
     async def _count_placeholders(
