@@ -205,6 +205,12 @@ def test_in_a_block_of_calls_an_object_that_names_a_declared_tool_is_a_call(dial
         assert (bad.arguments, bad.status) == ('{"cmd": ls}', "invalid")
 
 
+def test_an_object_in_an_argument_is_data() -> None:
+    for inside in (PARIS, f"[{PARIS}, {BACKWARDS}]", f"<tool_call>{PARIS}</tool_call>"):
+        raw = f"<tool_call><function=bash><parameter=cmd>{inside}</parameter></function></tool_call>"
+        assert values(read(raw, "qwen3-coder")) == [("bash", {"cmd": inside})]
+
+
 def test_an_object_whose_name_comes_late_is_held_up_to_the_cap() -> None:
     for size in (1, 900, 100_000):
         raw = f'<tool_call>{{"arguments": {{"cmd": "{"ls " * 22_000}"}}, "name": "bash"}}</tool_call>'
