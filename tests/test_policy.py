@@ -176,6 +176,9 @@ REPAIRS = [
     ('{"a": "two\nlines\t"}', {"a": "two\nlines\t"}),
     ('{"a": "x"', {"a": "x"}),
     ('{"a": [1, {"b": "x"', {"a": [1, {"b": "x"}]}),
+    ('{"a": "say "hi" now"}', {"a": 'say "hi" now'}),
+    ('{"a": "he said "x"", "n": 1}', {"a": 'he said "x"', "n": 1}),
+    ("{'a': 'x' 'y'}", {"a": "xy"}),
 ]
 
 
@@ -189,6 +192,39 @@ def test_bad_arguments_repair_repairs_what_keeps_its_meaning(dialect: Dialect, w
     assert [c.status for c in message.tool_calls] == ["repaired", "ok"]
     assert notices(message).count("repaired") == 1
     assert message.tool_calls[0].raw
+
+
+PYTHON = [d for d in UNFRAMED if d.codec.name == "python" and d.call[0].object is None]
+PYTHON_REPAIRS = [
+    ("a='x' 'y'", {"a": "xy"}),
+    ("a='x'\n 'y' \"z\", n=1", {"a": "xyz", "n": 1}),
+    ("a='''x''' r'\\y'", {"a": "x\\y"}),
+    ("a=['x' 'y', 'z']", {"a": ["xy", "z"]}),
+    ("a={'k': 'x' 'y'}", {"a": {"k": "xy"}}),
+    ("a=f'x' f\"y\"", {"a": "xy"}),
+    ("**{'a': 'x'}", {"a": "x"}),
+    ("n=1, **{\"a\": 'x', 'b': True}", {"n": 1, "a": "x", "b": True}),
+    ("**{'a': 'x'}, n=1", {"a": "x", "n": 1}),
+    ("a={'x', 'y'}", {"a": ["x", "y"]}),
+]
+
+
+@pytest.mark.parametrize(**named(PYTHON))
+@pytest.mark.parametrize(("written", "meant"), PYTHON_REPAIRS, ids=[w for w, _ in PYTHON_REPAIRS])
+def test_python_that_is_no_json_is_repaired_to_what_it_means(dialect: Dialect, written: str, meant: Any) -> None:
+    raw = write_calls(dialect, [("f", written), *G])
+    message = both(dialect, raw, Policy(bad_arguments="repair"))
+    assert (values(message), [c.status for c in message.tool_calls]) == ([("f", meant), *G], ["repaired", "ok"])
+    for i in range(1, len(raw)):
+        split, _ = run(dialect, [raw[:i], raw[i:]], tools=TOOLS, policy=Policy(bad_arguments="repair"), ids=number)
+        assert same(split) == same(message)
+
+
+@pytest.mark.parametrize(**named(PYTHON))
+@pytest.mark.parametrize("written", ["a=f'{x}'", "a=f'x{y}'", "**kw", "**{}", "*[1]", "a='x' y"])
+def test_python_whose_value_is_unknown_is_not_repaired(dialect: Dialect, written: str) -> None:
+    message = both(dialect, write_calls(dialect, [("f", written)]), Policy(bad_arguments="repair"))
+    assert [c.status for c in message.tool_calls] in (["invalid"], ["incomplete"])
 
 
 @pytest.mark.parametrize(**named(JSON_LIKE))
