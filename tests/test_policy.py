@@ -537,3 +537,62 @@ def test_a_dialect_keeps_few_of_the_plans_that_clients_ask_for() -> None:
     for chosen in itertools.islice(itertools.product(*CHOICES.values()), 200):
         compile_plan(dialect, Policy(**dict(zip(CHOICES, chosen, strict=True))))
         assert len(dialect.compiled) <= 34
+
+
+# -- rows of the RFC and of its neighbours -----------------------------------------------------------------------------
+
+RFC = ["deepseek", "deepseek-r1"]
+
+
+def rfc_call(body: str) -> str:
+    """A call of DeepSeek in its block, with the text between its markers."""
+    return f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>{body}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+
+
+@pytest.mark.parametrize("name", RFC)
+@pytest.mark.parametrize("body", ["garbage", "now", "garbage more", "g\ngarbage"])
+def test_a_malformed_separator_is_a_broken_call_under_the_names_of_the_rfc(name: str, body: str) -> None:
+    message = both(name, rfc_call(f"g<｜tool▁sep｜>{body}"), None, stage="content")
+    assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [("g", body, "invalid")]
+
+
+@pytest.mark.parametrize("tag", ["think", "reasoning", "thought", "Thought"])
+@pytest.mark.parametrize("name", [*RFC, "openai-generic", "think"])
+def test_the_other_tags_of_reasoning_are_read_under_general_names(name: str, tag: str) -> None:
+    message = both(name, f"<{tag}>plan</{tag}>Hello", None)
+    assert (message.reasoning, message.content) == ("plan", "Hello")
+
+
+@pytest.mark.parametrize(**named([d for d in THINKING if d.end]))
+def test_an_end_token_in_open_reasoning_is_as_the_end_of_the_output(dialect: Dialect) -> None:
+    closes = {t.after[0].strip() for t in dialect.reasoning if t.after and isinstance(t.after[0], str)}
+    for end in (e.strip() for e in dialect.end if e.strip() not in closes):
+        for unclosed in CHOICES["unclosed_reasoning"]:
+            policy = Policy(unclosed_reasoning=unclosed)  # type: ignore[arg-type]
+            message = both(dialect, f"plan{end}", policy, stage="reasoning")
+            plain = both(dialect, "plan", policy, stage="reasoning")
+            assert (message.reasoning, message.content) == (plain.reasoning, plain.content) != ("", "")
+            assert notices(message) == notices(plain) == ["unclosed_reasoning"]
+
+
+@pytest.mark.parametrize(**named([d for d in MARKED if "{calls}" in d.calls[0].text and d.calls[0].before]))
+def test_the_stage_of_a_call_may_begin_inside_of_its_opening(dialect: Dialect) -> None:
+    raw = write_calls(dialect, F + G)
+    opened = dialect.calls[0].opening.strip()
+    head = dialect.call[0].before[0] if dialect.call[0].before and dialect.call[0].object is None else ""
+    inside = raw.removeprefix(opened).lstrip()
+    rests = [inside, inside.removeprefix(head.strip())] if isinstance(head, str) and is_marked(dialect) else [inside]
+    for rest in rests:
+        assert values(both(dialect, rest, KEEP, stage="tool_call")) == F + G
+
+
+@pytest.mark.parametrize("name", RFC)
+@pytest.mark.parametrize("after", ["", "\n"])
+def test_an_end_token_in_an_open_string_stays_out_of_it_where_markers_in_strings_count(name: str, after: str) -> None:
+    for end in get_dialect(name).end:
+        message = both(
+            name, rfc_call('g<｜tool▁sep｜>{"a": "Par').partition("<｜tool▁call▁end｜>")[0] + end + after, None
+        )
+        assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [("g", '{"a": "Par"}', "repaired")]
+        whole = both(name, rfc_call(f'g<｜tool▁sep｜>{{"a": "x{end} y"}}'), None)
+        assert values(whole) == [("g", {"a": f"x{end} y"})]

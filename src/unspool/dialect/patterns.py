@@ -330,6 +330,10 @@ class Pattern:
             atoms.pop()
         return _of(atoms)
 
+    def behind(self, count: int) -> "Pattern":
+        """What comes after so many atoms."""
+        return _of(list(itertools.dropwhile(lambda atom: atom.kind == SPACE, self.atoms[count:])))
+
     def unbracketed(self) -> "Pattern":
         """What comes after brackets with which it begins; itself if it begins with none."""
         closed = (a.kind == SPACE or (a.kind == LITERAL and not a.text.strip("]})")) for a in self.atoms)
