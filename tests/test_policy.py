@@ -568,7 +568,7 @@ def test_an_end_token_in_open_reasoning_is_as_the_end_of_the_output(dialect: Dia
     closes = {t.after[0].strip() for t in dialect.reasoning if t.after and isinstance(t.after[0], str)}
     for end in (e.strip() for e in dialect.end if e.strip() not in closes):
         for unclosed in CHOICES["unclosed_reasoning"]:
-            policy = Policy(unclosed_reasoning=unclosed)  # type: ignore[arg-type]
+            policy = Policy(unclosed_reasoning=unclosed)
             message = both(dialect, f"plan{end}", policy, stage="reasoning")
             plain = both(dialect, "plan", policy, stage="reasoning")
             assert (message.reasoning, message.content) == (plain.reasoning, plain.content) != ("", "")
