@@ -596,3 +596,14 @@ def test_an_end_token_in_an_open_string_stays_out_of_it_where_markers_in_strings
         assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [("g", '{"a": "Par"}', "repaired")]
         whole = both(name, rfc_call(f'g<｜tool▁sep｜>{{"a": "x{end} y"}}'), None)
         assert values(whole) == [("g", {"a": f"x{end} y"})]
+
+
+@pytest.mark.parametrize(**named(MARKED))
+@pytest.mark.parametrize("unknown_tool", CHOICES["unknown_tool"])
+def test_a_name_that_is_the_end_of_a_declared_one_is_not_declared(dialect: Dialect, unknown_tool: Any) -> None:
+    tools = [tool("mcp__playwright__browser_navigate", a="string"), tool("mcp__other__browser_navigate", a="string")]
+    raw = write_calls(dialect, [("browser_navigate", {"a": "x"})])
+    message = both(dialect, raw, Policy(unknown_tool=unknown_tool), tools=tools)
+    names = [(c.name, c.known) for c in message.tool_calls]
+    assert names == ([("browser_navigate", False)] if unknown_tool == "forward" else [])
+    assert "undeclared_tool" in notices(message)
