@@ -1173,10 +1173,10 @@ class LiteralReader:
             self._key_at = len(self.out) - self._doubt.since if translated_text else -1
         return end
 
-    def _quoted_apart(self, text: str, i: int) -> bool:
-        """Whether white space and another string follow a string: something lacks between them."""
+    def _ends_apart(self, text: str, i: int) -> bool:
+        """Whether a line ends, or white space and another string follow, behind a quote: something lacks there."""
         j = PYTHON_SPACE.match(text, i).end()
-        return j > i and text.startswith('"', j)
+        return "\n" in text[i:j] or (j > i and text.startswith('"', j))
 
     def _opens_string(self, text: str, i: int) -> re.Match[str] | None:
         """A quote of Python at ``i``, with its prefix; a formatted string counts if errors are repaired."""
@@ -1223,7 +1223,7 @@ class LiteralReader:
             closes = self._closes(text, j + 1, n) if self._how.repair and self.stack else 1
             if closes < 0:
                 return j if j > i else -1
-            if closes or self._quoted_apart(text, j + 1):
+            if closes or self._ends_apart(text, j + 1):
                 self._string_ended(j + 1)
                 return j + 1
             self._fix("quotes in a string")
