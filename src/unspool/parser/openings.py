@@ -447,7 +447,7 @@ class Openings(msgspec.Struct, eq=False):
         if m.group() not in scan.triggers:
             return NO if final else MORE
         more = False
-        for o in scan.markers:
+        for o in scan.markers.at(self._tape.buf, p):
             r = self.look.stands(o.pattern, p)
             if r >= 0 and o.kind == END:
                 r = self.look.end_counts(p, r)
