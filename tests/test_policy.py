@@ -586,6 +586,13 @@ def test_the_stage_of_a_call_may_begin_inside_of_its_opening(dialect: Dialect) -
         assert values(both(dialect, rest, KEEP, stage="tool_call")) == F + G
 
 
+@pytest.mark.parametrize(**named(CALLING))
+def test_text_in_the_stage_of_a_call_is_text(dialect: Dialect) -> None:
+    for text in ("Hello.", "Hello, <b>you</b>."):
+        message = both(dialect, text, KEEP, stage="tool_call")
+        assert (message.content, message.tool_calls) == (text, [])
+
+
 @pytest.mark.parametrize("name", RFC)
 @pytest.mark.parametrize("after", ["", "\n"])
 def test_an_end_token_in_an_open_string_stays_out_of_it_where_markers_in_strings_count(name: str, after: str) -> None:

@@ -284,11 +284,8 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...
 def _begun(parts: _Parts) -> list[Opening]:
     """Calls without their first marker, or without all text before their first field."""
     forms = [f for f in parts.inside if f.shape is None and f.marked and f.opening.first]
-    return [
-        Opening(CALL, f.opening.behind(count), form=f)
-        for f in forms
-        for count in sorted({1, len(f.opening.head().atoms)})
-    ]
+    begun = [(f, f.opening.behind(n)) for f in forms for n in sorted({1, len(f.opening.head().atoms)})]
+    return [Opening(CALL, p, form=f) for f, p in begun if p.last_name >= 0 and p.atoms[0].kind != ANY]
 
 
 def _bare(blocks: list[Block]) -> list[Pattern]:
