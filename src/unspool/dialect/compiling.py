@@ -285,7 +285,7 @@ def _begun(parts: _Parts) -> list[Opening]:
     """Calls without their first marker, or without all text before their first field."""
     forms = [f for f in parts.inside if f.shape is None and f.marked and f.opening.first]
     begun = [(f, f.opening.behind(n)) for f in forms for n in sorted({1, len(f.opening.head().atoms)})]
-    return [Opening(CALL, p, form=f) for f, p in begun if p.last_name >= 0 and p.atoms[0].kind != ANY]
+    return [Opening(CALL, p, form=f) for f, p in begun if p.last_name >= 0 and p.atoms[0].kind in (LITERAL, NAME)]
 
 
 def _bare(blocks: list[Block]) -> list[Pattern]:

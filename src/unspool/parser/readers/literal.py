@@ -1127,7 +1127,7 @@ class LiteralReader:
             return j
         c = text[j]
         if c == '"':
-            closes = self._closes(text, j + 1, n) if self._how.repair and self.stack else 1
+            closes = self._closes(text, j + 1, n) if self._how.repair and self.stack and not self._is_key else 1
             if closes < 0:
                 return j if j > i else -1
             if closes or self._ends_apart(text, j + 1):
