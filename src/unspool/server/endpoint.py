@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from typing import Any, Final
 
 import msgspec
@@ -56,15 +57,25 @@ class Endpoint:
 
     async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
         with self._service.holding() as hold:
-            await self._answer_holding(scope, body, send, hold)
+            async with AsyncExitStack() as closing:
+                await self._answer_within(scope, body, send, hold, closing)
 
-    async def _answer_holding(self, scope: Scope, body: bytes, send: Send, hold: Callable[[int], None]) -> None:
+    async def _answer_within(
+        self, scope: Scope, body: bytes, send: Send, hold: Callable[[int], None], closing: AsyncExitStack
+    ) -> None:
+        """Answer a request.
+
+        Args:
+            scope, body, send: the request.
+            hold: counts its bytes.
+            closing: closes what it opens.
+        """
         protocol = self._protocol
-        own = Tools(())
         try:
             fields, deposit = await self._recalled(scope, await self._parse(body))
             hold(deposit.size)
             own = own_tools(self._service.settings, protocol.own_servers(fields), self._service.tools)
+            closing.push_async_callback(own.aclose)
             offer = await self._offer(scope, fields, own)
             prepared = await self._prepare(len(body) + deposit.size, fields, offer, deposit.turn, hold)
             del body, fields
@@ -81,18 +92,15 @@ class Endpoint:
         else:
             tools = Tools([*self._service.tools.servers.values(), *own.servers.values()])
             run = Run(self._service, protocol, prepared, client_id(scope), tools, deposit)
-            own = await self._carry_out(run, deposit, own, scope, send)
+            await self._carry_out(run, deposit, closing, scope, send)
             return
-        finally:
-            await own.aclose()
         self._service.answered(scope["path"], reply.status)
         await reply.send(send)
 
-    async def _carry_out(self, run: Run, deposit: Deposit, own: Tools, scope: Scope, send: Send) -> Tools:
-        """Run a request, and return those of its own tools that are no longer used."""
+    async def _carry_out(self, run: Run, deposit: Deposit, closing: AsyncExitStack, scope: Scope, send: Send) -> None:
+        """Run a request."""
         with self._service.running(run):
             await self._run(run, scope, send)
-        return own
 
     async def _recalled(self, scope: Scope, fields: Fields) -> tuple[Fields, Deposit]:
         """The request with what is stored of its conversation, and the place for its answer.
