@@ -592,10 +592,11 @@ def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Closing]:
 
 def _edge(markers: list[Marker], forced: list[Opening], *, named: bool) -> list[Marker]:
     best = ranked(markers)
-    if not named:
-        return [*best, *forced]
+    blank = [m for m in best if m.kind != CALL and not m.pattern.first]  # matches anything: a message without a header
+    best = [m for m in best if m not in blank]
     # A named choice reads a bare object in its own way.
-    return [*(m for m in best if m.marked), *forced, *(m for m in best if not m.marked)]
+    unmarked = [m for m in best if not m.marked] if named else []
+    return [*(m for m in best if m not in unmarked), *forced, *unmarked, *blank]
 
 
 def _all_literals(d: Dialect) -> list[str]:

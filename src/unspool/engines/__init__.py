@@ -3,7 +3,7 @@
 An engine takes a prompt and yields raw output, piece by piece. It knows nothing about dialects, protocols or parsers.
 """
 
-from .base import Delta, Engine, EngineError, Request, Sampling, Thinking, check_media
+from .base import Delta, Engine, EngineError, Request, Sampled, Sampling, Thinking, check_media
 from .capture import Capture, Recording, read_recordings
 from .media import Medium
 from .replay import Replay
@@ -17,6 +17,7 @@ __all__ = [
     "Recording",
     "Replay",
     "Request",
+    "Sampled",
     "Sampling",
     "Thinking",
     "check_media",

@@ -101,6 +101,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             the prompt is only read; the engine may generate a token.
         constraint: what may be generated; ``None`` means anything.
         thinking: the budget of reasoning; ``None`` if there is none.
+        capture: whether pieces must have `Delta.sampled`, as far as the engine can.
     """
 
     id: str = ""
@@ -122,6 +123,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     constraint: Constraint | None = None
     thinking: Thinking | None = None
+    capture: bool = False
 
     def needed_prompt(self) -> str | Sequence[int]:
         """The prompt, for engines that need one.
@@ -132,6 +134,26 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         if self.prompt is None:
             raise EngineError("prompt: the engine needs one, but the server has no chat template to render it", 400)
         return self.prompt
+
+
+class Sampled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The tokens of a piece as the model sampled them, for training.
+
+    Attributes:
+        ids: the tokens, including one that ends the output.
+        logprobs: the log-probability of each; ``None`` if the engine reports none.
+        count: the number of tokens of the output so far by the engine's count, if it may leave some out of ``ids``.
+        prompt_ids: the tokens of the prompt as the engine read it, if it reports them.
+        versions: the versions of the weights, each with the half-open range of the output's tokens that it sampled.
+        experts: the experts of each token and layer, in the engine's own encoding; empty if it reports none.
+    """
+
+    ids: tuple[int, ...] = ()
+    logprobs: tuple[float | None, ...] = ()
+    count: int | None = None
+    prompt_ids: tuple[int, ...] | None = None
+    versions: tuple[tuple[str, int, int], ...] = ()
+    experts: str = ""
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -145,6 +167,7 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         usage: the engine's counts so far; the last ones are final.
         logprobs: the entries of the tokens, in OpenAI's form.
         stage: the stage of the text, if the engine itself reports it.
+        sampled: the tokens as they were sampled, if the request asks for them; ``token_ids`` are those to parse.
         prompt_ids: in the first piece, the prompt as the engine read it, if it reports that for a prompt with media.
         media: the kinds, beginnings and lengths of the ranges that the media have in it.
     """
@@ -155,6 +178,7 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: Usage | None = None
     logprobs: tuple[dict[str, Any], ...] = ()
     stage: Stage | None = None
+    sampled: Sampled | None = None
     prompt_ids: tuple[int, ...] = ()
     media: tuple[tuple[str, int, int], ...] = ()
 

@@ -8,7 +8,7 @@ import contextlib
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -35,6 +35,9 @@ from .loop import Loop
 from .outbox import Outbox, Sink
 from .service import Service, log
 from .tracing import Trace, named
+
+if TYPE_CHECKING:
+    from ..sessions import Recording, Session
 
 _Stream = AsyncGenerator[Delta, None]
 _TOKEN: Final = 1024
@@ -80,6 +83,7 @@ class Run:
         client_id: the client's own id for the request, for the log and the engine; empty if there is none.
         tools: the tool servers of the request, if it may use any.
         deposit: keeps the answer.
+        session: the session that records it, if it belongs to one.
 
     Attributes:
         id: the response's id.
@@ -93,7 +97,9 @@ class Run:
         client_id: str = "",
         tools: Tools | None = None,
         deposit: Deposit = _NOWHERE,
+        session: "Session | None" = None,
     ) -> None:
+        self._session = session
         self.id = protocol.id_prefix + new_id()
         self._service = service
         self._protocol = protocol
@@ -302,7 +308,8 @@ class Run:
         """Generate one output, pass its events on, and count it."""
         choice = self._choices[index]
         choice.begin()
-        asked = prepared.for_engine(self._service.settings, self.id, index, self._client_id)
+        recorded = self._session is not None
+        asked = prepared.for_engine(self._service.settings, self.id, index, self._client_id, capture=recorded)
         if self._tracer is not None:
             self._tracer.asked = self._request_line(asked)
         check_media(self._service.engine, asked)
@@ -318,9 +325,14 @@ class Run:
     async def _output(
         self, index: int, prepared: Prepared, asked: Request, watched: Callable[[_Stream], _Stream] = lambda s: s
     ) -> Written:
-        choice = self._choices[index]
+        choice, recording = self._choices[index], await self._recording(prepared, asked)
         most = None if asked.echo else asked.max_tokens or None
-        await self._pass_on(index, watched(self._service.engine.generate(asked)), most)
+        try:
+            await self._pass_on(index, watched(self._service.engine.generate(asked)), most, recording)
+        except BaseException as error:
+            if recording is not None:
+                recording.broken(choice.written(), "error" if isinstance(error, EngineError) else "abort")
+            raise
         self._deliver(index, choice.close())
         prompt = asked.prompt
         if choice.uncounted and prompt is not None:
@@ -331,17 +343,27 @@ class Run:
         written = choice.written()
         self._last = None if prepared.continued is None else (prepared.continued, written)
         self._finished(written.message)
-        if self._service.turns is not None and prepared.continued is not None and not self._loops:
-            self._service.turns.remember(prepared.continued, written)
+        if recording is not None:
+            written = await recording.done(written, choice.stop)
+        if prepared.turns is not None and prepared.continued is not None and not self._loops:
+            prepared.turns.remember(prepared.continued, written)
         return written
 
-    async def _pass_on(self, index: int, stream: _Stream, tokens: int | None) -> None:
+    async def _recording(self, prepared: Prepared, asked: Request) -> "Recording | None":
+        """Begin to record a generation, if it belongs to a session."""
+        service = self._service
+        if self._session is None or service.sessions is None:
+            return None
+        return self._session.recording(service, prepared, asked, await service.sessions.examine(service))
+
+    async def _pass_on(self, index: int, stream: _Stream, tokens: int | None, recording: "Recording | None") -> None:
         """Read the engine's output until it ends, or until the choice ends earlier.
 
         Args:
             index: the choice's.
             stream: the output.
             tokens: how many it may have; ``None``: any number. An engine that sends more than they can be is stopped.
+            recording: takes the pieces too, if there is one.
         """
         choice, outbox = self._choices[index], self._outbox
         passed = 0
@@ -349,6 +371,8 @@ class Run:
         try:
             async for delta in stream:
                 passed += 1
+                if recording is not None:
+                    recording.take(delta)
                 if not passed % _TURN:
                     await asyncio.sleep(0)
                 size = _size(delta)

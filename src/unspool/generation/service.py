@@ -23,6 +23,7 @@ from .admission import Admission, Overloaded
 from .metrics import Metrics, added
 
 if TYPE_CHECKING:
+    from ..sessions import Sessions
     from .telemetry import Telemetry
 
 log = logging.getLogger("unspool.server")
@@ -64,6 +65,7 @@ class Service:
         held: bytes of the requests that are being read and answered.
         draining: whether the server is shutting down.
         models: the services of all models of the server, including this one, with the default first.
+        sessions: the runs of agents that are recorded; ``None`` if none are.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Service:
         self.held = 0
         self.draining = False
         self.models: tuple[Service, ...] = (self,)
+        self.sessions: Sessions | None = None
         self._threads = Threads(4, "requests"), Threads(1, "long-requests")  # they mostly wait for templates
         self._asides = Threads(1, "texts"), Threads(1, "long-texts")
 

@@ -104,7 +104,11 @@ class Prose(Steps):
                     break  # a call with wrong arguments is a more literal match
                 if partial is not None and self._dropped_as_cut(partial, o, i, r):
                     return r
-                return self._parts.begin(o, i, r) if match is None else self._begin_call(o, i, match)
+                if match is not None:
+                    return self._begin_call(o, i, match)
+                if not o.pattern.first:  # a blank opening: text begins here
+                    self._note_header(i)
+                return self._parts.begin(o, i, r)
             elif r == MORE:
                 if not tape.final:
                     return MORE

@@ -58,6 +58,7 @@ class Written(msgspec.Struct, frozen=True):
         message: the message that was parsed from it.
         tokens: the number of generated tokens, as far as the engine reports it.
         cut: whether the output was cut off before the engine was done.
+        call: the id of the call that a session recorded for it; empty without a session.
     """
 
     text: str
@@ -65,15 +66,16 @@ class Written(msgspec.Struct, frozen=True):
     message: Message
     tokens: int = 0
     cut: bool = False
+    call: str = ""
 
 
-class _Thought(NamedTuple):
+class Thought(NamedTuple):
     """The reasoning of a turn that the ids of its calls identify."""
 
     reasoning: str
 
 
-class _Rounds(NamedTuple):
+class Rounds(NamedTuple):
     """A remembered answer of several rounds: the chain that it answers, its messages, and the reasoning of each round
     and of all rounds."""
 
@@ -109,11 +111,18 @@ class Continued(NamedTuple):
         prompt: the text.
         ids: its tokens, if they continue remembered ones; else ``None``.
         past: the prompt's origin; ``None`` if nothing should be remembered.
+        parent: the id of the call of a session that it continues; empty if there is none.
+        fork: why it does not begin with that call's very tokens, or what was changed after them; empty if it does and
+            nothing was.
+        follows: whether it begins with the parent's prompt and output.
     """
 
     prompt: str
     ids: list[int] | None
     past: Past | None
+    parent: str = ""
+    fork: str = ""
+    follows: bool = False
 
 
 class Turns:
@@ -140,7 +149,7 @@ class Turns:
         self._prompts = prompts
         self._tokenizer = tokenizer
         self._literals = {} if tokenizer is None else {id: text for text, id in added_tokens(tokenizer).items()}
-        self._kept: Kept[Turn | _Thought | _Rounds] = Kept(_COUNT, settings.turn_memory)
+        self._kept: Kept[Turn | Thought | Rounds] = Kept(_COUNT, settings.turn_memory)
         # Another model, template or tokenizer cannot continue a turn.
         of_model = [settings.model, settings.dialect.name, prompts.source, sorted(self._literals.items())]
         self._secret = hmac.digest(secret or os.urandom(32), json_bytes(of_model), "sha256")
@@ -164,15 +173,15 @@ class Turns:
         if context == "never" or request.body.get("continue_final_message") is True:
             return Continued(self._prompts.render(request, waiting), None, None)
         request, chains = self._as_written(request, across=context == "all")
-        thoughts = _thoughts(request.messages)
+        thoughts = thoughts_of(request.messages)
         answers = list(accumulate(m["role"] == "assistant" for m in request.messages))  # before each message
-        for at in reversed(_region(request.messages, across=context == "all")):
+        for at in reversed(repeatable(request.messages, across=context == "all")):
             key = chains[at + 1].digest(b"turn")
             if stored is not None and stored.key == key:  # with its own reasoning, in the form of the items
                 turn = stored.turn
             else:
-                found = self._kept.get(key)
-                if not isinstance(found, Turn) or not _same_thoughts(thoughts[: answers[at]], found):
+                found = self._get(key)
+                if not isinstance(found, Turn) or not same_thoughts(thoughts[: answers[at]], found.thoughts):
                     continue
                 turn = found
             try:
@@ -188,7 +197,7 @@ class Turns:
                 break
             return joined
         request = self._restored(request)
-        past = Past(chains[-1], _thoughts(request.messages), request.caller)
+        past = Past(chains[-1], thoughts_of(request.messages), request.caller)
         return Continued(self._prompts.render(request, waiting), None, past)
 
     def media(self, prompt: str, request: ChatRequest) -> tuple[Medium, ...]:
@@ -293,11 +302,11 @@ class Turns:
     def _restored(self, request: ChatRequest) -> ChatRequest:
         """Restore the reasoning that the client left out of the current tool loop."""
         messages: list[dict[str, Any]] | None = None
-        for at in _region(request.messages, across=False):
+        for at in repeatable(request.messages, across=False):
             message = request.messages[at]
             key = None if message.get("reasoning_content") else self._by_ids(request.caller, message)
-            found = None if key is None else self._kept.get(key)
-            if isinstance(found, _Thought) and found.reasoning:
+            found = None if key is None else self._get(key)
+            if isinstance(found, Thought) and found.reasoning:
                 messages = messages or list(request.messages)
                 messages[at] = {**message, "reasoning_content": found.reasoning}
         return request if messages is None else msgspec.structs.replace(request, messages=messages)
@@ -325,11 +334,11 @@ class Turns:
         turn, sent = found.turn, written.message.to_openai()
         size = sum(2 * len(t) for t in (turn.prompt, turn.text))
         size += 8 * (len(turn.ids or ()) + len(turn.prompt_ids or ())) + 80 * len(turn.thoughts)
-        self._put({found.key, prompt.past.chain.take(_trimmed(sent)).digest(b"turn")}, turn, size)
+        self._put({found.key, prompt.past.chain.take(trimmed(sent)).digest(b"turn")}, turn, size)
         key = self._by_ids(prompt.past.caller, sent)
         if key is not None:
             reasoning = written.message.reasoning
-            self._put({key}, _Thought(reasoning), 2 * len(reasoning))
+            self._put({key}, Thought(reasoning), 2 * len(reasoning))
 
     def remember_rounds(
         self, prompt: Continued, messages: Sequence[dict[str, Any]], forms: Iterable[Sequence[Mapping[str, Any]]]
@@ -345,12 +354,15 @@ class Turns:
             return
         chain = prompt.past.chain.apart()
         thoughts = frozenset((b"", *map(thought, messages)))
-        rounds = _Rounds(chain.digest(b"before"), tuple(messages), thoughts, _all_thoughts(messages))
-        sent = [form for each in (messages, *forms) for form in (each, map(_trimmed, each))]
+        rounds = Rounds(chain.digest(b"before"), tuple(messages), thoughts, _all_thoughts(messages))
+        sent = [form for each in (messages, *forms) for form in (each, map(trimmed, each))]
         digests = {reduce(Chain.take, form, chain).digest(b"rounds") for form in sent}
         self._put(digests, rounds, 2 * len(json_bytes(messages)))
 
-    def _put(self, keys: Collection[bytes], thing: "Turn | _Thought | _Rounds", size: int) -> None:
+    def _get(self, key: bytes) -> "Turn | Thought | Rounds | None":
+        return self._kept.get(key)
+
+    def _put(self, keys: Collection[bytes], thing: "Turn | Thought | Rounds", size: int) -> None:
         """Keep an entry under several keys. Its size counts for each, since any key may be the last one evicted."""
         for key in keys:
             if size + _OVERHEAD <= self._settings.turn_memory:
@@ -359,11 +371,9 @@ class Turns:
     def _as_written(self, request: ChatRequest, *, across: bool) -> tuple[ChatRequest, list[Chain]]:
         """The request with its answers split into rounds again, and the chains before the first message and after
         each."""
-        tools = [] if request.toolset.kind == "none" else request.tools
-        begun = json_bytes([request.caller.hex(), tools, request.template])
         messages: list[dict[str, Any]] = []
-        chains = [Chain(self._secret, {}, begun)]
-        region = _region(request.messages, across=across)
+        chains = [Chain(self._secret, {}, self._begun(request))]
+        region = repeatable(request.messages, across=across)
         begins = {chains[0].digest(b"before"): 0}  # positions where an answer may begin, since the last question
         renamed: dict[Any, Any] = {}
         for at, message in enumerate(request.messages):
@@ -374,15 +384,20 @@ class Turns:
             if message["role"] not in ("assistant", "tool"):
                 begins = {}
             elif region and at >= region[0]:
-                found = self._kept.get(chains[-1].digest(b"rounds"))
-                begin = begins.get(found.before) if isinstance(found, _Rounds) else None
-                if isinstance(found, _Rounds) and begin is not None and _same(found, messages[begin:]):
+                found = self._get(chains[-1].digest(b"rounds"))
+                begin = begins.get(found.before) if isinstance(found, Rounds) else None
+                if isinstance(found, Rounds) and begin is not None and _same(found, messages[begin:]):
                     renamed |= _renamed(messages[begin:], found.messages)
                     messages[begin:] = found.messages
                     chains[begin:] = accumulate(found.messages, Chain.take, initial=chains[begin])
                     begins = {digest: place for digest, place in begins.items() if place <= begin}
             begins.setdefault(chains[-1].digest(b"before"), len(messages))
         return msgspec.structs.replace(request, messages=messages), chains
+
+    def _begun(self, request: ChatRequest) -> bytes:
+        """What a prompt depends on besides its messages."""
+        tools = [] if request.toolset.kind == "none" else request.tools
+        return json_bytes([request.caller.hex(), tools, request.template])
 
     def _by_ids(self, caller: bytes, message: Mapping[str, Any]) -> bytes | None:
         """A key from the ids and contents of calls; ``None`` if ids are not random."""
@@ -394,7 +409,7 @@ class Turns:
         return Chain(self._secret, {}, begun).take(seen).digest(b"ids")
 
 
-def _same(found: _Rounds, sent_back: Sequence[Mapping[str, Any]]) -> bool:
+def _same(found: Rounds, sent_back: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a client left out the reasoning of a remembered answer, or kept it unchanged."""
     return all(thought(m) in found.thoughts for m in sent_back) or _all_thoughts(sent_back) == found.whole
 
@@ -421,24 +436,23 @@ def _renamed(sent_back: Sequence[Mapping[str, Any]], written: Sequence[Mapping[s
     return found
 
 
-def _trimmed(message: Mapping[str, Any]) -> Mapping[str, Any]:
+def trimmed(message: Mapping[str, Any]) -> Mapping[str, Any]:
     """A message of an answer in the form of clients that strip its text."""
     content = message.get("content")
     return {**message, "content": content.strip()} if isinstance(content, str) else message
 
 
-def _thoughts(messages: Sequence[Mapping[str, Any]]) -> tuple[bytes, ...]:
+def thoughts_of(messages: Sequence[Mapping[str, Any]]) -> tuple[bytes, ...]:
+    """Digests of the reasoning of each answer."""
     return tuple(thought(m) for m in messages if m["role"] == "assistant")
 
 
-def _same_thoughts(sent_back: Sequence[bytes], turn: Turn) -> bool:
+def same_thoughts(sent_back: Sequence[bytes], thoughts: Sequence[bytes]) -> bool:
     """Whether a client left out the reasoning of the answers up to a turn, or kept it unchanged."""
-    return len(sent_back) == len(turn.thoughts) and all(
-        not a or a == b for a, b in zip(sent_back, turn.thoughts, strict=True)
-    )
+    return len(sent_back) == len(thoughts) and all(not a or a == b for a, b in zip(sent_back, thoughts, strict=True))
 
 
-def _region(messages: Sequence[Mapping[str, Any]], *, across: bool) -> list[int]:
+def repeatable(messages: Sequence[Mapping[str, Any]], *, across: bool) -> list[int]:
     """The positions of the assistant's turns that may be repeated exactly: those of the current tool loop, or all
     (``across`` user turns)."""
     found: list[int] = []

@@ -68,6 +68,7 @@ class Prepared(msgspec.Struct, frozen=True):
         constraint: what may be generated; ``None`` means anything.
         thinking: the budget of reasoning; ``None`` if there is none.
         parsers: a new reader for each choice.
+        turns: the turns that prompts may continue; ``None`` without a chat template.
     """
 
     request: ChatRequest
@@ -78,8 +79,11 @@ class Prepared(msgspec.Struct, frozen=True):
     constraint: Constraint | None
     thinking: engines.Thinking | None
     parsers: tuple[Reader, ...]
+    turns: Turns | None = None
 
-    def for_engine(self, settings: Settings, id: str, choice: int, client_id: str = "") -> engines.Request:
+    def for_engine(
+        self, settings: Settings, id: str, choice: int, client_id: str = "", *, capture: bool = False
+    ) -> engines.Request:
         """The engine's request for one choice.
 
         Args:
@@ -87,6 +91,7 @@ class Prepared(msgspec.Struct, frozen=True):
             id: the response's id.
             choice: the choice's index.
             client_id: the client's own id for its request.
+            capture: see `Request`.
         """
         request = self.request
         sampling = request.sampling
@@ -109,6 +114,7 @@ class Prepared(msgspec.Struct, frozen=True):
             max_tokens=request.max_tokens,
             constraint=self.constraint,
             thinking=self.thinking,
+            capture=capture,
         )
 
 
@@ -165,7 +171,7 @@ def prepare(
         awaited.check()
         parsers.append(_parser(request, settings, stage, tail, tokenizer))
     thinking = _thinking(request, settings.dialect, begins or settings.dialect.stage)
-    return Prepared(request, text, continued, media, stage, constraint, thinking, tuple(parsers))
+    return Prepared(request, text, continued, media, stage, constraint, thinking, tuple(parsers), turns)
 
 
 def with_edits(request: ChatRequest, turns: Turns | None, awaited: Awaited) -> ChatRequest:

@@ -127,6 +127,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         media_hosts: hosts from which parts of requests are fetched; see `unspool.tools.fetch.Fetcher`.
         hosts: names under which clients may reach the server, besides the loopback's and all addresses; ``*`` means
             any.
+        sessions: whether agents' runs can be recorded for training; see `unspool.sessions`.
         ui: whether there is a page at ``/``.
         shown: recordings that the page opens with, as JSON lines.
         limits: the limits on what the server accepts.
@@ -160,6 +161,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cors: tuple[str, ...] = ()
     media_hosts: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    sessions: bool = False
     ui: bool = True
     shown: str = ""
     limits: Limits = Limits()

@@ -162,6 +162,10 @@ def create_app(
         exception_handlers={HTTPException: _http_error(posts, error_body)},  # type: ignore[dict-item]
     )
     app.endpoints = endpoints
+    if service.sessions is not None:
+        from .sessions import SessionRoutes
+
+        app.of_sessions = SessionRoutes(service, service.sessions, error_body, app.route)
     app.origins = Origins(settings.cors)
     app.hosts = Hosts(settings.hosts)
     app.for_pages = with_cors(app.answer)
@@ -182,6 +186,14 @@ def _service(
     """The first model's service, which knows the services of the others; each has its own counts."""
     service = Service(settings, engine, prompts, tools, store, telemetry)
     service.models = (service, *(Service(*other, tools, service.store, telemetry) for other in others))
+    if settings.sessions:
+        from ..sessions import Sessions
+
+        if any(one.prompts is None for one in service.models):
+            raise ValueError("sessions: need the model's chat template")
+        sessions = Sessions(service.store)
+        for one in service.models:
+            one.sessions = sessions
     if others:
         for one in service.models:
             one.models = service.models
@@ -194,7 +206,9 @@ def _lifespan(service: Service, background: Background) -> Callable[[Starlette],
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        patrols = [asyncio.ensure_future(one.patrol()) for one in service.models]
+        patrols: list[asyncio.Future[Any]] = [asyncio.ensure_future(one.patrol()) for one in service.models]
+        if service.sessions is not None:
+            patrols += [asyncio.ensure_future(service.sessions.examine(one)) for one in service.models]
         try:
             yield
         finally:
@@ -237,6 +251,7 @@ class _App(Starlette):
         endpoints: applications that answer POST, by path.
         origins: websites that may use the server.
         hosts: names under which it may be reached.
+        of_sessions: answers requests, whether they belong to sessions or not; ``None`` if there are none.
         for_pages: answers requests of websites.
         error_body: writes errors in the form of a path's protocol.
     """
@@ -244,6 +259,7 @@ class _App(Starlette):
     endpoints: Mapping[str, ASGIApp] = {}
     origins = Origins(())
     hosts = Hosts(())
+    of_sessions: ASGIApp | None = None
     for_pages: ASGIApp
     error_body: Callable[[str], ErrorBody]
 
@@ -263,6 +279,10 @@ class _App(Starlette):
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that is allowed."""
+        await (self.of_sessions or self.route)(scope, receive, send)
+
+    async def route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request by its path."""
         endpoint = self.endpoints.get(scope["path"])
         if scope["method"] == "OPTIONS":
             methods = "POST, OPTIONS" if endpoint else "GET, POST, OPTIONS"

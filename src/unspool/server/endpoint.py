@@ -4,7 +4,7 @@ import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -27,7 +27,13 @@ from ..tools import Listing, Tools
 from ..wire.common import Failure
 from .own_tools import own_tools
 from .replies import ErrorBody, Reply, StreamReply, client_id, failed
+from .retries import Retries
 
+if TYPE_CHECKING:
+    from ..sessions import Session
+
+SESSION: Final = "unspool.session"
+"""The key of a request's session in its scope."""
 _LONG: Final = 16 * 1024
 """The size in bytes from which on a request is read in a thread."""
 
@@ -46,6 +52,7 @@ class Endpoint:
     def __init__(self, service: Service, protocol: WireProtocol) -> None:
         self._service = service
         self._protocol = protocol
+        self._retries = Retries(self._respond)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -56,12 +63,35 @@ class Endpoint:
         await self._answer(scope, body, send)
 
     async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
-        with self._service.holding() as hold:
-            async with AsyncExitStack() as closing:
-                await self._answer_within(scope, body, send, hold, closing)
+        session = session_of(scope)
+        if session is None:
+            await self._respond(None, scope, body, send)
+            return
+        from ..sessions import Refused
+
+        try:
+            await self._retries.answer(session, scope, body, send)
+        except Refused as error:
+            reply = failed(self._protocol.error_body, Failure(str(error), error.status))
+            self._service.metrics.response(scope["path"], reply.status)
+            await reply.send(send)
+
+    async def _respond(self, session: "Session | None", scope: Scope, body: bytes, send: Send) -> None:
+        async with AsyncExitStack() as closing:
+            if session is not None:
+                session.enter()
+                closing.callback(session.leave)
+            with self._service.holding() as hold:
+                await self._answer_within(scope, body, send, hold, closing, session)
 
     async def _answer_within(
-        self, scope: Scope, body: bytes, send: Send, hold: Callable[[int], None], closing: AsyncExitStack
+        self,
+        scope: Scope,
+        body: bytes,
+        send: Send,
+        hold: Callable[[int], None],
+        closing: AsyncExitStack,
+        session: "Session | None",
     ) -> None:
         """Answer a request.
 
@@ -69,6 +99,7 @@ class Endpoint:
             scope, body, send: the request.
             hold: counts its bytes.
             closing: closes what it opens.
+            session: the session that it belongs to.
         """
         protocol = self._protocol
         try:
@@ -77,7 +108,7 @@ class Endpoint:
             own = own_tools(self._service.settings, protocol.own_servers(fields), self._service.tools)
             closing.push_async_callback(own.aclose)
             offer = await self._offer(scope, fields, own)
-            prepared = await self._prepare(len(body) + deposit.size, fields, offer, deposit.turn, hold)
+            prepared = await self._prepare(len(body) + deposit.size, fields, offer, hold, deposit.turn, session)
             del body, fields
         except BadRequest as error:
             status = error.status or protocol.invalid_status
@@ -91,7 +122,7 @@ class Endpoint:
             reply = failed(protocol.error_body, Failure("internal server error", 500))
         else:
             tools = Tools([*self._service.tools.servers.values(), *own.servers.values()])
-            run = Run(self._service, protocol, prepared, client_id(scope), tools, deposit)
+            run = Run(self._service, protocol, prepared, client_id(scope), tools, deposit, session)
             await self._carry_out(run, deposit, closing, scope, send)
             return
         self._service.answered(scope["path"], reply.status)
@@ -157,21 +188,30 @@ class Endpoint:
         await reply.send(send)
 
     async def _prepare(
-        self, size: int, fields: Fields, offer: Offer, turn: Exact | None, hold: Callable[[int], None]
+        self,
+        size: int,
+        fields: Fields,
+        offer: Offer,
+        hold: Callable[[int], None],
+        turn: Exact | None,
+        session: "Session | None",
     ) -> Prepared:
         """Prepare a request, in a thread if it is long, or if grammars must be read or derived."""
         service, limits = self._service, self._service.settings.limits
+        turns = service.turns if session is None else session.tree(service)
 
         def read(awaited: Awaited) -> ChatRequest:
             with bounds.awaited(awaited.check):
-                return msgspec.structs.replace(self._protocol.read(fields, offer), caller=offer.caller, stored=turn)
+                request = self._protocol.read(fields, offer)
+            request = msgspec.structs.replace(request, caller=offer.caller, stored=turn)
+            return request if session is None else session.adapted(request)
 
         def make(request: ChatRequest, fetched: Mapping[str, bytes], awaited: Awaited) -> Prepared:
             engine = service.engine
             request = settled(request, fetched, limits)
             if fetched or size > limits.text:  # a shorter request cannot have so many characters
                 check_text(request, limits)
-            return prepare(request, service.settings, service.turns, engine.tokenizer, service.constraints, awaited)
+            return prepare(request, service.settings, turns, engine.tokenizer, service.constraints, awaited)
 
         def whole(awaited: Awaited) -> ChatRequest | Prepared:
             request = read(awaited)
@@ -264,10 +304,20 @@ async def _answer(
             raise ended
 
 
+def session_of(scope: Scope) -> "Session | None":
+    """The session that a request belongs to, which `unspool.server.sessions` has found and admitted."""
+    found: Session | None = scope.get(SESSION)
+    return found
+
+
 def refusal(service: Service, error_body: ErrorBody, scope: Scope, draining: bool = True) -> Reply | None:
     """The answer to a client without the API key, or (with ``draining``) to a request during the shutdown."""
     key = service.settings.api_key
-    if key is not None and not any(hmac.compare_digest(key.encode(), given) for given in keys_of(scope)):
+    if (
+        key is not None
+        and session_of(scope) is None
+        and not any(hmac.compare_digest(key.encode(), given) for given in keys_of(scope))
+    ):
         text = "the API key is missing or wrong; send it as Authorization: Bearer KEY"
         return failed(error_body, Failure(text, 401), close=True)
     if draining and service.draining:

@@ -14,13 +14,13 @@ import msgspec
 
 from ...grammar import bounds
 from ...wire.common import Usage
-from ..base import Delta, EngineError, Request, not_taken
+from ..base import Delta, EngineError, Request, Sampled, not_taken
 from ..media import MEDIA
 from ..threads import Awaited, Threads
 from .answers import Closed
 from .client import MAX_ANSWER, Client, Unavailable
 from .kinds import KINDS, Kind, Served, body, detect
-from .media import CHAT, WITH_MEDIA, ranges, with_marker
+from .media import CHAT, SGLANG, WITH_MEDIA, ranges, with_marker
 from .pool import Backend, Pool
 
 __all__ = ["Upstream", "base_urls"]
@@ -189,13 +189,16 @@ class Upstream:
     async def _attempt(self, backend: Backend, request: Request) -> AsyncGenerator[Delta, None]:
         deadline = time.monotonic() + self._first
         kind, asked = await self._prepared(backend, request)
+        capture = request.capture and kind.capture is not None
         read = partial(
             kind.read() if isinstance(kind.read, type) else kind.read,
             alternatives=request.sampling.logprobs,
             keep_end=self._keep_end or request.echo,
+            capture=capture,
         )
         usage: Usage | None = None
         reason: str | None = None
+        rest: Sampled | None = None
         echoes = request.echo
         async with (
             self._headers(request) as headers,
@@ -207,9 +210,8 @@ class Upstream:
             events = kind.events()
             done = False
             # A consumer that stops early should still know the prompt's length.
-            known = None
-            if isinstance(asked.get("prompt"), list):
-                known = Usage(prompt_tokens=len(asked["prompt"]))
+            sent = asked.get("prompt", asked.get("input_ids"))
+            known = Usage(prompt_tokens=len(sent)) if isinstance(sent, list) else None
             while not done:
                 chunk = await self._client.read(backend, response, deadline)
                 if not chunk:
@@ -226,11 +228,15 @@ class Upstream:
                     if echoes and delta.logprobs:
                         echoes = False
                         delta = _without_prompt(delta, asked["prompt"], request.max_tokens)
-                    if delta.prompt_ids:
+                    if delta.prompt_ids and request.media:
                         delta = self._compared(backend, request, asked, delta)
                     usage = delta.usage or usage
                     reason = delta.finish_reason or reason
-                    if delta.text or delta.token_ids or delta.logprobs or delta.prompt_ids:
+                    if delta.sampled is not None and not delta.sampled.ids:
+                        rest = delta.sampled
+                    elif delta.sampled is not None:
+                        delta, sent = _with_prompt(delta, delta.sampled, sent), None
+                    if delta.text or delta.token_ids or delta.logprobs or delta.prompt_ids or _tokens_of(delta):
                         counts = delta.usage
                         if counts is None and known is not None:
                             counts = msgspec.structs.replace(known, completion_tokens=len(delta.token_ids) or 1)
@@ -242,7 +248,7 @@ class Upstream:
                         deadline = time.monotonic() + self._next
             if reason is None:
                 raise Unavailable("the engine ended its stream early", 502)
-            yield Delta(finish_reason=reason, usage=usage)
+            yield Delta(finish_reason=reason, usage=usage, sampled=rest)
 
     @contextlib.asynccontextmanager
     async def _headers(self, request: Request) -> AsyncIterator[dict[str, str]]:
@@ -263,8 +269,8 @@ class Upstream:
     async def _prepared(self, backend: Backend, request: Request) -> tuple[Kind, dict[str, Any]]:
         """The kind of a backend, and the request in its form."""
         kind = await self._kind(backend)
-        if request.media:
-            kind = _for_media(kind, backend, request)
+        if request.media or (request.capture and kind.name == SGLANG):
+            kind = _with_more(kind, backend, request)
         prompt: Any = request.needed_prompt()
         if request.prompt_ids is not None and kind.ids:
             prompt = request.prompt_ids
@@ -411,8 +417,19 @@ class Upstream:
                 log.info("engine %s: is now %s", backend.url, backend.served)
 
 
-def _for_media(kind: Kind, backend: Backend, request: Request) -> Kind:
-    """The row of a kind for a prompt with media.
+def _tokens_of(delta: Delta) -> tuple[int, ...]:
+    return () if delta.sampled is None else delta.sampled.ids
+
+
+def _with_prompt(delta: Delta, sampled: Sampled, sent: Any) -> Delta:
+    """The first piece with the prompt as it was sent, unless the server has reported it."""
+    if sampled.prompt_ids is not None or delta.prompt_ids or not isinstance(sent, list):
+        return delta
+    return msgspec.structs.replace(delta, sampled=msgspec.structs.replace(sampled, prompt_ids=tuple(sent)))
+
+
+def _with_more(kind: Kind, backend: Backend, request: Request) -> Kind:
+    """The row of a kind for a prompt with media, or for SGLang's tokens as they were sampled.
 
     Raises:
         EngineError: 400 if it takes none, or not all of these.

@@ -91,6 +91,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         opt_in: whether the server refuses budgets unless it is set up for them.
         read: reads an event of the stream; a class makes a reader for each stream.
         echo: whether log-probabilities of prompts are reported.
+        capture: further fields that make it report the tokens as they were sampled; ``None`` if it cannot.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     opt_in: bool = False
     read: Callable[..., Delta] = read_completion
     echo: bool = False
+    capture: Mapping[str, Any] | None = None
 
 
 def _tag(constraint: Constraint) -> dict[str, Any]:
@@ -166,6 +168,7 @@ _LLAMA_CPP: Final = Kind(
     constrain=_grammar,
     budget=_llama_budget,
     read=read_native,
+    capture={"return_tokens": True, "n_probs": 1},
 )
 
 KINDS: Final = {
@@ -187,6 +190,7 @@ KINDS: Final = {
             budget=lambda thinking: {"thinking_token_budget": thinking.budget},
             opt_in=True,
             echo=True,
+            capture={"logprobs": 0},
         ),
         Kind(
             name="sglang",
@@ -299,6 +303,8 @@ def body(
         asked[kind.fields["seed"]] = sampling.seed % kind.seeds
     if kind.fields.get("logprobs") == "n_probs" and sampling.logprobs == 0:
         asked["n_probs"] = 1  # otherwise none would be reported
+    if request.capture and kind.capture is not None:
+        asked = {**kind.capture, **asked}
     if request.echo:
         if not kind.echo:
             text = f"echo: cannot be combined with logprobs: the engine ({kind.name}) does not report those of prompts"

@@ -4,7 +4,8 @@ The prompt has one placeholder for each medium, and the servers get bytes, never
 
 * vLLM: ``/inference/v1/generate``, which takes ids, and says which ranges of the prompt the media have become. It needs
   ``--enable-scale-out``; without that, `CHAT` is used, where vLLM renders its own prompt.
-* SGLang: ``/generate``. It decodes the ids, and encodes the text around the media anew.
+* SGLang: ``/generate``, also for tokens as they were sampled. It decodes the ids, and encodes the text around the media
+  anew.
 * llama.cpp: ``/completion`` with a text, in which its own marker stands for a placeholder and its frame.
 * Ollama: ``/api/generate`` with ``[img-0]``, ``[img-1]``, …
 """
@@ -21,7 +22,10 @@ from ..media import MEDIA, placed
 from .answers import SglangReader, read_generated
 from .kinds import KINDS, Kind
 
-__all__ = ["CHAT", "WITH_MEDIA", "ranges", "with_marker"]
+__all__ = ["CHAT", "SGLANG", "WITH_MEDIA", "ranges", "with_marker"]
+
+SGLANG: Final = "sglang"
+"""The kind whose row is also the one for tokens as they were sampled."""
 
 
 def _vllm(request: Request, prompt: Any) -> dict[str, Any]:
@@ -54,6 +58,8 @@ def _sglang(request: Request, prompt: Any) -> dict[str, Any]:
     for kind in MEDIA:
         if data := [m.url for m in request.media if m.kind == kind]:
             asked[f"{kind}_data"] = data
+    if request.capture:
+        asked["return_logprob"] = True
     if request.sampling.logprobs is not None:
         shown = {"top_logprobs_num": request.sampling.logprobs, "return_text_in_logprobs": True}
         asked |= {"return_logprob": True, **shown}
@@ -110,6 +116,7 @@ WITH_MEDIA: Final = {
         constrain=_structural,
         place=_sglang,
         read=SglangReader,
+        capture={},
     ),
     **{
         name: _row(name, media=("image", "audio"), tokenize=None, ids=False, place=_llama_cpp, marks=True)
@@ -128,6 +135,7 @@ CHAT: Final = _row(
     always={**_STREAM, **_SHOWN},
     place=_chat,
     read=read_generated,
+    capture=None,
 )
 """vLLM's row where it does not take ids with media."""
 
