@@ -326,8 +326,9 @@ def refusal(service: Service, error_body: ErrorBody, scope: Scope, draining: boo
 
 
 def caller_of(service: Service, scope: Scope) -> bytes:
-    """The API key of a client. If a key is required, it is that one, whatever else the client sent."""
-    key = service.settings.api_key
+    """The API key of a client: that of its session, or the one that is required, whatever else the client sent."""
+    session = session_of(scope)
+    key = service.settings.api_key if session is None else session.about.key
     return next(iter(keys_of(scope)), b"") if key is None else key.encode()
 
 
