@@ -377,7 +377,7 @@ def test_an_output_is_read_while_it_is_typed_under_edited_policies_tools_and_cut
         page.fill("u-bench textarea.raw", bad)
         page.click("u-bench summary:has-text('Tools')")
         page.locator("u-bench .card.input textarea.code").nth(1).fill("")
-        page.locator("u-bench .call .status.invalid").wait_for()
+        page.locator("u-bench .call.invalid").wait_for()
         page.click("u-bench summary:has-text('Policies')")
         page.locator(".policies label", has_text="bad_arguments").locator("select").select_option(label="repair")
         page.locator("u-bench .call .status.repaired").wait_for()
@@ -718,14 +718,17 @@ def test_a_conversation_that_is_too_large_to_keep_disturbs_nothing(visit: Visit)
 
 def test_a_calls_frame_shows_whether_it_is_valid(visit: Visit) -> None:
     def frame(page: Any) -> str:
-        return str(page.locator("u-bench .call").evaluate("node => getComputedStyle(node).borderTopColor"))
+        return str(call(page).evaluate("node => getComputedStyle(node).borderTopColor"))
+
+    def call(page: Any, how: str = "") -> Any:
+        return page.locator(f"u-bench .call{how}[aria-label='Call f']")
 
     with live(Scripted([]), "hermes") as server:
         page = bench(visit, server)
         found = {}
         for how, body in {"ok": '{"a": 1}', "invalid": '{"a": 1,}'}.items():
             page.fill("u-bench textarea.raw", f'<tool_call>\n{{"name": "f", "arguments": {body}}}\n</tool_call>')
-            page.locator(f"u-bench .call.{how}").wait_for()
+            call(page, f".{how}").wait_for()
             found[how] = frame(page)
     assert found["ok"] != found["invalid"]
 
