@@ -124,15 +124,16 @@ BROKEN = {
     "a brace is missing": '<tool_call>\n{"name": "f", "arguments": {"a": %d}\n</tool_call>',
     "single quotes": "<tool_call>\n{'name': 'f', 'arguments': {'a': %d}}\n</tool_call>",
     "a trailing comma": '<tool_call>\n{"name": "f", "arguments": {"a": %d,}}\n</tool_call>',
+    "it is cut": '<tool_call>\n{"name": "f", "arguments": {"a": "%d',
 }
 
 
-@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-@pytest.mark.parametrize("whole", [0, 1], ids=["all", "all but one"])
+# With a whole output among cut ones, dialects that place the line breaks of a thought differently are undecided.
+@pytest.mark.parametrize(("broken", "whole"), [(b, w) for b in BROKEN for w in (0, 1) if (b, w) != ("it is cut", 1)])
 def test_broken_outputs_show_their_dialect_too(
     broken: str, whole: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [{"output": broken % i} for i in range(5)] + [{"output": output(1)}] * whole
+    rows = [{"output": BROKEN[broken] % i} for i in range(5)] + [{"output": output(1)}] * whole
     source, read = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     words = ["--policy", "bad_arguments=repair", "--workers", "1"]
@@ -140,9 +141,3 @@ def test_broken_outputs_show_their_dialect_too(
     assert "dialect, by the outputs: hermes reads" in capsys.readouterr().err
     found = [json.loads(line) for line in read.read_text(encoding="utf-8").splitlines()]
     assert names(found) == [["f"]] * 5 + [["f", "f"]] * whole
-
-
-def test_outputs_that_are_all_cut_are_undecided_between_the_dialects_that_read_them() -> None:
-    rows = [{"output": f'<tool_call>\n{{"name": "f", "arguments": {{"a": {i}'} for i in range(5)]
-    with pytest.raises(UnknownDialect, match="do not decide between dialects: .*hermes"):
-        list(parse_many(rows, "auto"))

@@ -330,7 +330,8 @@ def _compared(
         written = render(message, d, tools=tools or None, stage=stage)
     except DialectError:
         exact = d.derived("detect", _marks).exact
-        return score + _EXACT * sum(literal in text for literal in exact) / max(1, len(exact)), message, False
+        same = sum(len(literal.strip()) for literal in exact if literal.strip() in text)
+        return score + _EXACT * min(1.0, same / max(1, len(text))), message, False
     rest = text.removeprefix(written)
     if rest != text and (not rest.strip() or rest.strip() in d.end):
         return score + 1, message, True
