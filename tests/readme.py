@@ -43,7 +43,10 @@ _ALONE = (
 )  # fmt: skip
 GROUPS: list[list[Path]] = [[README, *(_EN / name for name in _SERVED)], *([_EN / name] for name in _ALONE)]
 """Pages whose code is run. The pages of a group share their servers."""
-COMMANDS = [[_EN / name] for name in ("cli.md", "howto/constrain.md", "howto/evaluate.md", "howto/lost-call.md")]
+COMMANDS = [
+    [_EN / name]
+    for name in ("cli.md", "howto/constrain.md", "howto/evaluate.md", "howto/lost-call.md", "howto/train-an-agent.md")
+]
 """Pages that run commands, each in a process with many imports; `make examples` tests them."""
 PAGES = [page for group in (*GROUPS, *COMMANDS) for page in group]
 BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)

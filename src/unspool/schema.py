@@ -121,6 +121,15 @@ class Schema:
                 self._members[name] = found
         return found
 
+    def only_string(self) -> str | None:
+        """The object's only required member, if it may be any string."""
+        required = self._node.get("required") if isinstance(self._node, Mapping) else None
+        if not isinstance(required, list) or len(required) != 1 or not isinstance(required[0], str):
+            return None
+        member = self.property(required[0])
+        types = None if member is None or member.strings is not None else member.types
+        return required[0] if types is not None and len(types) == 1 and "string" in types else None
+
     def declares(self, name: str) -> bool:
         """Whether the schema names this member of an object."""
         found = self._declared.get(name)

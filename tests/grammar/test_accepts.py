@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 import unspool
-from unspool import Dialect, DialectError, ToolStrictLevel, constrain, render
+from unspool import Dialect, DialectError, ToolStrictLevel, constrain, parse, render
 from unspool.dialect.examples import example_tools
 from unspool.grammar.gbnf import gbnf
 
-from ..support import dialect_of
+from ..support import dialect_of, tool, values
+from ..writing import write_arguments
 from .gbnf_reader import Reader
 from .sampling import PLAIN, RICH, as_tools
-from .support import WITH_CALLS, Grammars
+from .support import WITH_CALLS, Grammars, matcher
 from .values import random_value
 
 
@@ -63,6 +64,32 @@ def test_rendered_messages_are_generated(dialect: Dialect) -> None:
             assert not grammars["auto"].refuses(raw), raw
             assert bool(grammars["required"].refuses(raw)) == bool(turn["content"]), raw
     assert written > 8
+
+
+@pytest.mark.parametrize("dialect", [d for d in WITH_CALLS if d.argument], ids=lambda d: d.name)
+def test_a_text_neither_begins_nor_ends_with_the_tags_around_it(dialect: Dialect) -> None:
+    tools = [tool("f", city="string")]
+    constraint = constrain(dialect, tools, "required", strict_level=ToolStrictLevel.PARAMETER)
+    assert constraint is not None
+    lark, plain = Grammars(constraint), matcher(constraint.gbnf)
+    opening, after = (t.strip() for t in write_arguments(dialect, {"city": "\0"}).split("\0"))
+    texts = [f"{opening}Paris", f"\n {opening}\nParis", f"Paris{after}", f"Paris\n{after} \n"]
+    texts += [opening[opening.rindex("<") :] + "Paris"] if dialect.name.startswith(("glm", "iquest", "spark")) else []
+    written = render({"role": "assistant", "tool_calls": [called("f", {"city": "Paris"})]}, dialect, tools=tools)
+    for text in ("Paris", *texts):
+        raw = written.replace("Paris", text)
+        fits = values(parse(raw, dialect, tools=tools)) == [("f", {"city": text})]
+        assert fits == (text == "Paris")
+        assert (not lark.refuses(raw), not stuck(plain, raw)) == (fits, fits), text
+    # In the middle of a text, what may be there once may be there twice.
+    assert [bool(lark.refuses(written.replace("Paris", f"a{after * n}b"))) for n in (1, 2)] in ([False] * 2, [True] * 2)
+
+
+def stuck(grammar: Any, text: str) -> bool:
+    """Whether a text cannot be generated."""
+    matcher = grammar.deep_copy()
+    data = text.encode()
+    return bool(matcher.try_consume_tokens(list(data)) < len(data))
 
 
 def called(name: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -72,8 +72,8 @@ class Writing:
         pass
 
 
-def template() -> Prompts:
-    return Prompts(Files(TEMPLATE, TEMPLATE, {"eos_token": "<|im_end|>"}, tuple(MARKS)))
+def template(text: str = TEMPLATE) -> Prompts:
+    return Prompts(Files(text, text, {"eos_token": "<|im_end|>"}, tuple(MARKS)))
 
 
 def extends(engine: Writing, at: int, raw: str) -> bool:

@@ -524,37 +524,37 @@ def test_keywords_of_a_schema_may_have_any_value(bare: Live, keyword: str, value
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:"}}
 PARTS: dict[str, tuple[str, dict[str, Any], str]] = {
-    "a picture": (CHAT, {"messages": [{"role": "user", "content": [PICTURE]}]}, "messages[0].content[0].type"),
+    "a picture": (CHAT, {"messages": [{"role": "user", "content": [PICTURE]}]}, "messages[0].content[0]"),
     "a sound": (
         CHAT,
         {"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]},
-        "messages[0].content[0].type",
+        "messages[0].content[0]",
     ),
-    "a file": (CHAT, {"messages": [{"role": "user", "content": [{"type": "file"}]}]}, "messages[0].content[0].type"),
+    "a file": (CHAT, {"messages": [{"role": "user", "content": [{"type": "file"}]}]}, "messages[0].content[0]"),
     "a picture of a tool": (
         CHAT,
         {"messages": [{"role": "tool", "content": [PICTURE]}]},
-        "messages[0].content[0].type",
+        "messages[0].content[0]",
     ),
     "a picture to respond to": (
         "/v1/responses",
         {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "u"}]}]},
-        "input[0].content[0].type",
+        "input[0].content[0]",
     ),
     "a file to respond to": (
         "/v1/responses",
         {"input": [{"role": "user", "content": [{"type": "input_file"}]}]},
-        "input[0].content[0].type",
+        "input[0].content[0]",
     ),
     "a picture in an output": (
         "/v1/responses",
         {"input": [{"type": "function_call_output", "call_id": "c", "output": [{"type": "input_image"}]}]},
-        "input[0].output[0].type",
+        "input[0].output[0]",
     ),
     "a picture in a message": (
         "/v1/messages",
         {**TALK, "messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]},
-        "messages[0].content[0].type",
+        "messages[0].content[0]",
     ),
     "a document in a result": (
         "/v1/messages",
@@ -567,24 +567,21 @@ PARTS: dict[str, tuple[str, dict[str, Any], str]] = {
                 }
             ],
         },
-        "messages[0].content[0].content[0].type",
+        "messages[0].content[0].content[0]",
     ),
     "binary of an agent": (
         "/ag-ui",
         {"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": [{"type": "binary"}]}]},
-        "messages[0].content[0].type",
+        "messages[0].content[0]",
     ),
 }
 
 
 @pytest.mark.parametrize(("path", "ask", "part"), PARTS.values(), ids=PARTS.keys())
-def test_a_part_that_no_engine_takes_is_refused_by_its_name(
-    server: Live, path: str, ask: dict[str, Any], part: str
-) -> None:
+def test_a_malformed_part_is_refused_by_its_field(server: Live, path: str, ask: dict[str, Any], part: str) -> None:
     answer = server.post(path, **ask)
     assert answer.status_code == 400
-    assert message(answer).startswith(f"{part}: ")
-    assert "is not supported; allowed are" in message(answer)
+    assert message(answer).startswith(part), message(answer)
 
 
 SILENT: dict[str, Any] = {

@@ -202,7 +202,7 @@ def counts(prompt: str, tokens: list[str]) -> Counter[str]:
 
 def tokens_of(made: Prompts) -> list[str]:
     """What the template and the dialect write that looks like a token."""
-    return [w for w in made._ready().special.words if w in markers([w])]
+    return [w for w in made._ready().guards[0].special.words if w in markers([w])]
 
 
 def rendered(made: Prompts, messages: list[Message], tools: list[Any], **template: Any) -> str | None:

@@ -142,6 +142,7 @@ class Answer:
             from ..generation.choice import Choice
             from ..request.continuation import Turns
             from ..request.fields import BadRequest, Fields
+            from ..request.parts.reading import settled
             from ..request.prepared import prepare
             from ..request.protocols import ChatProtocol
         except ImportError as error:
@@ -150,7 +151,8 @@ class Answer:
         tokenizer = model.engine.tokenizer
         try:
             turns = None if model.prompts is None else Turns(settings, model.prompts)
-            prepared = prepare(ChatProtocol(settings).read(Fields(body)), settings, turns, tokenizer)
+            request = settled(ChatProtocol(settings).read(Fields(body)), {}, settings.limits)
+            prepared = prepare(request, settings, turns, tokenizer)
         except BadRequest as error:
             raise Misuse(str(error)) from None
         (self._parser,) = prepared.parsers
@@ -160,8 +162,9 @@ class Answer:
 
     async def pieces(self) -> "AsyncGenerator[tuple[Delta, list[Event]], None]":
         """The engine's pieces, each with its events, and at the end an empty piece with the last events."""
-        from ..engines import Delta
+        from ..engines import Delta, check_media
 
+        check_media(self._engine, self._request)
         stream = self._engine.generate(self._request)
         try:
             async for delta in stream:

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib.util
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -39,6 +40,7 @@ class LocalModel(NamedTuple):
         gguf: its metadata.
         template: a chat template to use instead of its own.
         adapters: the paths of LoRA adapters, each with its scale.
+        projector: the path of its projector, if it has one.
         fields: see `unspool.engines.local.Launch`.
     """
 
@@ -46,6 +48,7 @@ class LocalModel(NamedTuple):
     gguf: "Gguf"
     template: str | None = None
     adapters: tuple[tuple[str, float], ...] = ()
+    projector: str | None = None
     fields: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
@@ -59,6 +62,10 @@ def local_arguments(p: Container) -> None:
     p.add_argument("--threads", type=int, metavar="N", help="threads of llama.cpp; default: one for each core")
     p.add_argument("--gpu-layers", type=int, metavar="N", help="layers of a GGUF that a graphics processor computes")
     p.add_argument("--batch-size", type=int, metavar="N", help="tokens of a prompt that llama.cpp computes at once")
+    text = (
+        "the projector of a GGUF, with which it takes images or audio; default: the one in its store, if there is one"
+    )
+    p.add_argument("--mmproj", metavar="FILE.gguf", help=text)
     text = "a LoRA adapter for a GGUF (repeatable)"
     p.add_argument("--adapter", metavar="FILE.gguf[=SCALE]", action="append", default=[], help=text)
     text = "set any other parameter of llama.cpp, by its name in xllamacpp, such as cache_type_k=q8_0 (repeatable)"
@@ -92,7 +99,8 @@ def _named(argument: str) -> LocalModel:
     except GgufError as error:
         raise Misuse(f"--engine: {error}; `unspool models` lists all") from None
     adapters = tuple((str(path), 1.0) for path in found.adapters)
-    return LocalModel(argument.partition(":")[2], _read(str(found.path)), None, adapters)
+    projector = None if found.projector is None else str(found.projector)
+    return LocalModel(argument.partition(":")[2], _read(str(found.path)), None, adapters, projector)
 
 
 def _default() -> LocalModel:
@@ -108,7 +116,7 @@ def _default() -> LocalModel:
     if not adapter.is_file():
         raise Misuse(f"--engine: is not given, and the default model's adapter, {adapter}, is missing")
     template = (SMALL / "chat_template.jinja").read_text(encoding="utf-8")
-    return LocalModel(_NAME, _read(str(file)), template, ((str(adapter), 1.0),), _SAMPLING)
+    return LocalModel(_NAME, _read(str(file)), template, ((str(adapter), 1.0),), None, _SAMPLING)
 
 
 def _read(path: str) -> "Gguf":
@@ -159,10 +167,11 @@ def start_local(
     model = find_local(argument)
     if importlib.util.find_spec("xllamacpp") is None:
         raise ImportError("xllamacpp is missing", name="xllamacpp")
+    projector = _projector(options.mmproj or model.projector)
     launch = Launch(
         model=model.gguf.path,
         adapters=_adapters(options.adapter) or model.adapters,
-        fields={**model.fields, **_fields(options, model.gguf)},
+        fields={**model.fields, **_fields(options, model.gguf, projector), **projector},
         given=[_field(one) for one in options.llama],
         log=options.engine_log,
     )
@@ -194,7 +203,7 @@ def make_local(options: argparse.Namespace, argument: str, dialect: "Dialect") -
     )
 
 
-def _fields(options: argparse.Namespace, gguf: "Gguf") -> dict[str, Any]:
+def _fields(options: argparse.Namespace, gguf: "Gguf", projector: Mapping[str, str]) -> dict[str, Any]:
     """The parameters of llama.cpp for the flags."""
     from ..engines.local.fitting import fitting_slots, memory
 
@@ -207,6 +216,8 @@ def _fields(options: argparse.Namespace, gguf: "Gguf") -> dict[str, Any]:
     if gguf.context is not None and context > gguf.context:  # llama.cpp would give less without a word to clients
         raise Misuse(f"--context: must be at most {gguf.context}, the model's own context, not {context}")
     available = None if options.gpu_layers else memory()
+    if available is not None:
+        available -= sum(Path(path).stat().st_size for path in projector.values())
     try:
         slots = fitting_slots(gguf, context, options.slots, available=available)
     except GgufError as error:
@@ -226,6 +237,23 @@ def _fields(options: argparse.Namespace, gguf: "Gguf") -> dict[str, Any]:
     if options.batch_size is not None:
         found |= {"n_batch": options.batch_size, "n_ubatch": min(options.batch_size, 512)}
     return found
+
+
+def _projector(path: str | None) -> dict[str, str]:
+    """The parameters of llama.cpp for a projector."""
+    from ..engines.gguf import read_gguf
+
+    if path is None:
+        return {}
+    try:
+        gguf = read_gguf(path)
+    except OSError as error:
+        raise Misuse(f"--mmproj: {path}: {error.strerror}") from None
+    except GgufError as error:
+        raise Misuse(f"--mmproj: {error}") from None
+    if gguf.text("general.architecture") != "clip":
+        raise Misuse(f"--mmproj: {path}: is not a projector")
+    return {"mmproj.path": path}
 
 
 def _adapters(given: list[str]) -> tuple[tuple[str, float], ...]:

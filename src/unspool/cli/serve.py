@@ -82,6 +82,10 @@ def _access_arguments(p: Container) -> None:
     p.add_argument("--api-key", metavar="KEY|@FILE", help="the key that clients must send")
     text = "admit the pages of a website, such as https://HOST; * admits all (repeatable); default: none"
     p.add_argument("--cors", metavar="ORIGIN", action="append", default=[], help=text)
+    text = (
+        "fetch images and other parts of requests from HOST, *.HOST or * (repeatable); default: none, only data: URLs"
+    )
+    p.add_argument("--media-host", metavar="HOST", action="append", default=[], help=text)
     text = "a name by which clients reach the server, besides localhost and addresses; * is any (repeatable)"
     p.add_argument("--allowed-host", metavar="HOST", action="append", default=[], help=text)
     p.add_argument("--ssl-certfile", metavar="FILE", help="the certificate with its chain; serves https")
@@ -101,6 +105,8 @@ def _reasoning_arguments(p: Container) -> None:
     p.add_argument("--context-turns", type=one_of(CONTEXTS), metavar="TURNS", default="loop", help=text)
     text = "MiB of memory for such turns; default: 128; 0 is none"
     p.add_argument("--turn-memory", type=int, metavar="MIB", default=128, help=text)
+    text = "record agents' runs for training, token by token: POST /sessions makes one (the extra rl)"
+    p.add_argument("--sessions", action="store_true", help=text)
     text = "the SQLite file that keeps responses and conversations; default: memory, until the server ends"
     p.add_argument("--store", metavar="FILE", help=text)
     p.add_argument("--no-store", action="store_true", help="keep no responses, unless a request says so")
@@ -153,6 +159,8 @@ def run_serve(options: argparse.Namespace) -> int:
     local.prepare(None if worker is None else worker.engines)
     tools = open_tools(options)
     first, *others = [_served(name, of_model, settings) for name, of_model in of_models.items()]
+    if options.sessions and any(one.prompts is None for one in (first, *others)):
+        raise Misuse("--sessions: needs the model's chat template; --tokenizer names it")
     with listen(options) if worker is None else worker.listening() as listener:
         served = serve(
             first.settings,
@@ -257,6 +265,8 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "turn_memory": options.turn_memory << 20,
         "stores": not options.no_store,
         "efforts": efforts,
+        "sessions": options.sessions,
+        "media_hosts": tuple(options.media_host),
         "ui": not options.no_ui,
         "limits": _limits(options),
     }
@@ -324,6 +334,8 @@ def _operation(options: argparse.Namespace) -> "Operation":
 
     if options.workers < 1:
         raise Misuse("--workers: must be at least 1")
+    if options.workers > 1 and options.sessions:
+        raise Misuse("--workers: with --sessions, one process answers; start several servers instead")
     password = read_key("--ssl-keyfile-password", options.ssl_keyfile_password)
     if options.ssl_certfile is None and (options.ssl_keyfile or password) is not None:
         raise Misuse("--ssl-certfile: is missing")

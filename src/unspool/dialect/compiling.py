@@ -1,13 +1,14 @@
 """Compiles a dialect into a plan: which of its markers count, where, and in which order."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from ..policy import DEFAULTS, Policy
 from ..regex import Regex
 from .file import Dialect
+from .loose import Loose, value_tags
 from .markers import (
     BLOCK_END,
     CALL,
@@ -30,14 +31,16 @@ from .markers import (
     Scan,
     Stray,
     ranked,
+    tag_of,
     tags,
     text,
 )
-from .patterns import DIGITS, LITERAL, NAME, Pattern, closing, joined, solid, worded
+from .patterns import DIGITS, LITERAL, NAME, SPACE, TAG_ENDS, Pattern, closing, joined, solid, worded
 from .plan import ArgumentPlan, CallPlan, Plan, ReasoningPlan
 from .syntax import Syntax
 from .template import ObjectShape, Piece, Template, unstarted
 
+_M = TypeVar("_M", bound=Marker)
 _FENCE = Regex(r"```\w*")
 
 
@@ -141,6 +144,8 @@ def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[tuple[Template, F
 
 
 _FORCED = ObjectShape((("name", "name"), ("arguments", "arguments")), False, '"')
+_OBJECT = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, other=True)
+"""A call in the syntax of other dialects."""
 
 
 _MOST = 32
@@ -179,6 +184,13 @@ class _Parts(msgspec.Struct, frozen=True):
     starts: list[Opening]
     frame_ends: list[Closing]
     reasoning_ends: list[Closing]
+    words: frozenset[str]
+    """What begins a message only where none has begun: openings without their ``start``, and starts, if no tag is
+    first in them."""
+
+    def within(self, markers: Iterable[_M]) -> list[_M]:
+        """The markers that count in a message that has begun."""
+        return [m for m in markers if m.pattern.first not in self.words]
 
     @property
     def headers(self) -> list[Opening]:
@@ -237,6 +249,9 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
 def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...]) -> CallPlan:
     forms, blocks = parts.forms, parts.blocks
     inner = ranked(Opening(CALL, f.opening, form=f) for f in parts.inside)
+    objects = (
+        [Opening(CALL, _OBJECT.opening, False, form=_OBJECT)] if any(c.form is _OBJECT for c in parts.calls) else []
+    )
     # In markup, calls that no word marks, or that begin with their name or number, count if the tool is declared,
     # unless arguments begin alike.
     alike = tuple(first for t in d.argument if (first := Pattern(t.before, barriers).first))
@@ -249,10 +264,10 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...
     return CallPlan(
         forms=sorted(forms, key=lambda f: -f.opening.weight),
         blocks=blocks,
-        inner=inner,
+        inner=[*inner, *objects],
         inner_bare=[Opening(CALL, o.pattern, o.form is not None and o.form.marked, form=o.form) for o in inner],
         following=_next_calls(reading.edge),
-        following_inside=[*_next_calls([*reading.edge, *inner]), *named],
+        following_inside=[*parts.within(_next_calls([*reading.edge, *inner])), *named],
         separator=Pattern((d.separator.calls.strip(),)) if d.separator.calls.strip(" \t\r\n,;") else Pattern(()),
         block_text=_block_text(parts, inner),
         block_trail=_longest([b.trail for b in blocks]),
@@ -309,16 +324,29 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
         forms=[f for _, f in forms],
         inside=list({t.text: f for t, f in forms}.values()),  # the last of each template, whose opening is in full
         blocks=[b for _, b in blocks],
-        calls=[_call(d, block, form) for block in blocks for form in forms],
+        calls=[
+            *(_call(d, block, form) for block in blocks for form in forms),
+            *_objects([b for _, b in blocks], [f for _, f in forms], framed),
+        ],
         forced=_forced_calls() if forced and forms else [],
         # Tags of reasoning are matched in any case: models write `<Think>` too.
         reasoning=[o for t in d.reasoning for o in openings(REASONING, t, any_case=True)],
         frames=[o for t in framed if t.before for o in openings(FRAME, t)],
         ends=[Closing(END, Pattern((e.strip(),))) for e in d.end if e.strip()],
         starts=[Opening(START, Pattern((s.strip(),))) for s in d.start if s.strip()],
+        words=_words(d),
         frame_ends=[Closing(FRAME_END, closing(t.after)) for t in framed if t.after],
         reasoning_ends=[Closing(REASONING_END, closing(t.after, any_case=True)) for t in d.reasoning],
     )
+
+
+def _words(d: Dialect) -> frozenset[str]:
+    """See `_Parts.words`."""
+    texts = (t for one in d.trained.text for t in one.templates)
+    parts = [t for t in (*d.reasoning, *_framed(d), *d.calls, *d.call, *texts) if t.before]
+    unstarted = [before for t in parts for before in _openings(t, d) if before != t.before]
+    begun = [Pattern(before) for before in (*unstarted, *((s.strip(),) for s in d.start if s.strip()))]
+    return frozenset(p.first for p in begun if p.first and not tag_of(p) and not listed(p.first, d.anywhere))
 
 
 def _blocks(d: Dialect, policy: Policy, barriers: tuple[str, ...]) -> list[tuple[Template | None, Block]]:
@@ -344,6 +372,22 @@ def _call(d: Dialect, block: tuple[Template | None, Block], form: tuple[Template
     return Opening(CALL, joined(b.opening, f.opening), marked, block=b, form=f, spaced=spaced, anywhere=anywhere)
 
 
+def _objects(blocks: list[Block], forms: list[Form], framed: list[Template]) -> list[Opening]:
+    """Objects, and lists of them, in the blocks of a dialect that writes none."""
+    if any(f.shape is not None and f.shape.quote == '"' for f in forms):
+        return []
+    pairs = [(b.opening, b.closing) for b in blocks if b.opening and b.marked]
+    if not pairs and not framed:  # each call may be its own block
+        pairs = [(Pattern((tag,)), f.closing) for f in forms if (tag := tag_of(f.opening)) and f.closing]
+    found = []
+    for before, after in {(text(a), text(b)): (a, b) for a, b in pairs}.values():
+        for begin, end in (((), ()), (("[",), ("]",))):
+            opening = joined(before, Pattern(begin))
+            block = Block(opening, joined(Pattern(end), after), blocks[0].lead, "", True, blocks[0].margin)
+            found.append(Opening(CALL, joined(opening, _OBJECT.opening), block=block, form=_OBJECT))
+    return found
+
+
 def _forced_calls() -> list[Opening]:
     """A bare object, or a list of them."""
     bare = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, True)
@@ -357,13 +401,14 @@ def _forced_calls() -> list[Opening]:
 
 def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outline]:
     """The markers that count when calls are read, and those that count when calls are text."""
-    policy, blocks, calls = parts.policy, parts.blocks, parts.calls
+    policy, blocks, calls = parts.policy, parts.blocks, parts.within(parts.calls)
     ends, frame_ends, reasoning_ends = parts.ends, parts.frame_ends, parts.reasoning_ends
-    starts = parts.starts if parts.frames else []
+    starts = parts.within(parts.starts) if parts.frames else []
     strays, strays_plain = _strays(parts)
-    headers, thought_calls = parts.headers, parts.thought_calls
-    content: list[Marker] = [*parts.reasoning, *headers, *ends, *starts]
-    undecided = parts.reasoning if policy.reasoning_in_content != "text" else []
+    headers, thought_calls = parts.within(parts.headers), parts.within(parts.thought_calls)
+    reasoning = parts.within(parts.reasoning)
+    content: list[Marker] = [*reasoning, *headers, *ends, *starts]
+    undecided = reasoning if policy.reasoning_in_content != "text" else []
     # When calls are text, their closings are text too, even those that would end a frame or the turn.
     closers = {o.pattern.first for o in (*frame_ends, *ends)}
     shared = [c for c in calls if c.form and c.block and {c.form.closing.first, c.block.closing.first} & closers]
@@ -377,7 +422,7 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
     plain_margin = _margin([*(t.lead for t in d.reasoning), *leads])
     reading = Outline(
         calls=True,
-        edge=Candidates(_edge([*calls, *parts.others], parts.forced, named=named)),
+        edge=Candidates(_edge([*parts.calls, *parts.others], parts.forced, named=named)),
         text=Region(Scan([*calls, *content], strays), content_inner, margin),
         frame=Region(Scan([*frame_ends, *calls, *content], strays), frame_inner, margin),
         reasoning=Region(
@@ -418,6 +463,7 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
         trail = t.inner_trail
         gap = _gap(d, t)
         opening = Pattern(t.before, barriers)
+        tags = value_tags(opening)
         found.append(
             Parameter(
                 opening=opening,
@@ -430,6 +476,10 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
                 held=_margin([trail, gap]),
                 vague=any(first.startswith(opening.first) for first in others),
                 rivals=[p for p in rivals if p],
+                loose=Loose(opening, tags) if len(tags) > 1 else None,
+                head=opening.first if [a.text for a in opening.atoms if a.kind != SPACE][1:2] == ["key"] else "",
+                last=tags[-1].first if tags else "",
+                repeats=opening.atoms[-1].kind == LITERAL and opening.atoms[-1].text[-1] in TAG_ENDS,
             )
         )
     return found
@@ -445,11 +495,12 @@ def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
         [
             *(Closing(BLOCK_END, b.closing, block=b) for b in parts.blocks if b.closing),
             *(Closing(CALL_END, f.closing) for f in parts.forms if f.closing.worded),
-            *parts.calls,
-            *(o for o in inner if o.form and o.form.marked),
+            *parts.within(parts.calls),
+            *parts.within(o for o in inner if o.form and o.form.marked),
             *parts.ends,
-            *parts.starts,
-        ]
+            *parts.within(parts.starts),
+        ],
+        cuts=True,
     )
 
 
@@ -471,7 +522,7 @@ def _recover(parts: _Parts) -> Scan:
     marked = (c for c in parts.calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked))
     # In a block, the next call ends one that nothing closes.
     inside = [Opening(CALL, f.opening, form=f) for f in parts.inside if f.marked and not any(o.closing for o in forms)]
-    return Scan([*closings, *parts.ends, *parts.starts, *marked, *inside])
+    return Scan([*closings, *parts.ends, *parts.within([*parts.starts, *marked, *inside])])
 
 
 def _outer(form: Form) -> Pattern:
@@ -541,10 +592,11 @@ def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Closing]:
 
 def _edge(markers: list[Marker], forced: list[Opening], *, named: bool) -> list[Marker]:
     best = ranked(markers)
-    if not named:
-        return [*best, *forced]
+    blank = [m for m in best if m.kind != CALL and not m.pattern.first]  # matches anything: a message without a header
+    best = [m for m in best if m not in blank]
     # A named choice reads a bare object in its own way.
-    return [*(m for m in best if m.marked), *forced, *(m for m in best if not m.marked)]
+    unmarked = [m for m in best if not m.marked] if named else []
+    return [*(m for m in best if m not in unmarked), *forced, *unmarked, *blank]
 
 
 def _all_literals(d: Dialect) -> list[str]:

@@ -20,6 +20,10 @@ MAX_SPACE: Final = 4096
 MAX_FIELD: Final = 1024
 MAX_ANY: Final = 256
 
+TAG_BEGINS: Final = "<[]◁"
+TAG_ENDS: Final = "]>▷"
+"""The characters around tags and special tokens."""
+
 # Kinds of atoms.
 LITERAL, SPACE, NAME, DIGITS, WORD, UNTIL, ANY, SAME = range(8)
 
@@ -294,6 +298,15 @@ class Pattern:
         behind = (at for at in range(self.last_name + 1, len(self.atoms)) if self.atoms[at].kind == LITERAL)
         return self.last_name >= 0 and self._place(text, i, next(behind, len(self.atoms)) + 1) >= 0
 
+    def cut(self, text: str, i: int) -> str:
+        """The beginning of a field with which a text ends, inside the pattern that begins at ``i``; ``""`` if it ends
+        in no field."""
+        for at in range(len(self.atoms) - 1, -1, -1):
+            begins = self._place(text, i, at)
+            if begins >= 0:
+                return "" if self.atoms[at].kind == LITERAL else text[begins:].strip()
+        return ""
+
     def longer_name(self, text: str, i: int) -> str:
         """The run of name characters at ``i`` if the pattern takes only a part of it as the name; otherwise ``""``."""
         if not self.splits_name:
@@ -402,7 +415,7 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
     if end < 0:
         if n - i > limit:
             return NO
-        rest = _without_beginning(text[i:n], atom.stops)
+        rest = without_beginning(text[i:n], atom.stops)
         return NO if "\n" in rest or (atom.tag and "<" in rest) else MORE
     value = text[i:end]
     if end - i > limit:
@@ -458,7 +471,7 @@ def _field_in_doubt(atom: Atom) -> str:
     return rf"[^\n{re.escape(outside)}]{{0,64}}+"
 
 
-def _without_beginning(text: str, stops: tuple[str, ...]) -> str:
+def without_beginning(text: str, stops: Iterable[str]) -> str:
     """Text without white space around it, and without an end that may begin a stop."""
     for stop in stops:
         for k in range(min(len(stop) - 1, len(text)), 0, -1):

@@ -8,6 +8,7 @@ import msgspec
 from ..events import Stage
 from ..grammar import Constraint
 from ..wire.common import Usage
+from .media import Medium
 
 
 class EngineError(Exception):
@@ -89,7 +90,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             rendered prompt has them.
         echo: whether the first entries of `Delta.logprobs` are those of the prompt's tokens; needs
             ``sampling.logprobs``. Only engines whose attribute ``echoes`` is true are asked that.
-        messages, tools, tool_choice: what the prompt was rendered from, in OpenAI's form.
+        messages, tools, tool_choice, variables: what the prompt was rendered from, in OpenAI's form: the last are those
+            of the chat template.
+        media: the media of the messages, in the order of their placeholders in the prompt. An engine whose attribute
+            ``media`` does not name their kinds gets no such request.
         stage: where the output begins, if that is known without a prompt.
         choice: the index of the choice.
         sampling: how tokens are chosen.
@@ -97,6 +101,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             the prompt is only read; the engine may generate a token.
         constraint: what may be generated; ``None`` means anything.
         thinking: the budget of reasoning; ``None`` if there is none.
+        capture: whether pieces must have `Delta.sampled`, as far as the engine can.
     """
 
     id: str = ""
@@ -110,12 +115,15 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     messages: Sequence[Mapping[str, Any]] = ()
     tools: Sequence[Mapping[str, Any]] = ()
     tool_choice: Any = "auto"
+    variables: Mapping[str, Any] = {}
+    media: Sequence[Medium] = ()
     stage: Stage | None = None
     choice: int = 0
     sampling: Sampling = Sampling()
     max_tokens: int | None = None
     constraint: Constraint | None = None
     thinking: Thinking | None = None
+    capture: bool = False
 
     def needed_prompt(self) -> str | Sequence[int]:
         """The prompt, for engines that need one.
@@ -126,6 +134,26 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         if self.prompt is None:
             raise EngineError("prompt: the engine needs one, but the server has no chat template to render it", 400)
         return self.prompt
+
+
+class Sampled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The tokens of a piece as the model sampled them, for training.
+
+    Attributes:
+        ids: the tokens, including one that ends the output.
+        logprobs: the log-probability of each; ``None`` if the engine reports none.
+        count: the number of tokens of the output so far by the engine's count, if it may leave some out of ``ids``.
+        prompt_ids: the tokens of the prompt as the engine read it, if it reports them.
+        versions: the versions of the weights, each with the half-open range of the output's tokens that it sampled.
+        experts: the experts of each token and layer, in the engine's own encoding; empty if it reports none.
+    """
+
+    ids: tuple[int, ...] = ()
+    logprobs: tuple[float | None, ...] = ()
+    count: int | None = None
+    prompt_ids: tuple[int, ...] | None = None
+    versions: tuple[tuple[str, int, int], ...] = ()
+    experts: str = ""
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -139,6 +167,9 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         usage: the engine's counts so far; the last ones are final.
         logprobs: the entries of the tokens, in OpenAI's form.
         stage: the stage of the text, if the engine itself reports it.
+        sampled: the tokens as they were sampled, if the request asks for them; ``token_ids`` are those to parse.
+        prompt_ids: in the first piece, the prompt as the engine read it, if it reports that for a prompt with media.
+        media: the kinds, beginnings and lengths of the ranges that the media have in it.
     """
 
     text: str = ""
@@ -147,6 +178,9 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: Usage | None = None
     logprobs: tuple[dict[str, Any], ...] = ()
     stage: Stage | None = None
+    sampled: Sampled | None = None
+    prompt_ids: tuple[int, ...] = ()
+    media: tuple[tuple[str, int, int], ...] = ()
 
 
 class Engine(Protocol):
@@ -172,3 +206,30 @@ class Engine(Protocol):
 
     async def close(self) -> None:
         """Release the engine's resources; called once, after the last generation."""
+
+
+def engine_name(engine: Any) -> str:
+    """The name of an engine: its attribute ``provider``, or else that of its class."""
+    return getattr(engine, "provider", None) or type(engine).__name__.lower()
+
+
+def check_media(engine: Any, request: Request) -> None:
+    """Refuse media that an engine does not take; it takes those of its attribute ``media``, if it has one.
+
+    Raises:
+        EngineError: 400, with the engine, the template and the role.
+    """
+    taken = getattr(engine, "media", ())
+    for medium in request.media:
+        if medium.kind not in taken:
+            raise not_taken(medium, engine_name(engine), taken)
+
+
+def not_taken(medium: Medium, engine: str, taken: Sequence[str]) -> EngineError:
+    """The error for a medium that an engine does not take."""
+    takes = " and ".join(taken) or "text only"
+    return EngineError(
+        f"{medium.kind}: the engine ({engine}) takes {takes}; the chat template would take it in this message of role "
+        f"{medium.role!r}",
+        400,
+    )

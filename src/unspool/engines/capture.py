@@ -16,7 +16,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -277,6 +277,12 @@ class Capture:
     def tokenizer(self) -> Any:
         """The engine's tokenizer."""
         return self._engine.tokenizer
+
+    @property
+    def media(self) -> Collection[str]:
+        """The kinds of media that the engine takes."""
+        taken: Collection[str] = getattr(self._engine, "media", ())
+        return taken
 
     @property
     def context(self) -> int | None:

@@ -133,7 +133,8 @@ class _Pieces:
         return found
 
 
-def _tokenizer(library: Any, begin: dict[str, Any], described: str) -> Any:
+def read_tokenizer(library: Any, begin: dict[str, Any], described: str) -> Any:
+    """Make llguidance's tokenizer from a description, and its options."""
     found = json.loads(described)
     source = library.TokenizerWrapper(_Pieces(found)) if "pieces" in found else described
     return library.LLTokenizer(source, n_vocab=begin["n_vocab"], eos_token=begin["eos"], slices=begin["slices"])
@@ -148,7 +149,7 @@ def main() -> None:
     import llguidance
 
     described = _read(begin["tokenizer"]).decode()
-    tokenizer = _tokenizer(llguidance, begin, described)
+    tokenizer = read_tokenizer(llguidance, begin, described)
     del described
     try:
         while True:

@@ -6,6 +6,7 @@ from typing import Any
 
 from .base import Delta, EngineError, Request
 from .capture import Recording
+from .media import MEDIA
 
 
 class Replay:
@@ -23,6 +24,7 @@ class Replay:
     """
 
     tokenizer: Any = None
+    media = MEDIA
 
     def __init__(self, recordings: Sequence[Recording], speed: float = 1.0) -> None:
         if not recordings:

@@ -210,7 +210,7 @@ class Loop:
 
     def _remember(self, begun: Continued | None, last: Continued | None, written: Written) -> None:
         """Remember the last round, and the whole answer if it has several rounds or a result."""
-        turns = self._service.turns
+        turns = self._first.turns
         if turns is None or begun is None or last is None:
             return
         turns.remember(last, written)
@@ -354,7 +354,7 @@ class Loop:
         )
 
         def extended(awaited: Awaited) -> Continued | None:
-            turns = self._service.turns
+            turns = prepared.turns
             if turns is None or prepared.continued is None:
                 return None
             try:
@@ -374,7 +374,7 @@ class Loop:
         def make(awaited: Awaited) -> Prepared:
             tokenizer, prompt = service.engine.tokenizer, extended(awaited)
             return prepare(
-                request, service.settings, service.turns, tokenizer, service.constraints, awaited, prompt=prompt
+                request, service.settings, self._first.turns, tokenizer, service.constraints, awaited, prompt=prompt
             )
 
         size = sum(len(str(m.get("content"))) for m in request.messages)

@@ -8,24 +8,26 @@ import contextlib
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ..engines import Delta, EngineError, Request
+from ..engines import Delta, EngineError, Request, check_media
 from ..engines.capture import asked_of
 from ..engines.threads import Awaited
 from ..events import Event
 from ..message import Message
 from ..parser import Parser
-from ..request.continuation import Written
+from ..request.continuation import Continued, Written
+from ..request.exact import Exact
 from ..request.fields import BadRequest
 from ..request.prepared import Prepared, Reader
 from ..request.protocols import WireProtocol
+from ..store import StoreError
 from ..tokens import counted
 from ..tools import Tools
 from ..wire import TraceWriter
-from ..wire.common import Failure, Usage
+from ..wire.common import Failure, Usage, Writer
 from ..wire.server_tools import AnyEvent
 from .admission import Overloaded
 from .choice import Choice
@@ -34,11 +36,41 @@ from .outbox import Outbox, Sink
 from .service import Service, log
 from .tracing import Trace, named
 
+if TYPE_CHECKING:
+    from ..sessions import Recording, Session
+
 _Stream = AsyncGenerator[Delta, None]
 _TOKEN: Final = 1024
 """How many characters a token may stand for: runs of white space are the longest."""
 _TURN: Final = 64
 """After how many pieces in a row an output gives others a turn: an engine may have a thousand ready at once."""
+
+
+class Deposit:
+    """Where an answer goes before its client gets the end of it. This one keeps nothing.
+
+    Attributes:
+        turn: the stored turn that the request continues.
+        size: the bytes that were stored of the conversation.
+    """
+
+    turn: Exact | None = None
+    size = 0
+
+    async def keep(self, id: str, writer: Writer, last: tuple[Continued, Written] | None) -> None:
+        """Keep an answer.
+
+        Args:
+            id: its id.
+            writer: what wrote it.
+            last: its last round, with the prompt.
+
+        Raises:
+            StoreError: it cannot be kept.
+        """
+
+
+_NOWHERE: Final = Deposit()
 
 
 class Run:
@@ -50,6 +82,11 @@ class Run:
         prepared: the request.
         client_id: the client's own id for the request, for the log and the engine; empty if there is none.
         tools: the tool servers of the request, if it may use any.
+        deposit: keeps the answer.
+        session: the session that records it, if it belongs to one.
+
+    Attributes:
+        id: the response's id.
     """
 
     def __init__(
@@ -59,11 +96,17 @@ class Run:
         prepared: Prepared,
         client_id: str = "",
         tools: Tools | None = None,
+        deposit: Deposit = _NOWHERE,
+        session: "Session | None" = None,
     ) -> None:
+        self._session = session
         self.id = protocol.id_prefix + new_id()
         self._service = service
         self._protocol = protocol
         self._client_id = client_id
+        self._deposit = deposit
+        self._last: tuple[Continued, Written] | None = None
+        self._body: bytes | None = None
         self._name = f"{self.id} ({client_id})" if client_id else self.id
         self._prepared = prepared
         self._request = prepared.request
@@ -91,6 +134,16 @@ class Run:
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._abort: Failure | None = None
         self._work: asyncio.Task[Any] | None = None
+
+    @property
+    def writer(self) -> Writer:
+        """What writes the answer."""
+        return self._writer
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the answer is a stream."""
+        return self._request.stream
 
     @property
     def queued(self) -> int:
@@ -126,7 +179,11 @@ class Run:
             self._service.telemetry.accepted(self.id, self._request)
         try:
             if sink is None:
-                return await self._produce()
+                failure = await self._produce()
+                if failure is None:
+                    self.whole()
+                    failure = await self._deposited()
+                return failure
             return await self._stream(sink)
         except asyncio.CancelledError:
             log.info("%s: the client is gone; cancelled", self._name)
@@ -136,6 +193,11 @@ class Run:
 
     def whole(self) -> bytes:
         """The whole answer, if it is not streamed."""
+        if self._body is None:
+            self._body = self._whole()
+        return self._body
+
+    def _whole(self) -> bytes:
         choices, protocol = self._choices, self._protocol
         logprobs = [c.logprobs for c in choices] if self._request.sampling.logprobs is not None else []
         events: list[Sequence[AnyEvent]] = [c.kept for c in choices] if protocol.keeps_events else []
@@ -154,12 +216,25 @@ class Run:
         try:
             failure = await self._produce()
             if failure is None:
-                await outbox.end(self._writer.finish(self._usage(), self._choices[0].stop))
-            elif outbox.begun:
+                end = self._writer.finish(self._usage(), self._choices[0].stop)
+                failure = await self._deposited()
+                if failure is None:
+                    await outbox.end(end)
+                    return None
+            if outbox.begun:
                 await outbox.end(self._writer.error(failure))
             return failure
         finally:
             await outbox.close()
+
+    async def _deposited(self) -> Failure | None:
+        """Keep the answer; return why that failed."""
+        try:
+            await self._deposit.keep(self.id, self._writer, self._last)
+        except (StoreError, BadRequest) as error:  # such as of a conversation that was deleted meanwhile
+            log.warning("%s: the response could not be stored: %s", self._name, error)
+            return Failure(f"the response could not be stored: {error}", 507)
+        return None
 
     # -- producing -------------------------------------------------------------------------------------------------
 
@@ -233,9 +308,11 @@ class Run:
         """Generate one output, pass its events on, and count it."""
         choice = self._choices[index]
         choice.begin()
-        asked = prepared.for_engine(self._service.settings, self.id, index, self._client_id)
+        recorded = self._session is not None
+        asked = prepared.for_engine(self._service.settings, self.id, index, self._client_id, capture=recorded)
         if self._tracer is not None:
             self._tracer.asked = self._request_line(asked)
+        check_media(self._service.engine, asked)
         telemetry = self._service.telemetry
         if telemetry is None:
             return await self._output(index, prepared, asked)
@@ -248,9 +325,14 @@ class Run:
     async def _output(
         self, index: int, prepared: Prepared, asked: Request, watched: Callable[[_Stream], _Stream] = lambda s: s
     ) -> Written:
-        choice = self._choices[index]
+        choice, recording = self._choices[index], await self._recording(prepared, asked)
         most = None if asked.echo else asked.max_tokens or None
-        await self._pass_on(index, watched(self._service.engine.generate(asked)), most)
+        try:
+            await self._pass_on(index, watched(self._service.engine.generate(asked)), most, recording)
+        except BaseException as error:
+            if recording is not None:
+                recording.broken(choice.written(), "error" if isinstance(error, EngineError) else "abort")
+            raise
         self._deliver(index, choice.close())
         prompt = asked.prompt
         if choice.uncounted and prompt is not None:
@@ -259,18 +341,29 @@ class Run:
             elif self._service.engine.tokenizer is not None:
                 choice.counted(await self._service.in_thread(len(prompt), lambda awaited: self._count(prompt, awaited)))
         written = choice.written()
+        self._last = None if prepared.continued is None else (prepared.continued, written)
         self._finished(written.message)
-        if self._service.turns is not None and prepared.continued is not None and not self._loops:
-            self._service.turns.remember(prepared.continued, written)
+        if recording is not None:
+            written = await recording.done(written, choice.stop)
+        if prepared.turns is not None and prepared.continued is not None and not self._loops:
+            prepared.turns.remember(prepared.continued, written)
         return written
 
-    async def _pass_on(self, index: int, stream: _Stream, tokens: int | None) -> None:
+    async def _recording(self, prepared: Prepared, asked: Request) -> "Recording | None":
+        """Begin to record a generation, if it belongs to a session."""
+        service = self._service
+        if self._session is None or service.sessions is None:
+            return None
+        return self._session.recording(service, prepared, asked, await service.sessions.examine(service))
+
+    async def _pass_on(self, index: int, stream: _Stream, tokens: int | None, recording: "Recording | None") -> None:
         """Read the engine's output until it ends, or until the choice ends earlier.
 
         Args:
             index: the choice's.
             stream: the output.
             tokens: how many it may have; ``None``: any number. An engine that sends more than they can be is stopped.
+            recording: takes the pieces too, if there is one.
         """
         choice, outbox = self._choices[index], self._outbox
         passed = 0
@@ -278,6 +371,8 @@ class Run:
         try:
             async for delta in stream:
                 passed += 1
+                if recording is not None:
+                    recording.take(delta)
                 if not passed % _TURN:
                     await asyncio.sleep(0)
                 size = _size(delta)

@@ -1,15 +1,18 @@
 """`Service`: the engine, the places, the counts and the threads that all requests of a server share."""
 
 import asyncio
+import hmac
 import logging
-import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ..engines import Engine
+from ..engines.base import engine_name
 from ..engines.threads import Awaited, Threads
+from ..request.chat_request import ChatRequest
 from ..request.continuation import Turns
+from ..request.parts.reading import urls
 from ..request.prepared import Constraints
 from ..request.prompts import Prompts
 from ..request.settings import Settings
@@ -20,6 +23,7 @@ from .admission import Admission, Overloaded
 from .metrics import Metrics, added
 
 if TYPE_CHECKING:
+    from ..sessions import Sessions
     from .telemetry import Telemetry
 
 log = logging.getLogger("unspool.server")
@@ -61,6 +65,7 @@ class Service:
         held: bytes of the requests that are being read and answered.
         draining: whether the server is shutting down.
         models: the services of all models of the server, including this one, with the default first.
+        sessions: the runs of agents that are recorded; ``None`` if none are.
     """
 
     def __init__(
@@ -76,10 +81,11 @@ class Service:
         self.store = store or Store(size=settings.limits.stored, days=settings.limits.days)
         self.telemetry = telemetry
         self.tools = tools or Tools(())
-        self.approval_key = settings.approval_key or secrets.token_bytes(32)
+        self.approval_key = settings.approval_key or hmac.digest(self.store.secret, b"approvals", "sha256")
         self.engine = engine
         self.prompts = prompts
-        self.turns = None if prompts is None else Turns(settings, prompts, engine.tokenizer)
+        name = engine_name(engine)
+        self.turns = None if prompts is None else Turns(settings, prompts, engine.tokenizer, name, self.store.secret)
         self.admission = Admission(settings.limits.generations, settings.limits.waiting)
         self.constraints = Constraints(settings)
         self.metrics = Metrics(settings.dialect.name)
@@ -87,6 +93,7 @@ class Service:
         self.held = 0
         self.draining = False
         self.models: tuple[Service, ...] = (self,)
+        self.sessions: Sessions | None = None
         self._threads = Threads(4, "requests"), Threads(1, "long-requests")  # they mostly wait for templates
         self._asides = Threads(1, "texts"), Threads(1, "long-texts")
 
@@ -133,6 +140,19 @@ class Service:
             yield
         finally:
             self.runs.discard(run)
+
+    async def fetched(self, request: ChatRequest) -> dict[str, bytes]:
+        """The bytes of a request's parts, by their URLs.
+
+        Raises:
+            BadRequest: there are too many parts, or one cannot be fetched.
+        """
+        parts = urls(request, self.settings.limits)
+        if not parts:
+            return {}
+        from ..request.parts.fetching import fetch_parts
+
+        return await fetch_parts(parts, self.settings.media_hosts, self.settings.limits)
 
     def traced(self, scope: Mapping[str, Any]) -> AbstractContextManager[None]:
         """A context in which a request is answered, for `telemetry`."""

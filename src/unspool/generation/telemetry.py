@@ -24,6 +24,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from .. import __version__
 from ..engines import Delta, Engine, EngineError, Request
+from ..engines.base import engine_name
 from ..message import Message
 from ..regex import Regex
 from ..request.chat_request import ChatRequest
@@ -194,7 +195,7 @@ class Telemetry:
         operation = "chat" if asked.messages else "text_completion"
         attributes = {
             "gen_ai.operation.name": operation,
-            "gen_ai.provider.name": _provider(engine),
+            "gen_ai.provider.name": engine_name(engine),
             "gen_ai.request.model": asked.model,
             "gen_ai.response.model": asked.model,
             "gen_ai.response.id": asked.id,
@@ -219,7 +220,7 @@ class Telemetry:
                     "reasoning.output_tokens": usage.reasoning_tokens,
                 }
                 span.set_attributes({f"gen_ai.usage.{k}": v for k, v in counts.items() if v is not None})
-                span.set_attribute("gen_ai.provider.name", _provider(engine))  # detected by now
+                span.set_attribute("gen_ai.provider.name", engine_name(engine))  # detected by now
 
     # -- calls of tools --------------------------------------------------------------------------------------------
 
@@ -291,10 +292,6 @@ class Call:
             _fail(self._span, "tool_error")
         if self._content:
             self._span.set_attribute("gen_ai.tool.call.result", clean(result.text[:_TEXT]))
-
-
-def _provider(engine: Engine) -> str:
-    return getattr(engine, "provider", None) or type(engine).__name__.lower()
 
 
 def _fail(span: Span, kind: str, message: str | None = None) -> None:

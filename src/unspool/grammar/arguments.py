@@ -10,7 +10,8 @@ import msgspec
 from ..dialect.compiling import plain_arguments
 from ..dialect.file import Dialect
 from ..dialect.follows import follows
-from ..dialect.patterns import ANY, LITERAL, SPACE, WORD, Pattern, closing
+from ..dialect.loose import value_tags
+from ..dialect.patterns import ANY, LITERAL, SPACE, TAG_ENDS, WORD, Pattern, closing
 from ..dialect.plan import Plan, string_ends
 from ..dialect.syntax import is_keyword
 from ..dialect.template import Step, Template, TextCall, literal, without, writable
@@ -86,7 +87,10 @@ class Arguments:
             head, stop, rest = self.around(template, Const(key), "string")
             tail = literal(template.tail)
             margin = tail[: len(tail) - len(tail.lstrip())]
-            ends = self.ends_of(template, [key], tool.name)
+            ends = (
+                *self.ends_of(template, [key], tool.name),
+                *(t.text for t in own_tags(template, Const(key), "string")),
+            )
             return seq(head, Free(grammar.source, "", ends), Const(margin + stop), rest, Const(end))
         if d.call[0].object is None and d.codec.name == "python":
             return choice(seq(Const(f"{key}={q}"), Free(grammar.source, q), Const(q + end)) for q in ("'", '"'))
@@ -152,7 +156,7 @@ class Arguments:
 
     def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, Node]:
         """The text before a value, the first marker after it, and the rest."""
-        fields = {"string": "true" if kind == "string" else "false", "type": kind}
+        fields = _kinds(kind)
 
         def write(steps: Iterable[Step]) -> Node:
             parts: list[Node] = []
@@ -364,12 +368,14 @@ class _Markup:
         template = self.template
         later = self.later(i)
         names = [key.text] if isinstance(key, Const) else self.names
-        ends = self.arguments.ends_of(template, names, self.tool)
-        kept_out = (*ends, *self.arguments.opened(later)) if later else ends
+        own_ends = self.arguments.ends_of(template, names, self.tool)
+        kept_out = (*own_ends, *self.arguments.opened(later)) if later else own_ends
         head, stop, rest = self.around(template, key, "string")
         listed = _listed(schema)
+        twice = own_tags(template, key, "string")
         if listed is not None:
-            kept = [v for v in listed if isinstance(v, str) and not any(e in v for e in kept_out)]
+            apart = (*kept_out, *(t.text for t in twice))
+            kept = [v for v in listed if isinstance(v, str) and not any(e in v for e in apart)]
             if not kept:
                 raise ConstraintError(f"{at}: all its values contain markers of the dialect")
             closed = template.inner_trail + stop + rest
@@ -379,11 +385,16 @@ class _Markup:
         # A bounded value is written exactly, and so is the white space before the marker.
         closed = stop + rest if free else template.inner_trail + stop + rest
         guard, unlike = self.arguments.guards(later) if follow else ((), ())
+        unlike = (*unlike, *(seq(_SPACE, tag) for tag in twice))
+        ends = (seq(Const((stop + rest).strip()), _SPACE),) if guard else ()
         follow = follow or [("", EMPTY)]
         longer = [t for t in writable(plain_arguments(self.arguments.d))[1:] if _continues(t, template)]
         unlike = (*unlike, *(Const(_beyond(t, template)) for t in longer))
         if not longer or not free or not isinstance(head, Const):
-            texts = [Text(closed + f, others(kept_out, closed + f), unlike, *bounds, guard=guard) for f, _ in follow]
+            texts = [
+                Text(closed + f, others(kept_out, closed + f), unlike, *bounds, guard=guard, ends=ends)
+                for f, _ in follow
+            ]
             return [seq(head, text, node) for text, (_, node) in zip(texts, follow, strict=True)]
         # The closing that this alternative excludes may be allowed in a longer one, such as a CDATA section; the call's
         # may not where another call follows, because it ends this one. The section's text forms one word with what
@@ -394,11 +405,11 @@ class _Markup:
             assert isinstance(opening, Const)
             own = self.arguments.ends_of(other, names, self.tool)
             inside = _guard(other, self.arguments.plan) if guard else ()
-            without = others((*(own[:1] if inside else own), *kept_out[len(ends) :]), other_stop)
+            without = others((*(own[:1] if inside else own), *kept_out[len(own_ends) :]), other_stop)
             text = Text(other_stop, without, head=opening.text, guard=inside)
             found.append(seq(text, Const(other_rest), _follows(follow)))
         for f, n in follow:
-            text = Text(closed + f, others(kept_out, closed + f), unlike, head=head.text, guard=guard)
+            text = Text(closed + f, others(kept_out, closed + f), unlike, head=head.text, guard=guard, ends=ends)
             found.append(seq(text, n))
         return found
 
@@ -411,6 +422,21 @@ class _Markup:
         else:
             value = values.value(schema, at)
         return seq(head, value, Const(self.template.inner_trail + stop + rest), _follows(follow))
+
+
+def own_tags(template: Template, key: Node, kind: str) -> list[Const]:
+    """The texts that count as a repeated tag where the value of an argument begins: its opening, and the last tag in
+    it; of an unknown name, what every opening begins with."""
+    if not isinstance(key, Const):
+        return [Const(literal(template.head).strip())]
+    opening = "".join(step.write({"key": key.text, **_kinds(kind)}) for step in template.head).strip()
+    tags = value_tags(Pattern(template.before))
+    last = opening[opening.rfind(tags[-1].first) :] if tags else opening
+    return [Const(t) for t in dict.fromkeys((opening, last))] if opening[-1] in TAG_ENDS else []
+
+
+def _kinds(kind: str) -> dict[str, str]:
+    return {"string": "true" if kind == "string" else "false", "type": kind}
 
 
 def _factored(found: list[tuple[str, Node]]) -> list[tuple[str, Node]]:

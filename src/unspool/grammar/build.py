@@ -138,7 +138,8 @@ class _Builder:
         """Reasoning without an opening, recognized by its closing; a call would show that it is content."""
         closed = writable(self.d.reasoning)[0].closing.lstrip()
         without = self.plan.reading.undecided.triggers | self.plan.plain.reasoning.scan.triggers
-        unlike = [_begins(o.pattern) for o in self.plan.reading.edge if o.kind == REASONING]
+        begins = [o for o in self.plan.reading.edge if o.kind in (REASONING, CALL) and o.marked and o.pattern.first]
+        unlike = [_begins(o.pattern) for o in begins if o.kind == REASONING or o.pattern.first not in without]
         if self.demand.names and self.block is not None and not self.distinct(self.block):
             # What the dialect itself writes without a marker; elsewhere a bare call is so rare that tags stay wide.
             names = choice(map(Const, self.demand.names))

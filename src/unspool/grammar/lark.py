@@ -150,7 +150,7 @@ class _Printer:
         first = "|".join(expression(u) for u in node.unlike)
         last = "|".join(
             (
-                *(expression(n) for n in begun((*map(Const, markers), *guard), node.stop)),
+                *(expression(n) for n in (*begun((*map(Const, markers), *guard), node.stop), *node.ends)),
                 *(folded(n.text) for n in begun(map(Const, node.folded), node.stop.lower()) if isinstance(n, Const)),
             )
         )

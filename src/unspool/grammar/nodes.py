@@ -83,6 +83,7 @@ class Text(msgspec.Struct, frozen=True):
         head: a fixed text before it, which belongs to the node.
         guard: flat nodes that the text must not contain. Printers that support them let it contain what ``without``
             lists.
+        ends: flat nodes with which the text must not end, for printers that support ``guard``.
         folded: markers that the text must not contain in any mixture of upper and lower case.
         code: the marker must not be in a code span: an even number of single backticks comes before it on its line.
     """
@@ -95,6 +96,7 @@ class Text(msgspec.Struct, frozen=True):
     pattern: str = ""
     head: str = ""
     guard: "tuple[Node, ...]" = ()
+    ends: "tuple[Node, ...]" = ()
     folded: tuple[str, ...] = ()
     code: bool = False
 
@@ -241,7 +243,7 @@ def children(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Word):
         return (node.part, *node.unlike)
     if isinstance(node, Text):
-        return (*node.unlike, *node.guard)
+        return (*node.unlike, *node.guard, *node.ends)
     if isinstance(node, Finer):
         return (node.plain, node.exact)
     if isinstance(node, Json) and node.spelled is not None:

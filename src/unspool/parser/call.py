@@ -258,6 +258,8 @@ class Call:
                 ledger.commit_thought()
         if known is False:
             ledger.notice("undeclared_tool", self.name)
+        if self.form.other:
+            ledger.notice("other_syntax", self.name)
         self.index = ledger.index
         self.id = desk.id_of(self.index, self.name, self.fields, self.id)
         if ledger.thinking:

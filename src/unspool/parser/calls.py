@@ -7,6 +7,7 @@ from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape
 from ..events import Status
+from ..regex import Regex
 from . import states
 from .call import Call, Desk, Sink
 from .ledger import CAP, Hold, Why
@@ -21,10 +22,16 @@ from .readers.markup import whole_call as whole_markup
 from .readers.object import ObjectReader
 from .readers.object import whole_call as whole_object_call
 from .readers.reader import Mode, Reader, Whole
+from .readers.strings import json_string
 from .readers.text import TextReader
 from .readers.wrapped import WRAPPED
 from .white import common_suffix
 
+_NAMELESS = Regex(
+    r"""[^{]*+\{\s{0,64}+(?:["']\w{1,64}+["']\s?:\s{0,64}+(?:["'][\w.\-:/]{0,64}+["']|\w{1,64}+)\s?,\s{0,64}+){0,4}"""
+    r"""(?:["'][\w.\-]{0,256}+(?:["']\s?(?::\s{0,64}+(?:["'][\w.\-:/]{0,1024}+["']?)?)?)?)?\s{0,64}+"""
+)
+"""An object that is cut before its name is complete, with nothing but short values before it."""
 _SOON: Final = 256
 """So near the end of the text, a call without its closing is not looked at as a whole."""
 
@@ -47,6 +54,8 @@ class Calls(Steps):
     within: Block | None = None
     given_back: bool = False
     _opens_block: bool = False
+    _doubted: int = 0
+    """Where the opening of the last doubtful call ends."""
 
     def enter(self, block: Block | None) -> None:
         """A block of calls is open; ``None``: the first call decides which one."""
@@ -87,13 +96,16 @@ class Calls(Steps):
         if self._at.state in (states.TEXT, states.REASONING):
             self._text_before(i, block)
         if whole is not None:
-            self._take_whole(whole, block, match, ledger.at if self._at.state is states.BLOCK else base + i)
+            self._take_whole(whole, form, block, match, ledger.at if self._at.state is states.BLOCK else base + i)
             return
         start = max(ledger.at, 0)
         tape.keep()
         place = self._parts.place()
         if form.shape is not None:
             ledger.hold(Why.HEADER, place)
+        elif match.doubtful and not (ledger.thinking or ledger.paused):
+            ledger.hold(Why.UNCLOSED_CALL, place)
+            self._doubted = base + end
         if self._at.state in (states.EDGE, states.TEXT, states.REASONING, states.RESUMING):
             ledger.markup(base + i)
             start = base + i
@@ -176,12 +188,15 @@ class Calls(Steps):
         whole.end = end
         return whole
 
-    def _take_whole(self, whole: Whole, block: Block, match: Match, start: int) -> None:
+    def _take_whole(self, whole: Whole, form: Form, block: Block, match: Match, start: int) -> None:
         """Read a call that is complete in the text, from an offset on."""
         desk, ledger, base, name = self._desk, self._ledger, self._tape.base, whole.name
         call_id = desk.id_of(ledger.index, name, match.fields, whole.call_id)
         header, inside, end = base + whole.header, base + whole.inside, base + whole.end
         known = None if self._openings.names is None else True
+        if form.other:
+            ledger.markup(start)
+            ledger.notice("other_syntax", name)
         ledger.whole_call(start, call_id, name, known, header, whole.arguments, inside, end)
         self.given_back = False
         self.within = block
@@ -245,6 +260,8 @@ class Calls(Steps):
     def announce_object(self, call: Call) -> bool:
         """Announce a call that is an object; false if it turns out to be text."""
         if not self._openings.takes_name(call.form, call.block, call.name):
+            if call.form.other:
+                self._ledger.notice_before("call_without_name", call.name)
             self._abort_header()
             return False
         call.announce(self._tape.here)
@@ -396,15 +413,25 @@ class Calls(Steps):
 
     def _end_unclosed(self, call: Call, i: int) -> None:
         """The call ends at ``buf[i]`` without its closing."""
+        tape = self._tape
         self._ledger.notice("missing_close", call.name)
-        self._tape.i = i
-        self._end_call(call.status, self._tape.here)
+        tape.i = i
+        closed = self._look.first(self._plan.calls.closings, skip_space(tape.buf, i)) >= 0
+        self._end_call(call.status, tape.here, closed=closed)
 
-    def _end_call(self, status: Status, end: int) -> None:
-        """The call ends at an offset."""
+    def _end_call(self, status: Status, end: int, *, closed: bool = True) -> None:
+        """The call ends at an offset; ``closed``: at a closing of its own, or of its block."""
         call = self.call
         assert call is not None
         ledger = self._ledger
+        doubtful = next((hold for hold in ledger.holds if hold.why == Why.UNCLOSED_CALL), None)
+        if doubtful is not None:
+            if not closed or end - ledger.holds[0].start > CAP:
+                self._back_to_text(doubtful, end)
+                return
+            if self._take_bare(call, doubtful, end):
+                return
+            ledger.holds.remove(doubtful)
         if ledger.holds and not ledger.held_for(Why.HEADER):
             self._overflow()  # its end comes too late to decide, however the text is cut
         self._let_out(call)
@@ -489,6 +516,51 @@ class Calls(Steps):
         self._at.state = states.RESUMING if hold.paused else hold.place.state
         self.let_go()
 
+    def _discard_to(self, hold: Hold) -> None:
+        """Discard what a hold holds, and forget the call in it."""
+        while self._ledger.holds[-1] is not hold:
+            self._ledger.commit()
+        self.discard()
+        self.call = self.reader = self.broken = None
+
+    def _take_bare(self, call: Call, hold: Hold, end: int) -> bool:
+        """Read the text in a closed call, which ends at an offset, as its only required string; false if it is none."""
+        tape, arguments = self._tape, self._plan.arguments.parameters
+        schema = self._desk.schema(call.name)
+        key = None if schema is None or call.form.syntax is not None or call.sink != Sink.CALL else schema.only_string()
+        begin = self._doubted
+        raw = tape.source(begin, end)
+        at = _ending(call.form.closing, raw, dict(call.fields))
+        if key is None or at < 0 or not call.block.opening or any(_contains(p.opening, raw[:at]) for p in arguments):
+            return False
+        inside = raw[:at].rstrip()
+        strays = (_ending(p.closing, inside, {"key": key}) for p in arguments)
+        value = raw[: next((i for i in strays if i >= 0), at)].removeprefix("\n").removesuffix("\n")
+        self._discard_to(hold)
+        ledger = self._ledger
+        ledger.markup(call.start)
+        ledger.notice("other_syntax", call.name)
+        whole = f"{{{json_string(key)}: {json_string(value)}}}"
+        ledger.whole_call(call.start, call.id, call.name, True, begin, whole, begin + at, end)
+        self._at.state = states.BLOCK
+        self.given_back = False
+        self.let_go()
+        return True
+
+    def _back_to_text(self, hold: Hold, end: int) -> None:
+        """What began as a call, which ends at an offset, was not one: read it again, as text."""
+        ledger = self._ledger
+        limit = ledger.holds[0].start + CAP
+        if end > limit:
+            ledger.notice_before("hold_overflow", "a call")
+            end = limit
+        self._discard_to(hold)
+        self._parts.margin = hold.place.margin
+        self._openings.text_until = end
+        self._rewind(hold.start)
+        self._at.state = hold.place.state
+        self.let_go()
+
     def reopen(self) -> None:
         """Read an opening of reasoning in content again, as text."""
         hold = self.discard()
@@ -513,6 +585,9 @@ class Calls(Steps):
             elif ledger.held_for(Why.OPENED_REASONING):
                 ledger.notice_before("hold_overflow", "reasoning")
                 self.reopen()
+            elif any(hold.why == Why.UNCLOSED_CALL for hold in ledger.holds):
+                doubtful = next(hold for hold in ledger.holds if hold.why == Why.UNCLOSED_CALL)
+                self._back_to_text(doubtful, self._tape.here)
             else:
                 call = ledger.held_for(Why.BAD_CALL, Why.THOUGHT_CALL)
                 ledger.commit()
@@ -524,10 +599,11 @@ class Calls(Steps):
         hold, call = ledger.holds[-1], self.call
         marked = call is not None and (call.form.marked or call.block.marked)
         thought = hold.thinking or hold.paused
-        if not marked or thought or self._plan.policy.stray_markers != "drop":
+        marker = tape.source(hold.start, tape.here)
+        begun = _NAMELESS.fullmatch(marker) is not None
+        if not marked or thought or not begun or self._plan.policy.stray_markers != "drop":
             self._abort_header()
             return
-        marker = tape.source(hold.start, tape.here)
         self.discard()
         self.call = self.reader = self.broken = None
         self._at.state = states.TEXT if hold.place.state is states.EDGE else hold.place.state
@@ -540,15 +616,15 @@ class Calls(Steps):
         assert call is not None
         if self.broken is not None and self._at.state is states.RECOVER:
             self.broken.finish()
-            self._end_call(call.status, tape.end)
+            self._end_call(call.status, tape.end, closed=False)
         elif call.complete:
             if call.form.closing or call.form.shape is not None:
                 self._ledger.notice("missing_close", call.name)
             tape.i = len(tape.buf)
-            self._end_call(call.status, tape.end)
+            self._end_call(call.status, tape.end, closed=False)
         else:
             tape.i = len(tape.buf)
-            self._end_call("incomplete", tape.end)
+            self._end_call("incomplete", tape.end, closed=False)
 
     def _reading_value(self) -> bool:
         """Whether the text being read belongs to the call's arguments, not to markers."""
@@ -578,3 +654,17 @@ class Calls(Steps):
         if self._at.state is states.MARKUP:
             return True
         return self._at.state is states.RECOVER and self.broken is not None and not self.broken.within
+
+
+def _ending(closing: Pattern, text: str, fields: dict[str, str]) -> int:
+    """Where a closing begins with which a text ends; `NO` if it ends otherwise."""
+    at = text.rfind(closing.first) if closing.first else NO
+    return at if at >= 0 and closing.match(text, at, fields) == len(text) else NO
+
+
+def _contains(pattern: Pattern, text: str) -> bool:
+    """Whether a pattern matches anywhere in a text."""
+    at = text.find(pattern.first)
+    while at >= 0 and pattern.match(text, at, {}) < 0:
+        at = text.find(pattern.first, at + 1)
+    return at >= 0

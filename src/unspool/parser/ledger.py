@@ -127,6 +127,8 @@ class Why:
     """The arguments of a call may turn out wrong, and a policy decides what then becomes of the call."""
     THOUGHT_CALL: Final = "thought call"
     """A call in reasoning is not a call if its arguments are wrong."""
+    UNCLOSED_CALL: Final = "unclosed call"
+    """A call whose opening is followed by text is text if it is never closed."""
     OPEN_REASONING: Final = "open reasoning"
     """Reasoning that is never closed is content."""
     OPENED_REASONING: Final = "opened reasoning"

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from ..dialect.markers import END, Marker, Outline, Stray, tags, text
+from ..dialect.markers import END, Marker, Outline, Parameter, Stray, tags, text
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.plan import Plan
 from .ledger import Ledger, Tape
@@ -132,6 +132,12 @@ class Lookout(msgspec.Struct, eq=False):
         fields: dict[str, str] = {}
         r = self.stands(closing, i, fields)
         return NO if fields.get("name", name) != name else r
+
+    def argument(self, parameters: Iterable[Parameter], i: int) -> int:
+        """The end of the opening of an argument at ``i``, which may lack a tag, or repeat one."""
+        r = self.first([p.opening for p in parameters], i)
+        loose = NO if r >= 0 else self.first([p.loose for p in parameters if p.loose], i)
+        return loose if loose >= 0 else min(r, loose) if r < 0 else r
 
     def progress(self, pattern: Pattern, i: int) -> int:
         """How much of a pattern's beginning matches at ``i``, by the rules of `stands`."""

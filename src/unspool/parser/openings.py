@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from ..dialect.follows import ARGUMENT, ARGUMENT_END, FOLLOWERS
-from ..dialect.markers import ARGUMENT_KEYS, BLOCK_END, CALL, CALL_END, END, Block, Form, Opening, Scan, text
+from ..dialect.markers import ARGUMENT_KEYS, BLOCK_END, CALL, CALL_END, END, Block, Form, Opening, Scan, tag_of, text
 from ..dialect.patterns import (
     MAX_SPACE,
     MORE,
@@ -31,6 +31,10 @@ NULL: Final = "null"
 
 _JSON_KEY = Regex(rf'\s*+"((?:[^"\\\n]|\\.){{0,256}}+)"{SPACES}:')
 _JSON_KEY_MAYBE = Regex(rf'\s*+(?:"(?:[^"\\\n]|\\.){{0,256}}+(?:\\|"{SPACES})?)?\Z')
+_WORD = Regex(r"[\w.\-:/=]*+")
+_HEADER = Regex(r"(?:(?:<[^\s<>]{0,64}+>?|[\w.\-:/=]{1,256}+)[ \t]{0,8}+){0,4}")
+"""The rest of a header: words, as they are in names, and tags."""
+_TAG = Regex(r"[<\[]\S")
 _SHORT = Regex(r""""(?:[^"\\\n]|\\.){0,256}+"|'(?:[^'\\\n]|\\.){0,256}+'|[0-9]{1,18}+""")
 _SHORT_MAYBE = Regex(r"""(?:["'][^\n]{0,258}+|[0-9]{1,18}+)?\Z""")
 
@@ -43,11 +47,13 @@ class Match(msgspec.Struct, frozen=True):
         fields: the values of its template's fields, as far as it matches.
         weak: the arguments do not begin as they should, or the output ends before them. Such a match counts only if
             there is no other.
+        doubtful: they do not begin as they should, and the call is text if it is never closed.
     """
 
     end: int
     fields: dict[str, str]
     weak: bool = False
+    doubtful: bool = False
 
 
 _NONE: Final = Match(NO, {})
@@ -84,7 +90,7 @@ class Openings(msgspec.Struct, eq=False):
         tape = self._tape
         form = o.form
         assert form is not None
-        if tape.base + i < self.text_until:
+        if tape.base + i < self.text_until or (form.other and not self.names):
             return _NONE
         if not o.marked and (self.names is None or not (edge or self._stands_apart(o, i))):
             return _NONE
@@ -108,12 +114,26 @@ class Openings(msgspec.Struct, eq=False):
             return _NONE
         peek = self._arguments_begin(o, form, r)
         if peek == NO:
-            return Match(r, fields, True) if form.opening.after_name else _NONE
+            counts = form.opening.after_name and not self._outside(o, form)
+            return Match(r, fields, True, quotable(form)) if counts else _NONE
         if peek == MORE:
             if tape.final and not o.pattern.first and fields.get("name") not in (self.names or ()):
                 return _NONE  # no marker and no arguments: text
             return Match(r, fields, True) if tape.final else Match(MORE, fields)
         return Match(r, fields)
+
+    def as_text(self, o: Opening, i: int) -> bool:
+        """Whether a whole opening is at ``i``, and is text because of what follows."""
+        form = o.form
+        if form is None or form.shape is not None or not form.opening.after_name or self.look.stands(o.pattern, i) < 0:
+            return False
+        return self._outside(o, form) or self._tape.base + i < self.text_until
+
+    def _outside(self, o: Opening, form: Form) -> bool:
+        """Whether the opening lacks that of its block, so that it counts only if arguments, a closing or the end
+        follow."""
+        block = self.look.plan.calls.blocks[0]
+        return o.block is not None and bool(block.opening) and not o.block.opening and quotable(form)
 
     def _takes_text(self, form: Form) -> bool:
         """Whether the form's own tool, by whose name it goes, takes bare text."""
@@ -194,7 +214,7 @@ class Openings(msgspec.Struct, eq=False):
 
     def _markup_begins(self, i: int) -> int:
         """Whether an argument in markup opens at ``i``, or JSON instead; by the rules of `Lookout`."""
-        r = self.look.first([p.opening for p in self.look.plan.arguments.parameters], i)
+        r = self.look.argument(self.look.plan.arguments.parameters, i)
         return i if r < 0 and self._tape.buf[i] == "{" else r
 
     def _literal_begins(self, syntax: str, i: int) -> int:
@@ -250,7 +270,7 @@ class Openings(msgspec.Struct, eq=False):
 
     def takes_name(self, form: Form, block: Block, name: str) -> bool:
         """Whether an object is a call of this name; if nothing marks it, the name must be declared."""
-        if form.marked or block.marked or (form.forced and name == self.named):
+        if not form.other and (form.marked or block.marked or (form.forced and name == self.named)):
             return True
         return self.names is not None and name in self.names
 
@@ -259,6 +279,15 @@ class Openings(msgspec.Struct, eq=False):
         tape = self._tape
         rest = tape.buf[i:].rstrip()
         return not tape.final or self.names is None or any(name.startswith(rest) for name in self.names)
+
+    def begun(self, pattern: Pattern, i: int) -> bool:
+        """Whether an opening at ``i``, which the output's end cuts, looks like one: the field that is cut contains the
+        beginning of a name, or a few words, on one line."""
+        buf = self._tape.buf
+        cut = pattern.cut(buf, i)
+        if self.names is not None and cut and any(name.startswith(cut) for name in self.names):
+            return True
+        return (_HEADER if _TAG.search(buf, i) else _WORD).fullmatch(cut) is not None
 
     def pending(self) -> bool:
         """Whether the waiting text is a call's opening, cut after its first marker or before its arguments."""
@@ -416,7 +445,7 @@ class Openings(msgspec.Struct, eq=False):
         if m.group() not in scan.triggers:
             return NO if final else MORE
         more = False
-        for o in scan.markers:
+        for o in scan.markers.at(self._tape.buf, p):
             r = self.look.stands(o.pattern, p)
             if r >= 0:
                 r = r if self.look.certain(p) else self.follows_call(r, o.block)
@@ -440,6 +469,11 @@ class Openings(msgspec.Struct, eq=False):
                     return i, r
             i += 1
         return end, NO
+
+
+def quotable(form: Form) -> bool:
+    """Whether prose quotes such openings, so that text after one may be just that: all but JSON's special tokens."""
+    return form.syntax is None or not tag_of(form.opening)
 
 
 def _spelling(shape: ObjectShape, name: str) -> Iterator[tuple[str, ...]]:

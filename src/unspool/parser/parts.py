@@ -23,6 +23,7 @@ class Origin(msgspec.Struct, frozen=True, eq=False):
 
     state: State
     framed: bool
+    margin: str
 
 
 class Parts(msgspec.Struct, eq=False):
@@ -49,7 +50,7 @@ class Parts(msgspec.Struct, eq=False):
 
     def place(self) -> Origin:
         """The state to return to."""
-        return Origin(self._at.state, self.framed)
+        return Origin(self._at.state, self.framed, self.margin)
 
     def leaves(self, margin: str) -> None:
         """A part has ended, and removes this white space from the text after it."""

@@ -68,6 +68,7 @@ class Prose(Steps):
                 return False
             if r >= 0:
                 return True
+            self._note_header(j)
         self._parts.put_edge(tape.end)
         self._at.state = states.TEXT
         tape.i = max(i, ledger.at - tape.base)
@@ -76,6 +77,14 @@ class Prose(Steps):
             tape.i = j
             ledger.text(tape.here)
         return True
+
+    def _note_header(self, i: int) -> None:
+        """Emit a notice if text begins at ``i`` with the marker of a call that counts only where a message begins."""
+        outline = self._look.outline
+        markers = outline.edge.at(self._tape.buf, i) if outline.calls and self._plan.framed else ()
+        begun = self._begun_calls([o for o in markers if o.pattern.first not in outline.text.scan.triggers], i)
+        if begun:
+            self._ledger.notice("call_without_name", begun[0].pattern.first)
 
     def _open_at(self, i: int) -> int:
         """Begin the part whose opening is at ``i``; `NO` or `MORE` if there is none (yet)."""
@@ -95,7 +104,11 @@ class Prose(Steps):
                     break  # a call with wrong arguments is a more literal match
                 if partial is not None and self._dropped_as_cut(partial, o, i, r):
                     return r
-                return self._parts.begin(o, i, r) if match is None else self._begin_call(o, i, match)
+                if match is not None:
+                    return self._begin_call(o, i, match)
+                if not o.pattern.first:  # a blank opening: text begins here
+                    self._note_header(i)
+                return self._parts.begin(o, i, r)
             elif r == MORE:
                 if not tape.final:
                     return MORE
@@ -295,7 +308,7 @@ class Prose(Steps):
         if thinking:
             return NO
         r = self._drop_at(p)
-        return self._no_call(scan, p) if r == NO and look.outline.calls and not look.quoted(p) else r
+        return self._no_call(scan, p) if r == NO and look.outline.calls else r
 
     def _counted(self, o: Marker, p: int, end: int) -> int:
         """``end`` if the marker at ``buf[p:end]`` counts there; else `NO` or `MORE`."""
@@ -401,6 +414,8 @@ class Prose(Steps):
         call = o.kind == CALL
         if not o.marked or (call and (self._ledger.thinking or not self._look.outline.calls)):
             return False
+        if not self._openings.begun(o.pattern, p):
+            return False
         if isinstance(o, Opening) and self._plan.headed and self._tape.here == self._parts.started:
             # A header must follow; a mere word begins one only if it may be a tool's name.
             return bool(o.pattern.first) or (self._openings.names is not None and self._openings.may_name(p))
@@ -451,26 +466,30 @@ class Prose(Steps):
     def _no_call(self, scan: Scan, p: int) -> int:
         """Read text at ``p`` that opens no call; if it is a call's marker, a notice says so."""
         look = self._look
-        begun = self._begun_calls(scan, p)
+        begun, strays = self._begun_calls(scan.markers.at(self._tape.buf, p), p), look.stray_closings(p)
+        if not (begun or strays) or look.quoted(p):
+            return NO
         pairs = [(o.block, o.form) for o in begun if o.block and o.form]
-        look.spare(p, *(b.closing if b.opening else f.closing for b, f in pairs), *look.stray_closings(p))
+        look.spare(p, *(b.closing if b.opening else f.closing for b, f in pairs), *strays)
         if not begun:
             return NO
         self._ledger.text(self._tape.base + p)
         self._tape.i = p
-        self._ledger.notice("call_without_name", begun[0].pattern.first)
+        whole = any(self._openings.as_text(o, p) for o in begun)
+        self._ledger.notice("opening_as_text" if whole else "call_without_name", begun[0].pattern.first)
         return next((r for block, form in pairs if (r := self._enter_nameless(block, form, p)) >= 0), NO)
 
-    def _begun_calls(self, scan: Scan, p: int) -> list[Opening]:
+    def _begun_calls(self, markers: list[Marker], p: int) -> list[Opening]:
         """The openings of calls of which enough is at ``p`` to be markers, although they do not match."""
         look = self._look
-        calls = (o for o in scan.markers if isinstance(o, Opening) and o.kind == CALL)
+        calls = (o for o in markers if isinstance(o, Opening) and o.kind == CALL)
         found = [o for o in calls if o.marked and self._is_begun_marker(o, p)]
         if not found:
             return found
         # Another part's marker, which is text here, may begin like a call's and go on.
-        text = max((look.stands(o.pattern, p) for o in scan.markers if o.kind != CALL), default=NO)
-        found = [o for o in found if o.pattern.progress(self._tape.buf, p) >= text]
+        text = max((look.stands(o.pattern, p) for o in markers if o.kind != CALL), default=NO)
+        if text >= 0:
+            found = [o for o in found if o.pattern.progress(self._tape.buf, p) >= text]
         return [o for o in found if not look.spelled(o.pattern.first, p, p + len(o.pattern.first))]
 
     def _enter_nameless(self, block: Block, form: Form, p: int) -> int:
@@ -482,6 +501,8 @@ class Prose(Steps):
         end = block.opening.match(tape.buf, p, {})
         i = skip_space(tape.buf, end) if end >= 0 else -1
         if not (0 <= i <= end + MAX_SPACE and tape.buf.startswith(first, i)) or self._calls.refused(p):
+            return NO
+        if tape.base + p < self._openings.text_until:
             return NO
         look.spare(i, form.closing)
         tape.i = i + len(first)
@@ -496,7 +517,7 @@ class Prose(Steps):
         buf = tape.buf
         i = tape.i
         if self._scanned == 0:
-            r = self._begins_with_reasoning(i)
+            r = self._begins_decided(i)
             if r == MORE:
                 return False
             if r >= 0:
@@ -523,20 +544,27 @@ class Prose(Steps):
                 return True
             pos = p + 1
 
-    def _begins_with_reasoning(self, i: int) -> int:
-        """The end of an opening of reasoning that is the first thing after white space at ``i``."""
+    def _begins_decided(self, i: int) -> int:
+        """The end of an opening of reasoning or of a marked call that is the first thing after white space at ``i``."""
         tape = self._tape
         j = skip_space(tape.buf, i)
         if j - i > MAX_SPACE:
             return NO
         if j == len(tape.buf):
             return NO if tape.final else MORE
-        return self._look.soonest([o.pattern for o in self._plan.plain.edge if o.kind == REASONING], j)
+        for o in self._look.outline.edge.at(tape.buf, j):
+            if isinstance(o, Opening) and o.kind == CALL and o.marked:
+                r = self._openings.match(o, j, edge=True).end
+            else:
+                r = self._look.stands(o.pattern, j) if o.kind == REASONING else NO
+            if r >= 0 or (r == MORE and not tape.final):
+                return r
+        return NO
 
     def _decides(self, scan: Scan, p: int) -> int:
         """If a marker at ``p`` decides what the text before it is, change the state: its end, `NO`, or `MORE`."""
         look = self._look
-        for o in scan.markers:
+        for o in scan.markers.at(self._tape.buf, p):
             if isinstance(o, Opening) and o.kind == CALL:
                 r = self._openings.match(o, p, edge=False).end
             else:

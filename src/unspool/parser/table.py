@@ -137,7 +137,14 @@ TABLE: Final[dict[State, Row]] = {
         Calls.recover,
         {State.CLOSE: "a marker is here, or a bracket ends it", State.OBJECT: "a bracket ends the arguments"},
     ),
-    State.CLOSE: Row(Calls.close, {State.BLOCK: "the call is over"}),
+    State.CLOSE: Row(
+        Calls.close,
+        {
+            State.BLOCK: "the call is over",
+            State.EDGE: "not closed: given back",
+            State.TEXT: "not closed: given back",
+        },
+    ),
 }
 
 INSIDE: Final = (State.OBJECT, State.ARGUMENTS, State.MARKUP, State.RECOVER, State.CLOSE)
@@ -152,7 +159,11 @@ OUTSIDE: Final = (
         frozenset((State.REASONING_START, State.UNDECIDED, State.BLOCK)),
     ),
     Outside("an engine says so", _OPEN, frozenset((State.EDGE, State.REASONING_START, State.BLOCK))),
-    Outside("the end, or the closing of the reasoning around it, cuts a call", _CUT, frozenset((State.BLOCK,))),
+    Outside(
+        "the end, or the closing of the reasoning around it, cuts a call",
+        _CUT,
+        frozenset((State.BLOCK, State.EDGE, State.TEXT)),
+    ),
     Outside(
         "a hold is given back: at the end, after a bad call in reasoning, or because it grew too large",
         frozenset(State) - {State.EDGE, State.UNDECIDED},

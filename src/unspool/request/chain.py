@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
+from ..engines.media import is_medium
+
 __all__ = ["Chain", "called", "json_bytes", "thought"]
 
 _APART: Final = ("role", "content", "tool_calls", "reasoning_content", "tool_call_id")
@@ -132,8 +134,11 @@ def _utf8(text: str) -> bytes:
 
 
 def _text(content: Any) -> str:
-    if isinstance(content, list):  # only the parts' text counts, since clients may add cache markers to parts
-        content = "".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
+    if isinstance(
+        content, list
+    ):  # only the parts' texts and digests count, since clients may add cache markers to parts
+        parts = [part for part in content if isinstance(part, Mapping)]
+        content = "".join(f"\0{p['sha256']}" if is_medium(p) else str(p.get("text", "")) for p in parts)
     return content if isinstance(content, str) else json.dumps(content) if content else ""
 
 

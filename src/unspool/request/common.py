@@ -10,7 +10,7 @@ from ..arguments import json_shown
 from ..engines import Sampling
 from ..errors import ToolsError
 from ..toolset import Toolset, read_toolset
-from .fields import BadRequest, Fields, depth_within
+from .fields import Fields, depth_within
 from .reasoning import EFFORTS
 from .server_tools import ServerTools
 from .settings import Limits
@@ -115,9 +115,11 @@ def check_served(fields: Fields, *own: str) -> None:
         raise fields.wrong("modalities", f"{got} is not supported; allowed is ['text']")
 
 
-def not_text(part: Fields, *allowed: str) -> BadRequest:
-    """The error for a part that is not text, since engines only take text."""
-    return part.wrong("type", f"{json_shown(part.raw.get('type'))} is not supported; allowed are {', '.join(allowed)}")
+def in_one(parts: list[dict[str, Any]]) -> Any:
+    """Parts as one string, where all of them are text."""
+    if all(part["type"] == "text" for part in parts):
+        return "".join(part["text"] for part in parts)
+    return parts
 
 
 def check_messages(fields: Fields, field: str, limits: Limits) -> None:

@@ -9,10 +9,13 @@ The key of a turn is a digest of its whole prompt and of what the client receive
 one changed word, no turn is found. Then the template writes the prompt as usual, and reasoning that the client omitted
 is restored if a call's id identifies the turn.
 
+A stored answer brings its own turn, so that it continues exactly from any process that uses the same store.
+
 If the server ran tools between the rounds of an answer, the client sends the answer back in the form of its protocol.
 Such an answer is also remembered by these forms, and is split into its rounds again.
 """
 
+import hmac
 import logging
 import os
 from array import array
@@ -26,11 +29,14 @@ import msgspec
 from ..chat_templates.bridge import Bridge
 from ..chat_templates.pool import Waiting
 from ..engines.kept import Kept
+from ..engines.media import Medium
 from ..message import Message
 from ..tokens import added_tokens, counted, encoded
 from ..wire.encoding import clean
 from .chain import Chain, called, json_bytes, thought
 from .chat_request import ChatRequest
+from .exact import Exact, Turn
+from .fields import BadRequest
 from .prompts import NoBridge, Prompts
 from .settings import Settings
 
@@ -39,6 +45,8 @@ __all__ = ["Continued", "Turns", "Written"]
 log = logging.getLogger("unspool.server")
 _COUNT: Final = 100_000
 _OVERHEAD: Final = 512
+_PROBE: Final = "The tokens of 1,234 words, naïve 中文 and <b>\n\tcode</b>."
+"""A text by whose tokens tokenizers differ."""
 _RANDOM: Final = 8
 """The number of random characters from which a call's id identifies one turn."""
 
@@ -52,6 +60,7 @@ class Written(msgspec.Struct, frozen=True):
         message: the message that was parsed from it.
         tokens: the number of generated tokens, as far as the engine reports it.
         cut: whether the output was cut off before the engine was done.
+        call: the id of the call that a session recorded for it; empty without a session.
     """
 
     text: str
@@ -59,26 +68,16 @@ class Written(msgspec.Struct, frozen=True):
     message: Message
     tokens: int = 0
     cut: bool = False
+    call: str = ""
 
 
-class _Turn(NamedTuple):
-    """A remembered turn: its prompt and the text after it, with their tokens if known. The thoughts are the reasoning
-    of all answers up to this one, as the prompt contains it."""
-
-    prompt: str
-    prompt_ids: "array[int] | None"
-    text: str
-    ids: "array[int] | None"
-    thoughts: tuple[bytes, ...]
-
-
-class _Thought(NamedTuple):
+class Thought(NamedTuple):
     """The reasoning of a turn that the ids of its calls identify."""
 
     reasoning: str
 
 
-class _Rounds(NamedTuple):
+class Rounds(NamedTuple):
     """A remembered answer of several rounds: the chain that it answers, its messages, and the reasoning of each round
     and of all rounds."""
 
@@ -114,11 +113,18 @@ class Continued(NamedTuple):
         prompt: the text.
         ids: its tokens, if they continue remembered ones; else ``None``.
         past: the prompt's origin; ``None`` if nothing should be remembered.
+        parent: the id of the call of a session that it continues; empty if there is none.
+        fork: why it does not begin with that call's very tokens, or what was changed after them; empty if it does and
+            nothing was.
+        follows: whether it begins with the parent's prompt and output.
     """
 
     prompt: str
     ids: list[int] | None
     past: Past | None
+    parent: str = ""
+    fork: str = ""
+    follows: bool = False
 
 
 class Turns:
@@ -128,16 +134,28 @@ class Turns:
         settings: the server's settings.
         prompts: the model's chat template.
         tokenizer: the engine's tokenizer, if its ids are known.
+        engine: its name, for messages.
+        secret: the secret for keys; by default a random one.
     """
 
-    def __init__(self, settings: Settings, prompts: Prompts, tokenizer: Any = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        prompts: Prompts,
+        tokenizer: Any = None,
+        engine: str = "",
+        secret: bytes | None = None,
+    ) -> None:
         self._settings = settings
+        self._engine = engine
         self._prompts = prompts
         self._tokenizer = tokenizer
         self._literals = {} if tokenizer is None else {id: text for text, id in added_tokens(tokenizer).items()}
-        self._kept: Kept[_Turn | _Thought | _Rounds] = Kept(_COUNT, settings.turn_memory)
-        self._secret = os.urandom(32)
-        self._on = settings.turn_memory > 0
+        self._kept: Kept[Turn | Thought | Rounds] = Kept(_COUNT, settings.turn_memory)
+        # Another model, template or tokenizer cannot continue a turn.
+        probe = None if tokenizer is None else encoded(tokenizer, _PROBE)
+        of_model = [settings.model, settings.dialect.name, prompts.source, probe]
+        self._secret = hmac.digest(secret or os.urandom(32), json_bytes(of_model), "sha256")
 
     # -- prompts ---------------------------------------------------------------------------------------------------
 
@@ -151,27 +169,59 @@ class Turns:
         Raises:
             BadRequest: the template refuses the request.
         """
-        context = request.reasoning.context or self._settings.context
-        if not self._on or context == "never" or request.body.get("continue_final_message") is True:
+        self._check(request)
+        context, stored = request.reasoning.context or self._settings.context, request.stored
+        if stored is not None and request.reasoning.context is None and context == "loop":
+            context = "all"
+        if context == "never" or request.body.get("continue_final_message") is True:
             return Continued(self._prompts.render(request, waiting), None, None)
         request, chains = self._as_written(request, across=context == "all")
-        thoughts = _thoughts(request.messages)
+        thoughts = thoughts_of(request.messages)
         answers = list(accumulate(m["role"] == "assistant" for m in request.messages))  # before each message
-        for at in reversed(_region(request.messages, across=context == "all")):
-            turn = self._kept.get(chains[at + 1].digest(b"turn"))
-            if not isinstance(turn, _Turn) or not _same_thoughts(thoughts[: answers[at]], turn):
-                continue
+        for at in reversed(repeatable(request.messages, across=context == "all")):
+            key = chains[at + 1].digest(b"turn")
+            if stored is not None and stored.key == key:  # with its own reasoning, in the form of the items
+                turn = stored.turn
+            else:
+                found = self._get(key)
+                if not isinstance(found, Turn) or not same_thoughts(thoughts[: answers[at]], found.thoughts):
+                    continue
+                turn = found
             try:
                 bridge = self._prompts.bridge(request, at, self._settings.dialect.end, waiting)
             except NoBridge as error:
                 log.info("a turn is written by the template: %s", error)
                 break
-            past = Past(chains[-1], turn.thoughts + thoughts[len(turn.thoughts) :], request.caller)
+            past = Past(chains[-1], turn.thoughts + thoughts[answers[at] :], request.caller)
             prompt = Continued(turn.prompt, None if turn.prompt_ids is None else turn.prompt_ids.tolist(), None)
-            return self._joined(prompt, turn.text, turn.ids, bridge, past)
+            joined = self._joined(prompt, turn.text, turn.ids, bridge, past)
+            if request.media and self._placed(joined.prompt, request) is None:
+                log.info("a turn is written by the template: it spells placeholders of media")
+                break
+            return joined
         request = self._restored(request)
-        past = Past(chains[-1], _thoughts(request.messages), request.caller)
+        past = Past(chains[-1], thoughts_of(request.messages), request.caller)
         return Continued(self._prompts.render(request, waiting), None, past)
+
+    def media(self, prompt: str, request: ChatRequest) -> tuple[Medium, ...]:
+        """The media of a request with their places in its prompt.
+
+        Raises:
+            BadRequest: there is not one placeholder for each.
+        """
+        if not request.media:
+            return ()
+        found = self._placed(prompt, request)
+        if found is None:
+            raise BadRequest("messages", "the chat template does not write one placeholder for each medium")
+        return found
+
+    def _check(self, request: ChatRequest) -> None:
+        if request.media:
+            self._prompts.places.check(request.messages, self._engine)
+
+    def _placed(self, prompt: str, request: ChatRequest) -> tuple[Medium, ...] | None:
+        return self._prompts.places.find(prompt, request.messages, request.media)
 
     def count(self, request: ChatRequest, waiting: Waiting) -> int:
         """Count the tokens of a prompt as the template writes it. Without a tokenizer, four characters count as one.
@@ -183,6 +233,7 @@ class Turns:
         Raises:
             BadRequest: the template refuses the request.
         """
+        self._check(request)
         prompt = self._prompts.render(request, waiting)
         waiting.check()
         return len(prompt) // 4 if self._tokenizer is None else counted(self._tokenizer, prompt, waiting.check)
@@ -217,7 +268,10 @@ class Turns:
         past = None if prompt.past is None else prompt.past._replace(chain=prompt.past.chain.apart())
         for message in (answer, *results):
             past = None if past is None else past.take(message)
-        return self._joined(prompt, written.text, written.ids, bridge, past)
+        joined = self._joined(prompt, written.text, written.ids, bridge, past)
+        if request.media and self._placed(joined.prompt, request) is None:
+            raise NoBridge("the answer spells placeholders of media")
+        return joined
 
     def _joined(
         self, prompt: Continued, text: str, written: Sequence[int] | None, bridge: Bridge, past: Past | None
@@ -251,34 +305,43 @@ class Turns:
     def _restored(self, request: ChatRequest) -> ChatRequest:
         """Restore the reasoning that the client left out of the current tool loop."""
         messages: list[dict[str, Any]] | None = None
-        for at in _region(request.messages, across=False):
+        for at in repeatable(request.messages, across=False):
             message = request.messages[at]
             key = None if message.get("reasoning_content") else self._by_ids(request.caller, message)
-            found = None if key is None else self._kept.get(key)
-            if isinstance(found, _Thought) and found.reasoning:
+            found = None if key is None else self._get(key)
+            if isinstance(found, Thought) and found.reasoning:
                 messages = messages or list(request.messages)
                 messages[at] = {**message, "reasoning_content": found.reasoning}
         return request if messages is None else msgspec.structs.replace(request, messages=messages)
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
-    def remember(self, prompt: Continued, written: Written) -> None:
-        """Remember a complete turn."""
+    def exact(self, prompt: Continued, written: Written) -> Exact | None:
+        """A complete turn as it is remembered; ``None`` if it must not be continued."""
         message = written.message
         unfinished = message.finish_reason not in ("stop", "tool_calls")
         if prompt.past is None or unfinished or self._spells_tokens(written):
-            return
+            return None
         sent = message.to_openai()
         past = prompt.past.take(sent)
         ids = None if written.ids is None else array("q", written.ids)
         prompt_ids = None if prompt.ids is None else array("q", prompt.ids)
-        turn = _Turn(prompt.prompt, prompt_ids, written.text, ids, past.thoughts)
-        size = sum(2 * len(t) for t in (turn.prompt, turn.text)) + 8 * (len(ids or ()) + len(prompt_ids or ()))
-        digests = {prompt.past.chain.take(form).digest(b"turn") for form in (sent, _trimmed(sent))}
-        self._put(digests, turn, size + 80 * len(turn.thoughts))
+        turn = Turn(prompt.prompt, prompt_ids, clean(written.text), ids, past.thoughts)
+        return Exact(past.chain.digest(b"turn"), turn)
+
+    def remember(self, prompt: Continued, written: Written) -> None:
+        """Remember a complete turn."""
+        found = self.exact(prompt, written)
+        if found is None or prompt.past is None:
+            return
+        turn, sent = found.turn, written.message.to_openai()
+        size = sum(2 * len(t) for t in (turn.prompt, turn.text))
+        size += 8 * (len(turn.ids or ()) + len(turn.prompt_ids or ())) + 80 * len(turn.thoughts)
+        self._put({found.key, prompt.past.chain.take(trimmed(sent)).digest(b"turn")}, turn, size)
         key = self._by_ids(prompt.past.caller, sent)
         if key is not None:
-            self._put({key}, _Thought(message.reasoning), 2 * len(message.reasoning))
+            reasoning = written.message.reasoning
+            self._put({key}, Thought(reasoning), 2 * len(reasoning))
 
     def remember_rounds(
         self, prompt: Continued, messages: Sequence[dict[str, Any]], forms: Iterable[Sequence[Mapping[str, Any]]]
@@ -294,12 +357,15 @@ class Turns:
             return
         chain = prompt.past.chain.apart()
         thoughts = frozenset((b"", *map(thought, messages)))
-        rounds = _Rounds(chain.digest(b"before"), tuple(messages), thoughts, _all_thoughts(messages))
-        sent = [form for each in (messages, *forms) for form in (each, map(_trimmed, each))]
+        rounds = Rounds(chain.digest(b"before"), tuple(messages), thoughts, _all_thoughts(messages))
+        sent = [form for each in (messages, *forms) for form in (each, map(trimmed, each))]
         digests = {reduce(Chain.take, form, chain).digest(b"rounds") for form in sent}
         self._put(digests, rounds, 2 * len(json_bytes(messages)))
 
-    def _put(self, keys: Collection[bytes], thing: "_Turn | _Thought | _Rounds", size: int) -> None:
+    def _get(self, key: bytes) -> "Turn | Thought | Rounds | None":
+        return self._kept.get(key)
+
+    def _put(self, keys: Collection[bytes], thing: "Turn | Thought | Rounds", size: int) -> None:
         """Keep an entry under several keys. Its size counts for each, since any key may be the last one evicted."""
         for key in keys:
             if size + _OVERHEAD <= self._settings.turn_memory:
@@ -308,11 +374,9 @@ class Turns:
     def _as_written(self, request: ChatRequest, *, across: bool) -> tuple[ChatRequest, list[Chain]]:
         """The request with its answers split into rounds again, and the chains before the first message and after
         each."""
-        tools = [] if request.toolset.kind == "none" else request.tools
-        begun = json_bytes([request.caller.hex(), tools, request.template])
         messages: list[dict[str, Any]] = []
-        chains = [Chain(self._secret, {}, begun)]
-        region = _region(request.messages, across=across)
+        chains = [Chain(self._secret, {}, self._begun(request))]
+        region = repeatable(request.messages, across=across)
         begins = {chains[0].digest(b"before"): 0}  # positions where an answer may begin, since the last question
         renamed: dict[Any, Any] = {}
         for at, message in enumerate(request.messages):
@@ -323,15 +387,20 @@ class Turns:
             if message["role"] not in ("assistant", "tool"):
                 begins = {}
             elif region and at >= region[0]:
-                found = self._kept.get(chains[-1].digest(b"rounds"))
-                begin = begins.get(found.before) if isinstance(found, _Rounds) else None
-                if isinstance(found, _Rounds) and begin is not None and _same(found, messages[begin:]):
+                found = self._get(chains[-1].digest(b"rounds"))
+                begin = begins.get(found.before) if isinstance(found, Rounds) else None
+                if isinstance(found, Rounds) and begin is not None and _same(found, messages[begin:]):
                     renamed |= _renamed(messages[begin:], found.messages)
                     messages[begin:] = found.messages
                     chains[begin:] = accumulate(found.messages, Chain.take, initial=chains[begin])
                     begins = {digest: place for digest, place in begins.items() if place <= begin}
             begins.setdefault(chains[-1].digest(b"before"), len(messages))
         return msgspec.structs.replace(request, messages=messages), chains
+
+    def _begun(self, request: ChatRequest) -> bytes:
+        """What a prompt depends on besides its messages."""
+        tools = [] if request.toolset.kind == "none" else request.tools
+        return json_bytes([request.caller.hex(), tools, request.template])
 
     def _by_ids(self, caller: bytes, message: Mapping[str, Any]) -> bytes | None:
         """A key from the ids and contents of calls; ``None`` if ids are not random."""
@@ -343,7 +412,7 @@ class Turns:
         return Chain(self._secret, {}, begun).take(seen).digest(b"ids")
 
 
-def _same(found: _Rounds, sent_back: Sequence[Mapping[str, Any]]) -> bool:
+def _same(found: Rounds, sent_back: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a client left out the reasoning of a remembered answer, or kept it unchanged."""
     return all(thought(m) in found.thoughts for m in sent_back) or _all_thoughts(sent_back) == found.whole
 
@@ -370,24 +439,23 @@ def _renamed(sent_back: Sequence[Mapping[str, Any]], written: Sequence[Mapping[s
     return found
 
 
-def _trimmed(message: Mapping[str, Any]) -> Mapping[str, Any]:
+def trimmed(message: Mapping[str, Any]) -> Mapping[str, Any]:
     """A message of an answer in the form of clients that strip its text."""
     content = message.get("content")
     return {**message, "content": content.strip()} if isinstance(content, str) else message
 
 
-def _thoughts(messages: Sequence[Mapping[str, Any]]) -> tuple[bytes, ...]:
+def thoughts_of(messages: Sequence[Mapping[str, Any]]) -> tuple[bytes, ...]:
+    """Digests of the reasoning of each answer."""
     return tuple(thought(m) for m in messages if m["role"] == "assistant")
 
 
-def _same_thoughts(sent_back: Sequence[bytes], turn: _Turn) -> bool:
+def same_thoughts(sent_back: Sequence[bytes], thoughts: Sequence[bytes]) -> bool:
     """Whether a client left out the reasoning of the answers up to a turn, or kept it unchanged."""
-    return len(sent_back) == len(turn.thoughts) and all(
-        not a or a == b for a, b in zip(sent_back, turn.thoughts, strict=True)
-    )
+    return len(sent_back) == len(thoughts) and all(not a or a == b for a, b in zip(sent_back, thoughts, strict=True))
 
 
-def _region(messages: Sequence[Mapping[str, Any]], *, across: bool) -> list[int]:
+def repeatable(messages: Sequence[Mapping[str, Any]], *, across: bool) -> list[int]:
     """The positions of the assistant's turns that may be repeated exactly: those of the current tool loop, or all
     (``across`` user turns)."""
     found: list[int] = []

@@ -63,21 +63,27 @@ class Prepared(msgspec.Struct, frozen=True):
         request: the request itself.
         prompt: the rendered prompt, if there is a chat template.
         continued: the prompt, with the key for remembering the turn after it; ``None`` without a chat template.
+        media: the media of the messages, in the order of their placeholders in the prompt.
         stage: where the output begins, if that is known without a prompt.
         constraint: what may be generated; ``None`` means anything.
         thinking: the budget of reasoning; ``None`` if there is none.
         parsers: a new reader for each choice.
+        turns: the turns that prompts may continue; ``None`` without a chat template.
     """
 
     request: ChatRequest
     prompt: str | None
     continued: Continued | None
+    media: tuple[engines.Medium, ...]
     stage: Stage | None
     constraint: Constraint | None
     thinking: engines.Thinking | None
     parsers: tuple[Reader, ...]
+    turns: Turns | None = None
 
-    def for_engine(self, settings: Settings, id: str, choice: int, client_id: str = "") -> engines.Request:
+    def for_engine(
+        self, settings: Settings, id: str, choice: int, client_id: str = "", *, capture: bool = False
+    ) -> engines.Request:
         """The engine's request for one choice.
 
         Args:
@@ -85,6 +91,7 @@ class Prepared(msgspec.Struct, frozen=True):
             id: the response's id.
             choice: the choice's index.
             client_id: the client's own id for its request.
+            capture: see `Request`.
         """
         request = self.request
         sampling = request.sampling
@@ -99,12 +106,15 @@ class Prepared(msgspec.Struct, frozen=True):
             messages=[{k: v for k, v in m.items() if k != QUOTED} if QUOTED in m else m for m in request.messages],
             tools=request.tools,
             tool_choice=request.toolset.choice,
+            variables=request.template,
+            media=self.media,
             stage=self.stage,
             choice=choice,
             sampling=sampling,
             max_tokens=request.max_tokens,
             constraint=self.constraint,
             thinking=self.thinking,
+            capture=capture,
         )
 
 
@@ -138,6 +148,7 @@ def prepare(
     request = with_edits(request, turns, awaited)
     continued = prompt or (None if turns is None else turns.prompt(request, awaited))
     text = None if continued is None else continued.prompt
+    media = tuple(request.media.values()) if turns is None or text is None else turns.media(text, request)
     awaited.check()
     tail = None if text is None else last_turn(settings.dialect, text)  # found once, for all choices
     stage = forced = stage_of(request, settings.dialect) if text is None else None
@@ -160,7 +171,7 @@ def prepare(
         awaited.check()
         parsers.append(_parser(request, settings, stage, tail, tokenizer))
     thinking = _thinking(request, settings.dialect, begins or settings.dialect.stage)
-    return Prepared(request, text, continued, stage, constraint, thinking, tuple(parsers))
+    return Prepared(request, text, continued, media, stage, constraint, thinking, tuple(parsers), turns)
 
 
 def with_edits(request: ChatRequest, turns: Turns | None, awaited: Awaited) -> ChatRequest:

@@ -11,7 +11,7 @@ import json
 import logging
 import os.path
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
@@ -20,10 +20,11 @@ import msgspec
 from ..chat_templates.bridge import Bridge, behind, between
 from ..chat_templates.environment import tojson
 from ..chat_templates.pool import Pool, Waiting
-from ..chat_templates.worker import Limits, Rendered
+from ..chat_templates.worker import Late, Limits, Rendered
 from ..dialect.file import Dialect
 from ..dialect.patterns import solid
 from ..dialect.registry import list_dialects
+from ..engines.media import is_medium
 from ..errors import TemplateError
 from ..parser import parse
 from ..wire.encoding import INVALID_JSON, clean
@@ -31,7 +32,8 @@ from .chat_request import ChatRequest
 from .common import QUOTED, SWITCHES, tool
 from .disguise import Disguise, Neutral, broken_up
 from .fields import BadRequest
-from .shapes import LATE, Traits, described, examine, missing, shape, switches_in
+from .parts.places import FORGED, Places, find_places
+from .shapes import LATE, MOVED, Traits, described, examine, missing, shape, switches_in
 from .special_tokens import SpecialTokens, markers
 from .tokenizer import SPECIAL, Tokenizer, read_tokenizer
 
@@ -93,7 +95,18 @@ class Prompts:
 
     def spelled(self, text: str) -> bool:
         """Whether a text spells a special token."""
-        return self._ready().special.spelled(text)
+        return self._ready().guards[0].special.spelled(text)
+
+    @property
+    def places(self) -> Places:
+        """What the template writes for media."""
+        return self._ready().places
+
+    @property
+    def source(self) -> list[Any]:
+        """What the prompts depend on besides requests."""
+        tokenizer = self._tokenizer
+        return [tokenizer.template, tokenizer.tool_template, dict(tokenizer.special)]
 
     @property
     def named(self) -> dict[str, str]:
@@ -266,6 +279,9 @@ class Prompts:
             change: changes what does not belong to the application.
         """
         made = {**message, "content": _in_one_piece(message.get("content")) or ""}
+        media = made["content"] if isinstance(made["content"], list) else ()
+        if media:  # their parts stay as they are
+            made["content"] = [_NOTHING if is_medium(part) else part for part in media]
         quoted = made.pop(QUOTED, False)
         if made["role"] in _TRUSTED and not quoted:
             return made
@@ -273,6 +289,8 @@ class Prompts:
         if made["role"] == "assistant":
             self._take_thought_apart(made)
         made = {key: value if key == "role" else change(value) for key, value in made.items()}
+        if media:
+            made["content"] = [a if is_medium(a) else b for a, b in zip(media, made["content"], strict=True)]
         if made.get("reasoning_content"):
             made.setdefault("thinking", made["reasoning_content"])
         if calls:
@@ -326,6 +344,16 @@ class Prompts:
             found = self.rendered(messages, tools, generate=False)
             return None if found.error else found.text
 
+        def result(parts: list[Any]) -> list[dict[str, Any]]:
+            function = {"name": _NAME, "arguments": _ARGUMENTS}
+            call = {"id": _IDS[0], "type": "function", "function": function}
+            answer = {"role": "assistant", "content": self._no_content, "tool_calls": [call]}
+            return [
+                {"role": "user", "content": "?"},
+                answer,
+                {"role": "tool", "tool_call_id": _IDS[0], "content": parts},
+            ]
+
         texts = [*self._pools[0].texts, *self._pools[1].texts]
         traits, written = examine(write, texts, self._no_content)
         if self._dialect is None and not traits.calls:  # arguments as text may be what it wants
@@ -334,12 +362,18 @@ class Prompts:
             self._arguments_as = "text" if traits.calls else "object"
         if not traits.whole:
             log.warning("the chat template does not write a user's message as it is, so prompts are not checked")
+        tools = described([_TOOL], traits)
+        places = find_places(
+            lambda messages: write(shape(messages, traits), tools if len(messages) > 1 else []), result, texts
+        )
+        traits = traits.but(held=places.held)
         made_up = {w for w in markers(written) if "zq" in w.lower()}
         others = [*self._tokenizer.special.values(), *(() if self._dialect is None else _literals(self._dialect))]
-        words = {*self._tokenizer.added, *markers([*texts, *written, *others]), LATE} - made_up
-        special = SpecialTokens(words)
-        disguises = Disguise(special, letters=True), Disguise(special, letters=False)
-        return _Examined(traits, special, disguises, switches_in(texts))
+        words = {*self._tokenizer.added, *markers([*texts, *written, *others]), LATE, MOVED} - made_up
+        words |= set(places.literals)
+        own = SpecialTokens({*places.literals, *FORGED})
+        guards = _guard(words, None), _guard({*words, *FORGED}, own)
+        return _Examined(traits, guards, switches_in(texts), places)
 
     # -- the check at the start ------------------------------------------------------------------------------------
 
@@ -408,9 +442,10 @@ class _Writing:
         except TemplateError as error:
             raise _refused(error) from None
         self._tools = described(prompts.tools_of(request), self._known.traits)
-        self._neutral = Neutral(self._known.special)
-        changes: tuple[_Change, ...] = (self._neutral, *self._known.disguises)
-        self._sides = {change: _Side(prompts, change, self._tools) for change in changes}
+        self._guard = self._known.guards[bool(request.media)]
+        self._neutral = Neutral(self._guard.special)
+        changes: tuple[_Change, ...] = (self._neutral, *self._guard.disguises)
+        self._sides = {change: _Side(prompts, change, self._tools, self._guard.trusted) for change in changes}
 
     def write(self, messages: Sequence[Mapping[str, Any]], *, generate: bool = True) -> str:
         """The prompt of a conversation.
@@ -475,8 +510,8 @@ class _Writing:
             found = self._rendered(shape(made(side), traits), side, generate)
             return None if found.error else found.text
 
-        others = (partial(disguised, change) for change in self._known.disguises)
-        found = broken_up(prompt, others, self._known.special)
+        others = (partial(disguised, change) for change in self._guard.disguises)
+        found = broken_up(prompt, others, self._guard.special)
         if found is None:
             raise BadRequest("messages", "the chat template writes special tokens that come from their texts")
         return found
@@ -484,7 +519,11 @@ class _Writing:
     def _rendered(self, messages: list[dict[str, Any]], side: "_Side", generate: bool) -> Rendered:
         try:
             return self._prompts.rendered(
-                messages, side.tools, generate=generate, variables=self._variables, waiting=self._waiting
+                self._known.places.written(messages),
+                side.tools,
+                generate=generate,
+                variables=self._variables,
+                waiting=self._waiting,
             )
         except (TemplateError, ValueError, RecursionError) as error:  # the values are not JSON, or too deep
             raise _refused(error) from None
@@ -493,9 +532,10 @@ class _Writing:
 class _Side:
     """The messages and tools of a request, all changed in one way."""
 
-    def __init__(self, prompts: Prompts, change: "_Change", tools: list[Any]) -> None:
+    def __init__(self, prompts: Prompts, change: "_Change", tools: list[Any], trusted: SpecialTokens | None) -> None:
         self._prompts = prompts
         self._change = change
+        self._trusted = trusted
         self._given = tools
         self._made: dict[int, tuple[Mapping[str, Any], dict[str, Any]]] = {}
 
@@ -510,18 +550,36 @@ class _Side:
         made = []
         for message in messages:
             if id(message) not in self._made:
-                self._made[id(message)] = message, self._prompts.message(message, self._change)
+                changed = self._prompts.message(message, self._change)
+                if self._trusted is not None and message["role"] in _TRUSTED:
+                    changed["content"] = self._trusted.break_up(changed["content"])
+                self._made[id(message)] = message, changed
             made.append(self._made[id(message)][1])
         return made
 
 
 class _Examined(NamedTuple):
-    """What is known of a template: its traits, its special tokens, disguises of these, and switches in texts."""
+    """What is known of a template: its traits, what texts must not spell without and with media, switches in texts, and
+    what it writes for media."""
 
     traits: Traits
+    guards: "tuple[_Guard, _Guard]"
+    switches: re.Pattern[str]
+    places: Places
+
+
+class _Guard(NamedTuple):
+    """The special tokens that texts must not spell, disguises of these, and those that not even trusted texts may
+    spell: what engines read as placeholders of media."""
+
     special: SpecialTokens
     disguises: tuple[Disguise, ...]
-    switches: re.Pattern[str]
+    trusted: SpecialTokens | None
+
+
+def _guard(words: Iterable[str], trusted: SpecialTokens | None) -> _Guard:
+    special = SpecialTokens(words)
+    return _Guard(special, (Disguise(special, letters=True), Disguise(special, letters=False)), trusted)
 
 
 class _Change(Protocol):
@@ -551,9 +609,12 @@ class _Unchanged:
 
 
 _UNCHANGED: Final = _Unchanged()
+_NOTHING: Final = {"type": "text", "text": ""}
 
 
 def _refused(error: Exception | str) -> BadRequest:
+    if isinstance(error, Late):
+        return BadRequest(None, "the server is overloaded: the prompt could not be rendered in time; try again", 503)
     text = str(error).removeprefix("template: ")
     return BadRequest("messages", f"the chat template rejected the request: {text}")
 

@@ -43,13 +43,15 @@ class RawRequest(ChatRequest, frozen=True, kw_only=True):
 class RawPrepared(Prepared, frozen=True):
     """Raw completions ready for an engine."""
 
-    def for_engine(self, settings: Settings, id: str, choice: int, client_id: str = "") -> engines.Request:
+    def for_engine(
+        self, settings: Settings, id: str, choice: int, client_id: str = "", *, capture: bool = False
+    ) -> engines.Request:
         """See `Prepared.for_engine`."""
         request = self.request
         assert isinstance(request, RawRequest)
         prompt, index = divmod(choice, request.n // request.prompt_count)
         return msgspec.structs.replace(
-            super().for_engine(settings, id, index, client_id),
+            super().for_engine(settings, id, index, client_id, capture=capture),
             choice=choice,
             prompt=request.prompts[prompt],
             add_special=request.add_special,
@@ -76,7 +78,7 @@ def prepare_raw(request: RawRequest, engine: engines.Engine, eos: str = "") -> R
     if eos:
         request = msgspec.structs.replace(request, stop=(*request.stop, eos))
     readers = tuple(Raw(silent=request.max_tokens == 0) for _ in range(request.n))
-    return RawPrepared(request, None, None, None, None, None, readers)
+    return RawPrepared(request, None, None, (), None, None, None, readers)
 
 
 def _text(prompt: Prompt, tokenizer: Any) -> str:

@@ -25,6 +25,10 @@ LIMITS = {
     "held": "bytes of all requests that are being read and answered; beyond, 429",
     "headers": "bytes of a request's line and headers",
     "messages": "messages of a request",
+    "parts": "images and other parts of a request that are not text",
+    "media": "bytes of all these parts together",
+    "pixels": "pixels of an image, all its frames together",
+    "fetch": "seconds for fetching the parts of a request from their URLs",
     "tools": "tools of a request",
     "choices": "choices of a request",
     "stops": "stop strings of a request",
@@ -61,6 +65,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     held: int = 256 * 1024 * 1024
     headers: int = 64 * 1024
     messages: int = 4096
+    parts: int = 100
+    media: int = 64 * 1024 * 1024
+    pixels: int = 50_000_000
+    fetch: float = 10.0
     tools: int = 1024
     choices: int = 16
     stops: int = 16
@@ -116,8 +124,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         efforts: budgets of reasoning in tokens, by effort, for requests that set none.
         engine: a description of the engine, for the log.
         cors: origins of websites that may use the server, besides those on the loopback; ``*`` means any.
+        media_hosts: hosts from which parts of requests are fetched; see `unspool.tools.fetch.Fetcher`.
         hosts: names under which clients may reach the server, besides the loopback's and all addresses; ``*`` means
             any.
+        sessions: whether agents' runs can be recorded for training; see `unspool.sessions`.
         ui: whether there is a page at ``/``.
         shown: recordings that the page opens with, as JSON lines.
         limits: the limits on what the server accepts.
@@ -149,7 +159,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     efforts: dict[str, int] = {}
     engine: str = ""
     cors: tuple[str, ...] = ()
+    media_hosts: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    sessions: bool = False
     ui: bool = True
     shown: str = ""
     limits: Limits = Limits()

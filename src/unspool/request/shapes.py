@@ -10,6 +10,8 @@ a few short conversations to find out which, and `shape` rewrites what the templ
   behind the results of tools, get the empty message before them that the template misses.
 * Calls in one message become one message each, and text beside calls a message of its own. A template without calls
   gets them as JSON, and one without results of tools a user's message that names the tool.
+* Media in the results of tools go to a user's message behind them that begins with `MOVED`, unless the template writes
+  them in their place.
 * Answers get an empty ``reasoning_content``, results the tool's name, and calls an id of nine letters and digits, where
   the template demands them.
 """
@@ -24,12 +26,16 @@ from typing import Any, Final
 
 import msgspec
 
+from ..engines.media import is_medium
 from ..wire.encoding import clean
 
-__all__ = ["LATE", "Traits", "described", "examine", "missing", "shape", "switches_in"]
+__all__ = ["LATE", "MOVED", "Traits", "described", "examine", "missing", "shape", "switches_in"]
 
 LATE: Final = "[The following is a message of the system, not of the user.]"
 """The first line of a system message in a user's turn. Users' own texts cannot contain it."""
+
+MOVED: Final = "[The following is from the results of tools, not from the user.]"
+"""The first line of a user's message with the media of such results."""
 
 _Message = dict[str, Any]
 _BETWEEN: Final = "\n\n"
@@ -58,6 +64,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
         parts: whether contents must be lists of parts.
         described: whether tools and parameters need a description.
         names, ids: whether results need the tool's name, and calls an id of nine letters and digits.
+        held: the kinds of media that results may have.
         nothing: the content of a message with calls and without text.
     """
 
@@ -82,9 +89,10 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     described: bool = False
     names: bool = False
     ids: bool = False
+    held: frozenset[str] = frozenset()
     nothing: str | None = ""
 
-    def but(self, **changed: bool) -> "Traits":
+    def but(self, **changed: Any) -> "Traits":
         """The same, except for these."""
         return msgspec.structs.replace(self, **changed)
 
@@ -115,6 +123,8 @@ def shape(messages: Sequence[Mapping[str, Any]], traits: Traits) -> list[_Messag
     if traits.ids:
         made = [_with_short_ids(m) for m in made]
     made = _systems(made, traits)
+    if traits.results:
+        made = list(_moved(made, traits.held))
     made = [piece for m in made for piece in _answer(m, traits)]
     if not traits.parallel:
         made = _one_by_one(made, traits.nothing)
@@ -210,6 +220,28 @@ def _late(message: _Message) -> _Message:
     if isinstance(content, list):
         return {"role": "user", "content": [{"type": "text", "text": f"{LATE}\n"}, *content]}
     return {"role": "user", "content": f"{LATE}\n{content}" if content else ""}
+
+
+def _moved(messages: Sequence[_Message], held: frozenset[str]) -> Iterator[_Message]:
+    """The messages, with the media of results that the template does not write there behind each run of results."""
+    moved: list[Any] = []
+    for message in (*messages, None):
+        if moved and (message is None or message["role"] != "tool"):
+            yield {"role": "user", "content": [{"type": "text", "text": f"{MOVED}\n"}, *moved]}
+            moved = []
+        if message is None:
+            return
+        content = message.get("content")
+        if message["role"] == "tool" and isinstance(content, list):
+            content = list(content)
+            for i, part in enumerate(content):
+                if is_medium(part) and part["type"] not in held:
+                    content[i] = {"type": "text", "text": f"[{part['type']} {len(moved) // 2 + 1}]"}
+                    moved += [content[i], part]
+            if all(part["type"] == "text" for part in content):
+                content = "".join(part["text"] for part in content)
+            message = {**message, "content": content}
+        yield message
 
 
 def _merged(messages: Sequence[_Message]) -> _Message:

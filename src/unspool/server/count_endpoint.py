@@ -8,8 +8,9 @@ from starlette.types import Scope, Send
 from ..engines.threads import Awaited
 from ..generation.service import log
 from ..grammar import bounds
-from ..request.chat_request import check_text
+from ..request.chat_request import ChatRequest, check_text
 from ..request.fields import BadRequest, Fields
+from ..request.parts.reading import settled
 from ..request.prepared import with_edits
 from ..request.server_tools import Offer
 from ..tokens import counted
@@ -36,7 +37,11 @@ class CountEndpoint(Endpoint):
             fields = await self._parse(body)
             own = own_tools(self._service.settings, protocol.own_servers(fields), self._service.tools)
             offer = await self._offer(scope, fields, own)
-            counts = await self._service.in_thread(len(body), lambda awaited: self._count(fields, offer, awaited))
+            service = self._service
+            request = await service.in_thread(len(body), lambda awaited: self._read(fields, offer, awaited))
+            fetched = await service.fetched(request)
+            found = settled(request, fetched, service.settings.limits)
+            counts = await service.in_thread(len(body), lambda awaited: self._count(found, awaited))
             reply = Reply(encode(counts))
         except BadRequest as error:
             failure = Failure(str(error), error.status or protocol.invalid_status, error.param)
@@ -49,14 +54,16 @@ class CountEndpoint(Endpoint):
         self._service.answered(scope["path"], reply.status)
         await reply.send(send)
 
-    def _count(self, fields: Fields, offer: Offer, awaited: Awaited) -> dict[str, Any]:
+    def _read(self, fields: Fields, offer: Offer, awaited: Awaited) -> ChatRequest:
+        with bounds.awaited(awaited.check):
+            request = self._protocol.read(Fields({"max_tokens": 1, **fields.raw}), offer)
+        return msgspec.structs.replace(request, caller=offer.caller)
+
+    def _count(self, request: ChatRequest, awaited: Awaited) -> dict[str, Any]:
         service = self._service
         tokenizer = service.engine.tokenizer
         if service.turns is None or tokenizer is None:
             raise BadRequest(None, "the server has no tokenizer for the model, so it cannot count tokens", 501)
-        with bounds.awaited(awaited.check):
-            request = self._protocol.read(Fields({"max_tokens": 1, **fields.raw}), offer)
-        request = msgspec.structs.replace(request, caller=offer.caller)
         check_text(request, service.settings.limits)
         awaited.check()
         before: dict[str, Any] = {}
@@ -67,4 +74,5 @@ class CountEndpoint(Endpoint):
         awaited.check()
         ids = prompt.ids
         tokens = counted(tokenizer, prompt.prompt, awaited.check) if ids is None else len(ids)
+        tokens += sum(medium.tokens for medium in service.turns.media(prompt.prompt, request))
         return {"input_tokens": tokens, **before}

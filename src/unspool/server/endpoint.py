@@ -2,28 +2,37 @@
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from starlette.types import Receive, Scope, Send
 
 from ..engines.threads import Awaited
 from ..generation.admission import Overloaded
-from ..generation.run import Run
+from ..generation.run import Deposit, Run
 from ..generation.service import Service, log
 from ..grammar import bounds
 from ..request.approvals import Approvals
 from ..request.chat_request import ChatRequest, check_text
+from ..request.exact import Exact
 from ..request.fields import BadRequest, Fields, read_object
+from ..request.parts.reading import settled, urls
 from ..request.prepared import Prepared, prepare
 from ..request.protocols import WireProtocol
 from ..request.server_tools import Offer
+from ..store import StoreError
 from ..tools import Listing, Tools
 from ..wire.common import Failure
 from .own_tools import own_tools
 from .replies import ErrorBody, Reply, StreamReply, client_id, failed
+from .retries import Retries
 
+if TYPE_CHECKING:
+    from ..sessions import Session
+
+SESSION: Final = "unspool.session"
+"""The key of a request's session in its scope."""
 _LONG: Final = 16 * 1024
 """The size in bytes from which on a request is read in a thread."""
 
@@ -42,6 +51,7 @@ class Endpoint:
     def __init__(self, service: Service, protocol: WireProtocol) -> None:
         self._service = service
         self._protocol = protocol
+        self._retries = Retries(self._in_session)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -52,30 +62,76 @@ class Endpoint:
         await self._answer(scope, body, send)
 
     async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
+        session = session_of(scope)
+        if session is None:
+            await self._respond(scope, body, send)
+            return
+        from ..sessions import Refused
+
+        try:
+            await self._retries.answer(session, scope, body, send)
+        except Refused as error:
+            reply = failed(self._protocol.error_body, Failure(str(error), error.status))
+            self._service.metrics.response(scope["path"], reply.status)
+            await reply.send(send)
+
+    async def _in_session(self, session: "Session", scope: Scope, body: bytes, send: Send) -> None:
+        session.enter()
+        try:
+            await self._respond(scope, body, send, session)
+        finally:
+            session.leave()
+
+    async def _respond(self, scope: Scope, body: bytes, send: Send, session: "Session | None" = None) -> None:
+        with self._service.holding() as hold:
+            await self._answer_holding(scope, body, send, hold, session)
+
+    async def _answer_holding(
+        self, scope: Scope, body: bytes, send: Send, hold: Callable[[int], None], session: "Session | None"
+    ) -> None:
         protocol = self._protocol
         own = Tools(())
         try:
-            fields = await self._parse(body)
+            fields, deposit = await self._recalled(scope, await self._parse(body))
+            hold(deposit.size)
             own = own_tools(self._service.settings, protocol.own_servers(fields), self._service.tools)
             offer = await self._offer(scope, fields, own)
-            prepared = await self._prepare(len(body), fields, offer)
+            prepared = await self._prepare(len(body) + deposit.size, fields, offer, hold, deposit.turn, session)
             del body, fields
         except BadRequest as error:
             status = error.status or protocol.invalid_status
-            reply = failed(protocol.error_body, Failure(str(error), status, error.param))
+            reply = failed(protocol.error_body, Failure(str(error), status, error.param, code=error.code))
+        except Overloaded as error:
+            reply = failed(protocol.error_body, Failure(str(error), 429, retry_after=error.retry_after))
+        except StoreError as error:
+            reply = failed(protocol.error_body, Failure(str(error), 503))
         except Exception:
             log.exception("%s: the request could not be read", scope["path"])
             reply = failed(protocol.error_body, Failure("internal server error", 500))
         else:
             tools = Tools([*self._service.tools.servers.values(), *own.servers.values()])
-            run = Run(self._service, protocol, prepared, client_id(scope), tools)
-            with self._service.running(run):
-                await self._run(run, scope, send, prepared.request.stream)
+            run = Run(self._service, protocol, prepared, client_id(scope), tools, deposit, session)
+            own = await self._carry_out(run, deposit, own, scope, send)
             return
         finally:
             await own.aclose()
         self._service.answered(scope["path"], reply.status)
         await reply.send(send)
+
+    async def _carry_out(self, run: Run, deposit: Deposit, own: Tools, scope: Scope, send: Send) -> Tools:
+        """Run a request, and return those of its own tools that are no longer used."""
+        with self._service.running(run):
+            await self._run(run, scope, send)
+        return own
+
+    async def _recalled(self, scope: Scope, fields: Fields) -> tuple[Fields, Deposit]:
+        """The request with what is stored of its conversation, and the place for its answer.
+
+        Raises:
+            BadRequest: the store has nothing of that.
+            StoreError: the store cannot be read.
+        """
+        return fields, Deposit()
 
     async def _parse(self, body: bytes) -> Fields:
         """Decode the JSON of a request, in a thread if it is long."""
@@ -94,9 +150,7 @@ class Endpoint:
         if own.servers:
             of_own = await own.list_tools()
         listing, of_own = await self._usable(listing), await self._usable(of_own)
-        # If a key is required, it is the caller, whatever else the client sent.
-        key = service.settings.api_key
-        caller = next(iter(keys_of(scope)), b"") if key is None else key.encode()
+        caller = caller_of(service, scope)
         approvals = Approvals(service.approval_key, caller)
         return Offer(listing, of_own, tuple(service.tools.servers), approvals, _betas(scope), caller)
 
@@ -111,8 +165,8 @@ class Endpoint:
         )
         return msgspec.structs.replace(listing, tools=kept)
 
-    async def _run(self, run: Run, scope: Scope, send: Send, streamed: bool) -> None:
-        stream = StreamReply(send, run.id) if streamed else None
+    async def _run(self, run: Run, scope: Scope, send: Send) -> None:
+        stream = StreamReply(send, run.id) if run.streamed else None
         failure = await run.generate(stream)
         if stream is not None and stream.begun:
             self._service.answered(scope["path"], "failed" if failure else 200)
@@ -124,27 +178,48 @@ class Endpoint:
         self._service.answered(scope["path"], reply.status)
         await reply.send(send)
 
-    async def _prepare(self, size: int, fields: Fields, offer: Offer) -> Prepared:
+    async def _prepare(
+        self,
+        size: int,
+        fields: Fields,
+        offer: Offer,
+        hold: Callable[[int], None],
+        turn: Exact | None,
+        session: "Session | None",
+    ) -> Prepared:
         """Prepare a request, in a thread if it is long, or if grammars must be read or derived."""
-        service = self._service
+        service, limits = self._service, self._service.settings.limits
+        turns = service.turns if session is None else session.tree(service)
 
         def read(awaited: Awaited) -> ChatRequest:
             with bounds.awaited(awaited.check):
-                request = msgspec.structs.replace(self._protocol.read(fields, offer), caller=offer.caller)
-            if size > service.settings.limits.text:  # a shorter request cannot have so many characters
-                check_text(request, service.settings.limits)
-            return request
+                request = self._protocol.read(fields, offer)
+            request = msgspec.structs.replace(request, caller=offer.caller, stored=turn)
+            return request if session is None else session.adapted(request)
 
-        def make(request: ChatRequest, awaited: Awaited) -> Prepared:
+        def make(request: ChatRequest, fetched: Mapping[str, bytes], awaited: Awaited) -> Prepared:
             engine = service.engine
-            return prepare(request, service.settings, service.turns, engine.tokenizer, service.constraints, awaited)
+            request = settled(request, fetched, limits)
+            if fetched or size > limits.text:  # a shorter request cannot have so many characters
+                check_text(request, limits)
+            return prepare(request, service.settings, turns, engine.tokenizer, service.constraints, awaited)
+
+        def whole(awaited: Awaited) -> ChatRequest | Prepared:
+            request = read(awaited)
+            return request if urls(request, limits) else make(request, {}, awaited)
 
         if size >= _LONG or _declares(fields):
-            return await service.in_thread(size, lambda awaited: make(read(awaited), awaited))
-        request = read(Awaited())
-        if not request.tools and request.response_format is None and service.turns is None:
-            return make(request, Awaited())
-        return await service.in_thread(size, lambda awaited: make(request, awaited))
+            found = await service.in_thread(size, whole)
+            if isinstance(found, Prepared):
+                return found
+            request = found
+        else:
+            request = read(Awaited())
+        fetched = await service.fetched(request)
+        hold(sum(map(len, fetched.values())))
+        if not fetched and not request.tools and request.response_format is None and service.turns is None:
+            return make(request, fetched, Awaited())
+        return await service.in_thread(size, lambda awaited: make(request, fetched, awaited))
 
 
 def _declares(fields: Fields) -> bool:
@@ -220,15 +295,31 @@ async def _answer(
             raise ended
 
 
+def session_of(scope: Scope) -> "Session | None":
+    """The session that a request belongs to, which `unspool.server.sessions` has found and admitted."""
+    found: Session | None = scope.get(SESSION)
+    return found
+
+
 def refusal(service: Service, error_body: ErrorBody, scope: Scope, draining: bool = True) -> Reply | None:
     """The answer to a client without the API key, or (with ``draining``) to a request during the shutdown."""
     key = service.settings.api_key
-    if key is not None and not any(hmac.compare_digest(key.encode(), given) for given in keys_of(scope)):
+    if (
+        key is not None
+        and session_of(scope) is None
+        and not any(hmac.compare_digest(key.encode(), given) for given in keys_of(scope))
+    ):
         text = "the API key is missing or wrong; send it as Authorization: Bearer KEY"
         return failed(error_body, Failure(text, 401), close=True)
     if draining and service.draining:
         return failed(error_body, Failure("the server is shutting down", 503, retry_after=5), close=True)
     return None
+
+
+def caller_of(service: Service, scope: Scope) -> bytes:
+    """The API key of a client. If a key is required, it is that one, whatever else the client sent."""
+    key = service.settings.api_key
+    return next(iter(keys_of(scope)), b"") if key is None else key.encode()
 
 
 def keys_of(scope: Scope) -> list[bytes]:

@@ -22,6 +22,7 @@ from ..request.chat_request import check_text
 from ..request.common import toolset
 from ..request.declared import read_nested
 from ..request.fields import BadRequest, Fields
+from ..request.parts.reading import settled
 from ..request.prepared import prepare
 from ..request.protocols import TraceProtocol
 from ..request.protocols.chat import read_format, reasoning_markers
@@ -197,7 +198,7 @@ class PromptEndpoint(ThreadEndpoint):
     def work(self, fields: Fields, awaited: Awaited) -> bytes:
         """See `ThreadEndpoint.work`."""
         service = self._service
-        request = self._protocol.read(fields)
+        request = settled(self._protocol.read(fields), {}, service.settings.limits)
         check_text(request, service.settings.limits)
         prepared = prepare(
             request, service.settings, service.turns, service.engine.tokenizer, service.constraints, awaited

@@ -143,6 +143,14 @@ class Fetcher:
             raise Refused(f"{host} is not a public address")
         return asked.with_host(host)
 
+    def admits(self, url: str) -> bool:
+        """Whether a URL may be fetched, as far as it says itself."""
+        try:
+            self._checked(url, False)
+        except Refused:
+            return False
+        return True
+
     def allows(self, host: str, port: int) -> bool:
         """Whether pages of a host may be fetched."""
         host = host.lower()

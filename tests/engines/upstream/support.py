@@ -17,7 +17,7 @@ STREAM = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 ENDLESS = HEAD + b"Connection: close\r\n\r\n"
 """A stream that ends with the connection."""
 
-GENERATE = ("/v1/completions", "/completion", "/api/generate")
+GENERATE = ("/v1/completions", "/completion", "/generate", "/api/generate")
 """The paths of requests to generate."""
 
 T = TypeVar("T")

@@ -24,6 +24,7 @@ from unspool.grammar.gbnf import gbnf
 from unspool.wire import Usage
 
 from .support import (
+    GENERATE,
     STREAM,
     Answer,
     Asked,
@@ -666,3 +667,122 @@ def test_a_reasoning_budget_is_sent_to_servers_that_support_it() -> None:
             plain = body(kind, Request(prompt="x"), [1], model="m", context=100, budgets=budgets)
             taken = fields.get(kind.name.removesuffix("-llguidance"), {}) if budgets or not kind.opt_in else {}
             assert asked == {**plain, **taken}
+
+
+# -- tokens for training -----------------------------------------------------------------------------------------------
+
+NATIVE = (
+    'data: {"text":"<think>","output_ids":[151667],"prompt_token_ids":[1,15043],"meta_info":{"id":"a1","finish_reason":'
+    'null,"prompt_tokens":2,"weight_version":"7","completion_tokens":1,"cached_tokens":1,"output_token_logprobs":'
+    '[[-0.5,151667,"<think>"]],"output_token_logprobs_length":1}}\n\n'
+    'data: {"text":"<think> café","output_ids":[151667,52],"prompt_token_ids":[1,15043],"meta_info":{"id":"a1",'
+    '"finish_reason":null,"prompt_tokens":2,"weight_version":"7","completion_tokens":2,"output_token_logprobs":'
+    '[[-0.5,151667,"<think>"],[-0.25,52," café"]],"output_token_logprobs_length":2}}\n\n'
+    'data: {"text":"<think> café","output_ids":[151667,52,151645],"prompt_token_ids":[1,15043],"meta_info":{"id":"a1",'
+    '"finish_reason":{"type":"stop","matched":151645},"prompt_tokens":2,"weight_version":"8","weight_versions":'
+    '[{"version":"7","start":0,"end":2},{"version":"8","start":2,"end":3}],"routed_experts":"AAEC",'
+    '"completion_tokens":3,"output_token_logprobs":[[-0.5,151667,"<think>"],[-0.25,52," café"],[-0.125,151645,'
+    '"<|im_end|>"]],"output_token_logprobs_length":3}}\n\n'
+    "data: [DONE]\n\n"
+)
+INCREMENTS = (
+    NATIVE.replace('"text":"<think> café","output_ids":[151667,52],', '"text":" café","output_ids":[52],')
+    .replace('"text":"<think> café","output_ids":[151667,52,151645],', '"text":"","output_ids":[151645],')
+    .replace('[[-0.5,151667,"<think>"],[-0.25,52," café"]]', '[[-0.25,52," café"]]')
+    .replace('[[-0.5,151667,"<think>"],[-0.25,52," café"],[-0.125', "[[-0.125")
+)
+CAPTURED = {
+    "vllm": (
+        VLLM.replace(
+            '"logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":[1',
+            '"logprobs":{"token_logprobs":[-0.5],"tokens":["<think>"],"top_logprobs":[{}],"text_offset":[0]},'
+            '"finish_reason":null,"stop_reason":null,"prompt_token_ids":[1',
+        )
+        .replace(
+            '"logprobs":null,"finish_reason":"stop"',
+            '"logprobs":{"token_logprobs":[-0.125],"tokens":[""],"top_logprobs":[{}],"text_offset":[9]},'
+            '"finish_reason":"stop"',
+        )
+        .replace(
+            '"token_ids":[151645],"weight_versions":null',
+            '"token_ids":[151645],"weight_versions":[{"version":"7","start":0,"end":2},{"version":"8","start":2,'
+            '"end":3}]',
+        )
+    ),
+    "sglang": NATIVE,
+    "llama.cpp": LLAMA.replace(
+        '"tokens":[],"stop":false,"id_slot":0,"tokens_predicted":1,"tokens_evaluated":2',
+        '"tokens":[151667],"stop":false,"id_slot":0,"tokens_predicted":1,"tokens_evaluated":2,'
+        '"completion_probabilities":[{"id":151667,"token":"<think>","logprob":-0.5}]',
+    )
+    .replace('" café","tokens":[]', '" café","tokens":[52]')
+    .replace(
+        'data: {"content":"","stop":true',
+        'data: {"index":0,"content":"","tokens":[151645],"stop":false,"tokens_predicted":3,"completion_probabilities":'
+        '[{"id":151645,"token":"","logprob":-0.125}]}\n\ndata: {"content":"","tokens":[],"stop":true',
+    ),
+}
+
+
+def captured(kind: str, written: str, **options: Any) -> tuple[Asked, list[Delta]]:
+    """The request as the server got it, and the output with its tokens."""
+
+    async def write(connection: Connection, asked: Asked) -> None:
+        await connection.stream(written.encode())
+
+    async def main() -> tuple[Asked, list[Delta]]:
+        fake = server(kind, write)
+        async with connected(fake, kind=kind, **options) as engine:
+            deltas = await collect(engine, Request(prompt="Hi", prompt_ids=[1, 15043], capture=True))
+        (one,) = [a for a in fake.asked if a.path in GENERATE]
+        return one, deltas
+
+    return run(main())
+
+
+@pytest.mark.parametrize("keep_end", [False, True])
+@pytest.mark.parametrize("written", [*CAPTURED.items(), ("sglang", INCREMENTS)], ids=lambda w: w[0])
+def test_captured_tokens_are_those_that_were_sampled_with_their_log_probabilities(
+    written: tuple[str, str], keep_end: bool
+) -> None:
+    kind, stream = written
+    asked, deltas = captured(kind, stream, keep_end=keep_end)
+    assert asked.body.get("prompt", asked.body.get("input_ids")) == [1, 15043]
+    found = [d.sampled for d in deltas if d.sampled is not None]
+    assert [i for s in found for i in s.ids] == [151667, 52, 151645]
+    assert [p for s in found for p in s.logprobs] == [-0.5, -0.25, -0.125]
+    assert {d.prompt_ids or (d.sampled.prompt_ids if d.sampled else None) for d in deltas} - {None, ()} == {(1, 15043)}
+    assert text(deltas) == "<think> café"
+    assert not any(d.logprobs for d in deltas), "the client asked for none"
+    if kind != "llama.cpp":
+        assert found[-1].versions == (("7", 0, 2), ("8", 2, 3))
+
+
+def test_sglang_is_asked_for_tokens_at_its_own_endpoint() -> None:
+    asked, deltas = captured("sglang", NATIVE)
+    assert asked.path == "/generate"
+    assert asked.body == {
+        "input_ids": [1, 15043],
+        "stream": True,
+        "model": "model-of-it",
+        "return_logprob": True,
+        "return_prompt_token_ids": True,
+        "sampling_params": {
+            "skip_special_tokens": False,
+            "spaces_between_special_tokens": False,
+            "max_new_tokens": 4096 - 2 - 128,
+        },
+    }
+    assert [d.sampled.experts for d in deltas if d.sampled is not None] == ["", "", "AAEC"]
+    assert [d.token_ids for d in deltas] == [(151667,), (52,), (), ()]
+
+
+def test_log_probabilities_that_do_not_belong_to_the_tokens_are_left_out() -> None:
+    one_too_many = CAPTURED["vllm"].replace('"token_logprobs":[-0.25]', '"token_logprobs":[-0.25,-0.5]')
+    _, deltas = captured("vllm", one_too_many)
+    assert [p for d in deltas if d.sampled for p in d.sampled.logprobs] == [-0.5, None, -0.125]
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang", "llama.cpp"])
+def test_nothing_is_captured_unless_it_is_asked_for(kind: str) -> None:
+    assert not any(d.sampled for d in seen(kind, request())[1])

@@ -75,6 +75,8 @@ class Local:
             next_timeout=_PATIENCE,
         )
 
+    media = ("image", "audio")
+    """llama.cpp itself says whether it has a projector for them."""
     provider = "llama.cpp"
 
     @property

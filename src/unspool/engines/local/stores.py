@@ -36,11 +36,13 @@ class Stored(NamedTuple):
         name: what ``--engine`` names it, such as ``ollama:llama3.2:1b``.
         path: its GGUF.
         adapters: the LoRA adapters that belong to it.
+        projector: the projector that belongs to it.
     """
 
     name: str
     path: Path
     adapters: tuple[Path, ...] = ()
+    projector: Path | None = None
 
 
 def stored() -> Iterator[Stored]:
@@ -100,7 +102,8 @@ def _ollama() -> Iterator[Stored]:
         if paths := layers.get("model"):
             shown = model if (host, namespace) == (_REGISTRY, _LIBRARY) else f"{namespace}/{model}"
             shown = shown if host == _REGISTRY else f"{host}/{namespace}/{model}"
-            yield Stored(f"ollama:{shown}:{tag}", paths[0], tuple(layers.get("adapter", ())))
+            projector = next(iter(layers.get("projector", ())), None)
+            yield Stored(f"ollama:{shown}:{tag}", paths[0], tuple(layers.get("adapter", ())), projector)
 
 
 def _layers(root: Path, manifest: Path) -> dict[str, list[Path]]:
@@ -133,7 +136,13 @@ def _lmstudio() -> Iterator[Stored]:
     for root in _lmstudio_roots():
         for file in sorted(root.glob("*/*/*.gguf")):
             if _is_model(file.name):
-                yield Stored(f"lmstudio:{'/'.join(file.relative_to(root).parts)}", file)
+                yield Stored(f"lmstudio:{'/'.join(file.relative_to(root).parts)}", file, (), _beside(file))
+
+
+def _beside(file: Path) -> Path | None:
+    """The projector in the folder of a model, if there is exactly one."""
+    found = [path for path in file.parent.glob("*.gguf") if "mmproj" in path.name.lower()]
+    return found[0] if len(found) == 1 else None
 
 
 def _is_model(name: str) -> bool:
@@ -170,7 +179,7 @@ def _hf() -> Iterator[Stored]:
         snapshot = hf_snapshot(repository)
         for file in sorted(snapshot.rglob("*.gguf")) if snapshot is not None else ():
             if snapshot is not None and _is_model(file.name) and file.is_file():
-                yield Stored(f"hf:{repository}:{file.relative_to(snapshot).as_posix()}", file)
+                yield Stored(f"hf:{repository}:{file.relative_to(snapshot).as_posix()}", file, (), _beside(file))
 
 
 STORES: Final[dict[str, Callable[[], Iterator[Stored]]]] = {"ollama": _ollama, "lmstudio": _lmstudio, "hf": _hf}

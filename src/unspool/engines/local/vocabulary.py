@@ -36,26 +36,29 @@ class Vocabulary:
     Args:
         gguf: the file, read with its vocabulary.
         address: where llama.cpp is reached.
+
+    Attributes:
+        pieces: the bytes of each token.
     """
 
     def __init__(self, gguf: Gguf, address: Address) -> None:
         byte_level = gguf.text("tokenizer.ggml.model") == _BYTE_LEVEL
         special, single = set(gguf.special), gguf.byte_tokens
         plain = {*special, *gguf.defined}
-        self._pieces = [
+        self.pieces = [
             token.encode() if i in plain else _bytes(token, byte_level, i in single)
             for i, token in enumerate(gguf.tokens)
         ]
         self.added_tokens_decoder = {i: _Added(gguf.tokens[i], True) for i in special if gguf.tokens[i]}
         ends = {gguf.values.get(f"tokenizer.ggml.{role}_token_id") for role in ("eos", "eot", "eom")}
-        self._ends = sorted(i for i in ends if isinstance(i, int) and 0 <= i < len(self._pieces)) or [0]
+        self._ends = sorted(i for i in ends if isinstance(i, int) and 0 <= i < len(self.pieces)) or [0]
         self._address = address
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
         """The text of tokens; ids that the vocabulary lacks have none."""
-        known = (i for i in ids if 0 <= i < len(self._pieces))
+        known = (i for i in ids if 0 <= i < len(self.pieces))
         kept = (i for i in known if not (skip_special_tokens and i in self.added_tokens_decoder))
-        return b"".join(self._pieces[i] for i in kept).decode(errors="replace")
+        return b"".join(self.pieces[i] for i in kept).decode(errors="replace")
 
     def encode(self, text: str, add_special_tokens: bool = False) -> list[int]:
         """The tokens of a text, by llama.cpp. It blocks, so the event loop must not call it.
@@ -89,7 +92,7 @@ class Vocabulary:
     @property
     def described(self) -> str:
         """The bytes of all tokens as JSON, for the process that judges grammars."""
-        pieces = [piece.decode("latin-1") for piece in self._pieces]
+        pieces = [piece.decode("latin-1") for piece in self.pieces]
         special = sorted(self.added_tokens_decoder)
         return json.dumps({"pieces": pieces, "special": special, "eos": self._ends[0]})
 

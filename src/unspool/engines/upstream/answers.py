@@ -2,15 +2,26 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
 from ...wire.common import Usage
-from ..base import Delta, EngineError
+from ..base import Delta, EngineError, Sampled
 
-__all__ = ["complaint", "failure", "read_completion", "read_native", "read_ollama"]
+__all__ = [
+    "Closed",
+    "SglangReader",
+    "complaint",
+    "failure",
+    "read_completion",
+    "read_generated",
+    "read_native",
+    "read_ollama",
+]
+
+_Id = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 
 
 # -- the events of OpenAI's completions --------------------------------------------------------------------------------
@@ -22,9 +33,17 @@ class _Logprobs(msgspec.Struct):
     top_logprobs: list[dict[str, float | None] | None] | None = None
 
 
+class _Version(msgspec.Struct):
+    version: Any = None
+    start: int = 0
+    end: int = 0
+
+
 class _Choice(msgspec.Struct):
     text: str | None = None
-    token_ids: list[Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]] | None = None
+    token_ids: list[_Id] | None = None
+    prompt_token_ids: list[_Id] | None = None
+    weight_versions: list[_Version] | None = None
     logprobs: _Logprobs | None = None
     finish_reason: str | None = None
     stop_reason: int | str | None = None
@@ -53,7 +72,7 @@ class _Completion(msgspec.Struct):
     error: Any = None
 
 
-def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = False) -> Delta:
+def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False) -> Delta:
     """Read an event of ``/v1/completions``, as vLLM, SGLang, FastDeploy, llama-cpp-python and transformers write it.
 
     Args:
@@ -62,6 +81,7 @@ def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = 
             about the tokens was.
         keep_end: whether the text contains the token that ends the output; if not, its id and its entry in
             ``logprobs`` are left out too.
+        capture: whether `Delta.sampled` was requested.
 
     Raises:
         EngineError: it is an error, or malformed.
@@ -74,6 +94,14 @@ def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = 
         return Delta(usage=usage)
     choice = event.choices[0]
     ids = tuple(choice.token_ids or ())
+    sampled = None
+    if capture and (choice.token_ids is not None or choice.weight_versions):
+        sampled = Sampled(
+            ids=ids,
+            logprobs=_aligned(ids, () if choice.logprobs is None else choice.logprobs.token_logprobs),
+            prompt_ids=None if choice.prompt_token_ids is None else tuple(choice.prompt_token_ids),
+            versions=_versions(choice.weight_versions),
+        )
     logprobs = () if choice.logprobs is None or alternatives is None else _logprobs(choice.logprobs, alternatives)
     by_text = isinstance(choice.stop_reason, str) or isinstance(choice.matched_stop, str)
     if choice.finish_reason == "stop" and not keep_end and not by_text:  # the last token has no text
@@ -81,7 +109,18 @@ def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = 
             logprobs = logprobs[:-1]
         ids = ids[:-1]
     reason = _reason(choice.finish_reason)
-    return Delta(text=choice.text or "", token_ids=ids, logprobs=logprobs, finish_reason=reason, usage=usage)
+    return Delta(
+        text=choice.text or "", token_ids=ids, logprobs=logprobs, finish_reason=reason, usage=usage, sampled=sampled
+    )
+
+
+def _aligned(ids: Sequence[int], logprobs: Sequence[float | None]) -> tuple[float | None, ...]:
+    """One log-probability for each token; none if their numbers differ, since nobody knows then which is whose."""
+    return tuple(logprobs) if len(logprobs) == len(ids) else (None,) * len(ids)
+
+
+def _versions(reported: Sequence[_Version] | None) -> tuple[tuple[str, int, int], ...]:
+    return tuple((str(one.version), one.start, one.end) for one in reported or () if one.version is not None)
 
 
 def _usage(reported: _Usage) -> Usage:
@@ -133,10 +172,216 @@ def _reason(word: str | None) -> str | None:
     return word and _REASONS.get(word, "stop")
 
 
+# -- the events of endpoints for prompts with media --------------------------------------------------------------------
+
+
+class _Entries(msgspec.Struct):
+    content: "list[_Probability] | None" = None
+
+
+class _Said(msgspec.Struct):
+    content: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[Any] | None = None
+
+
+class _Range(msgspec.Struct):
+    offset: int
+    length: int
+
+
+_Ids = list[_Id]
+
+
+class _Generation(msgspec.Struct):
+    text: str | None = None
+    delta: _Said | None = None
+    token_ids: _Ids | None = None
+    weight_versions: list[_Version] | None = None
+    logprobs: _Entries | None = None
+    finish_reason: str | None = None
+    stop_reason: int | str | None = None
+
+
+class _Generated(msgspec.Struct):
+    choices: list[_Generation] = []
+    usage: _Usage | None = None
+    prompt_token_ids: _Ids | None = None
+    mm_placeholders: dict[str, list[_Range]] | None = None
+    error: Any = None
+
+
+def read_generated(data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False) -> Delta:
+    """Read an event of vLLM's ``/inference/v1/generate``, or of its chat completions without parsers; the arguments are
+    as for `read_completion`.
+
+    Raises:
+        EngineError: it is an error, malformed, or parsed already.
+    """
+    event = _decode(data, _Generated)
+    if event.error is not None:
+        raise failure(*complaint({"error": event.error}))
+    found = Delta(
+        usage=None if event.usage is None else _usage(event.usage),
+        prompt_ids=tuple(event.prompt_token_ids or ()),
+        media=tuple(
+            (kind, one.offset, one.length) for kind, ranges in (event.mm_placeholders or {}).items() for one in ranges
+        ),
+    )
+    if not event.choices:
+        return found
+    choice = event.choices[0]
+    ids, text = tuple(choice.token_ids or ()), choice.text
+    if (said := choice.delta) is not None:
+        if said.reasoning or said.reasoning_content or said.tool_calls:
+            raise EngineError("the engine parses its output; start it without a reasoning and a tool-call parser", 502)
+        text = said.content
+    elif text is None and ids and choice.finish_reason is None:
+        raise EngineError("the engine sends no text, only tokens; start it without --tokens-only", 502)
+    entries = () if choice.logprobs is None or alternatives is None else _entries(choice.logprobs, alternatives)
+    sampled = None
+    if capture:
+        content = () if choice.logprobs is None else choice.logprobs.content or ()
+        logprobs = _aligned(ids, [p.logprob for p in content])
+        sampled = Sampled(ids=ids, logprobs=logprobs, versions=_versions(choice.weight_versions))
+    if choice.finish_reason == "stop" and not keep_end and not isinstance(choice.stop_reason, str):
+        if len(entries) == len(ids):
+            entries = entries[:-1]
+        ids = ids[:-1]
+    return msgspec.structs.replace(
+        found,
+        text=text or "",
+        token_ids=ids,
+        logprobs=entries,
+        finish_reason=_reason(choice.finish_reason),
+        sampled=sampled,
+    )
+
+
+def _entries(reported: _Entries, alternatives: int) -> tuple[dict[str, Any], ...]:
+    return tuple(
+        {
+            **_entry(p.token, p.logprob, p.bytes),
+            "top_logprobs": [_entry(t.token, t.logprob, t.bytes) for t in p.top_logprobs[:alternatives]],
+        }
+        for p in reported.content or ()
+    )
+
+
+class _Ended(msgspec.Struct):
+    type: str = "stop"
+    matched: int | str | list[Any] | None = None
+    message: str = ""
+    status_code: int | None = None
+
+
+_Listed = tuple[float | None, int, str | None]
+
+
+class _Meta(msgspec.Struct):
+    finish_reason: _Ended | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int | None = None
+    prompt_token_ids: _Ids | None = None
+    output_token_logprobs: list[_Listed] | None = None
+    output_top_logprobs: list[list[_Listed] | None] | None = None
+    weight_version: Any = None
+    weight_versions: list[_Version] | None = None
+    routed_experts: str | None = None
+
+
+class _SglangEvent(msgspec.Struct):
+    text: str = ""
+    output_ids: _Ids = []
+    prompt_token_ids: _Ids | None = None
+    meta_info: _Meta = msgspec.field(default_factory=_Meta)
+    error: Any = None
+
+
+class SglangReader:
+    """Reads the events of SGLang's ``/generate``, each of which repeats all of the output, unless the server is set up
+    to send only what is new."""
+
+    def __init__(self) -> None:
+        self._text = self._ids = self._entries = 0
+
+    def __call__(
+        self, data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False
+    ) -> Delta:
+        """Read an event; see `read_completion`."""
+        event = _decode(data, _SglangEvent)
+        if event.error is not None:
+            raise failure(*complaint({"error": event.error}))
+        meta, text, ids = event.meta_info, event.text, tuple(event.output_ids)
+        ended = meta.finish_reason
+        if ended is not None and ended.type == "abort":
+            raise failure(ended.message, ended.status_code)
+        entries = () if alternatives is None else _listed(meta, alternatives)
+        known = meta.output_token_logprobs or []
+        if len(ids) == meta.completion_tokens:  # all of the output so far
+            known = known[self._ids :]
+            text, ids, entries = text[self._text :], ids[self._ids :], entries[self._entries :]
+        self._text, self._ids, self._entries = (
+            self._text + len(text),
+            self._ids + len(ids),
+            self._entries + len(entries),
+        )
+        reason = None if ended is None else ended.type
+        sampled = _sampled(ids, known, meta) if capture else None
+        if reason == "stop" and not keep_end and ended is not None and not isinstance(ended.matched, str):
+            if len(entries) == len(ids):
+                entries = entries[:-1]
+            ids = ids[:-1]
+        usage = Usage(
+            prompt_tokens=meta.prompt_tokens,
+            completion_tokens=meta.completion_tokens,
+            cached_tokens=meta.cached_tokens,
+        )
+        return Delta(
+            text=text,
+            token_ids=ids,
+            logprobs=entries,
+            finish_reason=_reason(reason),
+            usage=usage,
+            prompt_ids=tuple(event.prompt_token_ids or meta.prompt_token_ids or ()),
+            sampled=sampled,
+        )
+
+
+def _sampled(ids: tuple[int, ...], known: Sequence[_Listed], meta: _Meta) -> Sampled:
+    """The tokens of an event of SGLang's, and in the last event the versions of the weights, and the experts."""
+    same = [i for _, i, _ in known] == [*ids]
+    versions = _versions(meta.weight_versions)
+    if not versions and meta.weight_version is not None and meta.finish_reason is not None:
+        versions = ((str(meta.weight_version), 0, meta.completion_tokens),)
+    return Sampled(
+        ids=ids,
+        logprobs=_aligned(ids, [p for p, _, _ in known] if same else ()),
+        versions=versions,
+        experts=meta.routed_experts or "" if meta.finish_reason is not None else "",
+    )
+
+
+def _listed(meta: _Meta, alternatives: int) -> tuple[dict[str, Any], ...]:
+    tops = meta.output_top_logprobs or []
+    return tuple(
+        {
+            **_entry(text or "", logprob),
+            "top_logprobs": [_entry(t or "", p) for p, _, t in (tops[i] if i < len(tops) else None) or ()][
+                :alternatives
+            ],
+        }
+        for i, (logprob, _, text) in enumerate(meta.output_token_logprobs or ())
+    )
+
+
 # -- the events of llama.cpp's own endpoint ----------------------------------------------------------------------------
 
 
 class _Probability(msgspec.Struct):
+    id: int = -1
     token: str = ""
     logprob: float | None = None
     bytes: list[int] | None = None
@@ -149,6 +394,7 @@ class _Timings(msgspec.Struct):
 
 class _Native(msgspec.Struct):
     content: str = ""
+    tokens: list[_Id] = []
     stop: bool = False
     stop_type: str = "none"
     tokens_predicted: int = 0
@@ -158,10 +404,10 @@ class _Native(msgspec.Struct):
     error: Any = None
 
 
-def read_native(data: bytes, alternatives: int | None = 0, keep_end: bool = False) -> Delta:
+def read_native(data: bytes, alternatives: int | None = 0, keep_end: bool = False, capture: bool = False) -> Delta:
     """Read an event of ``/completion``, as llama.cpp's server writes it; the arguments are as for `read_completion`.
 
-    Its ids are not read, because only the last token of a character in several tokens is reported.
+    Its ids are not parsed, because only the last token of a character in several tokens is reported.
 
     Raises:
         EngineError: it is an error, or malformed.
@@ -176,15 +422,20 @@ def read_native(data: bytes, alternatives: int | None = 0, keep_end: bool = Fals
         }
         for p in (() if alternatives is None else event.completion_probabilities)
     )
+    sampled = None
+    if capture:
+        same = [p.id for p in event.completion_probabilities] == event.tokens
+        known = [p.logprob for p in event.completion_probabilities] if same else []
+        sampled = Sampled(ids=tuple(event.tokens), logprobs=_aligned(event.tokens, known), count=event.tokens_predicted)
     if not event.stop:
-        return Delta(text=event.content, logprobs=logprobs)
+        return Delta(text=event.content, logprobs=logprobs, sampled=sampled)
     usage = Usage(
         prompt_tokens=event.tokens_evaluated,
         completion_tokens=event.tokens_predicted,
         cached_tokens=None if event.timings is None else event.timings.cache_n,
     )
     reason = "length" if event.stop_type == "limit" else "stop"
-    return Delta(text=event.content, logprobs=logprobs, finish_reason=reason, usage=usage)
+    return Delta(text=event.content, logprobs=logprobs, finish_reason=reason, usage=usage, sampled=sampled)
 
 
 # -- the lines of Ollama's own endpoint --------------------------------------------------------------------------------
@@ -199,7 +450,7 @@ class _Ollama(msgspec.Struct):
     error: Any = None
 
 
-def read_ollama(data: bytes, alternatives: int = 0, keep_end: bool = False) -> Delta:
+def read_ollama(data: bytes, alternatives: int = 0, keep_end: bool = False, capture: bool = False) -> Delta:
     """Read a line of ``/api/generate``, as Ollama writes it; the arguments are as for `read_completion`.
 
     Raises:
@@ -214,9 +465,14 @@ def read_ollama(data: bytes, alternatives: int = 0, keep_end: bool = False) -> D
     return Delta(text=event.response, finish_reason=_reason(event.done_reason or "stop"), usage=usage)
 
 
+class Closed(EngineError):
+    """A path that the server does not have, or does not open to us."""
+
+
 # -- JSON and errors ---------------------------------------------------------------------------------------------------
 
 _T = TypeVar("_T")
+_BYTES: Final = re.compile(r"(?<=base64,)[\w+/=-]+|[A-Za-z0-9+/=]{120,}")
 _SHOWN: Final = 500
 """How many characters of an upstream server's message are passed on."""
 
@@ -233,17 +489,18 @@ def _decode(data: bytes, kind: type[_T]) -> _T:
 
 
 def complaint(body: Any) -> tuple[str, int | None]:
-    """The message of an error, and its code if there is one, in any of the forms that servers use."""
+    """The message of an error, without the bytes of media, and its code if there is one, in any form that servers
+    use."""
     inner = body.get("error", body) if isinstance(body, Mapping) else body
     if isinstance(inner, str):
-        return inner[:_SHOWN], None
+        return _BYTES.sub("…", inner)[:_SHOWN], None
     if not isinstance(inner, Mapping):
         return "", None
     message: Any = inner.get("message", inner.get("detail", ""))
     if isinstance(message, list):  # one item for each field, as FastAPI reports them
         message = "; ".join(f"{_path(m.get('loc'))}: {m.get('msg', '')}" for m in message if isinstance(m, Mapping))
     code = inner.get("code")
-    return str(message)[:_SHOWN], code if isinstance(code, int) and 400 <= code < 600 else None
+    return _BYTES.sub("…", str(message))[:_SHOWN], code if isinstance(code, int) and 400 <= code < 600 else None
 
 
 def _path(loc: Any) -> str:
@@ -276,9 +533,9 @@ def failure(message: str, status: int | None, retry_after: int | None = None) ->
                 return EngineError(text, 400, code="context_length_exceeded")
         return EngineError(f"the engine rejected the request{detail}", 400)
     if status in (401, 403):  # the message concerns the operator's key
-        return EngineError("the engine rejected the API key that the server sends", 503)
+        return Closed("the engine rejected the API key that the server sends", 503)
     if status in (404, 405):  # of the operator's making too: the path, or the model's name
-        return EngineError("the engine does not know the path or the model", 502, detail=message)
+        return Closed("the engine does not know the path or the model", 502, detail=message)
     if status in (408, 504):
         return EngineError("the engine timed out", 504, detail=message)
     if status in (429, 503):

@@ -14,22 +14,29 @@ import msgspec
 
 from ...grammar import bounds
 from ...wire.common import Usage
-from ..base import Delta, EngineError, Request
+from ..base import Delta, EngineError, Request, Sampled, not_taken
+from ..media import MEDIA
 from ..threads import Awaited, Threads
+from .answers import Closed
 from .client import MAX_ANSWER, Client, Unavailable
 from .kinds import KINDS, Kind, Served, body, detect
+from .media import CHAT, SGLANG, WITH_MEDIA, ranges, with_marker
 from .pool import Backend, Pool
 
 __all__ = ["Upstream", "base_urls"]
 
 log = logging.getLogger("unspool.engines")
 
+_UNREADY = (
+    "takes no rendered prompt with media (--enable-scale-out), so vLLM renders these prompts itself: earlier turns are "
+    "not repeated as the model wrote them, and texts that spell special tokens are not broken up"
+)
 _TOKEN = 16
 """How many bytes the id of a token takes in an answer, at most; a token has a character or more."""
 
 
 class Upstream:
-    """Generates with external servers: vLLM, SGLang, llama.cpp, FastDeploy, ``transformers serve``.
+    """Generates with external servers: vLLM, SGLang, llama.cpp, Ollama, FastDeploy, ``transformers serve``.
 
     The rendered prompt goes to the raw completion endpoint of a server, which must not parse its output;
     `unspool.engines.upstream.kinds` describes each kind. The least busy of several servers is used, and the next one
@@ -101,6 +108,9 @@ class Upstream:
         """The given tokenizer."""
         return self._tokenizer
 
+    media = MEDIA
+    """Whether a server takes them is known when it is asked."""
+
     @property
     def context(self) -> int | None:
         """The largest number of tokens of a prompt and its output: the smallest that any server last reported."""
@@ -142,6 +152,12 @@ class Upstream:
                         yield delta
                     return
                 except EngineError as error:
+                    vllm = backend.kind is not None and backend.kind.name == CHAT.name
+                    if isinstance(error, Closed) and request.media and vllm and not backend.unready:
+                        tried.discard(backend)
+                        backend.unready = True
+                        log.warning("engine %s: %s", backend.url, _UNREADY)
+                        continue
                     if error.detail:
                         detail = self._client.hidden(error.detail)
                         log.warning("%s: engine %s: %s: %s", request.id, backend.url, error, detail)
@@ -173,9 +189,16 @@ class Upstream:
     async def _attempt(self, backend: Backend, request: Request) -> AsyncGenerator[Delta, None]:
         deadline = time.monotonic() + self._first
         kind, asked = await self._prepared(backend, request)
-        read = partial(kind.read, alternatives=request.sampling.logprobs, keep_end=self._keep_end or request.echo)
+        capture = request.capture and kind.capture is not None
+        read = partial(
+            kind.read() if isinstance(kind.read, type) else kind.read,
+            alternatives=request.sampling.logprobs,
+            keep_end=self._keep_end or request.echo,
+            capture=capture,
+        )
         usage: Usage | None = None
         reason: str | None = None
+        rest: Sampled | None = None
         echoes = request.echo
         async with (
             self._headers(request) as headers,
@@ -187,7 +210,8 @@ class Upstream:
             events = kind.events()
             done = False
             # A consumer that stops early should still know the prompt's length.
-            known = Usage(prompt_tokens=len(asked["prompt"])) if isinstance(asked["prompt"], list) else None
+            sent = asked.get("prompt", asked.get("input_ids"))
+            known = Usage(prompt_tokens=len(sent)) if isinstance(sent, list) else None
             while not done:
                 chunk = await self._client.read(backend, response, deadline)
                 if not chunk:
@@ -204,9 +228,15 @@ class Upstream:
                     if echoes and delta.logprobs:
                         echoes = False
                         delta = _without_prompt(delta, asked["prompt"], request.max_tokens)
+                    if delta.prompt_ids and request.media:
+                        delta = self._compared(backend, request, asked, delta)
                     usage = delta.usage or usage
                     reason = delta.finish_reason or reason
-                    if delta.text or delta.token_ids or delta.logprobs:
+                    if delta.sampled is not None and not delta.sampled.ids:
+                        rest = delta.sampled
+                    elif delta.sampled is not None:
+                        delta, sent = _with_prompt(delta, delta.sampled, sent), None
+                    if delta.text or delta.token_ids or delta.logprobs or delta.prompt_ids or _tokens_of(delta):
                         counts = delta.usage
                         if counts is None and known is not None:
                             counts = msgspec.structs.replace(known, completion_tokens=len(delta.token_ids) or 1)
@@ -218,7 +248,7 @@ class Upstream:
                         deadline = time.monotonic() + self._next
             if reason is None:
                 raise Unavailable("the engine ended its stream early", 502)
-            yield Delta(finish_reason=reason, usage=usage)
+            yield Delta(finish_reason=reason, usage=usage, sampled=rest)
 
     @contextlib.asynccontextmanager
     async def _headers(self, request: Request) -> AsyncIterator[dict[str, str]]:
@@ -239,6 +269,8 @@ class Upstream:
     async def _prepared(self, backend: Backend, request: Request) -> tuple[Kind, dict[str, Any]]:
         """The kind of a backend, and the request in its form."""
         kind = await self._kind(backend)
+        if request.media or (request.capture and kind.name == SGLANG):
+            kind = _with_more(kind, backend, request)
         prompt: Any = request.needed_prompt()
         if request.prompt_ids is not None and kind.ids:
             prompt = request.prompt_ids
@@ -251,12 +283,15 @@ class Upstream:
             served = await self._served(backend)
             model, context = model or served.model, served.context
         if isinstance(prompt, str) and kind.tokenize is not None:
-            path, text, special = kind.tokenize
-            question = {text: prompt, special: request.add_special, **({} if model is None else {"model": model})}
-            answer = await self._client.ask(backend, path, question, MAX_ANSWER + _TOKEN * len(prompt))
-            prompt = answer.get("tokens") if isinstance(answer, dict) else None
-            if not isinstance(prompt, list):
-                raise EngineError(f"the engine's {path} returned no tokens", 502)
+            prompt = await self._tokens(backend, kind, prompt, model, special=request.add_special)
+        if isinstance(prompt, list) and request.media and kind.tokenize is not None:
+            await self._count_placeholders(backend, kind, request, prompt, model)
+        if kind.marks:
+            props = await self._client.ask(backend, "/props")
+            question = {"content": "", "add_special": True}
+            begun = await self._client.ask(backend, "/tokenize", question)
+            adds_bos = bool(isinstance(begun, dict) and begun.get("tokens"))
+            prompt = with_marker(request, props, adds_bos, kind.name)
         make = partial(
             body,
             kind,
@@ -271,6 +306,52 @@ class Upstream:
         if request.constraint is None:
             return kind, make()
         return kind, await self._threads.run(lambda awaited: _awaited(awaited, make))
+
+    async def _tokens(
+        self, backend: Backend, kind: Kind, text: str, model: str | None, *, special: bool = False
+    ) -> list[int]:
+        """The tokens of a text; ``special``: with those that the tokenizer adds."""
+        assert kind.tokenize is not None, "only kinds that are sent ids are asked for them"
+        path, field, adds = kind.tokenize
+        question = {field: text, adds: special, **({} if model is None else {"model": model})}
+        answer = await self._client.ask(backend, path, question, MAX_ANSWER + _TOKEN * len(text))
+        found = answer.get("tokens") if isinstance(answer, dict) else None
+        if not isinstance(found, list):
+            raise EngineError(f"the engine's {path} returned no tokens", 502)
+        return found
+
+    async def _count_placeholders(
+        self, backend: Backend, kind: Kind, request: Request, prompt: Sequence[int], model: str | None
+    ) -> None:
+        """Check that a prompt has one placeholder for each medium.
+
+        Raises:
+            EngineError: it has not.
+        """
+        text = request.needed_prompt()
+        assert isinstance(text, str), "media have places in texts"
+        for span in dict.fromkeys(text[m.start : m.end] for m in request.media):
+            if span not in backend.spans:
+                backend.spans[span] = await self._tokens(backend, kind, span, model)
+        if ranges(prompt, prompt, self._spans(backend, request)) is None:
+            raise EngineError("the prompt's tokens have not one placeholder for each medium", 500)
+
+    def _spans(self, backend: Backend, request: Request) -> list[list[int]]:
+        """The tokens of the placeholders of a prompt."""
+        return [backend.spans[str(request.prompt)[m.start : m.end]] for m in request.media]
+
+    def _compared(self, backend: Backend, request: Request, asked: dict[str, Any], delta: Delta) -> Delta:
+        """A piece with the ranges of the media in the engine's own prompt, which must be ours outside them."""
+        ours = asked.get("token_ids") or asked.get("input_ids")
+        if ours is None:
+            return delta
+        found = ranges(ours, delta.prompt_ids, self._spans(backend, request))
+        if found is None:
+            log.warning("%s: engine %s: has encoded the text around the media anew", request.id, backend.url)
+        elif not delta.media:
+            media = tuple((m.kind, *one) for m, one in zip(request.media, found, strict=True))
+            delta = msgspec.structs.replace(delta, media=media)
+        return delta
 
     async def _kind(self, backend: Backend) -> Kind:
         if backend.kind is None:
@@ -334,6 +415,31 @@ class Upstream:
                 backend.served = before
             if None not in (before, backend.served) and before != backend.served:
                 log.info("engine %s: is now %s", backend.url, backend.served)
+
+
+def _tokens_of(delta: Delta) -> tuple[int, ...]:
+    return () if delta.sampled is None else delta.sampled.ids
+
+
+def _with_prompt(delta: Delta, sampled: Sampled, sent: Any) -> Delta:
+    """The first piece with the prompt as it was sent, unless the server has reported it."""
+    if sampled.prompt_ids is not None or delta.prompt_ids or not isinstance(sent, list):
+        return delta
+    return msgspec.structs.replace(delta, sampled=msgspec.structs.replace(sampled, prompt_ids=tuple(sent)))
+
+
+def _with_more(kind: Kind, backend: Backend, request: Request) -> Kind:
+    """The row of a kind for a prompt with media, or for SGLang's tokens as they were sampled.
+
+    Raises:
+        EngineError: 400 if it takes none, or not all of these.
+    """
+    row = WITH_MEDIA.get(kind.name)
+    for medium in request.media:
+        if row is None or medium.kind not in row.media:
+            raise not_taken(medium, kind.name, () if row is None else row.media)
+    assert row is not None, "there are media"
+    return CHAT if backend.unready and kind.name == CHAT.name else row
 
 
 def _awaited(awaited: Awaited, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:

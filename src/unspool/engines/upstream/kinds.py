@@ -82,11 +82,16 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         constrain: makes the fields of a constraint; ``None`` if constraints are not supported.
         budget: makes the fields of a budget of reasoning; ``None`` if budgets are not supported.
         options: the field that holds all fields but the prompt, the model and `always`; ``""`` if they stand alone.
+        within: further fields in there.
+        media: the kinds of media that it takes; only rows for prompts with media have any.
+        place: makes the fields of a prompt; ``None`` means the field ``prompt`` alone.
+        marks: whether the server's ``/props`` says what stands for media in texts.
         stream: the type of the stream's content.
         events: makes a reader of the stream.
         opt_in: whether the server refuses budgets unless it is set up for them.
-        read: reads an event of the stream.
+        read: reads an event of the stream; a class makes a reader for each stream.
         echo: whether log-probabilities of prompts are reported.
+        capture: further fields that make it report the tokens as they were sampled; ``None`` if it cannot.
     """
 
     name: str
@@ -107,11 +112,16 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     constrain: Callable[[Constraint], dict[str, Any]] | None = None
     budget: Callable[[Thinking], dict[str, Any]] | None = None
     options: str = ""
+    within: Mapping[str, Any] = MappingProxyType({})
+    media: tuple[str, ...] = ()
+    place: Callable[[Request, Any], dict[str, Any]] | None = None
+    marks: bool = False
     stream: str = "text/event-stream"
     events: Callable[[], Reader] = Events
     opt_in: bool = False
     read: Callable[..., Delta] = read_completion
     echo: bool = False
+    capture: Mapping[str, Any] | None = None
 
 
 def _tag(constraint: Constraint) -> dict[str, Any]:
@@ -158,6 +168,7 @@ _LLAMA_CPP: Final = Kind(
     constrain=_grammar,
     budget=_llama_budget,
     read=read_native,
+    capture={"return_tokens": True, "n_probs": 1},
 )
 
 KINDS: Final = {
@@ -179,6 +190,7 @@ KINDS: Final = {
             budget=lambda thinking: {"thinking_token_budget": thinking.budget},
             opt_in=True,
             echo=True,
+            capture={"logprobs": 0},
         ),
         Kind(
             name="sglang",
@@ -272,7 +284,10 @@ def body(
         EngineError: the kind does not support a part of it.
     """
     sampling = request.sampling
-    asked: dict[str, Any] = {"prompt": prompt, "stream": True, **kind.always}
+    asked: dict[str, Any] = {"prompt": prompt} if kind.place is None else kind.place(request, prompt)
+    asked |= {"stream": True, **kind.always}
+    own = {*asked, "model"}
+    asked |= kind.within
     if model is not None:
         asked["model"] = model
     for name in sampling.__struct_fields__:
@@ -280,13 +295,16 @@ def body(
         if value is None:
             continue
         if name in kind.fields:
-            asked[kind.fields[name]] = value
+            if kind.fields[name]:  # else it is one of the prompt's fields
+                asked[kind.fields[name]] = value
         elif value not in _NEUTRAL.get(name, ()):
             raise EngineError(f"{name}: the engine ({kind.name}) does not support it", 400)
     if sampling.seed is not None:
-        asked["seed"] = sampling.seed % kind.seeds
+        asked[kind.fields["seed"]] = sampling.seed % kind.seeds
     if kind.fields.get("logprobs") == "n_probs" and sampling.logprobs == 0:
         asked["n_probs"] = 1  # otherwise none would be reported
+    if request.capture and kind.capture is not None:
+        asked = {**kind.capture, **asked}
     if request.echo:
         if not kind.echo:
             text = f"echo: cannot be combined with logprobs: the engine ({kind.name}) does not report those of prompts"
@@ -294,7 +312,9 @@ def body(
         asked |= {"echo": True, "logprobs": max(1, sampling.logprobs or 0)}  # SGLang takes 0 for none
     if "add_special_tokens" in asked:
         asked["add_special_tokens"] = request.add_special
-    length = _endless(kind, prompt, context) if request.max_tokens is None else max(1, request.max_tokens)
+    # At most one token for each 14 × 14 pixels; an engine that counts more refuses the request.
+    size = len(prompt) + sum(m.width * m.height // 196 for m in request.media)
+    length = _endless(kind, size, context) if request.max_tokens is None else max(1, request.max_tokens)
     if length is not None:
         asked[kind.length] = length
     if kind.end and keep_end:
@@ -306,17 +326,16 @@ def body(
     if request.constraint is not None:
         asked.update(_constrained(kind, request.constraint))
     if kind.options:
-        own = {"prompt", "stream", "model", *kind.always}
         asked[kind.options] = {name: asked.pop(name) for name in list(asked) if name not in own}
     return asked
 
 
-def _endless(kind: Kind, prompt: Any, context: int | None) -> int | None:
+def _endless(kind: Kind, size: int, context: int | None) -> int | None:
     if not isinstance(kind.endless, str):
         return kind.endless
     if context is None:
         raise EngineError("max_tokens: is required: the engine does not report the length of its context", 400)
-    return context if kind.endless == "context" else max(1, context - len(prompt) - _SPARE)
+    return context if kind.endless == "context" else max(1, context - size - _SPARE)
 
 
 def _constrained(kind: Kind, constraint: Constraint) -> dict[str, Any]:

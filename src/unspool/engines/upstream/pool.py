@@ -25,6 +25,8 @@ class Backend:
         url: its base.
         kind: its kind, given or detected; ``None`` until then.
         served: what it reports about itself; ``None`` until it was asked.
+        unready: whether it is known to take no ids with media; see `media.CHAT`.
+        spans: the tokens of placeholders, by their texts.
         busy: how many outputs it generates for us.
         fault: why it is skipped; ``""`` if it is not.
         seen: whether it has answered since it was last skipped.
@@ -35,6 +37,8 @@ class Backend:
         self.url = url
         self.kind = kind
         self.served: Served | None = None
+        self.unready = False
+        self.spans: dict[str, list[int]] = {}
         self.busy = 0
         self.fault = ""
         self.seen = False
@@ -54,6 +58,7 @@ class Backend:
         self.fault = fault or "it does not respond"
         self.seen = False
         self.kind, self.served = self._given, None
+        self.unready, self.spans = False, {}
 
     def back(self) -> None:
         """Record that it answers."""

@@ -8,6 +8,7 @@ import re
 from typing import Final
 
 from ...dialect.follows import ARGUMENT_END
+from ...dialect.loose import MAX_AGAIN
 from ...dialect.markers import BLOCK_END, Form, Parameter
 from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...events import Status
@@ -90,7 +91,10 @@ class MarkupReader:
         containers: the arguments, and the containers inside them.
     """
 
-    __slots__ = ("_call", "_openings", "_reading", "_tape", "_value", "containers", "mode", "status", "why")
+    __slots__ = (
+        "_call", "_closed", "_opened", "_openings", "_reading", "_tape", "_value",
+        "containers", "mode", "status", "why",
+    )  # fmt: skip
 
     def __init__(self, call: Call, openings: Openings, tape: Tape, schema: Schema | None) -> None:
         self.mode = Mode.READING
@@ -102,6 +106,8 @@ class MarkupReader:
         self._tape = tape
         self._reading = Reading.BETWEEN
         self._value: Value | None = None
+        self._opened = ""  # the last opening, and ``_closed`` the last closing, as they are written, if they may repeat
+        self._closed = ""
 
     def read(self) -> bool:
         """See `Reader`."""
@@ -172,10 +178,20 @@ class MarkupReader:
             tape.i = len(buf) if tape.final else j
             return closed == MORE and level.parameter is None and tape.final and self._over()
         tape.i = j
+        if self._closed and (buf.startswith(self._closed, j) or (not tape.final and self._closed.startswith(buf[j:]))):
+            return self._again(j, self._closed)
         if buf[j] == "{" and len(self.containers.levels) == 1 and not level.given:
             self.mode = Mode.JSON
             return True
         return self._fails(j)
+
+    def _again(self, j: int, tag: str) -> bool:
+        """A tag that was read is, or may be, written again at ``j``."""
+        if not self._tape.buf.startswith(tag, j):
+            return False
+        self._call.notice("doubled_marker", tag)
+        self._tape.i = j + len(tag)
+        return True
 
     def _past_comma(self, level: Level, i: int) -> int:
         """The place of the next argument: after a comma at ``i``, if arguments have one between them; or `MORE`."""
@@ -201,21 +217,45 @@ class MarkupReader:
         if level.parameter is None:
             tape.i = i
             return self._end()
+        self._closed = tape.buf[i:end]
         self.containers.close(tape.base + end)
         tape.i = end
         return True
 
     def _opening(self, level: Level, i: int) -> int:
         """Begin the argument whose opening is at ``i``: its end, `NO`, or `MORE`."""
-        for parameter in self._children(level):
+        children = self._children(level)
+        for parameter in children:
             fields: dict[str, str] = {}
             r = self._opens(parameter, i, fields)
+            loose = parameter.loose
+            if loose is not None and (r == MORE or (r >= 0 and loose.begins_in(fields["key"]))):
+                # A key without its own closing: the closing of a later one may end it.
+                r = NO if self._openings.look.stands(loose, i, {}) >= 0 else r
             if r >= 0:
-                self._tape.i = r
-                self._begin(parameter, fields)
+                self._begin(parameter, fields, i, r)
             if r != NO:
                 return r
-        return NO
+        return self._loose_opening([p for p in children if p.loose], i)
+
+    def _loose_opening(self, children: list[Parameter], i: int) -> int:
+        """The same for an opening that lacks a tag, or repeats one: the alternative that lacks least is meant."""
+        found: list[tuple[list[tuple[str, str]], Parameter, dict[str, str], int]] = []
+        for parameter in children:
+            assert parameter.loose is not None
+            fields: dict[str, str] = {}
+            r = self._openings.look.stands(parameter.loose, i, fields)
+            if r == MORE:
+                return MORE
+            if r >= 0:
+                found.append((parameter.loose.deviations(self._tape.buf, i), parameter, fields, r))
+        if not found:
+            return NO
+        deviations, parameter, fields, r = min(found, key=lambda each: each[0][:1] > [("missing", "")])
+        for kind, tag in deviations:
+            self._call.notice(kind, tag)
+        self._begin(parameter, fields, i, r)
+        return r
 
     def _opens(self, parameter: Parameter, i: int, fields: dict[str, str]) -> int:
         """The end of an argument's opening at ``i``."""
@@ -295,17 +335,28 @@ class MarkupReader:
         self.mode = Mode.FAILED
         return True
 
-    def _begin(self, parameter: Parameter, fields: dict[str, str]) -> None:
-        """An argument begins: its opening was read."""
+    def _begin(self, parameter: Parameter, fields: dict[str, str], i: int, end: int) -> None:
+        """An argument begins: its opening is at ``buf[i:end]``."""
+        tape = self._tape
+        tape.i = end
+        self._closed = ""
+        self._opened = tape.buf[i:end] if parameter.repeats else ""
         level = self.containers.levels[-1]
-        key = fields.get("key", "")
         above = level.schema
+        key = fields.get("key", "")
+        head = parameter.head
+        while head and key.startswith(head) and not (above is not None and above.declares(key)):
+            key = fields["key"] = key[len(head) :].lstrip()
+            self._call.notice("doubled_marker", head)
         schema = None if above is None else above.items() if level.bracket == "[" else above.property(key)
-        self.containers.enter(key, schema, self._tape.here)
-        margin = parameter.trail if above is None else parameter.held
-        plan = self._openings.look.plan
-        self._value = Value(self._call, plan, self.containers, parameter, fields, schema, margin=margin)
+        self.containers.enter(key, schema, tape.here)
+        self._value = self._value_of(parameter, fields, schema)
         self._reading = Reading.START
+
+    def _value_of(self, parameter: Parameter, fields: dict[str, str], schema: Schema | None) -> Value:
+        margin = parameter.trail if self.containers.levels[-1].schema is None else parameter.held
+        plan = self._openings.look.plan
+        return Value(self._call, plan, self.containers, parameter, fields, schema, margin=margin)
 
     # -- at a value's start -------------------------------------------------------------------------------------------
 
@@ -316,6 +367,9 @@ class MarkupReader:
         buf = tape.buf
         i = tape.i
         n = len(buf)
+        r = self._repeated(value)
+        if r != NO:
+            return r == 1
         if plan.arguments.items and value.kind not in (ValueKind.STRING, ValueKind.NULLABLE):
             r = self._nested(value)
             if r != NO:
@@ -330,6 +384,34 @@ class MarkupReader:
         value.starts(line=k > 0 and buf[i + k - 1] == "\n", quoted=plan.arguments.quoted and buf.startswith('"', i + k))
         self._reading = Reading.VALUE
         return True
+
+    def _repeated(self, value: Value) -> int:
+        """Take the value's opening, or its last tag, written again: 1 if it is here, 0 to wait, or `NO`."""
+        tape, tag = self._tape, self._opened
+        buf = tape.buf
+        types = None if value.schema is None else value.schema.types
+        nests = self._openings.look.plan.arguments.items and (types is None or types & {"array", "object"})
+        j = skip_space(buf, tape.i)
+        if not tag or nests or j - tape.i > MAX_SPACE:
+            return NO
+        at = tag.rfind(value.parameter.last, 1) if value.parameter.last else -1
+        last = tag[max(at, 0) :]
+        if not tape.final and (tag.startswith(buf[j:]) or last.startswith(buf[j:])):
+            return 0
+        if buf.startswith(last, j) and last != tag:
+            return int(self._again(j, last))
+        for parameter in self._children(self.containers.levels[-1]) if buf.startswith(tag, j) else ():
+            fields: dict[str, str] = {}
+            r = self._opens(parameter, j, fields)  # another alternative may fit better now
+            if r == MORE and not tape.final:
+                return 0
+            if r >= 0 and parameter.lead == value.parameter.lead:
+                self._value = self._value_of(parameter, value.fields, value.schema)
+                self._opened = buf[j:r] if parameter.repeats else ""
+                self._again(j, tag)
+                tape.i = r
+                return 1
+        return NO
 
     def _nested(self, value: Value) -> int:
         """Open a container if its first element begins here: 1 if opened, 0 to wait, or `NO`."""
@@ -432,7 +514,9 @@ class MarkupReader:
         # Only its own closing: another alternative's may be text here (`</param>` in CDATA).
         r = look.stands(value.parameter.closing, p, dict(value.fields))
         if r >= 0:
-            r = r if certain else self._follows(r)
+            tag = self._tape.buf[p:r] if value.parameter.repeats else ""
+            r = r if certain else self._counts(tag, r)
+            self._closed = tag if r >= 0 else ""
         if r >= 0 or r == MORE:
             return r
         call = self._call_closes(p, certain=certain)
@@ -494,6 +578,20 @@ class MarkupReader:
         buf, i = self._tape.buf, self._tape.i
         return buf.endswith(breaks, i, p) or (value.line_start and f"\n{buf[i:p]}" in breaks)
 
+    def _counts(self, tag: str, i: int) -> int:
+        """As `_follows`, behind an argument's closing, which may be repeated as it is written (``tag``)."""
+        tape = self._tape
+        end = i
+        for _ in range(MAX_AGAIN):
+            r = self._follows(end)
+            if r != NO or not tag:
+                return i if r >= 0 else r
+            j = skip_space(tape.buf, end)
+            if not tape.buf.startswith(tag, j):
+                return NO if not tag.startswith(tape.buf[j:]) else i if tape.ended else MORE
+            end = j + len(tag)
+        return NO
+
     def _follows(self, i: int) -> int:
         """``i`` if the text there may follow an argument: another one, a closing of the call or the block, a call."""
         tape = self._tape
@@ -512,14 +610,14 @@ class MarkupReader:
             return i if tape.ended else MORE
         level = self.containers.levels[-1]
         if level.parameter is None:
-            r = look.first([p.opening for p in plan.arguments.parameters], j)
+            r = look.argument(plan.arguments.parameters, j)
             if r < 0:
                 other = self._openings.behind(ARGUMENT_END, j)
                 r = other if other >= 0 else min(r, other)
         else:
             # In a container: another element, its closing, or the turn's end.
             r = look.stands(level.parameter.closing, j, dict(level.fields))
-            inner = look.first([p.opening for p in self._children(level)], j)
+            inner = look.argument(self._children(level), j)
             ends = (r, inner, look.end_here(j))
             r = i if max(ends) >= 0 else min(ends)
         if r >= 0:

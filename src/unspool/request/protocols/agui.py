@@ -21,6 +21,7 @@ from ..common import (
     toolset,
 )
 from ..fields import Fields
+from ..parts.reading import AGUI
 from ..reasoning import Reasoning, opened, read_budget
 from ..sealed import Seal
 from ..server_history import resumed
@@ -130,7 +131,7 @@ def _messages(fields: Fields, seal: Seal | None) -> list[dict[str, Any]]:
             reasoning = []
             last = last if role == "tool" else None
             call_id = {"tool_call_id": one.text("toolCallId")} if role == "tool" else {}
-            message = {"role": role, **call_id, "content": read_content(one)}
+            message = {"role": role, **call_id, "content": read_content(one, AGUI)}
         messages.append(message)
         if role == "assistant":
             last = answers[one.text("id", "")] = message

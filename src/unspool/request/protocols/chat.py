@@ -13,7 +13,6 @@ from ..common import (
     MAX_TOKENS,
     check_messages,
     check_served,
-    not_text,
     reasoning_of,
     sampling,
     thinking,
@@ -21,6 +20,7 @@ from ..common import (
 )
 from ..declared import custom_call, read_nested, read_nested_choice
 from ..fields import BadRequest, Fields
+from ..parts.reading import CHAT, Forms, read_part
 from ..reasoning import Reasoning, read_budget, read_summary
 from ..server_history import with_results
 from ..server_tools import NOTHING, Offer, ServerTools, names_of, offered
@@ -191,24 +191,24 @@ def read_messages(fields: Fields, offer: Offer = NOTHING) -> list[dict[str, Any]
     return messages
 
 
-def read_content(fields: Fields) -> Any:
-    """Read a message's content: a string, a list of text parts, or null. A refusal becomes the assistant's text.
+def read_content(fields: Fields, forms: Forms = CHAT) -> Any:
+    """Read a message's content: a string, a list of parts, or null. A refusal becomes the assistant's text.
 
     Raises:
         BadRequest: the content is something else.
     """
     content = fields.raw.get("content")
     if isinstance(content, list):
-        return [_text_part(part) for part in fields.objects("content")]
+        return [_part(part, forms) for part in fields.objects("content")]
     if content is not None and not isinstance(content, str):
         raise fields.wrong("content", "must be a string, a list of parts or null")
     return content
 
 
-def _text_part(part: Fields) -> dict[str, Any]:
+def _part(part: Fields, forms: Forms) -> dict[str, Any]:
     kind = part.text("type")
     if kind not in ("text", "refusal"):
-        raise not_text(part, "text")
+        return read_part(part, forms, "text")
     return {**part.raw, "type": "text", "text": part.text(kind)}
 
 

@@ -8,9 +8,11 @@ from typing import Any, Final
 from ...wire import MessagesWriter
 from ...wire import messages as wire
 from ..chat_request import ChatRequest
-from ..common import MAX_TOKENS, check_messages, check_served, not_text, sampling, thinking, tool, toolset
+from ..common import MAX_TOKENS, check_messages, check_served, in_one, sampling, thinking, tool, toolset
 from ..edits import ClearThinking, Edit, read_edits
 from ..fields import REQUIRED, Fields
+from ..parts.reading import MESSAGES as FORMS
+from ..parts.reading import read_part
 from ..reasoning import EFFORTS, Context, Reasoning, opened, read_budget
 from ..sealed import Seal
 from ..server_history import result_of, rounds
@@ -167,7 +169,7 @@ def _system(fields: Fields) -> list[dict[str, Any]]:
     if isinstance(system, list):
         for block in fields.objects("system"):
             block.one_of("type", ("text",))
-        system = _joined([_part(block) for block in fields.objects("system")])
+        system = in_one([_part(block) for block in fields.objects("system")])
     elif system is not None:
         system = fields.text("system")
     return [{"role": "system", "content": system}] if system is not None else []
@@ -177,11 +179,7 @@ def _part(block: Fields) -> dict[str, Any]:
     """A block in the form of chat completions."""
     if block.text("type") == "text":
         return {"type": "text", "text": block.text("text")}
-    raise not_text(block, "text")
-
-
-def _joined(parts: list[dict[str, Any]]) -> str:
-    return "".join(p["text"] for p in parts)
+    return read_part(block, FORMS, "text")
 
 
 def _messages(fields: Fields, seal: Seal | None, offer: Offer) -> list[dict[str, Any]]:
@@ -208,13 +206,13 @@ def _user(role: str, blocks: Sequence[Fields]) -> list[dict[str, Any]]:
             results.append(result)
         else:
             parts.append(_part(block))
-    return [*results, {"role": role, "content": _joined(parts)}] if parts else results
+    return [*results, {"role": role, "content": in_one(parts)}] if parts else results
 
 
 def _result(block: Fields) -> Any:
     if isinstance(block.raw.get("content"), str):
         return block.raw["content"]
-    return _joined([_part(one) for one in block.objects("content", ())])
+    return in_one([_part(one) for one in block.objects("content", ())])
 
 
 def _mcp_result(block: Fields) -> dict[str, Any]:

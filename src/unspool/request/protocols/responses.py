@@ -1,4 +1,5 @@
-"""The Responses protocol of OpenAI, without a store: each request contains the whole conversation."""
+"""The Responses protocol of OpenAI. A request that continues a stored response is read with all items before its own;
+see `unspool.request.stored`."""
 
 import logging
 from collections.abc import Collection, Sequence
@@ -13,18 +14,20 @@ from ..common import (
     MAX_TOKENS,
     check_messages,
     check_served,
+    in_one,
     joined,
-    not_text,
     sampling,
     thinking,
     toolset,
 )
 from ..declared import found_tools, history_call, read_choice, read_declared
 from ..fields import Fields
+from ..parts.reading import RESPONSES, read_part
 from ..reasoning import Reasoning, opened, read_budget, read_context, read_include, read_summary
 from ..sealed import Seal
 from ..server_history import ITEMS, ServerItems
 from ..server_tools import NOTHING, Offer, OwnServer, ServerTools, names_of
+from ..settings import Settings
 from .base import WireProtocol
 from .chat import FORMATS
 from .hosted_tools import hosted_choice, hosted_labels, hosted_tools, mcp_addresses, run_here
@@ -54,11 +57,8 @@ class ResponsesProtocol(WireProtocol):
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
         """See `WireProtocol.read`."""
-        for stored in ("previous_response_id", "conversation", "prompt"):
-            if fields.has(stored):
-                raise fields.wrong(stored, "is not supported: nothing is stored; send the whole input")
-        if fields.flag("background"):
-            raise fields.wrong("background", "true is not supported; allowed is false")
+        if fields.has("prompt"):
+            raise fields.wrong("prompt", "is not supported: no prompts are stored; send instructions and input")
         for text in ("model", "user"):
             fields.text(text, None)
         fields.object("metadata")
@@ -118,7 +118,10 @@ class ResponsesProtocol(WireProtocol):
     def writer(self, request: ChatRequest, id: str, created: int) -> ResponsesWriter:
         """See `WireProtocol.writer`."""
         seal = self.seal_for(request.caller) if request.reasoning.sealed else None
-        body = {k: v for k, v in request.body.items() if v is not None and k != "store"}
+        body = {k: v for k, v in request.body.items() if v is not None}
+        body["store"] = stores(Fields(body), self.settings)
+        if isinstance(body.get("conversation"), str):
+            body["conversation"] = {"id": body["conversation"]}
         if "tools" in body:  # the client's credentials for other servers are not repeated
             body["tools"] = [
                 {k: v for k, v in t.items() if k not in ("authorization", "headers")} for t in body["tools"]
@@ -132,6 +135,18 @@ class ResponsesProtocol(WireProtocol):
             summary=request.reasoning.summary,
             kinds=request.kinds,
         )
+
+
+def stores(fields: Fields, settings: Settings) -> bool:
+    """Whether the response to a request is stored.
+
+    Raises:
+        BadRequest: it is not, but generated in the background.
+    """
+    found: bool = fields.flag("store", settings.stores)
+    if fields.flag("background") and not found:
+        raise fields.wrong("background", "true needs store to be true")
+    return found
 
 
 def _format(fields: Fields) -> dict[str, Any] | None:
@@ -171,6 +186,17 @@ def _input(fields: Fields, offer: Offer, seal: Seal | None) -> tuple[list[dict[s
     return joined(messages), history
 
 
+def check_items(items: Sequence[Fields]) -> None:
+    """Check items that are added to a conversation, before any model reads them.
+
+    Raises:
+        BadRequest: one of them could not be read.
+    """
+    for item in items:
+        if item.raw.get("type") not in ITEMS:
+            _take(item, [], None, False)
+
+
 def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_on: bool) -> None:
     kind = item.one_of("type", _ITEMS, "message")
     if kind in _SILENT:
@@ -191,7 +217,10 @@ def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_
     turn = messages[-1]
     if kind == "message":  # a model may say something after a call or after more reasoning
         turn["content"] = turn["content"] or []
-        turn["content"].append(_content(item, "content"))
+        text = _content(item, "content")
+        if not isinstance(text, str):
+            raise item.wrong("content", "an answer has parts of text only")
+        turn["content"].append(text)
     elif kind == "reasoning":
         parts = [p.text("text", "") for p in item.objects("content", ())]
         summary = [p.text("text", "") for p in item.objects("summary", ())]  # a summary of the text, if there is one
@@ -201,14 +230,14 @@ def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_
         turn.setdefault("tool_calls", []).append(history_call(item))
 
 
-def _content(item: Fields, field: str) -> str:
-    """The text of a string or of parts."""
+def _content(item: Fields, field: str) -> Any:
+    """A string, or parts; those of text alone are one string."""
     value = item.raw.get(field)
     if isinstance(value, str):
         return value
     if value is None:
         raise item.wrong(field, "is required; null is not allowed")
-    return "".join(_part(p)["text"] for p in item.objects(field))
+    return in_one([_part(p) for p in item.objects(field)])
 
 
 def _part(part: Fields) -> dict[str, Any]:
@@ -218,4 +247,4 @@ def _part(part: Fields) -> dict[str, Any]:
         return {"type": "text", "text": part.text("text")}
     if kind == "refusal":
         return {"type": "text", "text": part.text("refusal")}
-    raise not_text(part, "input_text", "output_text", "refusal")
+    return read_part(part, RESPONSES, "input_text", "output_text", "refusal")

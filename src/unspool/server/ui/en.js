@@ -113,6 +113,7 @@ export const en = {
   "held header": "the name of the call is not complete",
   "held bad call": "the arguments may be invalid; then a policy decides what becomes of the call",
   "held thought call": "a call in reasoning counts only if its arguments are valid",
+  "held unclosed call": "text follows the opening of a call; it counts only if it is closed",
   "held open reasoning": "reasoning that is never closed counts as content",
   "held opened reasoning": "reasoning that opens in content and is never closed does not count",
   "may be": "may become",

@@ -1,0 +1,153 @@
+"""Recognizes media by their first bytes, and reads the sizes of images from their headers. Nothing is decoded.
+
+PNG: https://www.w3.org/TR/png-3/#11IHDR; JPEG: ITU-T T.81, B.2.2; GIF: https://www.w3.org/Graphics/GIF/spec-gif89a.txt;
+WebP: https://developers.google.com/speed/webp/docs/riff_container.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+__all__ = ["FORMATS", "Format", "recognize"]
+
+
+class Format(NamedTuple):
+    """What bytes are.
+
+    Attributes:
+        kind: ``image``, ``audio``, ``video`` or ``document``.
+        type: the media type.
+        width, height: of images in pixels, else 0.
+    """
+
+    kind: str
+    type: str
+    width: int = 0
+    height: int = 0
+
+
+class BadMedium(ValueError):
+    """A header is malformed; the message says how."""
+
+
+Size = tuple[int, int]
+_FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
+"""JPEG's markers of frames, which begin with the size."""
+_ALONE: Final = frozenset((0x01, *range(0xD0, 0xDA)))
+"""JPEG's markers without a segment."""
+
+
+def _png(data: bytes) -> Size:
+    if data[12:16] != b"IHDR" or len(data) < 24:
+        raise BadMedium("the header of the PNG is cut")
+    return int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
+
+
+def _jpeg(data: bytes) -> Size:
+    at = 2
+    while at + 9 <= len(data):
+        if data[at] != 0xFF:
+            break
+        marker = data[at + 1]
+        if marker in _FRAMES:
+            return int.from_bytes(data[at + 7 : at + 9]), int.from_bytes(data[at + 5 : at + 7])
+        if marker == 0xFF or marker in _ALONE:
+            at += 1 if marker == 0xFF else 2
+        else:
+            at += 2 + max(2, int.from_bytes(data[at + 2 : at + 4]))
+    raise BadMedium("the JPEG has no frame")
+
+
+def _gif(data: bytes) -> Size:
+    """The size of the screen, or of a frame that is larger."""
+    if len(data) < 13:
+        raise BadMedium("the header of the GIF is cut")
+    width, height = int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")
+    at = 13 + _colors(data[10])
+    frames = 0
+    while at < len(data) and data[at] != 0x3B:
+        if data[at] == 0x2C and at + 10 <= len(data):
+            left, top, wide, high = (int.from_bytes(data[i : i + 2], "little") for i in range(at + 1, at + 9, 2))
+            width, height, frames = max(width, left + wide), max(height, top + high), frames + 1
+            at += 11 + _colors(data[at + 9])  # with the first byte of the compressed pixels
+        elif data[at] == 0x21:
+            at += 2
+        else:
+            break
+        while at < len(data) and data[at]:
+            at += 1 + data[at]
+        at += 1
+    if not frames:
+        raise BadMedium("the GIF has no frame")
+    return width, height * frames
+
+
+def _colors(packed: int) -> int:
+    """The bytes of a table of colors."""
+    return 3 << ((packed & 7) + 1) if packed & 0x80 else 0
+
+
+def _webp(data: bytes) -> Size:
+    form = data[12:16]
+    if len(data) < 30:
+        raise BadMedium("the header of the WebP is cut")
+    if form == b"VP8 " and data[23:26] == b"\x9d\x01\x2a":
+        return int.from_bytes(data[26:28], "little") & 0x3FFF, int.from_bytes(data[28:30], "little") & 0x3FFF
+    if form == b"VP8L" and data[20] == 0x2F:
+        bits = int.from_bytes(data[21:25], "little")
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if form == b"VP8X":
+        width, height = int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
+        return width, height * max(1, data.count(b"ANMF"))
+    raise BadMedium("the header of the WebP is malformed")
+
+
+class _Known(NamedTuple):
+    """A format: how it begins, and how the size is read; the size is not that of one frame but of all."""
+
+    kind: str
+    type: str
+    begins: re.Pattern[bytes]
+    size: Callable[[bytes], Size] | None = None
+
+
+def _begins(pattern: bytes) -> re.Pattern[bytes]:
+    return re.compile(pattern, re.DOTALL)
+
+
+FORMATS: Final = (
+    _Known("image", "image/png", _begins(rb"\x89PNG\r\n\x1a\n"), _png),
+    _Known("image", "image/jpeg", _begins(rb"\xff\xd8\xff"), _jpeg),
+    _Known("image", "image/gif", _begins(rb"GIF8[79]a"), _gif),
+    _Known("image", "image/webp", _begins(rb"RIFF....WEBP"), _webp),
+    _Known("audio", "audio/wav", _begins(rb"RIFF....WAVE")),
+    _Known("audio", "audio/mpeg", _begins(rb"ID3|\xff[\xe2\xe3\xf2\xf3\xfa\xfb]")),
+    _Known("audio", "audio/flac", _begins(rb"fLaC")),
+    _Known("audio", "audio/ogg", _begins(rb"OggS")),
+    _Known("audio", "audio/mp4", _begins(rb"....ftypM4A")),
+    _Known("video", "video/mp4", _begins(rb"....ftyp(?:iso|mp4|avc1|MSNV|dash|M4V)")),
+    _Known("video", "video/quicktime", _begins(rb"....ftypqt  ")),
+    _Known("video", "video/webm", _begins(rb"\x1aE\xdf\xa3")),
+)
+"""The formats of media, by their first bytes."""
+_BINARY: Final = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")
+"""Bytes that no text contains."""
+
+
+def recognize(data: bytes) -> Format | None:
+    """What bytes are; ``None`` if it is no format that is known, and no text in UTF-8.
+
+    Raises:
+        BadMedium: the header of an image is malformed.
+    """
+    for known in FORMATS:
+        if known.begins.match(data):
+            width, height = (0, 0) if known.size is None else known.size(data)
+            if known.size is not None and not (width and height):
+                raise BadMedium("the image has no pixels")
+            return Format(known.kind, known.type, width, height)
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if _BINARY.search(data) or data.startswith(b"%PDF") else Format("document", "text/plain")

@@ -1,0 +1,260 @@
+"""Reads the parts of messages that are not text, and checks and bounds their bytes.
+
+A protocol reads each of them with its row of the tables below, into a part with an `Unread`. When all URLs are fetched,
+`settled` replaces these by media, and documents by their text.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from ...arguments import json_shown
+from ...engines.media import Medium
+from ..chat_request import ChatRequest
+from ..common import in_one
+from ..fields import BadRequest, Fields
+from ..settings import Limits
+from .formats import FORMATS, BadMedium, recognize
+
+__all__ = ["AGUI", "CHAT", "MESSAGES", "RESPONSES", "Forms", "Unread", "read_part", "settled", "unread", "urls"]
+
+_UNREAD: Final = "unread"
+_FILE: Final = "file"
+"""The kind of parts whose bytes alone say what they are."""
+_TYPES: Final = {kind: [f.type for f in FORMATS if f.kind == kind] for kind in ("image", "audio", "video")} | {
+    "document": ["text/plain"]
+}
+_ROLES: Final = ("user", "tool", "function")
+"""The roles of messages that have such parts."""
+_SHOWN: Final = 200
+_DATA: Final = re.compile(r"data:([^,]{0,200}),", re.IGNORECASE)
+_HTTP: Final = re.compile(r"https?://", re.IGNORECASE)
+
+
+class Unread(msgspec.Struct, frozen=True, kw_only=True):
+    """A part whose bytes have not been checked.
+
+    Attributes:
+        where: the field that has its bytes or its URL, for messages.
+        kind: one of `unspool.engines.media.MEDIA`, ``document``, or ``file`` for any.
+        data: its bytes; ``None`` if there is a URL.
+        url: where they are.
+        name: the name of a document.
+    """
+
+    where: str
+    kind: str
+    data: bytes | None = None
+    url: str = ""
+    name: str = ""
+
+
+Forms = Mapping[str, Callable[[Fields], Unread]]
+"""How a protocol writes parts, by their types."""
+
+
+def read_part(part: Fields, forms: Forms, *others: str) -> dict[str, Any]:
+    """Read a part that is not text.
+
+    Args:
+        part: the part.
+        forms: the forms of its protocol.
+        others: the types that the protocol reads besides, for messages.
+
+    Raises:
+        BadRequest: it is of no such form.
+    """
+    read = forms.get(part.text("type"))
+    if read is None:
+        allowed = ", ".join((*others, *forms))
+        raise part.wrong("type", f"{json_shown(part.raw['type'])} is not supported; allowed are {allowed}")
+    found = read(part)
+    return {"type": found.kind, _UNREAD: found}
+
+
+def _url(fields: Fields, field: str, kind: str, name: str = "") -> Unread:
+    """A part at a URL. ``data:`` is decoded; only ``http`` and ``https`` can be fetched."""
+    url, where = fields.text(field), fields.path(field)
+    if head := _DATA.match(url):
+        if head[1].lower().replace(" ", "").endswith(";base64"):
+            return Unread(where=where, kind=kind, data=_decoded(where, url[head.end() :]), name=name)
+        return Unread(where=where, kind=kind, data=unquote_to_bytes(url[head.end() :]), name=name)
+    if not _HTTP.match(url) or "@" in url.split("/", 3)[2] or not url.isprintable():
+        raise fields.wrong(field, f"{json_shown(url[:_SHOWN])} is not a data: URL, nor one of http or https")
+    return Unread(where=where, kind=kind, url=url, name=name)
+
+
+def _base64(fields: Fields, field: str, kind: str, name: str = "") -> Unread:
+    """A part in base64, or, as some clients write it, with ``data:`` in front."""
+    if fields.text(field)[:5].lower() == "data:":
+        return _url(fields, field, kind, name)
+    where = fields.path(field)
+    return Unread(where=where, kind=kind, data=_decoded(where, fields.raw[field]), name=name)
+
+
+def _decoded(where: str, text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):  # `ValueError` for what is not ASCII
+        pass
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError):
+        raise BadRequest(where, "is not base64") from None
+
+
+def _linked(field: str, kind: str) -> Callable[[Fields], Unread]:
+    """OpenAI's form: the URL in an object, or alone."""
+
+    def read(part: Fields) -> Unread:
+        if isinstance(part.raw.get(field), str):
+            return _url(part, field, kind)
+        _no_id(part)
+        return _url(part.object(field), "url", kind)
+
+    return read
+
+
+def _no_id(fields: Fields) -> None:
+    if fields.has("file_id"):
+        raise fields.wrong("file_id", "is not supported: no files are stored; send the bytes")
+
+
+def _sound(part: Fields) -> Unread:
+    return _base64(part.object("input_audio"), "data", "audio")
+
+
+def _file(part: Fields) -> Unread:
+    """A file of OpenAI's, whose fields Responses does not nest."""
+    fields = part.object("file") if part.raw["type"] == "file" else part
+    _no_id(fields)
+    name = fields.text("filename", "")
+    if fields.has("file_url"):
+        return _url(fields, "file_url", _FILE, name)
+    return _base64(fields, "file_data", _FILE, name)
+
+
+def _source(kind: str) -> Callable[[Fields], Unread]:
+    """Anthropic's and AG-UI's form: the bytes, the text or the URL in ``source``."""
+
+    def read(part: Fields) -> Unread:
+        source = part.object("source")
+        name = part.text("title", "") or ""
+        form = source.one_of("type", ("base64", "data", "url", "text"))
+        if form == "text":
+            return Unread(where=source.path("data"), kind="document", data=source.text("data").encode(), name=name)
+        if form == "url":
+            return _url(source, "url" if source.has("url") else "value", kind, name)
+        return _base64(source, "data" if form == "base64" else "value", kind, name)
+
+    return read
+
+
+def _binary(part: Fields) -> Unread:
+    """A part of AG-UI before 1.0."""
+    name = part.text("filename", "")
+    return _base64(part, "data", _FILE, name) if part.has("data") else _url(part, "url", _FILE, name)
+
+
+CHAT: Final[Forms] = {
+    "image_url": _linked("image_url", "image"),
+    "video_url": _linked("video_url", "video"),
+    "audio_url": _linked("audio_url", "audio"),
+    "input_audio": _sound,
+    "file": _file,
+}
+RESPONSES: Final[Forms] = {"input_image": _linked("image_url", "image"), "input_audio": _sound, "input_file": _file}
+MESSAGES: Final[Forms] = {"image": _source("image"), "document": _source(_FILE)}
+AGUI: Final[Forms] = {kind: _source(kind) for kind in ("image", "audio", "video")} | {
+    "document": _source(_FILE),
+    "binary": _binary,
+}
+
+
+# -- after reading -----------------------------------------------------------------------------------------------------
+
+
+def unread(request: ChatRequest) -> Iterator[Unread]:
+    """The parts of a request whose bytes have not been checked."""
+    for message in request.messages:
+        if isinstance(content := message.get("content"), list):
+            yield from (part[_UNREAD] for part in content if _UNREAD in part)
+
+
+def urls(request: ChatRequest, limits: Limits) -> list[Unread]:
+    """The parts of a request that must be fetched.
+
+    Raises:
+        BadRequest: there are too many parts.
+    """
+    found = list(unread(request))
+    if len(found) > limits.parts:
+        raise BadRequest(found[limits.parts].where, f"{len(found):,} parts; allowed are {limits.parts:,}")
+    return [one for one in found if one.data is None]
+
+
+def settled(request: ChatRequest, fetched: Mapping[str, bytes], limits: Limits) -> ChatRequest:
+    """The request with its media, which its messages name by their digests, and with the texts of its documents.
+
+    Args:
+        request: a request as a protocol reads it.
+        fetched: the bytes at URLs.
+        limits: on parts.
+
+    Raises:
+        BadRequest: a part is not what it says, or too large.
+    """
+    left = limits.media
+    media: dict[str, Medium] = dict(request.media)
+    messages = []
+    for message in request.messages:
+        content = message.get("content")
+        if isinstance(content, list) and any(_UNREAD in part for part in content):
+            made = []
+            for part in content:
+                if _UNREAD in part:
+                    one = part[_UNREAD]
+                    data = fetched.get(one.url) if one.data is None else one.data
+                    if data is None:
+                        raise BadRequest(one.where, "is not fetched here; send the bytes as a data: URL")
+                    left -= len(data)
+                    if left < 0:
+                        raise BadRequest(one.where, f"the parts have more than {limits.media:,} bytes")
+                    part = _checked(one, data, message["role"], limits, media)
+                made.append(part)
+            message = {**message, "content": in_one(made)}
+        messages.append(message)
+    return msgspec.structs.replace(request, messages=messages, media=media)
+
+
+def _checked(one: Unread, data: bytes, role: str, limits: Limits, media: dict[str, Medium]) -> dict[str, Any]:
+    """A part by its bytes."""
+    if role not in _ROLES:
+        raise BadRequest(one.where, f"{one.kind}: a message of role {role!r} has parts of text only")
+    try:
+        found = recognize(data)
+    except BadMedium as error:
+        raise BadRequest(one.where, str(error)) from None
+    kinds = tuple(_TYPES) if one.kind == _FILE else (one.kind,)
+    if found is None or found.kind not in kinds:
+        allowed = ", ".join(type for kind in kinds for type in _TYPES[kind])
+        what = "the bytes are of no type that is known" if found is None else f"the bytes are {found.type}"
+        raise BadRequest(one.where, f"{what}; allowed are {allowed}")
+    if found.width * found.height > limits.pixels:
+        shown = f"{found.width:,} × {found.height:,} pixels"
+        raise BadRequest(one.where, f"the image has {shown}; allowed are {limits.pixels:,} in all")
+    if found.kind == "document":
+        name = one.name or "document"
+        return {"type": "text", "text": f"[{name}]\n{data.decode()}\n[End of {name}]\n"}
+    digest = sha256(data).hexdigest()
+    medium = Medium(
+        kind=found.kind, type=found.type, data=data, sha256=digest, width=found.width, height=found.height, role=role
+    )
+    media.setdefault(digest, medium)
+    return medium.part

@@ -1,0 +1,278 @@
+"""Writes rollouts in the shapes that trainers take, as JSON, JSON lines or an Arrow stream.
+
+===========  =======================================================================================================
+``trl``      what TRL's ``rollout_func`` returns: ``prompt_ids``, ``completion_ids``, ``logprobs``, ``env_mask``
+``verl``     verl's ``AgentLoopOutput``, one for each row
+``prime-rl`` prime-rl's ``TrainingSample``, one for each row
+``nemo-rl``  NeMo RL's ``DatumSpec``, one for each row; tokens that are not learnt stand in messages of ``user``
+``skyrl``    SkyRL's ``GeneratorOutput``
+===========  =======================================================================================================
+
+A row without anything to learn has no place there, nor has, unless asked for, one that was discarded; ``json`` has all.
+These shapes have a number for every token: that of a token that is not learnt is 0 and, since it is masked, not used.
+"""
+
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+import msgspec
+
+from .rollouts import Role, Rollout, Row
+
+__all__ = [
+    "ENCODINGS",
+    "FORMATS",
+    "to_nemo_rl",
+    "to_prime_rl",
+    "to_skyrl",
+    "to_table",
+    "to_trl",
+    "to_verl",
+    "written",
+]
+
+ENCODINGS: Final = ("json", "jsonl", "arrow")
+_LEARNT: Final[tuple[Role, ...]] = ("agent", "auxiliary")
+
+
+def to_trl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> dict[str, list[Any]]:
+    """What TRL's ``rollout_func`` returns. ``rollout``, ``reward`` and ``role`` reach the reward functions.
+
+    Args:
+        rollouts: the rollouts.
+        roles: the roles of the rows to take.
+    """
+    return _columns(
+        [
+            {
+                "prompt_ids": row.input_ids[: row.prompt_length],
+                "completion_ids": row.input_ids[row.prompt_length :],
+                "logprobs": _known(row)[row.prompt_length :],
+                "env_mask": row.loss_mask[row.prompt_length :],
+                "rollout": rollout.id,
+                "reward": rollout.reward,
+                "role": row.role,
+            }
+            for rollout, row in _rows(rollouts, roles)
+        ],
+        ("prompt_ids", "completion_ids", "logprobs", "env_mask", "rollout", "reward", "role"),
+    )
+
+
+def to_verl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> list[dict[str, Any]]:
+    """The fields of verl's ``AgentLoopOutput``; the arguments are as for `to_trl`."""
+    return [
+        {
+            "prompt_ids": row.input_ids[: row.prompt_length],
+            "response_ids": row.input_ids[row.prompt_length :],
+            "response_mask": row.loss_mask[row.prompt_length :],
+            "response_logprobs": _known(row)[row.prompt_length :],
+            "reward_score": rollout.reward,
+            "num_turns": 1 + 2 * len(row.calls),
+            "metrics": {},
+            "extra_fields": {
+                "rollout": rollout.id,
+                "role": row.role,
+                "calls": row.calls,
+                "weight_versions": row.weight_versions,
+                "finish_reason": row.finish_reason,
+            },
+        }
+        for rollout, row in _rows(rollouts, roles)
+    ]
+
+
+def to_prime_rl(
+    rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT, env_name: str = "unspool"
+) -> list[dict[str, Any]]:
+    """The fields of prime-rl's ``TrainingSample``; the arguments are as for `to_trl`.
+
+    Args:
+        rollouts, roles: see `to_trl`.
+        env_name: the name of the environment.
+
+    Raises:
+        ValueError: the engine chose a temperature itself, so that nobody knows it.
+    """
+    found = []
+    for rollout, row in _rows(rollouts, roles):
+        calls = {call.id: call for call in rollout.calls}
+        temperatures = [1.0] * len(row.input_ids)
+        for id in row.calls:
+            call, start = calls[id], len(calls[id].prompt_ids)
+            temperature = call.sampling.get("temperature")
+            end = start + len(call.output_ids)
+            if temperature is None and any(row.loss_mask[start:end]):
+                raise ValueError(f"{rollout.id}: the temperature of call {id} was left to the engine; set it")
+            temperatures[start:end] = [1.0 if temperature is None else float(temperature)] * (end - start)
+        found.append(
+            {
+                "token_ids": row.input_ids,
+                "mask": [bool(learnt) for learnt in row.loss_mask],
+                "logprobs": _known(row),
+                "temperatures": temperatures,
+                "env_name": env_name,
+            }
+        )
+    return found
+
+
+def to_nemo_rl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> list[dict[str, Any]]:
+    """The fields of NeMo RL's ``DatumSpec``; the arguments are as for `to_trl`."""
+    found: list[dict[str, Any]] = []
+    for rollout, row in _rows(rollouts, roles):
+        log, at, known = [], 0, _known(row)
+        for learnt, run in groupby(row.loss_mask):
+            end = at + len(list(run))
+            message = {"role": "assistant" if learnt else "user", "content": "", "token_ids": row.input_ids[at:end]}
+            log.append({**message, "generation_logprobs": known[at:end]} if learnt else message)
+            at = end
+        extra = {"rollout": rollout.id, "role": row.role, "reward": rollout.reward}
+        found.append(
+            {
+                "message_log": log,
+                "length": len(row.input_ids),
+                "extra_env_info": extra,
+                "loss_multiplier": 1.0,
+                "idx": len(found),
+            }
+        )
+    return found
+
+
+def to_skyrl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> dict[str, list[Any]]:
+    """SkyRL's ``GeneratorOutput``; the arguments are as for `to_trl`."""
+    rows = list(_rows(rollouts, roles))
+    counts: dict[str, int] = {}
+    return _columns(
+        [
+            {
+                "prompt_token_ids": row.input_ids[: row.prompt_length],
+                "response_ids": row.input_ids[row.prompt_length :],
+                "rewards": rollout.reward,
+                "loss_masks": row.loss_mask[row.prompt_length :],
+                "stop_reasons": row.finish_reason,
+                "rollout_logprobs": _known(row)[row.prompt_length :],
+                "trajectory_ids": {"instance_id": rollout.id, "repetition_id": _next(counts, rollout.id)},
+                "is_last_step": at + 1 == len(rows) or rows[at + 1][0] is not rollout,
+            }
+            for at, (rollout, row) in enumerate(rows)
+        ],
+        (
+            "prompt_token_ids",
+            "response_ids",
+            "rewards",
+            "loss_masks",
+            "stop_reasons",
+            "rollout_logprobs",
+            "trajectory_ids",
+            "is_last_step",
+        ),
+    )
+
+
+def to_table(rollouts: Iterable[Rollout], roles: Sequence[Role] | None = None) -> Any:
+    """All rows as a `pyarrow.Table`, with ``rollout`` and ``reward``; for Ray Data, Parquet, or an Arrow stream.
+
+    Args:
+        rollouts: the rollouts.
+        roles: the roles of the rows to take; by default all.
+    """
+    import pyarrow as pa
+
+    rows = [
+        {"rollout": rollout.id, "reward": rollout.reward, **msgspec.to_builtins(row)}
+        for rollout in rollouts
+        for row in rollout.rows
+        if roles is None or row.role in roles
+    ]
+    schema = pa.schema(
+        [
+            ("rollout", pa.string()),
+            ("reward", pa.float64()),
+            ("input_ids", pa.list_(pa.int64())),
+            ("loss_mask", pa.list_(pa.int8())),
+            ("logprobs", pa.list_(pa.float64())),
+            ("kinds", pa.list_(pa.dictionary(pa.int8(), pa.string()))),
+            ("calls", pa.list_(pa.string())),
+            ("role", pa.string()),
+            ("prompt_length", pa.int64()),
+            ("logprobs_kind", pa.string()),
+            ("finish_reason", pa.string()),
+            ("temperature", pa.float64()),
+            ("weight_versions", pa.list_(pa.string())),
+            ("exact", pa.bool_()),
+            ("problems", pa.list_(pa.string())),
+        ]
+    )
+    return pa.Table.from_pylist(rows, schema)
+
+
+_SHAPES: Final[Mapping[str, Callable[[Iterable[Rollout]], Any]]] = {
+    "trl": to_trl,
+    "verl": to_verl,
+    "prime-rl": to_prime_rl,
+    "nemo-rl": to_nemo_rl,
+    "skyrl": to_skyrl,
+}
+FORMATS: Final = ("json", *_SHAPES)
+
+
+def written(rollouts: Sequence[Rollout], form: str = "json", encoding: str = "json") -> tuple[bytes, str]:
+    """Write rollouts, and return the bytes and their media type.
+
+    Args:
+        rollouts: the rollouts; as ``json`` in ``json``, one.
+        form: one of `FORMATS`.
+        encoding: one of `ENCODINGS`. As lines and in Arrow, ``json`` has the rows alone.
+
+    Raises:
+        ValueError: the form needs something that a rollout does not have.
+        ImportError: Arrow is not installed.
+    """
+    if form == "json" and encoding == "json":
+        whole: Any = rollouts[0] if len(rollouts) == 1 else list(rollouts)
+        return msgspec.json.encode(whole), "application/json"
+    if form == "json":
+        table = to_table(rollouts) if encoding == "arrow" else None
+        listed: Any = [
+            {"rollout": rollout.id, "reward": rollout.reward, **msgspec.to_builtins(row)}
+            for rollout in rollouts
+            for row in rollout.rows
+        ]
+    else:
+        table, listed = None, _SHAPES[form](rollouts)
+        if encoding == "json":
+            return msgspec.json.encode(listed), "application/json"
+        if isinstance(listed, dict):
+            listed = [dict(zip(listed, values, strict=True)) for values in zip(*listed.values(), strict=True)]
+    if encoding == "jsonl":
+        return b"".join(msgspec.json.encode(row) + b"\n" for row in listed), "application/jsonl"
+    import pyarrow as pa
+
+    if table is None:
+        table = pa.Table.from_pylist(listed)
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return sink.getvalue(), "application/vnd.apache.arrow.stream"
+
+
+def _rows(rollouts: Iterable[Rollout], roles: Sequence[Role]) -> "Iterable[tuple[Rollout, Row]]":
+    return ((rollout, row) for rollout in rollouts for row in rollout.rows if row.role in roles and any(row.loss_mask))
+
+
+def _known(row: Row) -> list[float]:
+    """The log-probabilities, with 0 for tokens that have none."""
+    return [0.0 if p is None else p for p in row.logprobs]
+
+
+def _columns(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in names}
+
+
+def _next(counts: dict[str, int], id: str) -> int:
+    counts[id] = counts.get(id, -1) + 1
+    return counts[id]

@@ -1,0 +1,158 @@
+"""Retries within a session: a client that sends a request again gets the answer to the first, not another one.
+
+Clients send a request again if its answer did not begin in time, or the connection broke. Otherwise the model would
+answer twice, and one of the answers would be lost for training. The clients of OpenAI and Anthropic count their
+attempts in ``x-stainless-retry-count``; others name a request by an ``Idempotency-Key``.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+from starlette.types import Scope, Send
+
+from .cors import header
+
+if TYPE_CHECKING:
+    from ..sessions import Session
+
+__all__ = ["Retries"]
+
+_COUNT: Final = 64
+"""How many answers of a session are kept for retries."""
+_SIZE: Final = 8 * 1024 * 1024
+"""How many bytes of such answers are kept."""
+_AGE: Final = 600.0
+"""How long they are kept, in seconds."""
+_GRACE: Final = 15.0
+"""How long an answer of which nothing was sent goes on without a client: clients wait up to 8 s before a retry."""
+
+_Work = Callable[["Session", Scope, bytes, Send], Awaitable[None]]
+
+
+class _Answer:
+    """An answer that several connections may read: the one that asked for it, and retries."""
+
+    def __init__(self, send: Send) -> None:
+        self._send: Send | None = send
+        self._changed = asyncio.Event()
+        self._retries = 0
+        self.messages: list[Any] = []
+        self.size = 0
+        self.ended = time.monotonic()
+        self.work: asyncio.Future[None]
+
+    async def send(self, message: Any) -> None:
+        """Keep a part of the answer, and send it to the first client, as long as that reads."""
+        self.messages.append(message)
+        self.size += len(message.get("body", b""))
+        self._changed.set()
+        if self._send is not None:
+            await self._send(message)
+
+    @property
+    def good(self) -> bool:
+        """Whether a retry may have it: it is being written, or it is a whole one without an error."""
+        if not self.work.done():
+            return True
+        if self.work.cancelled() or self.work.exception() is not None or not self.messages:
+            return False
+        return bool(self.messages[0]["status"] == 200 and not self.messages[-1].get("more_body", False))
+
+    async def first(self) -> None:
+        """Wait for its end, for the client that asked for it."""
+        try:
+            await asyncio.shield(self.work)
+        except asyncio.CancelledError:
+            self._send = None
+            if self.messages:
+                self._leave()
+            else:
+                asyncio.get_running_loop().call_later(_GRACE, self._leave)
+            raise
+
+    async def again(self, send: Send) -> None:
+        """Send it to a retry, from its beginning."""
+        self._retries += 1
+        try:
+            sent = 0
+            while True:
+                self._changed.clear()
+                for message in self.messages[sent:]:
+                    await send(message)
+                    sent += 1
+                if self.work.done() and sent == len(self.messages):
+                    self.work.result()
+                    return
+                if sent == len(self.messages):
+                    changed: asyncio.Future[Any] = asyncio.ensure_future(self._changed.wait())
+                    waiting: set[asyncio.Future[Any]] = {changed, self.work}
+                    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                    changed.cancel()
+        finally:
+            self._retries -= 1
+            if self._send is None:
+                self._leave()
+
+    def _leave(self) -> None:
+        """End the generation if nobody reads it any more."""
+        if not self._retries and self._send is None:
+            self.work.cancel()
+
+
+class Retries:
+    """The latest answers of each session.
+
+    Args:
+        work: answers a request of a session.
+    """
+
+    def __init__(self, work: _Work) -> None:
+        self._work = work
+        self._answers: WeakKeyDictionary[Session, OrderedDict[bytes, _Answer]] = WeakKeyDictionary()
+
+    async def answer(self, session: "Session", scope: Scope, body: bytes, send: Send) -> None:
+        """Answer a request of a session. A retry gets the answer to the first attempt, or joins it."""
+        key, again = _key(scope, body)
+        if key is None:
+            await self._work(session, scope, body, send)
+            return
+        answers = self._answers.setdefault(session, OrderedDict())
+        known = answers.get(key)
+        if again and known is not None and known.good:
+            await known.again(send)
+            return
+        answer = _Answer(send)
+        answer.work = asyncio.ensure_future(self._work(session, scope, body, answer.send))
+        answers.pop(key, None)
+        answers[key] = answer
+        try:
+            await answer.first()
+        finally:
+            answer.ended = time.monotonic()
+            _forget(answers)
+
+
+def _key(scope: Scope, body: bytes) -> tuple[bytes | None, bool]:
+    """What an attempt has in common with its retries, and whether it is one; ``None`` if the client names neither."""
+    named, count = header(scope, b"idempotency-key"), header(scope, b"x-stainless-retry-count")
+    if named is None and count is None:
+        return None, False
+    digest = sha256(f"{scope['path']}\0{named or ''}\0".encode() + body).digest()
+    return digest, named is not None or count not in (None, "0")
+
+
+def _forget(answers: OrderedDict[bytes, _Answer]) -> None:
+    """Forget old answers, and so many that their number and size are within the limits."""
+    size = sum(answer.size for answer in answers.values())
+    oldest = time.monotonic() - _AGE
+    for key, answer in list(answers.items()):
+        if len(answers) <= _COUNT and size <= _SIZE and answer.ended >= oldest:
+            return
+        if answer.work.done():
+            size -= answer.size
+            del answers[key]

@@ -1,0 +1,354 @@
+"""Sessions over HTTP: which one a request belongs to, and what can be asked of one.
+
+* ``POST /sessions`` makes one, and answers with its ``id``, ``url`` and ``key``.
+* A request of a model belongs to a session by its API key; else by its path, ``/sessions/{id}/v1/…``; else by the
+  header ``X-Session-ID``. One that names an unknown session is refused.
+* ``GET /sessions`` and ``/sessions/{id}``, ``GET /sessions/{id}/trajectory``, ``POST /sessions/{id}/reward`` and
+  ``/finish``, ``DELETE /sessions/{id}``.
+
+The server's key is good for all sessions, a session's key for its own. If the server has no key, none is needed where
+it is reached by a loopback address.
+"""
+
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
+from ipaddress import ip_address
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+import msgspec
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ..engines import Sampling
+from ..generation.service import Service, log
+from ..request.common import MAX_TOKENS
+from ..request.fields import BadRequest, read_object
+from ..rl import exports
+from ..sessions import About, Limits, Refused, Session, Sessions
+from ..store import StoreError
+from ..wire.common import Failure
+from ..wire.encoding import encode
+from .cors import header
+from .endpoint import SESSION, Disconnected, TooLarge, keys_of, read_body
+from .replies import ErrorBody, Reply, failed
+
+__all__ = ["SessionRoutes"]
+
+_ROOT: Final = "/sessions"
+_HEADER: Final = b"x-session-id"
+_LIMIT: Final = 1024 * 1024
+"""The bytes of a request about a session."""
+_WAIT: Final = 600.0
+_SECRET: Final = "the key of the session, or of the server, is missing or wrong; send it as Authorization: Bearer KEY"
+_AT_ONCE: Final = 100
+
+
+class SessionRoutes:
+    """Routes the requests of sessions.
+
+    Args:
+        service: what all requests share.
+        sessions: the sessions.
+        error_body: writes the body of an error, for a path.
+        app: answers the requests of models.
+    """
+
+    def __init__(
+        self, service: Service, sessions: Sessions, error_body: Callable[[str], ErrorBody], app: ASGIApp
+    ) -> None:
+        self._service = service
+        self._sessions = sessions
+        self._error_body = error_body
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, whether it belongs to a session or not."""
+        path = scope["path"]
+        id, below = _named(path)
+        error_body = self._error_body("/" + below if below else path)
+        try:
+            if path == _ROOT or (id and not _of_model(below)):
+                reply = await self._about(scope, receive, id, below)
+                await reply.send(send)
+                return
+            session = await self._session(scope, id)
+        except Refused as error:
+            await failed(error_body, Failure(str(error), error.status), close=True).send(send)
+            return
+        except BadRequest as error:
+            await failed(error_body, Failure(str(error), error.status or 400, error.param)).send(send)
+            return
+        except StoreError as error:
+            log.error("sessions: %s", error)
+            await failed(error_body, Failure(str(error), 503)).send(send)
+            return
+        except Disconnected:
+            return
+        if session is not None:
+            scope = {**scope, SESSION: session}
+            if id:
+                scope["path"] = "/ag-ui" if below.endswith("ag-ui") else f"/{below}"
+                scope["raw_path"] = scope["path"].encode()
+        await self._app(scope, receive, send)
+
+    # -- which session -----------------------------------------------------------------------------------------------
+
+    async def _session(self, scope: Scope, id: str) -> Session | None:
+        """The session of a model's request; ``None`` if it belongs to none.
+
+        Raises:
+            Refused: there is no such session, or its key is needed.
+        """
+        for key in keys_of(scope):
+            found = await self._sessions.by_key(key.decode("latin-1"))
+            if found is not None:
+                if id and id != found.about.id:
+                    raise Refused(f"the key belongs to another session than {id!r}", 404)
+                return found
+            if key.startswith(self._sessions.PREFIX.encode()):
+                raise Refused("the key is that of no session, or of one that was deleted", 401)
+        named = id or header(scope, _HEADER)
+        return await self._admitted(scope, named) if named else None
+
+    async def _admitted(self, scope: Scope, id: str) -> Session:
+        """A session that the client may use.
+
+        Raises:
+            Refused: 401 without a key that is good for it, 404 if there is none.
+        """
+        found = await self._sessions.get(id)
+        keys = [key.decode("latin-1") for key in keys_of(scope)]
+        if found is not None and any(hmac.compare_digest(key.encode(), found.about.key.encode()) for key in keys):
+            return found
+        if not self._is_server(scope):
+            raise Refused(_SECRET, 401)
+        if found is None:
+            raise Refused(f"there is no session {id!r}", 404)
+        return found
+
+    def _is_server(self, scope: Scope) -> bool:
+        """Whether a client may do everything: it has the server's key, or needs none."""
+        key, given = self._service.settings.api_key, keys_of(scope)
+        if key is not None:
+            return any(hmac.compare_digest(key.encode(), one) for one in given)
+        return _on_loopback(scope) and not any(one.startswith(self._sessions.PREFIX.encode()) for one in given)
+
+    # -- about sessions ----------------------------------------------------------------------------------------------
+
+    async def _about(self, scope: Scope, receive: Receive, id: str, below: str) -> Reply:
+        """Answer a request about sessions.
+
+        Raises:
+            Refused: see `_admitted`; or the method or the path is none.
+        """
+        method = scope["method"]
+        if not id:
+            if not self._is_server(scope):
+                raise Refused(_SECRET, 401)
+            if method == "POST":
+                return await self._create(scope, await self._fields(scope, receive))
+            if method == "GET":
+                return await self._list(scope)
+            raise Refused(f"{method} {_ROOT}: allowed are GET and POST", 405)
+        session = await self._admitted(scope, id)
+        if (method, below) == ("DELETE", ""):
+            await self._sessions.delete(session)
+            return Reply(encode({"id": id, "deleted": True}))
+        work = self._ROUTES.get((method, below))
+        if work is None:
+            raise Refused(f"{method} {scope['path']}: there is no such request of a session", 404)
+        fields = await self._fields(scope, receive) if method == "POST" else {}
+        return await work(self, session, scope, fields)
+
+    async def _fields(self, scope: Scope, receive: Receive) -> dict[str, Any]:
+        with self._service.holding() as hold:
+            try:
+                body = await read_body(scope, receive, _LIMIT, hold)
+            except TooLarge:
+                raise Refused(f"the body is larger than {_LIMIT:,} bytes", 413) from None
+        return read_object(body).raw if body.strip() else {}
+
+    async def _create(self, scope: Scope, fields: Mapping[str, Any]) -> Reply:
+        _only(fields, "id", "sampling", "limits", "metadata")
+        id = fields.get("id")
+        if id is not None and not isinstance(id, str):
+            raise BadRequest("id", "must be a text")
+        metadata = fields.get("metadata") or {}
+        if not isinstance(metadata, dict):
+            raise BadRequest("metadata", "must be an object")
+        try:
+            session = await self._sessions.create(id, _sampling(fields), _limits(fields), metadata)
+        except ValueError as error:
+            field, _, why = str(error).partition(": ")
+            raise BadRequest(field, why) from None
+        examined = [await self._sessions.examine(model) for model in self._service.models]
+        problems = [problem for one in examined for problem in one.problems]
+        about = session.about
+        url = f"{_base(scope)}{_ROOT}/{about.id}/v1"
+        answer = {"id": about.id, "url": url, "key": about.key, "exact": not problems, "problems": problems}
+        return Reply(encode(answer), 201)
+
+    async def _list(self, scope: Scope) -> Reply:
+        query = _query(scope)
+        after, limit = _integer(query, "after"), _integer(query, "limit")
+        found = await self._sessions.all(after, min(limit or _AT_ONCE, 1000))
+        listed = [{**_described(about), "place": place} for place, about in found]
+        return Reply(encode({"object": "list", "data": listed}))
+
+    async def _get(self, session: Session, scope: Scope, fields: Mapping[str, Any]) -> Reply:
+        counts = {"calls": session.calls, "tokens": session.tokens, "in_flight": session.running}
+        return Reply(encode({**_described(session.about), **counts}))
+
+    async def _reward(self, session: Session, scope: Scope, fields: Mapping[str, Any]) -> Reply:
+        _only(fields, "reward", "metadata")
+        if "reward" not in fields:
+            raise BadRequest("reward", "is required")
+        await session.change(**_outcome(session, fields))
+        return Reply(encode(_described(session.about)))
+
+    async def _finish(self, session: Session, scope: Scope, fields: Mapping[str, Any]) -> Reply:
+        _only(fields, "reward", "metadata", "timeout")
+        seconds = fields.get("timeout", _WAIT)
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= _WAIT:
+            raise BadRequest("timeout", f"must be a number of seconds up to {_WAIT:g}")
+        changes = _outcome(session, fields)
+        try:
+            await session.finish(seconds)
+        except TimeoutError:
+            raise Refused(f"{session.running} requests are still in flight after {seconds:g} s", 504) from None
+        if changes:
+            await session.change(**changes)
+        return Reply(encode(_described(session.about)))
+
+    async def _trajectory(self, session: Session, scope: Scope, fields: Mapping[str, Any]) -> Reply:
+        query = _query(scope)
+        form = query.get("format", "json")
+        encoding = query.get("encoding", "json")
+        if form not in exports.FORMATS:
+            raise BadRequest("format", f"{form!r} is not one of {', '.join(exports.FORMATS)}")
+        if encoding not in exports.ENCODINGS:
+            raise BadRequest("encoding", f"{encoding!r} is not one of {', '.join(exports.ENCODINGS)}")
+        models = {model.settings.model: model for model in self._service.models}
+        examined = dict(self._sessions.examined)
+
+        def write() -> tuple[bytes, str]:
+            return exports.written([session.rollout(models, examined)], form, encoding)
+
+        try:
+            body, media_type = await self._service.aside(session.size, lambda _: write())
+        except ImportError as error:
+            raise Refused(f"encoding: needs a package that is not installed: {error.name}", 501) from None
+        return Reply(body, media_type=media_type)
+
+    _ROUTES: Final[
+        dict[tuple[str, str], Callable[["SessionRoutes", Session, Scope, Mapping[str, Any]], Awaitable[Reply]]]
+    ] = {
+        ("GET", ""): _get,
+        ("GET", "trajectory"): _trajectory,
+        ("POST", "reward"): _reward,
+        ("POST", "finish"): _finish,
+    }
+
+
+def _named(path: str) -> tuple[str, str]:
+    """The session that a path names, and what is below it."""
+    if not path.startswith(f"{_ROOT}/"):
+        return "", ""
+    id, _, below = path[len(_ROOT) + 1 :].partition("/")
+    return id, below
+
+
+def _of_model(below: str) -> bool:
+    """Whether a path below a session is that of a model's protocol."""
+    return below.startswith("v1/") or below == "ag-ui"
+
+
+def _on_loopback(scope: Scope) -> bool:
+    """Whether the client has reached the server by a loopback address."""
+    server = scope.get("server")
+    try:
+        return server is not None and ip_address(server[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _base(scope: Scope) -> str:
+    """The server's own URL, as the client knows it."""
+    host = header(scope, b"host") or "{}:{}".format(*(scope.get("server") or ("127.0.0.1", 80)))
+    return f"{scope['scheme']}://{host}"
+
+
+def _query(scope: Scope) -> dict[str, str]:
+    return {name: values[-1] for name, values in parse_qs(scope["query_string"].decode("latin-1")).items()}
+
+
+def _integer(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name)
+    if text is not None and not (text.isascii() and text.isdigit() and len(text) < 18):
+        raise BadRequest(name, f"{text!r} is not a number")
+    return None if text is None else int(text)
+
+
+def _only(fields: Mapping[str, Any], *allowed: str) -> None:
+    for name in fields:
+        if name not in allowed:
+            raise BadRequest(name, f"is unknown; allowed are {', '.join(allowed)}")
+
+
+def _sampling(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The session's own sampling."""
+    given = fields.get("sampling") or {}
+    allowed = [name for name in Sampling.__struct_fields__ if name != "logprobs"]
+    if not isinstance(given, dict):
+        raise BadRequest("sampling", "must be an object")
+    for name, value in given.items():
+        if name not in (*allowed, "max_tokens"):
+            raise BadRequest(f"sampling.{name}", f"is unknown; allowed are {', '.join((*allowed, 'max_tokens'))}")
+        whole = name in ("top_k", "seed", "max_tokens")
+        if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+            raise BadRequest(f"sampling.{name}", f"must be {'an integer' if whole else 'a number'}")
+    most = given.get("max_tokens")
+    if most is not None and not 1 <= most <= MAX_TOKENS:
+        raise BadRequest("sampling.max_tokens", f"must be between 1 and {MAX_TOKENS}")
+    return dict(given)
+
+
+def _limits(fields: Mapping[str, Any]) -> Limits:
+    try:
+        found = msgspec.convert(fields.get("limits") or {}, Limits)
+    except msgspec.ValidationError as error:
+        raise BadRequest("limits", str(error)) from None
+    for name in found.__struct_fields__:
+        value = getattr(found, name)
+        if value is not None and value <= 0:
+            raise BadRequest(f"limits.{name}", "must be more than 0")
+    return found
+
+
+def _outcome(session: Session, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The reward and the metadata that a request gives."""
+    found: dict[str, Any] = {}
+    if "reward" in fields:
+        reward = fields["reward"]
+        if reward is not None and (isinstance(reward, bool) or not isinstance(reward, int | float)):
+            raise BadRequest("reward", "must be a number, or null, which is not 0")
+        found["reward"] = None if reward is None else float(reward)
+    if "metadata" in fields:
+        if not isinstance(fields["metadata"], dict):
+            raise BadRequest("metadata", "must be an object")
+        found["metadata"] = {**session.about.metadata, **fields["metadata"]}
+    return found
+
+
+def _described(about: About) -> dict[str, Any]:
+    """A session as answers show it, without its key."""
+    return {
+        "id": about.id,
+        "status": about.status,
+        "reward": about.reward,
+        "created": about.created,
+        "sampling": about.sampling,
+        "limits": msgspec.to_builtins(about.limits),
+        "metadata": about.metadata,
+        "problems": about.problems,
+    }

@@ -1,0 +1,12 @@
+"""Sessions: each run of an agent as a tree of its generations, token by token, with rows for training.
+
+A request belongs to a session by its API key, its path or a header; see `unspool.server.sessions`. Its prompt
+continues an earlier call of the session with that call's very tokens (`Tree`), its output is recorded as it was sampled
+(`Recording`), and `Session.rollout` gives all of it, in the form of `unspool.rl.rollouts`.
+"""
+
+from .examine import Examined
+from .registry import Sessions
+from .session import About, Limits, Model, Recording, Refused, Session
+
+__all__ = ["About", "Examined", "Limits", "Model", "Recording", "Refused", "Session", "Sessions"]

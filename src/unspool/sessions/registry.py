@@ -1,0 +1,244 @@
+"""`Sessions`: all sessions of a server. Those in use are in memory, all are in the store."""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any, Final
+
+import msgspec
+
+from ..engines import EngineError
+from ..regex import Regex
+from ..store import Reading, RecordExists, Store, Writing
+from .examine import Examined, examine
+from .records import Recorded
+from .session import About, Limits, Model, Refused, Session
+
+__all__ = ["Sessions"]
+
+log = logging.getLogger("unspool.sessions")
+
+_KEY: Final = "session_key"
+_OWNER: Final = b"unspool sessions"
+_SESSION: Final = "session"
+_CALL: Final = "session_call"
+_BLOB: Final = "session_blob"
+_ID: Final = Regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_MOST: Final = 256 * 1024 * 1024
+"""The bytes of idle sessions that stay in memory."""
+_PAGE: Final = 1000
+
+
+class _Stored(msgspec.Struct):
+    """A call in the store."""
+
+    model: str
+    call: Recorded
+
+
+class Sessions:
+    """Makes and finds sessions.
+
+    Args:
+        store: keeps them.
+
+    Attributes:
+        PREFIX: with what the keys of sessions begin, by which an unknown one is noticed.
+        examined: what the models' engines report, by the models' names.
+    """
+
+    PREFIX: Final = "unspool-session-"
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._by_key: dict[str, str] = {}
+        self._open: OrderedDict[str, Session] = OrderedDict()
+        self._opening: dict[str, asyncio.Task[Session | None]] = {}
+        self._examining: dict[str, asyncio.Task[Examined]] = {}
+        self.examined: dict[str, Examined] = {}
+
+    # -- sessions --------------------------------------------------------------------------------------------------
+
+    async def create(
+        self, id: str | None, sampling: Mapping[str, Any], limits: Limits, metadata: Mapping[str, Any]
+    ) -> Session:
+        """Make a session.
+
+        Args:
+            id: its id; by default a random one.
+            sampling, limits, metadata: see `About`.
+
+        Raises:
+            ValueError: the id has another form.
+            Refused: 409 if there is such a session.
+            StoreError: it cannot be stored.
+        """
+        if id is not None and not _ID.fullmatch(id):
+            raise ValueError("id: must have 1 to 128 letters, digits and . _ -, and begin with a letter or a digit")
+        about = About(
+            id=id or f"session-{secrets.token_hex(12)}",
+            key=self.PREFIX + secrets.token_urlsafe(24),
+            secret=secrets.token_bytes(32),
+            created=time.time(),
+            sampling=dict(sampling),
+            limits=limits,
+            metadata=dict(metadata),
+        )
+
+        def write(w: Writing) -> None:
+            w.put(_OWNER, _SESSION, about.id, msgspec.msgpack.encode(about), new=True, pinned=True)
+            w.put(_OWNER, _KEY, about.key, b"", parent=(_SESSION, about.id), new=True)
+
+        try:
+            await self._store.writing(write)
+        except RecordExists:
+            raise Refused(f"id: there is a session {about.id!r} already", 409) from None
+        return self._opened(Session(about, self))
+
+    async def get(self, id: str) -> Session | None:
+        """A session by its id; ``None`` if there is none."""
+        found = self._open.get(id)
+        if found is not None:
+            self._open.move_to_end(id)
+            found.used = time.monotonic()
+            return found
+        if not _ID.fullmatch(id):
+            return None
+        if id not in self._opening:  # all that wait get the same object
+            self._opening[id] = asyncio.ensure_future(self._load(id))
+            self._opening[id].add_done_callback(lambda _: self._opening.pop(id))
+        return await asyncio.shield(self._opening[id])
+
+    async def by_key(self, key: str) -> Session | None:
+        """The session of an API key; ``None`` if there is none."""
+        if not key.startswith(self.PREFIX):
+            return None
+        id = self._by_key.get(key)
+        if id is None:
+            path = await self._store.reading(lambda r: r.path(_OWNER, _KEY, key))
+            id = path[0].id if path else None
+        return None if id is None else await self.get(id)
+
+    async def all(self, after: int | None = None, limit: int = 100) -> list[tuple[int, About]]:
+        """Sessions, in the order in which they were made, each with its place in that order.
+
+        Args:
+            after: the place after which they begin.
+            limit: how many at most.
+        """
+        found = await self._store.reading(lambda r: r.children(_OWNER, _SESSION, after=after, limit=limit))
+        return [(record.at, self._about(record.data)) for record in found]
+
+    async def delete(self, session: Session) -> None:
+        """Forget a session and all its calls.
+
+        Raises:
+            Refused: 409 if a request is in flight.
+        """
+        if session.running:
+            raise Refused(f"the session {session.about.id} has requests in flight; finish it first", 409)
+        session.deleted = True
+        id = session.about.id
+        await self._store.writing(lambda w: w.delete(_OWNER, _SESSION, id, below=True))
+        self._open.pop(id, None)
+        self._by_key.pop(session.about.key, None)
+
+    # -- the journal -----------------------------------------------------------------------------------------------
+
+    def about(self, about: About) -> "Future[Any]":
+        """See `Journal.about`."""
+        data = msgspec.msgpack.encode(about)
+
+        def write(w: Writing) -> None:
+            w.put(_OWNER, _SESSION, about.id, data)
+            w.pin(_OWNER, _SESSION, about.id, about.status == "open")
+
+        return self._store.write(write)
+
+    def call(self, id: str, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> "Future[Any]":
+        """See `Journal.call`."""
+        data = msgspec.msgpack.encode(_Stored(model, record))
+
+        def write(w: Writing) -> None:
+            above = (_SESSION, id)
+            for digest, blob in blobs.items():
+                w.put(_OWNER, _BLOB, f"{id}/{digest.hex()}", blob, parent=above)
+            w.put(_OWNER, _CALL, record.id, data, parent=above)
+
+        return self._store.write(write)
+
+    def _about(self, data: bytes) -> About:
+        return msgspec.msgpack.decode(data, type=About)
+
+    async def _load(self, id: str) -> Session | None:
+        """Read a session from the store."""
+
+        def read(r: Reading) -> Session | None:
+            record = r.get(_OWNER, _SESSION, id)
+            if record is None:
+                return None
+            blobs = {bytes.fromhex(one.id.rpartition("/")[2]): one.data for one in _every(r, _BLOB, id)}
+            session = Session(self._about(record.data), self, blobs)
+            for one in _every(r, _CALL, id):
+                stored = msgspec.msgpack.decode(one.data, type=_Stored)
+                session.load(stored.model, stored.call)
+            return session
+
+        found = await self._store.reading(read)
+        return None if found is None else self._opened(found)
+
+    def _opened(self, session: Session) -> Session:
+        """Keep a session in memory, and let go of those that were not used for the longest time."""
+        self._open[session.about.id] = session
+        self._by_key[session.about.key] = session.about.id
+        size = sum(one.size for one in self._open.values())
+        for id, one in list(self._open.items()):
+            if size <= _MOST:
+                break
+            if not one.running and one is not session:
+                size -= one.size
+                del self._open[id], self._by_key[one.about.key]
+        return session
+
+    # -- engines ---------------------------------------------------------------------------------------------------
+
+    async def examine(self, model: Model) -> Examined:
+        """What a model's engine reports; it is asked once.
+
+        If it cannot generate now, that is the problem, and it is asked again later.
+        """
+        name = model.settings.model
+        if name in self.examined:
+            return self.examined[name]
+        if name not in self._examining:
+            self._examining[name] = asyncio.ensure_future(self._examine(model))
+            self._examining[name].add_done_callback(lambda _: self._examining.pop(name))
+        return await asyncio.shield(self._examining[name])
+
+    async def _examine(self, model: Model) -> Examined:
+        name = model.settings.model
+        try:
+            found = await examine(model.engine, model.prompts, name)
+        except EngineError as error:
+            log.warning("sessions of model %s are not exact yet: the engine could not be examined: %s", name, error)
+            return Examined(problems=(f"the engine could not be examined: {error}",))
+        self.examined[name] = found
+        for problem in found.problems:
+            log.warning("sessions of model %s are not exact: %s", name, problem)
+        for advice in found.advice:
+            log.info("sessions of model %s: %s", name, advice)
+        if not found.problems:
+            log.info("sessions of model %s are exact, with %s log-probabilities", name, found.logprobs or "unnamed")
+        return found
+
+
+def _every(r: Reading, kind: str, id: str) -> Any:
+    """All records of a kind below a session."""
+    after: int | None = None
+    while page := r.children(_OWNER, kind, (_SESSION, id), after=after, limit=_PAGE):
+        yield from page
+        after = page[-1].at

@@ -1,0 +1,528 @@
+"""`Session`: one agent's run, from its first request to the rows for training."""
+
+import asyncio
+import logging
+import secrets
+import threading
+import time
+from array import array
+from collections.abc import Mapping
+from concurrent.futures import Future
+from hashlib import sha256
+from typing import Any, Final, Literal, Protocol, TypeVar
+
+import msgspec
+import numpy as np
+
+from .. import engines
+from ..engines.token_kinds import Codes
+from ..errors import ConstraintError
+from ..request.chat_request import ChatRequest
+from ..request.continuation import Continued, Written
+from ..request.prepared import Prepared
+from ..request.prompts import Prompts
+from ..request.settings import Settings
+from ..rl.rollouts import Call, Link, Rollout, rows_of
+from .capture import Capture, Output
+from .examine import Examined
+from .kinds import Grammar, output_codes, prompt_codes
+from .records import Node, Recorded, ids_of, packed
+from .tree import Tree
+
+__all__ = ["About", "Journal", "Limits", "Model", "Recording", "Refused", "Session"]
+
+log = logging.getLogger("unspool.sessions")
+
+_WANTED: Final = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "seed",
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+)
+"""The fields of requests that say how tokens are chosen."""
+
+
+_Request = TypeVar("_Request", bound=ChatRequest)
+
+
+class Refused(Exception):
+    """A session takes no request now.
+
+    Attributes:
+        status: the HTTP status.
+    """
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How much a session may do; ``None`` means any number.
+
+    Attributes:
+        calls: generations.
+        tokens: tokens of all outputs together. The last output is cut there.
+        seconds: the time after which it takes no request.
+    """
+
+    calls: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+
+
+class About(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What is stored of a session besides its calls.
+
+    Attributes:
+        id: its id.
+        key: its API key.
+        secret: for the digests by which calls are found.
+        created: the time, in seconds since 1970.
+        sampling: replaces what requests say, by the names of `unspool.engines.Sampling`, and ``max_tokens``.
+        limits: its limits.
+        metadata: the caller's.
+        status: ``open``, or ``finished``.
+        reward: the reward; ``None`` if none was given.
+        problems: what went wrong in recording.
+    """
+
+    id: str
+    key: str
+    secret: bytes
+    created: float
+    sampling: dict[str, Any] = {}
+    limits: Limits = Limits()
+    metadata: dict[str, Any] = {}
+    status: str = "open"
+    reward: float | None = None
+    problems: list[str] = []
+
+
+class Model(Protocol):
+    """A served model."""
+
+    @property
+    def settings(self) -> Settings:
+        """Its settings."""
+
+    @property
+    def prompts(self) -> Prompts | None:
+        """Its chat template."""
+
+    @property
+    def engine(self) -> engines.Engine:
+        """What generates its outputs."""
+
+
+class Journal(Protocol):
+    """Keeps what sessions record. What it returns is done once that survives the end of the process, if it can."""
+
+    def about(self, about: About) -> "Future[Any]":
+        """Keep a session."""
+
+    def call(self, id: str, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> "Future[Any]":
+        """Keep a call of a session, with the model's name, and what it refers to."""
+
+
+class Session:
+    """An agent's run.
+
+    Args:
+        about: what is stored of it.
+        journal: keeps what it records.
+        blobs: tools and grammars, by their digests.
+
+    Attributes:
+        used: the time of its last use, by the monotonic clock.
+        running: the number of requests in flight.
+        size: about how many bytes it takes in memory.
+        deleted: whether it was deleted.
+    """
+
+    def __init__(self, about: About, journal: Journal, blobs: "dict[bytes, bytes] | None" = None) -> None:
+        self.about = about
+        self._journal = journal
+        self.blobs = blobs or {}
+        self._records: list[tuple[str, Recorded]] = []
+        self._trees: dict[str, Tree] = {}
+        self._lock = threading.Lock()  # a thread may be the first that needs a tree
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.running = 0
+        self.tokens = 0
+        self.used = time.monotonic()
+        self.size = sum(map(len, self.blobs.values()))
+        self.deleted = False
+        self._finishing = False
+
+    @property
+    def calls(self) -> int:
+        """The number of its calls."""
+        return len(self._records)
+
+    def tree(self, model: Model) -> Tree:
+        """The calls of a model."""
+        name = model.settings.model
+        with self._lock:
+            if name not in self._trees:
+                self._trees[name] = self._planted(model)
+                for of, record in self._records:
+                    if of == name:
+                        self._trees[name].add(record)
+            return self._trees[name]
+
+    def _planted(self, model: Model) -> Tree:
+        assert model.prompts is not None, "sessions need a chat template"
+        return Tree(model.settings, model.prompts, model.engine.tokenizer, self.about.secret)
+
+    def load(self, model: str, record: Recorded) -> None:
+        """Take a call that was stored, before there is a tree."""
+        self._records.append((model, record))
+        self._count(record)
+
+    def _count(self, record: Recorded) -> None:
+        self.tokens += len(record.output_ids) // 4
+        texts = 2 * (len(record.prompt_text) + len(record.output_text))
+        self.size += texts + len(record.prompt_ids) + len(record.output_ids) + len(record.logprobs) + 2048
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def enter(self) -> None:
+        """Begin a request.
+
+        Raises:
+            Refused: 409 if it is finished, 403 if a limit is reached.
+        """
+        about, limits = self.about, self.about.limits
+        if self.deleted:
+            raise Refused(f"the session {about.id} was deleted", 404)
+        if about.status != "open" or self._finishing:
+            raise Refused(f"the session {about.id} is finished", 409)
+        reached = {
+            "calls": limits.calls is not None and self.calls >= limits.calls,
+            "tokens": limits.tokens is not None and self.tokens >= limits.tokens,
+            "seconds": limits.seconds is not None and time.time() >= about.created + limits.seconds,
+        }
+        for name, over in reached.items():
+            if over:
+                raise Refused(f"limits.{name}: the session {about.id} has used up {getattr(limits, name):,}", 403)
+        self.running += 1
+        self._idle.clear()
+
+    def leave(self) -> None:
+        """End a request."""
+        self.used = time.monotonic()
+        self.running -= 1
+        if not self.running:
+            self._idle.set()
+
+    def adapted(self, request: _Request) -> _Request:
+        """A request with the session's own sampling, and within its limit of tokens."""
+        fields = {name: value for name, value in self.about.sampling.items() if name != "max_tokens"}
+        most = [n for n in (self.about.sampling.get("max_tokens"), request.max_tokens) if n is not None][:1]
+        if self.about.limits.tokens is not None:
+            most = [min([*most, max(1, self.about.limits.tokens - self.tokens)])]
+        return msgspec.structs.replace(
+            request,
+            sampling=msgspec.structs.replace(request.sampling, **fields),
+            max_tokens=most[0] if most else None,
+        )
+
+    async def finish(self, seconds: float | None = None) -> None:
+        """Take no more requests, and wait for those in flight.
+
+        Raises:
+            TimeoutError: they take longer; then it stays closed to requests, and is not finished.
+        """
+        self._finishing = True
+        async with asyncio.timeout(seconds):
+            await self._idle.wait()
+        if self.about.status != "finished":
+            await self.change(status="finished")
+
+    async def change(self, **fields: Any) -> None:
+        """Change what is stored of it."""
+        for name, value in fields.items():
+            setattr(self.about, name, value)
+        await asyncio.wrap_future(self._journal.about(self.about))
+
+    # -- recording -------------------------------------------------------------------------------------------------
+
+    def recording(self, model: Model, prepared: Prepared, asked: engines.Request, examined: Examined) -> "Recording":
+        """Begin to record a generation."""
+        return Recording(self, self.tree(model), model, prepared, asked, examined)
+
+    def record(self, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> "Future[Any]":
+        """Add a call. What it returns is done once the call is kept."""
+        new = {digest: data for digest, data in blobs.items() if digest not in self.blobs}
+        self.blobs |= new
+        self.size += sum(map(len, new.values()))
+        self._records.append((model, record))
+        self._trees[model].add(record)
+        self._count(record)
+        return self._journal.call(self.about.id, model, record, new)
+
+    def blame(self, problem: str) -> None:
+        """Note what went wrong in recording."""
+        if problem not in self.about.problems:
+            self.about.problems.append(problem)
+
+    # -- what was recorded -----------------------------------------------------------------------------------------
+
+    def rollout(self, models: Mapping[str, Model], examined: Mapping[str, Examined]) -> Rollout:
+        """Everything that was recorded. It computes the kinds of tokens, which takes a while.
+
+        Args:
+            models: the served models, by name.
+            examined: what is known of their engines, by the same names.
+        """
+        links: list[Link] = []
+        problems: dict[str, None] = dict.fromkeys(self.about.problems)
+        grammars: dict[str, Grammar | None] = {}
+        for name, record in list(self._records):
+            model = models.get(name)
+            if model is None:
+                problems[f"the model {name!r} is no longer served"] = None
+                continue
+            if name in examined:
+                problems |= dict.fromkeys(examined[name].problems)
+            links.append(self._link(self.tree(model).nodes[record.id], model, grammars))
+        rows = rows_of(links)
+        about = self.about
+        return Rollout(
+            id=about.id,
+            status=about.status,
+            reward=about.reward,
+            metadata=about.metadata,
+            exact=not problems and all(link.call.exact for link in links),
+            problems=list(problems),
+            calls=[link.call for link in links],
+            rows=rows,
+        )
+
+    def _link(self, node: Node, model: Model, grammars: "dict[str, Grammar | None]") -> Link:
+        record = node.record
+        added, output = ids_of(record.prompt_ids), ids_of(record.output_ids)
+        logprobs = array("d")
+        logprobs.frombytes(record.logprobs)
+        problems = list(record.problems)
+        codes = np.zeros(len(output), np.uint8)
+        if model.engine.tokenizer is not None and output:
+            codes = self._codes(node, model, output)
+            if record.grammar:
+                self._mark(codes, output, record, model, grammars, problems)
+        call = Call(
+            id=record.id,
+            parent=record.parent or None,
+            fork=record.fork or None,
+            prompt_ids=node.prompt_ids.tolist(),
+            output_ids=output.tolist(),
+            logprobs=[None if p != p else p for p in logprobs],
+            logprobs_kind=record.logprobs_kind or None,
+            finish_reason=record.finish_reason,
+            stop=record.stop,
+            sampling=record.sampling,
+            requested=record.requested,
+            weight_version=record.versions[-1][0] if record.versions else None,
+            weight_versions=record.versions,
+            experts=record.experts,
+            tools=record.tool_count,
+            tool_calls=record.calls,
+            exact=not record.problems,
+            problems=problems,
+            started=record.started,
+            seconds=record.seconds,
+        )
+        return Link(
+            call=call,
+            follows=record.follows,
+            added=np.array(added, np.int64),
+            added_codes=prompt_codes(record.prompt_text, added, record.results, model.engine.tokenizer),
+            output_codes=codes,
+        )
+
+    def _codes(self, node: Node, model: Model, ids: "array[int]") -> Codes:
+        record, settings = node.record, model.settings
+        tools: Any = msgspec.json.decode(self.blobs[record.tools]) if record.tools else settings.tools
+        return output_codes(
+            ids,
+            "stop" if record.finish_reason in ("abort", "error") else record.finish_reason,
+            dialect=settings.dialect,
+            tools=tools,
+            tool_choice=record.tool_choice if record.tools else settings.tool_choice,
+            prompt=node.prompt,
+            policy=settings.policy,
+            tokenizer=model.engine.tokenizer,
+        )
+
+    def _mark(
+        self,
+        codes: Codes,
+        ids: "array[int]",
+        record: Recorded,
+        model: Model,
+        grammars: "dict[str, Grammar | None]",
+        problems: list[str],
+    ) -> None:
+        """Mark the tokens that a grammar forced."""
+        name = model.settings.model
+        try:
+            if name not in grammars:
+                grammars[name] = Grammar(model.engine.tokenizer)
+            found = grammars[name]
+            assert found is not None
+            found.mark(codes, ids, self.blobs[record.grammar].decode())
+        except (ImportError, ConstraintError) as error:
+            problems.append(f"nobody knows which tokens the grammar forced: {error}")
+
+
+class Recording:
+    """Records one generation. A failure of its own is noted in the session, and never reaches the agent's answer."""
+
+    def __init__(
+        self,
+        session: Session,
+        tree: Tree,
+        model: Model,
+        prepared: Prepared,
+        asked: engines.Request,
+        examined: Examined,
+    ) -> None:
+        self._session = session
+        self._tree = tree
+        self._model = model
+        self._request = prepared.request
+        self._prompt = prepared.continued or _written_by_client(asked)
+        self._asked = asked
+        self._examined = examined
+        self._capture = Capture()
+        self._started = time.time()
+        self._began = time.monotonic()
+        self.take = self._capture.take
+
+    async def done(self, written: Written, stop: str | None = None) -> Written:
+        """Record the call, and return the turn with all of its tokens once the call is kept.
+
+        Args:
+            written: the turn.
+            stop: the stop string that ended it, if any.
+        """
+        try:
+            written, kept = self._kept(written, stop, None)
+            await asyncio.wrap_future(kept)
+        except Exception as error:
+            self._failed(error)
+        return written
+
+    def broken(self, written: Written, reason: Literal["abort", "error"]) -> None:
+        """Record a call that was broken off."""
+        try:
+            self._kept(written, None, reason)[1].add_done_callback(lambda kept: self._failed(kept.exception()))
+        except Exception as error:
+            self._failed(error)
+
+    def _kept(self, written: Written, stop: str | None, reason: str | None) -> "tuple[Written, Future[Any]]":
+        output = self._capture.output(self._model.engine.tokenizer)
+        record, blobs = self._record(output, written, stop, reason)
+        kept = self._session.record(self._model.settings.model, record, blobs)
+        return (
+            msgspec.structs.replace(written, text=output.text, ids=output.ids or None, cut=False, call=record.id),
+            kept,
+        )
+
+    def _failed(self, error: BaseException | None) -> None:
+        if error is not None:
+            log.error("%s: a call could not be recorded", self._session.about.id, exc_info=error)
+            self._session.blame("a call could not be recorded; the server's log says why")
+
+    def _record(
+        self, output: Output, written: Written, stop: str | None, reason: str | None
+    ) -> tuple[Recorded, dict[bytes, bytes]]:
+        prompt, asked, request = self._prompt, self._asked, self._request
+        problems = list(output.problems)
+        parent = self._tree.nodes[prompt.parent] if prompt.parent else None
+        ids = prompt.ids
+        if ids is None:
+            ids = list(output.prompt_ids or ())
+            problems.append("the prompt's tokens are the engine's own, not the session's")
+        elif output.prompt_ids is not None and list(output.prompt_ids) != ids:
+            problems.append("the engine read other tokens than it was sent")
+        follows = prompt.follows and parent is not None
+        at, characters = (parent.length, parent.characters) if follows and parent is not None else (0, 0)
+        known = any(p == p for p in output.logprobs)
+        kind = self._examined.logprobs if known else ""
+        record = Recorded(
+            id=f"call_{secrets.token_hex(12)}",
+            parent=prompt.parent,
+            fork=prompt.fork,
+            follows=follows,
+            prompt_text=prompt.prompt[characters:],
+            prompt_ids=packed(ids[at:]),
+            results=_results(prompt.prompt[characters:], request),
+            output_text=output.text,
+            output_ids=packed(output.ids),
+            logprobs=output.logprobs.tobytes(),
+            logprobs_kind="constrained" if kind == "processed" and asked.constraint is not None else kind,
+            finish_reason=reason or written.message.finish_reason,
+            stop=stop,
+            sampling=_sampling(asked),
+            requested={name: request.body[name] for name in _WANTED if request.body.get(name) is not None},
+            versions=list(output.versions),
+            experts=output.experts,
+            problems=problems,
+            calls=[(call.name, call.status) for call in written.message.tool_calls],
+            tool_count=len(request.toolset.callable),
+            tool_choice=request.toolset.choice,
+            started=self._started,
+            seconds=round(time.monotonic() - self._began, 6),
+        )
+        self._tree.identify(record, request, prompt, written)
+        blobs: dict[bytes, bytes] = {}
+        if record.tools:
+            blobs[record.tools] = msgspec.json.encode(request.tools)
+        if asked.constraint is not None:
+            try:
+                lark = asked.constraint.lark.encode()
+            except ConstraintError as error:
+                problems.append(f"nobody knows which tokens the grammar forced: {error}")
+            else:
+                record.grammar = sha256(lark).digest()[:16]
+                blobs[record.grammar] = lark
+        return record, blobs
+
+
+def _written_by_client(asked: engines.Request) -> Continued:
+    """The prompt of a raw completion, which belongs to nothing."""
+    prompt = asked.needed_prompt()
+    return Continued(prompt, None, None) if isinstance(prompt, str) else Continued("", list(prompt), None)
+
+
+def _results(text: str, request: ChatRequest) -> list[tuple[int, int]]:
+    """The ranges of a prompt that tools wrote, as far as the template writes their texts unchanged."""
+    found: list[tuple[int, int]] = []
+    end = len(text)
+    for message in reversed(request.messages):  # from the end, since only the last part of a prompt may be new
+        if message["role"] not in ("tool", "function"):
+            continue
+        content = message.get("content")
+        if not isinstance(content, str) or not content:
+            continue
+        at = text.rfind(content, 0, end)
+        if at < 0:
+            break
+        found.append((at, at + len(content)))
+        end = at
+    return found[::-1]
+
+
+def _sampling(asked: engines.Request) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.structs.asdict(asked.sampling) | {"max_tokens": asked.max_tokens}
+    return {name: value for name, value in fields.items() if value is not None and name != "logprobs"}

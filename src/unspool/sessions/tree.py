@@ -1,0 +1,215 @@
+"""`Tree`: the calls of one session. A prompt that continues one of them begins with its very tokens."""
+
+from collections.abc import Collection, Mapping, Sequence
+from hashlib import sha256
+from itertools import accumulate, takewhile
+from typing import Any, Final
+
+import msgspec
+
+from ..chat_templates.pool import Waiting
+from ..request.chain import json_bytes, thought
+from ..request.chat_request import ChatRequest
+from ..request.continuation import (
+    Continued,
+    Past,
+    Rounds,
+    Thought,
+    Turns,
+    Written,
+    repeatable,
+    same_thoughts,
+    thoughts_of,
+    trimmed,
+)
+from ..request.prompts import NoBridge, Prompts
+from ..request.settings import Settings
+from .records import Node, Recorded
+
+__all__ = ["Tree"]
+
+_LEADING: Final = ("system", "developer")
+
+
+class Tree(Turns):
+    """Finds the call that a request continues, and makes the prompt that does so.
+
+    Calls are matched by their messages, in every form in which clients send these back; see `Chain`. If only the
+    tokens would differ, they are those of the call. Otherwise the prompt is a fork, and says why.
+
+    Args:
+        settings, prompts, tokenizer: see `Turns`.
+        secret: for digests; the same wherever the session is opened.
+
+    Attributes:
+        nodes: the calls, by their ids.
+    """
+
+    def __init__(self, settings: Settings, prompts: Prompts, tokenizer: Any, secret: bytes) -> None:
+        super().__init__(settings, prompts, tokenizer)
+        self._secret = secret
+        self.nodes: dict[str, Node] = {}
+        self._answers: dict[bytes, list[Node]] = {}
+        self._asked: set[bytes] = set()
+        self._more: dict[bytes, Thought | Rounds] = {}
+
+    def add(self, record: Recorded) -> Node:
+        """Add a call whose parent was added before."""
+        node = Node(record, self.nodes[record.parent] if record.follows else None)
+        self.nodes[record.id] = node
+        self._asked.add(record.asked)
+        for digest in record.digests:
+            self._answers.setdefault(digest, []).append(node)
+        return node
+
+    # -- prompts ---------------------------------------------------------------------------------------------------
+
+    def prompt(self, request: ChatRequest, waiting: Waiting | None = None) -> Continued:
+        """Return the prompt of a request, which continues a call if possible.
+
+        Args:
+            request: the request.
+            waiting: whether somebody waits for the prompt.
+
+        Raises:
+            BadRequest: the template refuses the request.
+        """
+        if request.body.get("continue_final_message") is True:
+            return self._rendered(request, None, waiting)
+        leading = len(list(takewhile(lambda m: m["role"] in _LEADING, request.messages)))
+        rest, chains = self._as_written(
+            msgspec.structs.replace(request, messages=request.messages[leading:]), across=True
+        )
+        request = msgspec.structs.replace(request, messages=[*request.messages[:leading], *rest.messages])
+        thoughts = thoughts_of(rest.messages)
+        answers = list(accumulate(m["role"] == "assistant" for m in rest.messages))  # before each message
+        past = Past(chains[-1], thoughts, request.caller)
+        for at in reversed(repeatable(rest.messages, across=True)):
+            found = [
+                node
+                for node in self._answers.get(chains[at + 1].digest(b"turn"), ())
+                if same_thoughts(thoughts[: answers[at]], node.record.thoughts)
+            ]
+            if not found:
+                continue
+            node, fork = _closest(found, request)
+            known = tuple(node.record.thoughts)
+            past = past._replace(thoughts=known + thoughts[len(known) :])
+            rewritten = any(m["role"] == "assistant" for m in rest.messages[at + 1 :])
+            if not fork:
+                fork = "rewritten" if rewritten else ""
+                try:
+                    return self._behind(node, request, leading + at, past, fork, waiting)
+                except NoBridge:
+                    fork = fork or "template"
+            return self._rendered(request, past, waiting, node.record.id, fork)
+        first = next((at for at, m in enumerate(rest.messages) if m["role"] == "assistant"), None)
+        known_question = first is not None and chains[first].digest(b"asked") in self._asked
+        return self._rendered(request, past, waiting, "", "rewritten" if known_question else "")
+
+    def _behind(
+        self, node: Node, request: ChatRequest, at: int, past: Past, fork: str, waiting: Waiting | None
+    ) -> Continued:
+        """The prompt that begins with a call's tokens.
+
+        Raises:
+            NoBridge: the template writes something else.
+        """
+        record = node.record
+        if self._tokenizer is not None and not record.output_ids:
+            raise NoBridge("the tokens of the answer are not known")
+        bridge = self._prompts.bridge(request, at, self._settings.dialect.end, waiting)
+        before = Continued(node.prompt, node.prompt_ids.tolist() if record.prompt_ids else None, None)
+        ids = memoryview(record.output_ids).cast("I").tolist() if record.output_ids else None
+        joined = self._joined(before, record.output_text, ids, bridge, past)
+        return joined._replace(parent=record.id, fork=fork, follows=joined.ids is not None)
+
+    def _rendered(
+        self, request: ChatRequest, past: Past | None, waiting: Waiting | None, parent: str = "", fork: str = ""
+    ) -> Continued:
+        """The prompt as the template writes it, in its own tokens."""
+        text = self._prompts.render(self._restored(request), waiting)
+        ids = None if self._tokenizer is None else self._encode(text, "")
+        return Continued(text, ids, past, parent, fork)
+
+    def next_round(
+        self,
+        request: ChatRequest,
+        prompt: Continued,
+        written: Written,
+        answer: Mapping[str, Any],
+        results: Sequence[Mapping[str, Any]],
+        waiting: Waiting | None = None,
+    ) -> Continued:
+        """See `Turns.next_round`; it continues the call that was recorded for the turn."""
+        found = super().next_round(request, prompt, written, answer, results, waiting)
+        return found._replace(parent=written.call, fork="", follows=found.ids is not None and bool(written.call))
+
+    # -- what a call is known by -------------------------------------------------------------------------------------
+
+    def remember(self, prompt: Continued, written: Written) -> None:
+        """Nothing: the session records calls itself."""
+
+    def identify(self, record: Recorded, request: ChatRequest, prompt: Continued, written: Written) -> None:
+        """Fill in by what a call will be found."""
+        record.system, record.tools, record.variables = context_of(request)
+        if prompt.past is None:
+            return
+        sent = written.message.to_openai()
+        chain = prompt.past.chain
+        record.asked = chain.digest(b"asked")
+        record.digests = sorted({chain.take(form).digest(b"turn") for form in (sent, trimmed(sent))})
+        record.thoughts = [*prompt.past.thoughts, thought(sent)]
+        key = self._by_ids(prompt.past.caller, sent)
+        if key is not None:
+            self._more[key] = Thought(written.message.reasoning)
+
+    def _begun(self, request: ChatRequest) -> bytes:
+        return b""  # tools and variables are compared one by one, to tell which of them differ
+
+    def _get(self, key: bytes) -> Any:
+        return self._more.get(key)
+
+    def _put(self, keys: Collection[bytes], thing: Any, size: int) -> None:
+        self._more |= dict.fromkeys(keys, thing)
+
+
+def _closest(nodes: Sequence[Node], request: ChatRequest) -> tuple[Node, str]:
+    """The node that differs least from a request, the latest of several, and why a prompt cannot begin with it."""
+    system, tools, variables = context_of(request)
+
+    def differs(node: Node) -> str:
+        record = node.record
+        if record.tools != tools:
+            return "tools"
+        if record.system != system:
+            return "system"
+        return "template" if record.variables != variables else ""
+
+    best = min(reversed(nodes), key=lambda node: bool(differs(node)))
+    return best, differs(best)
+
+
+def context_of(request: ChatRequest) -> tuple[bytes, bytes, bytes]:
+    """Digests of what a prompt depends on besides the conversation: system prompt, tools, the template's variables.
+
+    Tools may come in any order.
+    """
+    leading = takewhile(lambda m: m["role"] in _LEADING, request.messages)
+    tools = [] if request.toolset.kind == "none" else request.tools
+    named = sorted((str(tool.get("function", {}).get("name")), tool) for tool in tools) if tools else []
+    return (
+        _digest("\n".join(_text(message.get("content")).strip() for message in leading)),
+        _digest([tool for _, tool in named]),
+        _digest(request.template),
+    )
+
+
+def _digest(value: Any) -> bytes:
+    return sha256(json_bytes(value)).digest()[:16] if value else b""
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
+    return content if isinstance(content, str) else ""

@@ -1,0 +1,172 @@
+"""Attacks by parts of messages: bombs, wrong types, a thousand of them, and URLs into the server's network."""
+
+import http.server
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.media import base64_of, gif, png, url, webp
+
+from .clients import exchange
+from .victim import CHAT, QUICK, Victim, quick, survives, victim
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
+    options = ("--dialect", "hermes", "--media-host", "*", "--max-fetch", "2", "--max-media", "1000000")
+    with victim(quick(tmp_path_factory.mktemp("q")), *options) as found:
+        yield found
+
+
+class _Trap(http.server.BaseHTTPRequestHandler):
+    """Counts who comes."""
+
+    visits = 0
+
+    def do_GET(self) -> None:
+        type(self).visits += 1
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(png())
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing is printed."""
+
+
+@pytest.fixture(scope="module")
+def trap() -> Iterator[int]:
+    """The port of a server on the loopback that nobody may reach."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Trap) as found:
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        yield found.server_port
+        found.shutdown()
+
+
+def image(at: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": at}}
+
+
+def asked(*parts: dict[str, Any]) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": [{"type": "text", "text": QUICK}, *parts]}]}
+
+
+def refused(server: Victim, *parts: dict[str, Any], reason: str) -> None:
+    """The parts are refused with their field, and their bytes are not in the log."""
+
+    def attack() -> None:
+        status, text = server.ask(CHAT, asked(*parts))
+        assert status == 400, text[:500]
+        error = json.loads(text)["error"]
+        assert reason in error["message"], error
+        assert error["param"].startswith("messages[0].content[")
+        assert len(text) < 1000
+
+    survives(server, attack)
+    assert max(map(len, server.log)) < 1000
+
+
+def test_an_image_is_answered(server: Victim) -> None:
+    status, text = server.ask(CHAT, asked(image(url(png()))))
+    assert (status, "content" in text) == (200, True), text
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (png(65_535, 65_535), "pixels; allowed are"),
+        (png(2**31 - 1, 2**31 - 1), "pixels; allowed are"),
+        (gif(frames=40_000, frame=(1000, 1000)), "pixels; allowed are"),
+        (webp(16_000_000, 16_000_000), "pixels; allowed are"),
+        (png()[:19], "the header of the PNG is cut"),
+        (b"\xff\xd8" + b"\xff\xe0\x00\x02" * 200_000, "the JPEG has no frame"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "the bytes are text/plain"),
+        (b"%PDF-1.7\n", "of no type that is known"),
+        (b"PK\x03\x04" + bytes(999), "of no type that is known"),
+        (bytes(900_000), "of no type that is known"),
+        (png() + bytes(1_000_000), "the parts have more than 1,000,000 bytes"),
+    ],
+    ids=range(11),
+)
+def test_a_bomb_or_another_type_is_refused(server: Victim, data: bytes, reason: str) -> None:
+    refused(server, image(url(data)), reason=reason)
+
+
+def test_a_thousand_parts_are_refused(server: Victim) -> None:
+    refused(server, *[image(url(png(color=i % 256))) for i in range(1000)], reason="1,000 parts; allowed are 100")
+    refused(server, *[image(f"https://example.com/{i}.png") for i in range(1000)], reason="1,000 parts")
+
+
+def test_a_body_of_a_gigabyte_is_not_read(server: Victim) -> None:
+    def attack() -> None:
+        head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        begun = head + b"Content-Length: %d\r\n\r\n" % (1 << 30) + base64_of(bytes(60_000)).encode()
+        assert b"413" in exchange(server.port, begun)[:20]
+
+    survives(server, attack)
+
+
+LOCAL = [
+    "http://127.0.0.1:{}/a.png",
+    "http://localhost:{}/a.png",
+    "http://LOCALHOST.:{}/a.png",
+    "http://127.1:{}/a.png",
+    "http://2130706433:{}/a.png",
+    "http://0x7f000001:{}/a.png",
+    "http://0177.0.0.1:{}/a.png",
+    "http://0:{}/a.png",
+    "http://0.0.0.0:{}/a.png",
+    "http://[::1]:{}/a.png",
+    "http://[::]:{}/a.png",
+    "http://[::ffff:127.0.0.1]:{}/a.png",
+    "http://[::ffff:7f00:1]:{}/a.png",
+    "http://127.0.0.1.:{}/a.png",
+    "http://①②⑦.⓪.⓪.①:{}/a.png",
+    "http://example.com#@127.0.0.1:{}/a.png",
+]
+
+
+@pytest.mark.parametrize("at", LOCAL)
+def test_no_url_reaches_the_servers_own_machine(server: Victim, trap: int, at: str) -> None:
+    before = _Trap.visits
+    status, text = server.ask(CHAT, asked(image(at.format(trap))))
+    assert status == 400, text
+    assert _Trap.visits == before
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        "http://169.254.169.254/latest/meta-data/",
+        "http://[fd00:ec2::254]/latest/meta-data/",
+        "http://metadata.google.internal/computeMetadata/v1/",
+        "http://168.63.129.16/metadata",
+        "http://100.100.100.200/latest/meta-data",
+        "http://10.0.0.1/a.png",
+        "http://172.16.0.1/a.png",
+        "http://192.168.1.1/a.png",
+        "http://100.64.0.1/a.png",
+        "http://224.0.0.1/a.png",
+        "http://255.255.255.255/a.png",
+        "http://[fe80::1]/a.png",
+        "http://[fc00::1]/a.png",
+        "http://[ff02::1]/a.png",
+        "http://[64:ff9b::7f00:1]/a.png",
+        "http://[2002:7f00:1::]/a.png",
+        "http://127.0.0.1/",
+        "https://127.0.0.1/",
+    ],
+)
+def test_no_url_reaches_a_private_network_or_a_clouds_metadata(server: Victim, at: str) -> None:
+    status, text = server.ask(CHAT, asked(image(at)))
+    assert status == 400, text
+    assert "send the bytes as a data: URL" in text
+
+
+def test_addresses_of_the_network_are_not_told(server: Victim) -> None:
+    status, text = server.ask(CHAT, asked(image(f"http://{socket.gethostname()}/a.png")))
+    assert status == 400
+    assert not any(str(one[4][0]) in text for one in socket.getaddrinfo("localhost", 80))

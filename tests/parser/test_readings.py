@@ -1,0 +1,235 @@
+"""What models write beside their format, and how it is read: alike in every dialect, however the text is cut."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from unspool import Dialect, Message, Parser
+from unspool.dialect.compiling import compile_plan
+from unspool.dialect.markers import Opening
+from unspool.dialect.markers import text as text_of
+from unspool.dialect.template import unstarted
+
+from ..support import CALLING, DIALECTS, named, notices, tool, values
+from ..writing import call_forms, fill, write_arguments, write_content
+
+WEATHER = tool("get_weather", city="string")
+BASH = tool("bash", cmd="string")
+TOOLS = [WEATHER, BASH]
+
+
+def said(message: Message) -> tuple[Any, ...]:
+    """What a message says; ids may be random."""
+    calls = [(c.name, c.arguments, c.status) for c in message.tool_calls]
+    return message.reasoning, message.content, calls, message.finish_reason
+
+
+def read(text: str, dialect: Dialect | str, finish_reason: str = "stop", **options: Any) -> Message:
+    """The message, which is the same for the whole text, for characters and for all pairs of pieces."""
+    options = {"tools": TOOLS, **options}
+
+    def fed(pieces: list[str]) -> Message:
+        parser = Parser(dialect, **options)
+        for piece in pieces:
+            parser.feed(piece)
+        parser.close(finish_reason)
+        return parser.message
+
+    whole = fed([text])
+    assert said(fed(list(text))) == said(whole), "by characters"
+    for at in range(1, len(text)):
+        assert said(fed([text[:at], text[at:]])) == said(whole), f"cut at {at}"
+    return whole
+
+
+WAYS: list[dict[str, Any]] = [{}, {"tools": None}, {"tools": []}, {"tool_choice": "none"}]
+"""Calls are read, of any tool, or not at all."""
+
+
+# -- messages that have begun --------------------------------------------------------------------------------------
+
+
+def words_of_headers(dialect: Dialect) -> Iterator[str]:
+    """With what a message may begin only because the prompt contains a part of its header: a word, not a token."""
+    for template in (*dialect.reasoning, *dialect.content, *dialect.preamble, *dialect.calls, *dialect.call):
+        opening = template.opening
+        rest = unstarted(opening, dialect.start)
+        if rest != opening and rest.strip()[:1] not in ("", "<", "{"):
+            yield rest.partition("{")[0].partition("<")[0]
+    yield from (s for s in dialect.start if s.strip() and "<" not in s)
+
+
+HEADED = [d for d in DIALECTS if d.framed and d.name != "functionary-v3.2" and any(words_of_headers(d))]
+
+
+@pytest.mark.parametrize(**named(HEADED))
+@pytest.mark.parametrize("ended", [False, True])
+def test_in_a_message_that_has_begun_only_a_tag_opens_a_header(dialect: Dialect, ended: bool) -> None:
+    for words in dict.fromkeys(words_of_headers(dialect)):
+        text = f"Call f(au{words}True) and then{words}get_weather, and so {words}"
+        begun = write_content(dialect, text + "x").partition(text)[0]
+        raw = begun.removeprefix(dialect.start[0]) + text + dialect.end[0] * ended
+        for way in WAYS:
+            message = read(raw, dialect, **way)
+            assert (message.content.rstrip(), message.tool_calls) == (text.rstrip(), []), raw
+
+
+@pytest.mark.parametrize("dialect", ["harmony", "llm-jp-4"])
+def test_where_an_engine_stripped_special_tokens_nothing_vanishes(dialect: str) -> None:
+    for raw in (
+        'analysisWe list files.assistantcommentary to=functions.bash json{"cmd": "ls"}',
+        "analysisWe list files.assistantfinalDone.",
+        "to=functions.bash and then more",
+    ):
+        for way in WAYS:
+            assert read(raw, dialect, **way).content == raw
+
+
+CUT = [d for d in CALLING if compile_plan(d).calls.blocks[0].marked or compile_plan(d).calls.forms[0].marked]
+
+
+@pytest.mark.parametrize(**named(CUT))
+@pytest.mark.parametrize("finish_reason", ["stop", "length"])
+def test_the_output_s_end_cuts_openings_that_look_like_one_and_no_prose(dialect: Dialect, finish_reason: str) -> None:
+    prose = "x of (it), then\nmore is said"
+    for form in call_forms(dialect, "NAME", "ARGUMENTS"):
+        head = unstarted(form, dialect.start).partition("NAME")[0]
+        if not head.strip():
+            continue
+        message = read(head + prose, dialect, finish_reason)
+        said_somewhere = [message.reasoning, message.content, *(c.name + c.arguments for c in message.tool_calls)]
+        assert any(prose[1:] in text for text in said_somewhere), head
+
+
+# -- openings in prose ---------------------------------------------------------------------------------------------
+
+
+def spelled_openings(dialect: Dialect, name: str) -> Iterator[tuple[str, str, str]]:
+    """Openings of calls with a marker after the name, which prose may quote; what closes them, and their block's."""
+    plan = compile_plan(dialect)
+    for call in dialect.call:
+        if call.object is None and call.body == "arguments" and (dialect.argument or "<" not in call.opening[:1]):
+            head = fill(call.opening, name=name, index="0", number="1", id="id0000000", any="x")
+            tail = fill(call.closing, name=name, any="x")
+            head = head.strip()
+            form = next((f for f in plan.calls.forms if f.opening.match(head, 0, {}) == len(head)), None)
+            if form is None or not form.marked or dialect.framed:
+                continue
+            if form.opening.first and form.opening.after_name:
+                yield head, tail.strip(), fill(dialect.calls[0].opening).strip()
+
+
+PROSE = [d for d in CALLING if any(spelled_openings(d, "f"))]
+
+
+@pytest.mark.parametrize(**named(PROSE))
+@pytest.mark.parametrize("name", ["get_weather", "unheard_of"])
+def test_an_opening_that_prose_follows_is_text_unless_a_closing_comes(dialect: Dialect, name: str) -> None:
+    for head, tail, block in spelled_openings(dialect, name):
+        for opening in (head, block + head):
+            raw = f"First write {opening} and then its arguments.\nThat is all."
+            for way in WAYS:
+                message = read(raw, dialect, **way)
+                assert (message.content, message.tool_calls) == (raw, []), raw
+            kinds = {*notices(read(raw, dialect))}
+            assert kinds == {"opening_as_text"} or (block and opening == head and not kinds), raw
+        closed = read(f"{block}{head} and then {tail}", dialect)
+        assert [(c.name, c.status) for c in closed.tool_calls] == [(name, "invalid")]
+        for rest in ("", write_arguments(dialect, {"city": "Paris"})):
+            message = read(block + head + rest, dialect, "length")
+            assert [c.name for c in message.tool_calls] == [name], rest
+
+
+def test_a_call_that_is_never_closed_is_held_up_to_the_cap() -> None:
+    for dialect, opening in (("qwen3-coder", "<tool_call><function=bash>"), ("minicpm5", '<function name="bash">')):
+        for size in (1, 1000, 100_000):
+            parser = Parser(dialect, tools=TOOLS)
+            text = f"Use {opening} so " + "word " * 20_000
+            for at in range(0, len(text), size):
+                parser.feed(text[at : at + size])
+            parser.close()
+            assert (parser.message.content, parser.message.tool_calls) == (text, [])
+            assert notices(parser.message)[0] == "hold_overflow"
+
+
+def test_text_after_an_opening_that_was_given_back_is_read() -> None:
+    raw = 'First <function name="bash"> so. <think>\nplan\n</think>\n\nThen\n'
+    call = '<function name="bash"><param name="cmd">ls</param></function>'
+    message = read(raw + call, "minicpm5")
+    assert (message.content, message.reasoning) == ('First <function name="bash"> so. Then', "plan")
+    assert [c.arguments for c in message.tool_calls] == ['{"cmd": "ls"}']
+
+
+# -- calls in the syntax of other formats --------------------------------------------------------------------------
+
+PARIS = '{"name": "get_weather", "arguments": {"city": "Paris"}}'
+BACKWARDS = '{"parameters": {"cmd": "ls"}, "name": "bash"}'
+
+
+def blocks_for_objects(dialect: Dialect) -> list[tuple[str, str]]:
+    """What is written around JSON objects where the dialect writes calls otherwise."""
+    plan = compile_plan(dialect)
+    found = [o for o in plan.reading.edge if isinstance(o, Opening) and o.form is not None and o.form.other]
+    blocks = [o.block for o in found if o.block is not None]
+    return [(text_of(b.opening), text_of(b.closing)) for b in blocks if "[" not in text_of(b.opening)[-1:]]
+
+
+OBJECTS = [d for d in CALLING if blocks_for_objects(d)]
+
+
+@pytest.mark.parametrize(**named(OBJECTS))
+def test_in_a_block_of_calls_an_object_that_names_a_declared_tool_is_a_call(dialect: Dialect) -> None:
+    def texts(raw: str) -> tuple[str, str]:
+        """The content, without the end of the turn if that closes the block, too."""
+        return raw, raw.removesuffix(end) if end in dialect.end else raw
+
+    for begin, end in blocks_for_objects(dialect):
+        for inside in (f"{PARIS}\n{BACKWARDS}", f"[{PARIS}, {BACKWARDS}]"):
+            raw = f"{begin}\n{inside}\n{end}"
+            message = read(raw, dialect)
+            calls = [(c.name, c.arguments, c.status) for c in message.tool_calls]
+            assert calls == [("get_weather", '{"city": "Paris"}', "ok"), ("bash", '{"cmd": "ls"}', "ok")], raw
+            assert (message.content, notices(message)) == ("", ["other_syntax"] * 2), raw
+            for way in WAYS[1:]:
+                assert read(raw, dialect, **way).content in texts(raw), raw
+        for other in ('{"name": "unheard_of", "arguments": {}}', '{"name": "bash"}', '{"city": "Paris"}'):
+            raw = f"{begin}{other}{end}"
+            message = read(raw, dialect)
+            assert message.content in texts(raw)
+            assert message.tool_calls == []
+        (bad,) = read(f'{begin}{{"name": "bash", "arguments": {{"cmd": ls}}}}{end}', dialect).tool_calls
+        assert (bad.arguments, bad.status) == ('{"cmd": ls}', "invalid")
+
+
+def test_an_object_whose_name_comes_late_is_held_up_to_the_cap() -> None:
+    for size in (1, 900, 100_000):
+        raw = f'<tool_call>{{"arguments": {{"cmd": "{"ls " * 22_000}"}}, "name": "bash"}}</tool_call>'
+        parser = Parser("qwen3-coder", tools=TOOLS)
+        for at in range(0, len(raw), size):
+            parser.feed(raw[at : at + size])
+        parser.close()
+        assert (parser.message.content, parser.message.tool_calls) == (raw, [])
+        assert "hold_overflow" in notices(parser.message)
+
+
+MARKUP = [d for d in PROSE if d.argument and d.calls[0].opening]
+
+
+@pytest.mark.parametrize(**named(MARKUP))
+def test_bare_text_in_a_closed_call_is_the_only_required_string(dialect: Dialect) -> None:
+    tools = [WEATHER, tool("patch", input="string", note="string"), tool("now")]
+    tools[1]["function"]["parameters"]["required"] = ["input"]
+    patch = '*** Begin "Patch"\n+ls {a} <b>\n*** End Patch'
+    stray = fill(dialect.argument[0].closing, key="input").strip()
+    for head, tail, block in spelled_openings(dialect, "patch"):
+        end = dialect.calls[0].closing
+        for written in (patch, f"\n{patch}\n", f"{patch}\n{stray}\n"):
+            message = read(f"{block}{head}{written}{tail}{end}", dialect, tools=tools)
+            assert values(message) == [("patch", {"input": patch})]
+            assert notices(message) == ["other_syntax"]
+        for way in ({"tools": None}, {"tools": [tool("patch", a="string", b="string")]}):
+            (call,) = read(f"{block}{head}{patch}{tail}{end}", dialect, **way).tool_calls
+            assert (call.arguments.strip(), call.status) == (patch, "invalid")
+        unclosed = f"{block}{head}{patch}"
+        assert read(unclosed, dialect, tools=tools).content == unclosed

@@ -1,0 +1,271 @@
+"""Every protocol reads the same parts into the same messages, and refuses the same ones."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.media import MP4, base64_of, gif, part, png, url, wav
+from unspool import get_dialect
+from unspool.request.chat_request import ChatRequest
+from unspool.request.fields import BadRequest, Fields
+from unspool.request.parts.reading import settled, urls
+from unspool.request.protocols import AguiProtocol, ChatProtocol, MessagesProtocol, ResponsesProtocol
+from unspool.request.settings import Limits, Settings
+
+SETTINGS = Settings(model="m", dialect=get_dialect("hermes"))
+CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+
+
+def _responses_parts(parts: list[Any]) -> list[Any]:
+    return [{"type": "input_text", "text": p["text"]} if p["type"] == "text" else p for p in parts]
+
+
+def _chat(parts: list[Any], role: str = "user") -> dict[str, Any]:
+    if role == "tool":
+        asked: list[Any] = [{"role": "user", "content": "?"}, {"role": "assistant", "tool_calls": [CALL]}]
+        return {"messages": [*asked, {"role": "tool", "tool_call_id": "c1", "content": parts}]}
+    return {"messages": [{"role": role, "content": parts}]}
+
+
+def _responses(parts: list[Any], role: str = "user") -> dict[str, Any]:
+    parts = _responses_parts(parts)
+    if role == "tool":
+        call = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
+        output = {"type": "function_call_output", "call_id": "c1", "output": parts}
+        return {"input": [{"role": "user", "content": "?"}, call, output]}
+    return {"input": [{"role": role, "content": parts}]}
+
+
+def _messages(parts: list[Any], role: str = "user") -> dict[str, Any]:
+    if role == "tool":
+        call = {"type": "tool_use", "id": "c1", "name": "look", "input": {}}
+        result = {"type": "tool_result", "tool_use_id": "c1", "content": parts}
+        turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": [call]}]
+        return {"max_tokens": 9, "messages": [*turns, {"role": "user", "content": [result]}]}
+    return {"max_tokens": 9, "messages": [{"role": role, "content": parts}]}
+
+
+def _agui(parts: list[Any], role: str = "user") -> dict[str, Any]:
+    messages: list[Any] = [{"id": "1", "role": role, "content": parts}]
+    if role == "tool":
+        messages = [
+            {"id": "0", "role": "user", "content": "?"},
+            {"id": "1", "role": "assistant", "toolCalls": [CALL]},
+            {"id": "2", "role": "tool", "toolCallId": "c1", "content": parts},
+        ]
+    return {"threadId": "t", "runId": "r", "messages": messages}
+
+
+Asked = Callable[..., dict[str, Any]]
+PROTOCOLS: dict[str, tuple[Any, Asked]] = {
+    "chat": (ChatProtocol(SETTINGS), _chat),
+    "responses": (ResponsesProtocol(SETTINGS), _responses),
+    "messages": (MessagesProtocol(SETTINGS), _messages),
+    "ag-ui": (AguiProtocol(SETTINGS), _agui),
+}
+
+
+def source(data: bytes, type: str) -> dict[str, Any]:
+    return {"type": "base64", "media_type": type, "data": base64_of(data)}
+
+
+def given(data: bytes, type: str) -> dict[str, Any]:
+    return {"type": "data", "value": base64_of(data), "mimeType": type}
+
+
+def image(protocol: str, data: bytes) -> dict[str, Any]:
+    """An image in the form of a protocol."""
+    forms: dict[str, dict[str, Any]] = {
+        "chat": {"type": "image_url", "image_url": {"url": url(data), "detail": "high"}},
+        "responses": {"type": "input_image", "image_url": url(data), "detail": "auto"},
+        "messages": {"type": "image", "source": source(data, "image/png")},
+        "ag-ui": {"type": "image", "source": given(data, "image/png")},
+    }
+    return forms[protocol]
+
+
+def linked(protocol: str, at: str) -> dict[str, Any]:
+    """An image at a URL in the form of a protocol."""
+    forms: dict[str, dict[str, Any]] = {
+        "chat": {"type": "image_url", "image_url": {"url": at}},
+        "responses": {"type": "input_image", "image_url": at},
+        "messages": {"type": "image", "source": {"type": "url", "url": at}},
+        "ag-ui": {"type": "image", "source": {"type": "url", "value": at}},
+    }
+    return forms[protocol]
+
+
+def read(protocol: str, parts: list[Any], role: str = "user", **limits: Any) -> ChatRequest:
+    """A request with these parts, after its bytes were checked."""
+    reader, asked = PROTOCOLS[protocol]
+    most = Limits(**limits)
+    request: ChatRequest = reader.read(Fields(asked(parts, role)))
+    assert not urls(request, most)
+    return settled(request, {}, most)
+
+
+def content(protocol: str, parts: list[Any], role: str = "user") -> Any:
+    return read(protocol, parts, role).messages[-1]["content"]
+
+
+TEXT = {"type": "text", "text": "What is this?"}
+
+
+@pytest.mark.parametrize("role", ["user", "tool"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_image_is_named_by_its_digest_in_its_place(protocol: str, role: str) -> None:
+    request = read(protocol, [TEXT, image(protocol, png()), TEXT, image(protocol, png(9))], role)
+    assert request.messages[-1]["role"] == role
+    assert request.messages[-1]["content"] == [TEXT, part(png()), TEXT, part(png(9))]
+    assert [(m.data, m.type, m.width, m.role) for m in request.media.values()] == [
+        (png(), "image/png", 4, role),
+        (png(9), "image/png", 9, role),
+    ]
+    assert base64_of(png()).encode() not in msgspec.json.encode(request.messages)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "given_part", "found"),
+    [
+        ("chat", {"type": "input_audio", "input_audio": {"data": base64_of(wav()), "format": "wav"}}, "audio/wav"),
+        ("chat", {"type": "video_url", "video_url": {"url": url(MP4, "video/mp4")}}, "video/mp4"),
+        ("chat", {"type": "audio_url", "audio_url": {"url": url(wav(), "audio/wav")}}, "audio/wav"),
+        ("chat", {"type": "image_url", "image_url": url(gif())}, "image/gif"),
+        ("chat", {"type": "file", "file": {"file_data": url(png()), "filename": "a.png"}}, "image/png"),
+        ("responses", {"type": "input_audio", "input_audio": {"data": base64_of(wav()), "format": "wav"}}, "audio/wav"),
+        ("responses", {"type": "input_file", "file_data": base64_of(png())}, "image/png"),
+        ("messages", {"type": "document", "source": source(png(), "image/png")}, "image/png"),
+        ("ag-ui", {"type": "audio", "source": given(wav(), "audio/wav")}, "audio/wav"),
+        ("ag-ui", {"type": "video", "source": given(MP4, "video/mp4")}, "video/mp4"),
+        ("ag-ui", {"type": "binary", "mimeType": "image/png", "data": base64_of(png())}, "image/png"),
+        ("ag-ui", {"type": "binary", "mimeType": "image/png", "url": url(png())}, "image/png"),
+    ],
+)
+def test_other_media_are_read_too(protocol: str, given_part: dict[str, Any], found: str) -> None:
+    (only,) = content(protocol, [given_part])
+    assert (only["type"], only["media_type"]) == (found.partition("/")[0], found)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "given_part"),
+    [
+        ("chat", {"type": "file", "file": {"file_data": url(b"Hello.", "text/plain"), "filename": "a.txt"}}),
+        ("responses", {"type": "input_file", "file_data": base64_of(b"Hello."), "filename": "a.txt"}),
+        ("messages", {"type": "document", "source": source(b"Hello.", "text/plain"), "title": "a.txt"}),
+        ("messages", {"type": "document", "title": "a.txt", "source": {"type": "text", "data": "Hello."}}),
+        ("ag-ui", {"type": "binary", "mimeType": "text/plain", "filename": "a.txt", "url": "data:,Hel%6co."}),
+    ],
+)
+def test_a_document_becomes_its_text(protocol: str, given_part: dict[str, Any]) -> None:
+    assert content(protocol, [TEXT, given_part]) == "What is this?[a.txt]\nHello.\n[End of a.txt]\n"
+
+
+FORBIDDEN = [
+    "file:///etc/passwd",
+    "FILE:///etc/passwd",
+    "file://localhost/etc/passwd",
+    "/etc/passwd",
+    "../../etc/passwd",
+    "C:\\secret.png",
+    "\\\\host\\share\\a.png",
+    "//example.com/a.png",
+    "ftp://example.com/a.png",
+    "gopher://example.com/_a",
+    "dict://example.com:11211/stat",
+    "ldap://example.com/a",
+    "s3://bucket/a.png",
+    "blob:https://example.com/1",
+    "javascript:alert(1)",
+    "jar:https://example.com/a.zip!/a.png",
+    "unix:/var/run/docker.sock",
+    "https://user@example.com/a.png",
+    "https://user:password@example.com/a.png",
+    "http://example.com\\@127.0.0.1/a.png",
+    "https://example.com/a\n.png",
+    "https//example.com/a.png",
+    "data:image/png;base64",
+    "",
+    " ",
+    "a.png",
+    "example.com/a.png",
+]
+
+
+@pytest.mark.parametrize("at", FORBIDDEN)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_url_of_any_other_scheme_or_with_a_user_is_refused(protocol: str, at: str) -> None:
+    with pytest.raises(BadRequest, match=r"is not a data: URL, nor one of http or https|is required") as refused:
+        read(protocol, [linked(protocol, at)])
+    assert refused.value.param is not None
+    assert "content[0]" in refused.value.param
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_url_of_http_waits_to_be_fetched(protocol: str) -> None:
+    reader, asked = PROTOCOLS[protocol]
+    request = reader.read(Fields(asked([linked(protocol, "HTTPS://example.com/a.png")])))
+    assert [one.url for one in urls(request, Limits())] == ["HTTPS://example.com/a.png"]
+    with pytest.raises(BadRequest, match="is not fetched here"):
+        settled(request, {}, Limits())
+    done = settled(request, {"HTTPS://example.com/a.png": png()}, Limits())
+    assert done.messages[-1]["content"] == [part(png())]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"<html>", "the bytes are text/plain; allowed are image/png"),
+        (b"%PDF-1.7", "the bytes are of no type that is known"),
+        (wav(), "the bytes are audio/wav; allowed are image/png"),
+        (MP4, "the bytes are video/mp4"),
+        (png()[:20], "the header of the PNG is cut"),
+        (png(0, 5), "the image has no pixels"),
+        (png(60_000, 60_000), "60,000 × 60,000 pixels; allowed are 50,000,000"),
+        (gif(frames=1_000_000, frame=(20, 20)), "pixels; allowed are"),
+        (b"", "the bytes are text/plain"),
+    ],
+)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_bytes_that_are_no_image_or_one_that_is_too_large_are_refused(protocol: str, data: bytes, reason: str) -> None:
+    with pytest.raises(BadRequest, match="content") as refused:
+        read(protocol, [image(protocol, data)])
+    assert reason in str(refused.value)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_parts_are_bounded_in_number_and_in_bytes(protocol: str) -> None:
+    reader, asked = PROTOCOLS[protocol]
+    request = reader.read(Fields(asked([image(protocol, png())] * 1000)))
+    with pytest.raises(BadRequest, match="1,000 parts; allowed are 100"):
+        urls(request, Limits())
+    with pytest.raises(BadRequest, match=r"the parts have more than 200 bytes"):
+        read(protocol, [image(protocol, png())] * 4, media=200)
+
+
+@pytest.mark.parametrize("protocol", ["chat", "ag-ui"])
+@pytest.mark.parametrize("role", ["system", "assistant"])
+def test_other_roles_have_parts_of_text_only(protocol: str, role: str) -> None:
+    with pytest.raises(BadRequest):
+        read(protocol, [image(protocol, png())], role)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "given_part", "reason"),
+    [
+        ("chat", {"type": "image"}, "allowed are text, image_url"),
+        ("chat", {"type": "image_url", "image_url": {}}, r"image_url\.url: is required"),
+        ("chat", {"type": "image_url", "image_url": 3}, "must be an object"),
+        ("chat", {"type": "image_url", "image_url": {"url": "data:image/png;base64,@@@@"}}, "is not base64"),
+        ("chat", {"type": "file", "file": {"file_id": "file-1"}}, "no files are stored"),
+        ("chat", {"type": "image", "sha256": "0" * 64, "media_type": "image/png"}, "is not supported"),
+        ("responses", {"type": "input_image", "file_id": "file-1"}, "no files are stored"),
+        ("messages", {"type": "image", "source": {"type": "file", "file_id": "f"}}, "one of base64, data, url, text"),
+        ("messages", {"type": "document", "source": source(b"%PDF-1.4", "application/pdf")}, "of no type"),
+        ("ag-ui", {"type": "binary", "mimeType": "image/png"}, "url: is required"),
+    ],
+)
+def test_a_malformed_part_is_refused_with_its_field(protocol: str, given_part: dict[str, Any], reason: str) -> None:
+    with pytest.raises(BadRequest, match=reason):
+        read(protocol, [given_part])

@@ -1,0 +1,212 @@
+"""Parts at URLs come from hosts that the operator names, through the checks of the browser's fetcher, in limits."""
+
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.media import part, png
+from tests.request.parts.test_places import SEEING, prompts
+from tests.request.parts.test_reading import PROTOCOLS, linked
+from unspool.engines.media import MEDIA
+from unspool.tools import addresses, fetch
+
+from .support import Live, Scripted, live
+from .test_parts import PATHS, body
+
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+class Host:
+    """A host on the loopback.
+
+    Args:
+        answer: answers requests.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        self.asked: list[str] = []
+        asked = self.asked
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                asked.append(self.path)
+                answer(self)
+
+            def log_message(self, *_: Any) -> None:
+                """Nothing is printed."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_port
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def host() -> Iterator[Callable[[Answer], Host]]:
+    made: list[Host] = []
+
+    def make(answer: Answer) -> Host:
+        made.append(Host(answer))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.server.shutdown()
+        one.server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def _loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For these tests, 127.0.0.1 is a public address, and no other one on the loopback is."""
+    real = addresses.is_public
+
+    def is_public(address: str) -> bool:
+        return address == "127.0.0.1" or real(address)
+
+    monkeypatch.setattr(addresses, "is_public", is_public)
+    monkeypatch.setattr(fetch, "is_public", is_public)
+
+
+class Seeing(Scripted):
+    media = MEDIA
+
+
+def sends(data: bytes, **headers: str) -> Answer:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        for name, value in headers.items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.end_headers()
+        handler.wfile.write(data)
+
+    return answer
+
+
+def moves(to: str) -> Answer:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        if handler.path == "/b.png":
+            sends(png())(handler)
+            return
+        handler.send_response(302)
+        handler.send_header("Location", to)
+        handler.end_headers()
+
+    return answer
+
+
+def ask(server: Live, *urls: str) -> Any:
+    return server.post(**body("chat", *(linked("chat", url) for url in urls)))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_engine_gets_the_bytes_and_never_the_url(host: Any, protocol: str) -> None:
+    there, engine = host(sends(png(), Content_Type="text/html")), Seeing(["ok"])
+    at = f"http://127.0.0.1:{there.port}/a.png"
+    with live(engine, "hermes", prompts=prompts(SEEING), media_hosts=(f"127.0.0.1:{there.port}",)) as server:
+        parts = [linked(protocol, at), linked(protocol, at)]
+        answer = server.post(PATHS[protocol], **body(protocol, *parts))
+    assert answer.status_code == 200, answer.text
+    assert there.asked == ["/a.png"]
+    (request,) = engine.requests
+    assert [m.data for m in request.media] == [png(), png()]
+    assert request.messages[-1]["content"] == [part(png())] * 2
+    assert at not in str(request)
+
+
+@pytest.mark.parametrize("hosts", [(), ("example.com",), ("127.0.0.1",), ("127.0.0.1:1",)])
+def test_a_host_that_is_not_named_is_not_asked(host: Any, hosts: tuple[str, ...]) -> None:
+    there = host(sends(png()))
+    with live(Seeing(["ok"]), "hermes", prompts=prompts(SEEING), media_hosts=hosts) as server:
+        answer = ask(server, f"http://127.0.0.1:{there.port}/a.png")
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "messages[0].content[0].image_url.url"
+    assert "does not read from this host" in answer.text
+    assert there.asked == []
+
+
+@pytest.mark.parametrize(
+    ("to", "status"),
+    [
+        ("/b.png", 200),
+        ("http://127.0.0.2:{port}/b.png", 400),
+        ("http://[::1]:{port}/b.png", 400),
+        ("http://localhost:{port}/b.png", 400),
+        ("http://169.254.169.254/latest", 400),
+        ("file:///etc/passwd", 400),
+        ("ftp://127.0.0.1/b.png", 400),
+        ("/a.png", 400),
+    ],
+)
+def test_a_redirect_is_checked_as_the_url_itself(host: Any, to: str, status: int) -> None:
+    ports: list[int] = []
+    there = host(lambda handler: moves(to.format(port=ports[0]))(handler))
+    ports.append(there.port)
+    hosts = (f"127.0.0.1:{there.port}", f"127.0.0.2:{there.port}", "169.254.169.254")
+    with live(Seeing(["ok"]), "hermes", prompts=prompts(SEEING), media_hosts=hosts) as server:
+        answer = ask(server, f"http://127.0.0.1:{there.port}/a.png")
+    assert answer.status_code == status, answer.text
+    assert len(there.asked) <= 6
+
+
+def test_a_name_that_leads_to_another_address_the_second_time_changes_nothing(
+    host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = host(sends(png()))
+    resolved: list[str] = []
+
+    async def rebinding(name: str, port: Any, **more: Any) -> Any:
+        resolved.append(name)
+        address = "127.0.0.1" if len(resolved) == 1 else "127.0.0.2"
+        return [(2, 1, 6, "", (address, port))]
+
+    loop = SimpleNamespace(getaddrinfo=rebinding)
+    monkeypatch.setattr(addresses, "asyncio", SimpleNamespace(get_running_loop=lambda: loop))
+    name = "rebinding.example"
+    with live(Seeing(["ok"]), "hermes", prompts=prompts(SEEING), media_hosts=(f"{name}:{there.port}",)) as server:
+        first = ask(server, f"http://{name}:{there.port}/a.png")
+        assert (first.status_code, resolved) == (200, [name])
+        second = ask(server, f"http://{name}:{there.port}/a.png")
+    assert second.status_code == 400
+    assert "127.0.0.2" not in second.text
+
+
+def test_bytes_are_bounded_while_they_are_read(host: Any) -> None:
+    def endless(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        try:
+            while True:
+                handler.wfile.write(png() + bytes(1 << 16))
+        except OSError:
+            pass  # the client has had enough
+
+    there = host(endless)
+    options: Any = {"media_hosts": ("*", f"127.0.0.1:{there.port}"), "media": 1_000_000, "fetch": 10.0}
+    with live(Seeing(["ok"]), "hermes", prompts=prompts(SEEING), **options) as server:
+        answer = ask(server, *(f"http://127.0.0.1:{there.port}/{i}" for i in range(9)))
+    assert answer.status_code == 400
+    assert "cannot be fetched" in answer.text
+
+
+def test_time_is_bounded_for_all_parts_together(host: Any) -> None:
+    over = threading.Event()
+    there = host(lambda handler: over.wait(20))
+    options: Any = {"media_hosts": (f"127.0.0.1:{there.port}",), "fetch": 1.0}
+    with live(Seeing(["ok"]), "hermes", prompts=prompts(SEEING), **options) as server:
+        answer = ask(server, *(f"http://127.0.0.1:{there.port}/{i}" for i in range(9)))
+    over.set()
+    assert answer.status_code == 400
+    assert "within 1 seconds" in answer.text or "cannot be fetched" in answer.text
+
+
+def test_parts_together_are_bounded_too(host: Any) -> None:
+    there = host(sends(png() + bytes(400)))
+    options: Any = {"media_hosts": (f"127.0.0.1:{there.port}",), "media": 1000}
+    with live(Seeing(["ok"]), "hermes", prompts=prompts(SEEING), **options) as server:
+        assert ask(server, f"http://127.0.0.1:{there.port}/1").status_code == 200
+        answer = ask(server, *(f"http://127.0.0.1:{there.port}/{i}" for i in range(5)))
+    assert answer.status_code == 400
+    assert "the parts have more than 1,000 bytes" in answer.text

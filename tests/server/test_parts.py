@@ -1,0 +1,457 @@
+"""An image by any protocol reaches a server of each kind once, in its place, in that server's own form."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.engines.upstream.support import (
+    DONE,
+    STREAM,
+    Answer,
+    Asked,
+    Connection,
+    Fake,
+    event,
+    fails,
+)
+from tests.media import base64_of, digest, png, url, wav
+from tests.request.parts.test_places import BLIND, BLIND_RESULTS, SEEING, SPAN, prompts
+from tests.request.parts.test_reading import PROTOCOLS, image
+from unspool.engines.upstream import Upstream
+from unspool.request.shapes import MOVED
+
+from .support import Live, Scripted, chunks, live
+
+PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages", "ag-ui": "/ag-ui"}
+TEXT = {"type": "text", "text": "What is this?"}
+MARKER = "<__media_Zu3kq__>"
+OUTPUT = "A <b>cat</b>."
+EXPANDED = 70
+"""The tokens of an image in the engine's own prompt."""
+
+
+class Seeing:
+    """A server of a kind, which counts a token for each character, and `EXPANDED` for each image."""
+
+    def __init__(self, kind: str, *, props: dict[str, Any] | None = None, closed: bool = False) -> None:
+        owner = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llamacpp", "ollama": "library"}[kind]
+        self.props = {
+            "media_marker": MARKER,
+            "bos_token": "<s>",
+            "modalities": {"vision": True, "audio": True},
+            **(props or {}),
+        }
+        routes: dict[str, Answer] = {
+            "tokenize": self._tokenize,
+            "props": self._props,
+            "generate": self._sglang,
+            "api__generate": self._ollama,
+        }
+        routes |= {"completion": self._llama_cpp, "inference__v1__generate": self._vllm}
+        routes |= {"v1__chat__completions": self._chat, "api__version": self._props}
+        if closed:
+            routes["inference__v1__generate"] = fails(403, {"detail": "start with --enable-scale-out"})
+        self.fake = Fake(owner, fails(500), **routes)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> "Seeing":
+        self._thread.start()
+        self._running = self.fake.running()
+        asyncio.run_coroutine_threadsafe(self._running.__aenter__(), self._loop).result(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._running.__aexit__(None, None, None), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    @property
+    def asked(self) -> list[Any]:
+        """The bodies of the requests to generate."""
+        silent = ("/tokenize", "/props", "/v1/models", "/health", "/openapi.json", "/api/version")
+        return [a.body for a in self.fake.asked if a.path not in silent]
+
+    async def _tokenize(self, connection: Connection, asked: Asked) -> None:
+        text = asked.body.get("prompt", asked.body.get("content"))
+        begun = [1] if asked.body.get("add_special") and self.props.get("adds_bos", True) else []
+        await connection.json({"tokens": begun + [ord(c) for c in text]})
+
+    async def _props(self, connection: Connection, asked: Asked) -> None:
+        await connection.json(self.props)
+
+    async def _vllm(self, connection: Connection, asked: Asked) -> None:
+        ids, ranges = expanded(asked.body["token_ids"])
+        first = {
+            "choices": [{"index": 0, "text": OUTPUT[:3], "token_ids": [1, 2], "logprobs": None, "finish_reason": None}],
+            "prompt_token_ids": ids,
+            "mm_placeholders": {"image": [{"offset": a, "length": n} for a, n in ranges]},
+        }
+        last = {"choices": [{"index": 0, "text": OUTPUT[3:], "token_ids": [3, 9], "finish_reason": "stop"}]}
+        usage = {"prompt_tokens": len(ids), "completion_tokens": 4, "total_tokens": len(ids) + 4}
+        await connection.stream(event(first), event(last), event({"choices": [], "usage": usage}), DONE, head=STREAM)
+
+    async def _chat(self, connection: Connection, asked: Asked) -> None:
+        said: list[dict[str, Any]] = [
+            {"delta": {"role": "assistant", "content": ""}},
+            {"delta": {"content": OUTPUT}, "token_ids": [1, 2]},
+        ]
+        last: dict[str, Any] = {"delta": {"content": ""}, "finish_reason": "stop", "token_ids": [9]}
+        usage = {"prompt_tokens": 90, "completion_tokens": 3}
+        events = [event({"choices": [{"index": 0, **one}]}) for one in (*said, last)]
+        await connection.stream(*events, event({"choices": [], "usage": usage}), DONE, head=STREAM)
+
+    async def _sglang(self, connection: Connection, asked: Asked) -> None:
+        ids, _ = expanded(asked.body["input_ids"])
+
+        def one(size: int, count: int, ended: Any) -> bytes:
+            meta = {"prompt_tokens": len(ids), "completion_tokens": count, "cached_tokens": 0, "finish_reason": ended}
+            told = {"text": OUTPUT[:size], "output_ids": [1, 2, 3, 9][:count], "meta_info": meta}
+            return event({**told, "prompt_token_ids": ids})
+
+        ended = {"type": "stop", "matched": 9}
+        await connection.stream(one(3, 2, None), one(len(OUTPUT), 4, ended), DONE, head=STREAM)
+
+    async def _llama_cpp(self, connection: Connection, asked: Asked) -> None:
+        text = asked.body["prompt"]["prompt_string"]
+        count = len(text.replace(MARKER, "")) + EXPANDED * text.count(MARKER)
+        last = {"content": "", "stop": True, "stop_type": "eos", "tokens_predicted": 3, "tokens_evaluated": count}
+        await connection.stream(event({"content": OUTPUT, "stop": False}), event(last), head=STREAM)
+
+    async def _ollama(self, connection: Connection, asked: Asked) -> None:
+        lines = [{"response": OUTPUT, "done": False}]
+        lines.append({"response": "", "done": True, "done_reason": "stop", "prompt_eval_count": 90, "eval_count": 3})
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
+        await connection.stream(*(json.dumps(line).encode() + b"\n" for line in lines), head=head)
+
+
+def expanded(ids: list[int]) -> tuple[list[int], list[tuple[int, int]]]:
+    """A prompt as an engine expands it: the placeholder inside its frame becomes a run."""
+    made: list[int] = []
+    ranges: list[tuple[int, int]] = []
+    text = "".join(map(chr, ids))
+    pad = "<|image_pad|>"
+    for i, piece in enumerate(text.split(pad)):
+        if i:
+            ranges.append((len(made), EXPANDED))
+            made += [7] * EXPANDED
+        made += map(ord, piece)
+    return made, ranges
+
+
+@contextlib.contextmanager
+def serving(kind: str, template: str = SEEING, **options: Any) -> Iterator[tuple[Live, Seeing]]:
+    """A server in front of a scripted one."""
+    with Seeing(kind, **options) as scripted:
+        engine = Upstream(scripted.fake.url, kind=kind, model="m", check_interval=1000)
+        with live(engine, "hermes", prompts=prompts(template)) as server:
+            yield server, scripted
+
+
+def body(protocol: str, *parts: dict[str, Any], role: str = "user", **more: Any) -> dict[str, Any]:
+    made = PROTOCOLS[protocol][1](list(parts), role)
+    tokens = {"responses": "max_output_tokens", "ag-ui": ""}.get(protocol, "max_tokens")
+    return {**made, **({tokens: 50} if tokens else {}), **more}
+
+
+def prompt_of(kind: str, asked: Any) -> str:
+    """The prompt that a server got, with `SPAN` for what stands for an image there."""
+    if kind in ("vllm", "sglang"):
+        return "".join(map(chr, asked["token_ids" if kind == "vllm" else "input_ids"]))
+    if kind == "llama.cpp":
+        return str(asked["prompt"]["prompt_string"]).replace(MARKER, SPAN)
+    text = str(asked["prompt"])
+    for i in range(9):
+        text = text.replace(f"[img-{i}]", SPAN)
+    return text
+
+
+def media_of(kind: str, asked: Any) -> list[str]:
+    """The images that a server got, in base64."""
+    if kind == "vllm":
+        assert all(p == {"type": "image_url", "url": p["url"], "uuid": p["uuid"]} for p in asked["content_parts"])
+        return [p["url"].removeprefix("data:image/png;base64,") for p in asked["content_parts"]]
+    if kind == "sglang":
+        return [one.removeprefix("data:image/png;base64,") for one in asked["image_data"]]
+    return list(asked["prompt"]["multimodal_data"] if kind == "llama.cpp" else asked["images"])
+
+
+KINDS = ("vllm", "sglang", "llama.cpp", "ollama")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("role", ["user", "tool"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_images_reach_a_server_once_with_one_placeholder_each(
+    kind: str, protocol: str, role: str, stream: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    sent = [png(color=1), png(color=2)]
+    parts = [TEXT, image(protocol, sent[0]), TEXT, image(protocol, sent[1])]
+    with serving(kind) as (server, scripted):
+        answer = server.post(PATHS[protocol], **body(protocol, *parts, role=role, stream=stream))
+        assert answer.status_code == 200, answer.text
+        (asked,) = scripted.asked
+    prompt = prompt_of(kind, asked)
+    assert prompt.count(SPAN) == 2
+    assert f"{role}\nWhat is this?{SPAN}What is this?{SPAN}<|im_end|>" in prompt
+    assert prompt.endswith("<|im_start|>assistant\n")
+    assert media_of(kind, asked) == list(map(base64_of, sent))
+    assert all(json.dumps(asked).count(base64_of(data)) == 1 for data in sent)
+    if stream or protocol == "ag-ui":
+        assert "".join(OUTPUT.split()) in "".join(text_of(protocol, answer.text).split())
+    else:
+        assert OUTPUT in json.loads(answer.text).__str__()
+    assert base64_of(sent[0])[:40] not in caplog.text
+
+
+def text_of(protocol: str, stream: str) -> str:
+    """The text of a streamed answer."""
+    found = ""
+    for one in chunks(stream):
+        if protocol == "chat":
+            found += "".join(c["delta"].get("content") or "" for c in one["choices"])
+        elif protocol == "responses":
+            found += one.get("delta", "") if one["type"] == "response.output_text.delta" else ""
+        elif protocol == "messages":
+            found += one.get("delta", {}).get("text", "")
+        else:
+            found += one.get("delta", "") if one["type"] == "TEXT_MESSAGE_CONTENT" else ""
+    return found
+
+
+def test_vllm_gets_ids_and_parts_in_the_form_of_its_endpoint_for_ids() -> None:
+    with serving("vllm") as (server, scripted):
+        tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+        more: dict[str, Any] = {
+            "tools": [tool],
+            "tool_choice": "required",
+            "temperature": 0.5,
+            "seed": 3,
+            "logprobs": True,
+        }
+        answer = server.post(**body("chat", TEXT, image("chat", png()), **more))
+        (asked,) = scripted.asked
+        paths = [a.path for a in scripted.fake.asked]
+    assert answer.status_code == 200, answer.text
+    assert paths.count("/inference/v1/generate") == 1
+    tag = asked["sampling_params"].pop("structured_outputs")
+    assert json.loads(tag["structural_tag"])["type"] == "structural_tag"
+    assert asked == {
+        "token_ids": asked["token_ids"],
+        "content_parts": [{"type": "image_url", "url": url(png()), "uuid": digest(png())}],
+        "model": "m",
+        "stream": True,
+        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+        "return_token_ids": True,
+        "output_mode": "text",
+        "sampling_params": {
+            "max_tokens": 50,
+            "temperature": 0.5,
+            "seed": 3,
+            "logprobs": 0,
+            "skip_special_tokens": False,
+            "spaces_between_special_tokens": False,
+        },
+    }
+
+
+def test_sglang_gets_ids_and_data_in_the_form_of_its_native_endpoint() -> None:
+    with serving("sglang") as (server, scripted):
+        more: dict[str, Any] = {"temperature": 0.5, "seed": 3, "logprobs": True, "top_logprobs": 2}
+        answer = server.post(**body("chat", TEXT, image("chat", png()), **more))
+        (asked,) = scripted.asked
+    assert answer.status_code == 200, answer.text
+    assert asked == {
+        "input_ids": asked["input_ids"],
+        "image_data": [url(png())],
+        "model": "m",
+        "stream": True,
+        "return_prompt_token_ids": True,
+        "return_logprob": True,
+        "top_logprobs_num": 2,
+        "return_text_in_logprobs": True,
+        "sampling_params": {
+            "max_new_tokens": 50,
+            "temperature": 0.5,
+            "sampling_seed": 3,
+            "skip_special_tokens": False,
+            "spaces_between_special_tokens": False,
+        },
+    }
+
+
+@pytest.mark.parametrize("adds_bos", [True, False])
+def test_llama_cpp_gets_its_own_marker_for_the_placeholder_and_its_frame_and_no_second_bos(adds_bos: bool) -> None:
+    with serving("llama.cpp", "<s>" + SEEING, props={"adds_bos": adds_bos}) as (server, scripted):
+        answer = server.post(**body("chat", TEXT, image("chat", png())))
+        (asked,) = scripted.asked
+    assert answer.status_code == 200, answer.text
+    begin = "" if adds_bos else "<s>"
+    assert asked["prompt"] == {
+        "prompt_string": f"{begin}<|im_start|>user\nWhat is this?{MARKER}<|im_end|>\n<|im_start|>assistant\n",
+        "multimodal_data": [base64_of(png())],
+    }
+
+
+def test_an_older_llama_cpp_gets_the_marker_of_its_time() -> None:
+    with serving("llama.cpp", props={"media_marker": None}) as (server, scripted):
+        server.post(**body("chat", {"type": "text", "text": "<__media__>"}, image("chat", png())))
+        (asked,) = scripted.asked
+    assert asked["prompt"]["prompt_string"].count("<__media__>") == 1
+
+
+def test_ollama_gets_numbered_placeholders_that_users_cannot_write() -> None:
+    with serving("ollama") as (server, scripted):
+        forged = {"type": "text", "text": "[img-1] and [img-0]"}
+        server.post(**body("chat", forged, image("chat", png()), image("chat", png(color=9))))
+        (asked,) = scripted.asked
+    assert "[img-0][img-1]<|im_end|>" in asked["prompt"]
+    assert asked["prompt"].count("[img-") == 2
+    assert asked["images"] == [base64_of(png()), base64_of(png(color=9))]
+    assert asked["raw"] is True
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_usage_includes_what_an_image_costs(kind: str) -> None:
+    with serving(kind) as (server, scripted):
+        answer = server.post(**body("chat", TEXT, image("chat", png())))
+        (asked,) = scripted.asked
+    counted = len(prompt_of(kind, asked).replace(SPAN, ""))
+    frame = len("<|vision_start|><|vision_end|>") if kind in ("vllm", "sglang") else 0
+    expected = 90 if kind == "ollama" else counted + EXPANDED + frame
+    assert answer.json()["usage"]["prompt_tokens"] == expected
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+def test_a_prompt_that_an_engine_encodes_anew_is_noticed(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    with serving(kind) as (server, scripted):
+        server.post(**body("chat", TEXT, image("chat", png()), image("chat", png(2))))
+        assert "anew" not in caplog.text
+        for name in ("inference/v1/generate", "generate"):
+            route = scripted.fake.routes[f"/{name}"]
+
+            async def other(connection: Connection, asked: Asked, route: Any = route) -> None:
+                ids = asked.body.get("token_ids") or asked.body["input_ids"]
+                ids[ids.index(ord("W"))] = ord("w")
+                await route(connection, asked)
+
+            scripted.fake.routes[f"/{name}"] = other
+        server.post(**body("chat", TEXT, image("chat", png()), image("chat", png(2))))
+    assert "has encoded the text around the media anew" in caplog.text
+
+
+def test_without_scale_out_vllm_renders_the_prompt_and_the_log_says_what_is_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with serving("vllm", closed=True) as (server, scripted):
+        tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+        for _ in range(2):
+            answer = server.post(**body("chat", TEXT, image("chat", png()), tools=[tool], thinking=False))
+            assert answer.status_code == 200, answer.text
+            assert answer.json()["choices"][0]["message"]["content"] == OUTPUT
+            assert answer.json()["usage"]["prompt_tokens"] == 90
+        paths = [a.path for a in scripted.fake.asked]
+        *_, asked = scripted.asked
+        refused = server.post(**body("chat", TEXT, image("chat", png()), role="tool"))
+    assert paths.count("/inference/v1/generate") == 1
+    assert paths.count("/v1/chat/completions") == 2
+    assert caplog.text.count("vLLM renders these prompts itself") == 1
+    assert asked["messages"] == [
+        {"role": "user", "content": [TEXT, {"type": "image_url", "image_url": {"url": url(png())}}]}
+    ]
+    assert asked["tool_choice"] == "none"
+    assert asked["tools"][0]["function"]["name"] == "f"
+    assert asked["skip_special_tokens"] is False
+    assert asked["chat_template_kwargs"]["enable_thinking"] is False
+    assert refused.status_code == 400
+    assert "--enable-scale-out" in refused.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_image_of_a_result_moves_where_the_template_cannot_hold_it(kind: str) -> None:
+    with serving(kind, BLIND_RESULTS) as (server, scripted):
+        answer = server.post(PATHS["messages"], **body("messages", TEXT, image("messages", png()), role="tool"))
+        assert answer.status_code == 200, answer.text
+        (asked,) = scripted.asked
+    prompt = prompt_of(kind, asked)
+    assert f"tool\nWhat is this?[image 1]<|im_end|>\n<|im_start|>user\n{MOVED}\n[image 1]{SPAN}<|im_end|>" in prompt
+    assert media_of(kind, asked) == [base64_of(png())]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_template_without_images_is_a_400_that_names_engine_template_and_role(protocol: str) -> None:
+    with serving("vllm", BLIND) as (server, scripted):
+        answer = server.post(PATHS[protocol], **body(protocol, image(protocol, png())))
+        assert not scripted.asked
+    assert answer.status_code == 400
+    assert "the chat template takes text only in a message of role 'user'; the engine (vllm)" in answer.text
+
+
+def test_an_engine_without_images_is_a_400_that_names_engine_template_and_role() -> None:
+    with live(Scripted(["x"]), "hermes", prompts=prompts(SEEING)) as server:
+        answer = server.post(**body("chat", image("chat", png())))
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"] == (
+        "image: the engine (scripted) takes text only; the chat template would take it in this message of role 'user'"
+    )
+
+
+def test_a_llama_cpp_without_projector_is_a_400() -> None:
+    with serving("llama.cpp", props={"modalities": {"vision": False}}) as (server, scripted):
+        answer = server.post(**body("chat", image("chat", png())))
+        assert not scripted.asked
+    assert answer.status_code == 400
+    assert "(llama.cpp) has no projector for it (--mmproj)" in answer.text
+    assert "role 'user'" in answer.text
+
+
+def test_a_kind_of_server_without_images_is_a_400() -> None:
+    engine = Upstream("http://127.0.0.1:9", kind="fastdeploy", model="m", check_interval=1000)
+    with live(engine, "hermes", prompts=prompts(SEEING)) as server:
+        answer = server.post(**body("chat", image("chat", png()), max_tokens=5))
+    assert answer.status_code == 400
+    assert "the engine (fastdeploy) takes text only" in answer.text
+
+
+@pytest.mark.parametrize("kind", ["vllm", "ollama"])
+def test_a_servers_complaint_never_shows_the_bytes(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    complaint = fails(400, {"error": {"message": f"cannot load {url(png())} ({base64_of(png()) * 3})"}})
+    with serving(kind) as (server, scripted):
+        for path in list(scripted.fake.routes):
+            if "generate" in path:
+                scripted.fake.routes[path] = complaint
+        answer = server.post(**body("chat", image("chat", png())))
+    assert answer.status_code == 400
+    assert "cannot load data:image/png;base64,…" in answer.text
+    assert base64_of(png())[:24] not in answer.text + caplog.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sound_goes_where_the_engine_takes_sounds(kind: str) -> None:
+    template = SEEING.replace("p.type == 'video'", "p.type == 'audio'").replace("video_pad", "audio_pad")
+    sound = {"type": "input_audio", "input_audio": {"data": base64_of(wav()), "format": "wav"}}
+    with serving(kind, template) as (server, scripted):
+        answer = server.post(**body("chat", image("chat", png()), sound))
+        asked = scripted.asked[0] if scripted.asked else {}
+    if kind == "ollama":
+        assert answer.status_code == 400
+        assert "the engine (ollama) takes image" in answer.text
+        return
+    assert answer.status_code == 200, answer.text
+    if kind == "vllm":
+        assert [p["type"] for p in asked["content_parts"]] == ["image_url", "audio_url"]
+        assert asked["content_parts"][1]["url"] == url(wav(), "audio/wav")
+    elif kind == "sglang":
+        assert (asked["image_data"], asked["audio_data"]) == ([url(png())], [url(wav(), "audio/wav")])
+    else:
+        assert asked["prompt"]["multimodal_data"] == [base64_of(png()), base64_of(wav())]

@@ -1,0 +1,116 @@
+"""A proxy between a server and its engine, which records what the engine was sent and what it sampled."""
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from .support import Sampling
+
+
+class Proxy:
+    """Passes requests on to an engine, byte by byte.
+
+    Args:
+        url: the engine's base URL.
+
+    Attributes:
+        url: its own.
+        record: the outputs, in the order in which they were requested, as the engine reported them.
+        bodies: the requests to generate.
+        hidden: how many tokens the engine left out.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._engine = url
+        self.url = ""
+        self.record: list[Sampling] = []
+        self.bodies: list[dict[str, Any]] = []
+        self.hidden = 0
+        self._ready = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    @contextlib.contextmanager
+    def running(self) -> "Iterator[Proxy]":
+        self._thread.start()
+        assert self._ready.wait(20)
+        try:
+            yield self
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(20)
+            self._loop.close()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        runner = self._loop.run_until_complete(self._started())
+        self._loop.run_forever()
+        self._loop.run_until_complete(runner.cleanup())
+        self._loop.run_until_complete(self._client.close())
+
+    async def _started(self) -> web.AppRunner:
+        self._client = aiohttp.ClientSession(auto_decompress=False)
+        app = web.Application(client_max_size=1 << 26)
+        app.router.add_route("*", "/{path:.*}", self._pass)
+        runner = web.AppRunner(app, handler_cancellation=True)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{port}"
+        self._ready.set()
+        return runner
+
+    async def _pass(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        headers = {k: v for k, v in request.headers.items() if k.lower() not in ("host", "content-length")}
+        async with self._client.request(
+            request.method, self._engine + request.path_qs, data=body or None, headers=headers
+        ) as answer:
+            response = web.StreamResponse(status=answer.status, headers={"Content-Type": answer.content_type})
+            await response.prepare(request)
+            reader = None
+            if request.path in ("/completion", "/v1/completions", "/generate") and answer.status == 200:
+                asked = json.loads(body)
+                self.bodies.append(asked)
+                reader = _Reader(Sampling(asked.get("prompt", asked.get("input_ids")), [], []))
+                self.record.append(reader.sampled)
+            async for chunk in answer.content.iter_any():
+                if reader is not None:
+                    self.hidden += reader.feed(chunk)
+                await response.write(chunk)
+            await response.write_eof()
+            return response
+
+
+class _Reader:
+    """Reads the tokens of a stream, as llama.cpp's ``/completion`` and vLLM's ``/v1/completions`` write them."""
+
+    def __init__(self, sampled: Sampling) -> None:
+        self.sampled = sampled
+        self._left = b""
+
+    def feed(self, chunk: bytes) -> int:
+        """Take some bytes, and return how many tokens were left out in them."""
+        *whole, self._left = (self._left + chunk).split(b"\n\n")
+        hidden = 0
+        for event in whole:
+            data = event.removeprefix(b"data: ").strip()
+            if not data or data == b"[DONE]":
+                continue
+            found = json.loads(data)
+            if "choices" in found:
+                for choice in found["choices"]:
+                    self.sampled.ids += choice.get("token_ids") or []
+                    self.sampled.logprobs += (choice.get("logprobs") or {}).get("token_logprobs") or []
+                continue
+            self.sampled.ids += found.get("tokens", [])
+            self.sampled.logprobs += [p["logprob"] for p in found.get("completion_probabilities", [])]
+            hidden = max(hidden, found["tokens_predicted"] - len(self.sampled.ids))
+        return hidden

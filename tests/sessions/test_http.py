@@ -1,0 +1,297 @@
+"""Sessions over HTTP: which one a request belongs to, who may do what, retries, limits, the end."""
+
+import asyncio
+import concurrent.futures
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import anthropic
+import httpx2
+import openai
+import pytest
+
+from ..server.support import CHAT, Live, live, until
+from ..server.test_continuation import template
+from .support import Model, ask, check, made, trajectory, tree
+
+HI: Any = [{"role": "user", "content": "Hi"}]
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model(lambda request: "Hello.")
+
+
+@pytest.fixture
+def server(model: Model) -> Iterator[Live]:
+    with live(model, "hermes", prompts=template(), sessions=True) as running:
+        yield running
+
+
+@pytest.fixture
+def locked(model: Model) -> Iterator[Live]:
+    with live(model, "hermes", prompts=template(), sessions=True, api_key="the server's") as running:
+        running.http.headers["Authorization"] = "Bearer the server's"
+        yield running
+
+
+def calls(server: Live, session: dict[str, Any]) -> int:
+    found: int = server.http.get(f"/sessions/{session['id']}").json()["calls"]
+    return found
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+def test_a_request_belongs_to_a_session_by_its_key_its_path_or_a_header(locked: Live) -> None:
+    session = made(locked, id="a.run-1")
+    assert session["url"] == f"{locked.url}/sessions/a.run-1/v1"
+    body = {"messages": HI}
+    openai.OpenAI(base_url=f"{locked.url}/v1", api_key=session["key"]).chat.completions.create(model="m", messages=HI)
+    openai.OpenAI(base_url=session["url"], api_key=session["key"]).chat.completions.create(model="m", messages=HI)
+    client = anthropic.Anthropic(base_url=session["url"].removesuffix("/v1"), api_key="the server's")
+    client.messages.create(model="m", max_tokens=64, messages=HI)
+    agui = {"threadId": "t", "runId": "r", "state": {}, "messages": [{"id": "1", **HI[0]}], "tools": [], "context": []}
+    for path in ("/sessions/a.run-1/ag-ui", "/sessions/a.run-1/v1/ag-ui"):
+        assert locked.http.post(path, json={**agui, "forwardedProps": {}}).status_code == 200
+    assert locked.http.post(CHAT, json=body, headers={"X-Session-ID": "a.run-1"}).status_code == 200
+    assert locked.http.post("/sessions/a.run-1/v1/responses", json={"input": "Hi"}).status_code == 200
+    assert locked.http.post(CHAT, json=body).status_code == 200
+    assert calls(locked, session) == 7
+    assert locked.http.get("/sessions/a.run-1/v1/models", headers=bearer(session["key"])).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        (CHAT, bearer("unspool-session-unknown"), 401),
+        ("/sessions/unknown/v1/chat/completions", {}, 404),
+        (CHAT, {"X-Session-ID": "unknown"}, 404),
+        ("/sessions/known/v1/chat/completions", bearer("wrong"), 401),
+        ("/sessions/unknown/v1/chat/completions", bearer("wrong"), 401),
+        (CHAT, {"X-Session-ID": "known", **bearer("wrong")}, 401),
+    ],
+)
+def test_unknown_sessions_and_wrong_keys_are_refused(
+    locked: Live, model: Model, path: str, headers: dict[str, str], status: int
+) -> None:
+    made(locked, id="known")
+    answer = locked.http.post(path, json={"messages": HI}, headers=headers)
+    assert answer.status_code == status, answer.text
+    assert answer.json()["error"]["message"]
+    assert not model.requests
+
+
+def test_each_key_is_good_for_its_own_session_and_the_servers_for_all(locked: Live) -> None:
+    one, other = made(locked), made(locked)
+    about = f"/sessions/{one['id']}"
+    for path in (about, f"{about}/trajectory"):
+        assert locked.http.get(path).status_code == 200
+        assert locked.http.get(path, headers=bearer(one["key"])).status_code == 200
+        assert locked.http.get(path, headers=bearer(other["key"])).status_code == 401
+        assert httpx2.get(locked.url + path).status_code == 401
+    for method, path in (("GET", "/sessions"), ("POST", "/sessions")):
+        assert locked.http.request(method, path).status_code in (200, 201)
+        assert locked.http.request(method, path, headers=bearer(one["key"])).status_code == 401
+    assert locked.http.delete(about, headers=bearer(other["key"])).status_code == 401
+    assert locked.http.delete(about, headers=bearer(one["key"])).json() == {"id": one["id"], "deleted": True}
+    assert locked.http.get(about).status_code == 404
+    assert ask(one, locked, CHAT, messages=HI).status_code == 401
+    listed = locked.http.get("/sessions")
+    assert other["id"] in [session["id"] for session in listed.json()["data"]]
+    assert other["key"] not in listed.text
+
+
+def test_without_a_key_of_the_server_sessions_are_for_the_loopback_alone(server: Live) -> None:
+    session = made(server)
+    app = server.server.config.loaded_app
+
+    async def asked(method: str, path: str, host: str) -> int:
+        sent: list[Any] = []
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
+            "headers": [],
+            "query_string": b"",
+            "scheme": "http",
+            "server": (host, 80),
+        }
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await app(scope, receive, send)
+        return int(sent[0]["status"])
+
+    loop = asyncio.new_event_loop()
+    about = f"/sessions/{session['id']}"
+    assert [loop.run_until_complete(asked("GET", about, host)) for host in ("127.0.0.1", "::1", "10.0.0.1")] == [
+        200,
+        200,
+        401,
+    ]
+    loop.close()
+
+
+def test_the_end_waits_for_requests_in_flight_and_then_refuses_more(server: Live, model: Model) -> None:
+    session = made(server)
+    model.pause = 0.02
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        answer = pool.submit(ask, session, server, CHAT, messages=HI)
+        until(lambda: model.running)
+        late = server.post(f"/sessions/{session['id']}/finish", timeout=0)
+        assert late.status_code == 504
+        done = server.post(f"/sessions/{session['id']}/finish", reward=0.5)
+        assert answer.result().status_code == 200
+    assert (done.json()["status"], done.json()["reward"]) == ("finished", 0.5)
+    refused = ask(session, server, CHAT, messages=HI)
+    assert refused.status_code == 409
+    found = trajectory(server, session)
+    assert (found["status"], found["reward"], len(found["calls"])) == ("finished", 0.5, 1)
+    assert server.post(f"/sessions/{session['id']}/reward", reward=None).json()["reward"] is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "field"), [({"calls": 2}, "calls"), ({"tokens": 3}, "tokens"), ({"seconds": 1e-3}, "seconds")]
+)
+def test_limits_are_kept_and_told(server: Live, limits: dict[str, Any], field: str) -> None:
+    session = made(server, limits=limits)
+    answers = [ask(session, server, CHAT, messages=HI) for _ in range(4)]
+    refused = [a for a in answers if a.status_code == 403]
+    assert len(refused) == {"calls": 2, "tokens": 3, "seconds": 4}[field]
+    assert refused[0].json()["error"]["message"].startswith(f"limits.{field}: ")
+    if field == "tokens":
+        assert answers[0].json()["choices"][0]["finish_reason"] == "length"
+        assert len(trajectory(server, session)["calls"][0]["output_ids"]) == 3
+
+
+def test_a_sessions_sampling_replaces_that_of_requests(server: Live, model: Model) -> None:
+    session = made(server, sampling={"temperature": 1.0, "top_p": 1, "max_tokens": 5})
+    ask(session, server, CHAT, messages=HI, temperature=0.1, max_tokens=50, top_k=3)
+    asked = model.requests[0]
+    assert (asked.sampling.temperature, asked.sampling.top_p, asked.sampling.top_k) == (1.0, 1, 3)
+    assert asked.max_tokens == 5
+    (call,) = trajectory(server, session)["calls"]
+    assert call["sampling"] == {"temperature": 1.0, "top_p": 1, "top_k": 3, "max_tokens": 5}
+    assert call["requested"] == {"temperature": 0.1, "max_tokens": 50, "top_k": 3}
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"id": "../x"}, "id"),
+        ({"id": 7}, "id"),
+        ({"sampling": {"temprature": 1}}, "sampling.temprature"),
+        ({"sampling": {"top_k": 1.5}}, "sampling.top_k"),
+        ({"limits": {"calls": 0}}, "limits.calls"),
+        ({"limits": {"turns": 3}}, "limits"),
+        ({"metadata": []}, None),
+        ({"name": "x"}, "name"),
+    ],
+)
+def test_what_is_wrong_in_a_request_is_named(server: Live, fields: dict[str, Any], named: str | None) -> None:
+    answer = server.post("/sessions", **fields)
+    if named is None:
+        assert answer.status_code == 201
+    else:
+        assert answer.status_code == 400
+        assert named in answer.json()["error"]["message"]
+
+
+def test_an_id_is_used_once(server: Live) -> None:
+    made(server, id="mine")
+    assert server.post("/sessions", id="mine").status_code == 409
+
+
+# -- retries -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("named", [{"x-stainless-retry-count": "1"}, {"Idempotency-Key": "k"}])
+def test_a_retry_of_an_answered_request_gets_the_same_answer(
+    server: Live, model: Model, named: dict[str, str], streamed: bool
+) -> None:
+    session = made(server)
+    first = {"x-stainless-retry-count": "0"} if "x-stainless-retry-count" in named else named
+    body = {"messages": HI, "stream": streamed}
+    texts = [
+        server.http.post(CHAT, json=body, headers={**bearer(session["key"]), **headers}).text
+        for headers in (first, named, named)
+    ]
+    assert len(set(texts)) == 1
+    assert len(model.requests) == 1
+    again = server.http.post(CHAT, json=body, headers={**bearer(session["key"]), "x-stainless-retry-count": "0"})
+    assert again.status_code == 200
+    assert calls(server, session) == 2
+
+
+def test_a_client_that_gives_up_and_tries_again_joins_its_first_attempt(server: Live, model: Model) -> None:
+    session = made(server)
+    model.pause = 0.1
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=session["key"], timeout=0.2, max_retries=4)
+    answer = client.chat.completions.create(model="m", messages=HI)
+    assert answer.choices[0].message.content == "Hello."
+    assert len(model.requests) == 1
+    assert calls(server, session) == 1
+
+
+def test_an_agent_that_leaves_in_the_middle_of_an_answer_ends_it_and_keeps_its_tokens(
+    server: Live, model: Model
+) -> None:
+    session = made(server)
+    model.pause = 0.02
+    model.write = lambda request: "Hello." * 500
+    with server.http.stream(
+        "POST", CHAT, json={"messages": HI, "stream": True}, headers=bearer(session["key"])
+    ) as answer:
+        for line in answer.iter_lines():
+            if '"H"' in line:
+                break
+    until(lambda: not model.running)
+    until(lambda: calls(server, session))
+    found = trajectory(server, session)
+    check(found, model.record)
+    assert found["calls"][0]["finish_reason"] == "abort"
+    assert [row["role"] for row in found["rows"]] == ["discarded"]
+
+
+# -- shapes ------------------------------------------------------------------------------------------------------------
+
+
+def test_trajectories_come_in_the_shapes_of_trainers(server: Live, model: Model) -> None:
+    session = made(server, sampling={"temperature": 1.0})
+    ask(session, server, CHAT, messages=HI)
+    server.post(f"/sessions/{session['id']}/finish", reward=1)
+    (row,) = trajectory(server, session)["rows"]
+    at = row["prompt_length"]
+    trl = trajectory(server, session, format="trl")
+    assert trl["prompt_ids"] == [row["input_ids"][:at]]
+    assert trl["completion_ids"] == [row["input_ids"][at:]]
+    assert trl["env_mask"] == [row["loss_mask"][at:]]
+    assert trl["reward"] == [1.0]
+    (verl,) = trajectory(server, session, format="verl")
+    assert (verl["response_mask"], verl["reward_score"]) == (row["loss_mask"][at:], 1.0)
+    (prime,) = trajectory(server, session, format="prime-rl")
+    assert len({len(prime[name]) for name in ("token_ids", "mask", "logprobs", "temperatures")}) == 1
+    (nemo,) = trajectory(server, session, format="nemo-rl")
+    assert [i for m in nemo["message_log"] for i in m["token_ids"]] == row["input_ids"]
+    assert [m["role"] for m in nemo["message_log"]] == ["user", "assistant"]
+    skyrl = trajectory(server, session, format="skyrl")
+    assert skyrl["response_ids"] == [row["input_ids"][at:]]
+    path = f"/sessions/{session['id']}/trajectory"
+    for form in ("json", "trl", "verl", "prime-rl", "nemo-rl", "skyrl"):
+        lines = server.http.get(path, params={"format": form, "encoding": "jsonl"}).text.splitlines()
+        assert [isinstance(json.loads(line), dict) for line in lines] == [True]
+        import pyarrow as pa
+
+        data = server.http.get(path, params={"format": form, "encoding": "arrow"}).content
+        assert pa.ipc.open_stream(data).read_all().num_rows == 1
+    assert server.http.get(path, params={"format": "x"}).status_code == 400
+    assert tree(trajectory(server, session)) == [(None, None)]

@@ -1,0 +1,178 @@
+"""An agent's run is recorded token by token, whatever it does with its history."""
+
+import json
+from typing import Any
+
+import pytest
+
+from unspool.engines import Request
+
+from ..server.support import CHAT, HELLO, WEATHER, Live, live
+from ..server.test_continuation import TEMPLATE, template
+from .support import Model, ask, check, made, trajectory, tree
+
+CALL = (
+    "<think>\nWhich city?\n</think>\n\n"
+    '<tool_call>\n{"name":  "get_weather", "arguments": {"city":"Paris"}}\n</tool_call>'
+)
+
+
+VARIABLE = TEMPLATE + "{% if add_more %}(more) {% endif %}"
+
+
+def answers(*outputs: str) -> Model:
+    found: Model
+    waiting = list(outputs)
+
+    def write(request: Request) -> str:
+        return waiting.pop(0)
+
+    found = Model(write)
+    return found
+
+
+def chat(server: Live, session: dict[str, Any], messages: list[Any], **options: Any) -> dict[str, Any]:
+    answer = ask(session, server, CHAT, messages=messages, **options)
+    assert answer.status_code == 200, answer.text
+    message: dict[str, Any] = answer.json()["choices"][0]["message"]
+    return message
+
+
+def test_a_tool_loop_is_one_row_of_the_very_tokens() -> None:
+    model = answers(CALL, "<think>\nWarm.\n</think>\n\n20 degrees.", "Bye.")
+    with live(model, "hermes", prompts=template(), sessions=True) as server:
+        session = made(server, metadata={"task": 7})
+        history: list[Any] = [*HELLO]
+        first = chat(server, session, history, tools=[WEATHER])
+        call = first["tool_calls"][0]
+        # The client writes the arguments in its own way, and drops the reasoning.
+        call["function"]["arguments"] = json.dumps(json.loads(call["function"]["arguments"]), indent=1)
+        history += [{"role": "assistant", "content": None, "tool_calls": [call], "refusal": None, "annotations": []}]
+        history += [{"role": "tool", "tool_call_id": call["id"], "content": "20 C"}]
+        second = chat(server, session, history, tools=[WEATHER])
+        history += [{"role": "assistant", "content": second["content"]}, {"role": "user", "content": "Thanks"}]
+        chat(server, session, history, tools=[WEATHER])
+        found = trajectory(server, session)
+    check(found, model.record)
+    assert tree(found) == [(None, None), (0, None), (1, None)]
+    (row,) = found["rows"]
+    assert row["role"] == "agent"
+    text = model.tokenizer.decode(row["input_ids"], skip_special_tokens=False)
+    assert "Which city?" in text
+    assert '{"name":  "get_weather"' in text
+    assert found["metadata"] == {"task": 7}
+    assert [c["logprobs_kind"] for c in found["calls"]] == ["raw"] * 3
+
+
+SYSTEM = {"role": "system", "content": "Be kind."}
+
+
+def said(message: dict[str, Any]) -> dict[str, Any]:
+    """An answer as a client sends it back: without its reasoning."""
+    return {k: v for k, v in message.items() if k in ("role", "content", "tool_calls")}
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+@pytest.mark.parametrize(
+    ("reason", "change"),
+    [
+        ("system", {"messages": {0: {"role": "system", "content": "Be brief."}}}),
+        ("tools", {"tools": [WEATHER, {"type": "function", "function": {"name": "now"}}]}),
+        ("template", {"chat_template_kwargs": {"add_more": True}}),
+        ("rewritten", {"messages": {2: {"role": "assistant", "content": "Something else."}}}),
+    ],
+)
+def test_a_prompt_that_does_not_simply_continue_says_why(reason: str, change: dict[str, Any]) -> None:
+    model = answers("<think>\nHm.\n</think>\n\nOne.", "Two.", "Three.", "Four.")
+    with live(model, "hermes", prompts=template(VARIABLE), sessions=True) as server:
+        session = made(server)
+        history = [SYSTEM, user("Hi")]
+        for text in ("And", "So"):
+            history += [said(chat(server, session, history, tools=[WEATHER])), user(text)]
+        changed = [change.get("messages", {}).get(i, m) for i, m in enumerate(history)]
+        more = {name: value for name, value in change.items() if name != "messages"}
+        last = said(chat(server, session, changed, **{"tools": [WEATHER], **more}))
+        chat(server, session, [*changed, last, user("Go on")], **{"tools": [WEATHER], **more})
+        found = trajectory(server, session)
+    check(found, model.record)
+    if reason == "rewritten":  # the first answer is gone, so nothing is left to continue
+        assert tree(found) == [(None, None), (0, None), (None, "rewritten"), (2, None)]
+    else:
+        assert tree(found) == [(None, None), (0, None), (1, reason), (2, None)]
+    assert [row["calls"] for row in found["rows"]] == [
+        [c["id"] for c in found["calls"][:2]],
+        [c["id"] for c in found["calls"][2:]],
+    ]
+
+
+def test_a_history_that_is_rewritten_late_keeps_the_tokens_before_the_change() -> None:
+    model = answers("One.", "Two.", "Three.")
+    with live(model, "hermes", prompts=template(), sessions=True) as server:
+        session = made(server)
+        history = [user("Hi")]
+        for text in ("And", "So"):
+            history += [said(chat(server, session, history)), user(text)]
+        history[3] = {"role": "assistant", "content": "2."}
+        chat(server, session, history)
+        found = trajectory(server, session)
+    check(found, model.record)
+    assert tree(found) == [(None, None), (0, None), (0, "rewritten")]
+    assert [len(row["calls"]) for row in found["rows"]] == [2, 2]
+    assert [sum(row["loss_mask"]) for row in found["rows"]] == [
+        sum(len(c["output_ids"]) for c in found["calls"][:2]),
+        len(found["calls"][2]["output_ids"]),
+    ]
+
+
+def test_titles_and_sub_agents_are_roots_with_roles_of_their_own() -> None:
+    model = answers(CALL, "A title", "A sub-agent's answer.", "Done.")
+    with live(model, "hermes", prompts=template(), sessions=True) as server:
+        session = made(server)
+        history = [SYSTEM, user("Hi")]
+        first = said(chat(server, session, history, tools=[WEATHER]))
+        chat(server, session, [{"role": "system", "content": "Write a title."}, user("Hi")])
+        chat(server, session, [{"role": "system", "content": "You search."}, user("Search")], tools=[WEATHER])
+        result = {"role": "tool", "tool_call_id": first["tool_calls"][0]["id"], "content": "20 C"}
+        chat(server, session, [*history, first, result], tools=[WEATHER])
+        found = trajectory(server, session)
+    check(found, model.record)
+    assert tree(found) == [(None, None), (None, None), (None, None), (0, None)]
+    assert [(row["role"], len(row["calls"])) for row in found["rows"]] == [("agent", 1), ("agent", 2), ("auxiliary", 1)]
+
+
+def test_an_answer_that_was_passed_over_for_another_is_discarded() -> None:
+    model = answers("One.", "One or two.", "Three.")
+    with live(model, "hermes", prompts=template(), sessions=True) as server:
+        session = made(server)
+        answer = ask(session, server, CHAT, messages=[user("Hi")], n=2)
+        choices = [said(c["message"]) for c in answer.json()["choices"]]
+        chat(server, session, [user("Hi"), choices[1], user("And")])
+        found = trajectory(server, session)
+        learnt = trajectory(server, session, format="trl")
+    check(found, model.record)
+    assert [row["role"] for row in found["rows"]] == ["agent", "discarded"]
+    assert found["rows"][0]["calls"][0] == found["calls"][2]["parent"]
+    assert len(learnt["prompt_ids"]) == 1
+
+
+def test_results_of_tools_and_kinds_of_output_are_told_apart() -> None:
+    model = answers(CALL, "<think>\nWarm.\n</think>\n\n20 degrees.")
+    with live(model, "hermes", prompts=template(), sessions=True) as server:
+        session = made(server)
+        first = said(chat(server, session, [user("Hi")], tools=[WEATHER]))
+        result = {"role": "tool", "tool_call_id": first["tool_calls"][0]["id"], "content": "20 Celsius"}
+        chat(server, session, [user("Hi"), first, result], tools=[WEATHER])
+        (row,) = trajectory(server, session)["rows"]
+
+    def text(kind: str) -> str:
+        ids = [i for i, k in zip(row["input_ids"], row["kinds"], strict=True) if k == kind]
+        return str(model.tokenizer.decode(ids, skip_special_tokens=False))
+
+    assert text("results") == "20 Celsius"
+    assert text("content") == "20 degrees."
+    assert "Which city?" in text("reasoning")
+    assert '"get_weather"' in text("calls")
+    assert text("markers").endswith("<|im_end|>")
