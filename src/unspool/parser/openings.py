@@ -36,7 +36,7 @@ _HEADER = Regex(r"(?:(?:<[^\s<>]{0,64}+>?|[\w.\-:/=]{1,256}+)[ \t]{0,8}+){0,4}")
 """The rest of a header: words, as they are in names, and tags."""
 _TAG = Regex(r"[<\[]\S")
 _SHORT = Regex(r""""(?:[^"\\\n]|\\.){0,256}+"|'(?:[^'\\\n]|\\.){0,256}+'|[0-9]{1,18}+""")
-_SHORT_MAYBE = Regex(r"""(?:["'][^\n]{0,258}+|[0-9]{1,18}+)?\Z""")
+_SHORT_MAYBE = Regex(r"""(?:"(?:[^"\\\n]|\\.){0,256}+(?:\\|")?|'(?:[^'\\\n]|\\.){0,256}+(?:\\|')?|[0-9]{1,18}+)?\Z""")
 
 
 class Match(msgspec.Struct, frozen=True):

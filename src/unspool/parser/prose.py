@@ -216,6 +216,25 @@ class Prose(Steps):
         tape.i = end
         self._parts.leaves(self._plan.reasoning.trail)
 
+    def _close_answer(self, p: int, end: int) -> None:
+        """The closing of an answer is at ``buf[p:end]``, in open reasoning: that was the answer, or stays reasoning."""
+        tape, ledger = self._tape, self._ledger
+        if ledger.held_for(Why.OPENED_REASONING):
+            tape.i = p
+            self._calls.reopen()  # it was not closed
+            return
+        take = common_suffix(tape.buf, tape.i, p, self._look.outline.frame.inner)
+        ledger.text(tape.base + p - take)
+        if ledger.held_for(Why.OPEN_REASONING):
+            ledger.as_content()
+            ledger.markup(tape.base + end)
+            self._parts.settle_thought()
+        else:
+            self._parts.end_reasoning(tape.base + end)
+        ledger.notice("answer_closed_in_reasoning", tape.buf[p:end])
+        self._parts.end_turn(end)
+        self._parts.leaves(self._plan.frame_trail)
+
     def region(self) -> Region:
         """The markers that count in the current text."""
         outline = self._look.outline
@@ -331,6 +350,8 @@ class Prose(Steps):
             self._close_reasoning(p, end)
         elif o.kind in (REASONING, FRAME):
             self._open_in_text(o, p, end)
+        elif o.kind == FRAME_END and ledger.thinking:
+            self._close_answer(p, end)
         elif o.kind == FRAME_END:
             take = common_suffix(tape.buf, tape.i, p, self._look.outline.frame.inner)
             ledger.text(tape.base + p - take)

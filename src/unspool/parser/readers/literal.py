@@ -164,7 +164,7 @@ def _member(python: bool, quote: str) -> re.Pattern[str]:
         key = rf"{q}([^{q}\\]{{1,256}}+){q}{_GAP}:" if q else rf"({KEYWORDS}){_GAP}="
         string, words = r"""(?:'([^'\\]*+)'|"([^"\\]*+)")""", "True|False|None|true|false|null"
     else:
-        key = rf"((?!{q})[^:,{{}}\[\]\s]{{1,256}}+){_GAP}:"
+        key = rf"((?!{q}|[\"'])[^:,{{}}\[\]\s]{{1,256}}+){_GAP}:"
         string = rf"{q}((?:(?!{q})[{re.escape(quote[0])}]|[^{re.escape(quote[0])}]++)*+)()?{q}"
         words = "true|false|null"
     end = "[,}]" if q else "[,)]"
@@ -390,7 +390,7 @@ class LiteralReader:
         how, quote = self._how, self.delimiter
         if self.mode != STRING or self._is_key or self._escape_free or self._doubt.dropping >= 0:
             return None
-        if how.scan is not None:
+        if how.scan is not None and quote == how.quote:
             return quoted_strings(how.scan, quote)
         if how.keep:
             return JSON_STRINGS if quote == '"' and not self._pending else None
@@ -776,6 +776,8 @@ class LiteralReader:
             return self._open_string(text, i, n, True)
         if self._how.quote.startswith(text[i:n]):
             return -1
+        if text[i] in "\"'":  # as in other formats
+            return self._open_string(text, i, n, True)
         bare = _BARE_KEY.match(text, i)
         if bare.end() - i > MAX_KEY:
             return self._fail(text, i, "an unterminated key")
@@ -819,6 +821,8 @@ class LiteralReader:
                 return self._open_string(text, i, n, False)
             if n - i < len(self._how.quote) and self._how.quote.startswith(text[i:n]):
                 return -1
+            if c in "\"'":
+                return self._open_string(text, i, n, False)
         elif c == '"':
             return self._open_string(text, i, n, False)
         elif self._how.python:
@@ -1019,7 +1023,7 @@ class LiteralReader:
 
     def _open_string(self, text: str, i: int, n: int, is_key: bool) -> int:
         self._escape_free = False
-        if self._how.quoted:
+        if self._how.quoted and text.startswith(self._how.quote, i):
             self.delimiter = self._how.quote
             end = i + len(self._how.quote)
         elif self._how.keep and (text[i] == '"'):
@@ -1057,7 +1061,7 @@ class LiteralReader:
     def _string(self, text: str, i: int, n: int) -> int:
         if self._how.keep and self.delimiter == '"':
             return self._json_string(text, i, n)
-        if self._how.quoted:
+        if self._how.quoted and self.delimiter == self._how.quote:
             return self._quote_string(text, i, n)
         return self._python_string(text, i, n)
 
@@ -1205,7 +1209,7 @@ class LiteralReader:
             return m.end()
         if c in _SIMPLE:
             out.append(_SIMPLE[c])
-        elif c in "\\'\"":
+        elif c in "\\'\"" or (c == "/" and self._how.quoted):
             out.append(escaped(c))
         else:
             out.append("\\\\" + escaped(c))
