@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from unspool import ContentDelta, Dialect, Parser, Policy
+from unspool import ContentDelta, Dialect, Parser, Policy, get_dialect
 from unspool.policy import CHOICES
 
 from .support import (
@@ -17,6 +17,7 @@ from .support import (
     THINKING,
     cases,
     dialect_of,
+    literals,
     named,
     notices,
     number,
@@ -318,6 +319,36 @@ def test_calls_whose_strings_end_at_the_blocks_closing_take_time_in_proportion()
     small, large = (write_calls(dialect, [("f", {"a": "x"})] * n) for n in (200, 1600))
     ratio = growth(dialect, small, large, 1 << 30, enough=12)
     assert ratio < 20, f"8 times as many calls take {ratio:.1f} times as long"
+
+
+def idle(dialect: Dialect) -> list[tuple[str, str]]:
+    """Beginnings of texts, each with a character that may go on for long after it: one that begins a marker."""
+    characters = sorted({c for literal in literals(dialect) for c in (literal[0], literal[-1])} | set("`[]{}<'"))
+    heads = ["Well then: "]
+    if dialect.call:
+        call = write_calls(dialect, [("f", {"a": "MARK"})])
+        at = call.index("MARK")
+        heads += [call[:at], call[: at - 1] + "@@ ", call[: at + 4] + '" @ ', call, f"{call} then "]
+    return [(head, c) for head in heads for c in characters]
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_a_character_that_opens_and_closes_nothing_costs_less_than_a_marker(dialect: Dialect) -> None:
+    def cost(dialect: Dialect, head: str, unit: str) -> float:
+        """Seconds of one unit of two hundred; zero if they make events, which have their own cost."""
+        parser = Parser(dialect, tools=TOOLS)
+        parser.feed(head)
+        begin = time.process_time()
+        events = parser.feed(unit * 200)
+        taken = time.process_time() - begin
+        return 0.0 if len(events) > 20 and len(unit) == 1 else taken / 200
+
+    marker = min(cost(get_dialect("hermes"), "Well then: ", "<tool_call>") for _ in range(5))
+    for head, c in idle(dialect):
+        least = cost(dialect, head, c)
+        for _ in range(9):  # a busy machine may spoil some measurements
+            least = min(least, cost(dialect, head, c)) if least > marker else least
+        assert least < marker, f"{c!r} after {head!r} costs {least / marker:.1f} times as much as a marker"
 
 
 @pytest.mark.slow

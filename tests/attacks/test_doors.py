@@ -151,6 +151,21 @@ def test_answers_whose_model_never_stops_calling_end_by_their_limits(server: Vic
     survives(server, attack)
 
 
+def test_a_result_of_very_many_parts_is_refused_before_it_delays_an_answer(server: Victim) -> None:
+    def attack() -> None:
+        asking: list[tuple[int, str]] = []
+        client = threading.Thread(target=lambda: asking.append(server.ask(CHAT, {"messages": [user("split it")]})))
+        client.start()
+        slowest = 0.0
+        while client.is_alive():
+            slowest = max(slowest, server.small())
+        ((status, text),) = asking
+        assert (status, "failed" in text) == (200, True), text[:500]
+        assert slowest < 1.0
+
+    survives(server, attack)
+
+
 def test_a_tool_with_an_odd_schema_is_left_out_alone(computing: Victim) -> None:
     def attack() -> None:
         body = {"model": "other", "messages": [user(QUICK)], "tool_choice": "required", "max_tokens": 4}
@@ -160,7 +175,7 @@ def test_a_tool_with_an_odd_schema_is_left_out_alone(computing: Victim) -> None:
             computing.ask(RESPONSES, {"input": "x", "tools": [{"type": "mcp", "server_label": "shop"}]})[1]
         )
         listed = next(o for o in told["output"] if o["type"] == "mcp_list_tools")
-        assert [tool["name"] for tool in listed["tools"]] == ["add", "guarded", "hang", "flood", "die"]
+        assert [tool["name"] for tool in listed["tools"]] == ["add", "guarded", "hang", "flood", "die", "split"]
 
     survives(computing, attack)
     for name in ("odd_number", "odd_type", "odd_itself", "odd_depth"):

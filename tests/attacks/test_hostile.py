@@ -3,6 +3,7 @@
 import itertools
 import json
 import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -132,7 +133,7 @@ def test_dialect_files_that_are_as_large_as_allowed_leave_nothing_behind(server:
 
     def attack() -> None:
         for _ in range(250):
-            mark = f"{next(count)}" + "x" * 480
+            mark = f"{next(count)}" + "x" * 470
             lists = {
                 "reasoning": "{reasoning}</t>",
                 "calls": "{calls}</c>",
@@ -187,6 +188,24 @@ def test_odd_dialect_files_are_read_or_refused_at_once(server: Victim, name: str
         status, text = server.ask(path, {"toml": BAD_FILES[name], **more.get(path, {})}, timeout=5)
         assert status in (200, 400), text[:300]
         assert len(text) < 2_000_000
+
+    survives(server, attack)
+
+
+CALLED = '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a": '
+
+
+@pytest.mark.parametrize("arguments", ['"', "@@ ", '"x" @ '])
+def test_fences_that_close_no_call_take_about_as_long_as_letters(server: Victim, arguments: str) -> None:
+    def taken(unit: str) -> float:
+        began = time.monotonic()
+        status, text = server.ask(PARSE, {"text": CALLED + arguments + unit * 200_000, "dialect": "deepseek"})
+        assert status == 200, text[:300]
+        return time.monotonic() - began
+
+    def attack() -> None:
+        ratio = min(taken("`") / taken("x") for _ in range(3))
+        assert ratio < 20, f"{ratio:.0f} times as long"
 
     survives(server, attack)
 

@@ -1,9 +1,12 @@
 """A stranger's chat template that hangs: its requests fail alone, end with their clients, and hold up none."""
 
 import json
+import os
+import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +49,32 @@ def test_a_rendering_without_an_end_fails_its_request_alone(templated: Victim, w
     assert status == 400
     assert "the chat template" in text
     assert templated.rss() - before < 300 * 1024
+
+
+@pytest.mark.attacks
+@pytest.mark.parametrize(
+    ("path", "body", "word"),
+    [
+        (CHAT, hostile("a"), "overloaded"),
+        ("/v1/messages", {**hostile("a"), "max_tokens": 4}, "overloaded_error"),
+        ("/v1/responses", {"input": "a"}, "server_error"),
+    ],
+)
+def test_renderings_without_processor_time_are_not_the_requests_fault(
+    templated: Victim, path: str, body: object, word: str
+) -> None:
+    templated.small()  # now a process is warm
+    threads = Path(f"/proc/{templated.running.pid}/task").iterdir()
+    own = [pid for thread in threads for pid in (thread / "children").read_text().split()]
+    warm = [int(pid) for pid in own if b"chat_templates" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert warm
+    for pid in warm:
+        os.kill(pid, signal.SIGSTOP)
+    status, text = templated.ask(path, body, 60)
+    assert (status, word in text) == (503, True), text
+    for pid in warm[1:]:
+        os.kill(pid, signal.SIGCONT)
+    templated.small()
 
 
 def test_hanging_renderings_end_with_their_clients(templated: Victim) -> None:

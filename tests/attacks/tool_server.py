@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Any
 
-TOOLS = ("add", "guarded", "hang", "flood", "die")
+TOOLS = ("add", "guarded", "hang", "flood", "die", "split")
 ODD: dict[str, Any] = {
     "odd_number": {"type": "object", "properties": {"a": {"multipleOf": 47567917}}},
     "odd_type": {"type": "string"},
@@ -25,6 +25,8 @@ def result(name: str) -> dict[str, Any]:
         time.sleep(600)
     if name == "die":
         sys.exit("it ends")
+    if name == "split":
+        return {"content": [{"type": "text", "text": ""}] * 80_000}
     text = "flood " * 500_000 if name == "flood" else "done"
     return {"content": [{"type": "text", "text": text}], "structuredContent": STRUCTURED}
 

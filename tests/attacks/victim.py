@@ -155,13 +155,16 @@ def workshop(folder: Path, other: str = "") -> Path:
     the engine at the URL ``other`` and grammars, or the same engine.
     """
     lines: list[dict[str, Any]] = []
-    calls = {QUICK: "Hello.", **{f"{name} it": call(name) for name in ("guarded", "add", "hang", "flood", "die")}}
+    calls = {
+        QUICK: "Hello.",
+        **{f"{name} it": call(name) for name in ("guarded", "add", "hang", "flood", "die", "split")},
+    }
     calls["add many"] = "".join(call("add", a=i) for i in range(200))
     calls["hang many"] = "".join(call("hang", a=i) for i in range(200))
     for words, text in calls.items():
         lines += [{"type": "request", "match": words}, {"type": "chunk", "text": text, "finish_reason": "stop"}]
     lines += [{"type": "request"}, {"type": "chunk", "text": "It is done.", "finish_reason": "stop"}]
-    free = {"always": {"tool_names": ["guarded"]}, "never": {"tool_names": ["add", "hang", "flood", "die"]}}
+    free = {"always": {"tool_names": ["guarded"]}, "never": {"tool_names": ["add", "hang", "flood", "die", "split"]}}
     program = {"command": sys.executable, "args": [str(TOOL_SERVER)], "require_approval": free}
     tools = folder / "tools.json"
     tools.write_text(json.dumps({"mcpServers": {"shop": program}}))

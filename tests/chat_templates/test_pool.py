@@ -128,3 +128,20 @@ def test_a_template_that_never_ends_is_refused_at_the_start_or_fails_its_request
     with pytest.raises(BadRequest, match="takes longer than 3"):
         made.render(asked([said("user", "hang")], []))
     assert made.render(asked([said("user", "b")], [])) == "b"
+
+
+def test_a_process_that_gets_no_processor_time_makes_the_server_overloaded_not_the_request_bad(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("unspool.request.prompts._LIMITS", Limits(seconds=0.1, total=3.0))
+    made = Prompts(Tokenizer(HUNG, HUNG, {}, ()))
+    assert made.render(asked([said("user", "a")], [])) == "a"
+    (pid,) = processes(made._pools[0])
+    os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(BadRequest, match="overloaded") as starved:
+        made.render(asked([said("user", "a")], []))
+    assert starved.value.status == 503
+    assert made.render(asked([said("user", "b")], [])) == "b"
+    with pytest.raises(BadRequest, match=r"takes longer than 0\.1") as expensive:
+        made.render(asked([said("user", "hang")], []))
+    assert expensive.value.status is None

@@ -199,7 +199,7 @@ def test_the_closing_of_an_object_that_is_no_call_is_text(raw: str) -> None:
     assert (message.content, message.tool_calls) == (text, [])
 
 
-@pytest.mark.parametrize("name", ["dots", "gigachat35", "kimi_k3", "minimax-m2", "minimax-m3"])
+@pytest.mark.parametrize("name", ["dots", "gigachat35", "kimi_k3"])
 def test_a_call_without_its_block_is_text_with_its_closing_where_the_block_is_always_written(name: str) -> None:
     dialect = next(d for d in DIALECTS if d.name == name)
     text = f"Use {write_call(dialect, 0, 'get_weather', {'city': 'Paris'}).strip()} for that."

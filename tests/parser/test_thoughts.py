@@ -9,6 +9,7 @@ from unspool.dialect.compiling import compile_plan
 from unspool.dialect.markers import text
 
 from ..support import (
+    AS_WRITTEN,
     CALLING,
     THINKING,
     block_is_marked,
@@ -128,6 +129,39 @@ def test_the_names_of_the_rfc_keep_markers_inside_content() -> None:
 
 
 # -- calls in reasoning ------------------------------------------------------------------------------------------------
+
+
+TEXT = {
+    **dict.fromkeys(("apriel", "apriel-1.5", "hunyuan_a13b", "minicpm5", "minimax-m1", "olmo3"), "tags of plain text"),
+    "xlam": "calls are brackets",
+    **dict.fromkeys(("deepseek", "deepseek-r1"), "the RFC reads open reasoning as reasoning"),
+}
+"""The dialects in which a call in reasoning is reasoning, with the reason."""
+
+
+@pytest.mark.parametrize(**named([d for d in AS_WRITTEN if d.call and d.reasoning]))
+def test_a_call_in_a_thought_is_one_where_its_marker_is_a_token_of_its_own(dialect: Dialect) -> None:
+    opening, _ = around_reasoning(dialect)
+    calls = write_calls(dialect, [("g", {"a": "x"})])
+    raw = f"{opening}plan{'' if dialect.framed else ' '}{calls}"
+    for tools in (TOOLS, None):
+        message = both(dialect, raw, tools=tools, stage="content")
+        if dialect.name in TEXT:
+            assert (message.reasoning.strip(), values(message)) == (raw.removeprefix(opening).strip(), [])
+        else:
+            assert (message.reasoning.strip(), values(message)) == ("plan", [("g", {"a": "x"})])
+    assert not both(dialect, raw, stage="content", tools=[]).tool_calls
+    assert not both(dialect, raw, stage="content", tool_choice="none").tool_calls
+
+
+@pytest.mark.parametrize("name", ["minimax-m2", "minimax-m3"])
+def test_a_call_of_minimax_needs_no_opening_of_its_block_in_content(name: str) -> None:
+    dialect = get_dialect(name)
+    whole = write_calls(dialect, [("g", {"a": "x"})])
+    opening, closing = (t.strip() for t in dialect.calls[0].text.split("{calls}"))
+    for raw in (whole.replace(opening, ""), whole.replace(opening, "").replace(closing, "")):
+        message = both(dialect, "Sure. " + raw.strip(), tools=TOOLS, stage="content")
+        assert (message.content.strip(), values(message)) == ("Sure.", [("g", {"a": "x"})])
 
 
 @pytest.mark.parametrize(**named(RESUMING))

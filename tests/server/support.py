@@ -19,6 +19,7 @@ from unspool.engines import Delta, Engine, EngineError, Recording, Replay, Reque
 from unspool.engines.capture import Asked
 from unspool.server import Limits, Settings
 from unspool.server.main import Operation, Server
+from unspool.store import Store
 from unspool.tools import Approval, Tools, ToolServer
 from unspool.wire import Usage
 
@@ -184,6 +185,7 @@ def live(
     prompts: Any = None,
     servers: Sequence[ToolServer] = (),
     approval: Approval | None = None,
+    store: Store | None = None,
     telemetry: Any = None,
     **options: Any,
 ) -> Iterator[Live]:
@@ -200,8 +202,9 @@ def live(
         **options,
     )
     tools = Tools(servers, approval)
+    operation = Operation(telemetry=telemetry)
     server = Server(
-        settings, engine, "127.0.0.1", port, prompts, tools, others=others, operation=Operation(telemetry=telemetry)
+        settings, engine, "127.0.0.1", port, prompts, tools, others=others, operation=operation, store=store
     )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -164,7 +164,8 @@ def test_other_host_names_are_allowed_one_by_one_or_all() -> None:
     assert refused(("gpu.lan",), "xgpu.lan")
     assert refused((), "127.0.0.1.evil.example")
     assert refused((), "localhost.evil.example")
-    assert refused((), "")
+    for odd in ("", "localhost:80@evil.example", "[::1].evil.example", "[localhost]", "localhost:", "::1", "[::1]x:80"):
+        assert refused((), odd), odd
     assert refused((), "\xff\xfe")
     assert not refused(("*",), "evil.example")
     assert check_host("Gpu.LAN.") == "gpu.lan"

@@ -47,7 +47,7 @@ def expected(dialect: Dialect, message: Message, differences: list[Difference]) 
         for key, at in d.writes.items():
             templates = list(getattr(dialect, key))
             templates.insert(0, templates.pop(at))
-            changes: dict[str, Any] = {key: tuple(templates), "compiled": {}}
+            changes: dict[str, Any] = {key: tuple(templates)}
             dialect = msgspec.structs.replace(dialect, **changes)
     text = unspool.render(openai(message, dialect), dialect, tools=TOOLS, stage="content")
     for d in differences:

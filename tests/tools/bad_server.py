@@ -29,6 +29,10 @@ def page(cursor: str | None) -> dict[str, Any]:
         return {"tools": [GOOD], "nextCursor": "again"}
     if FAULT == "many":
         return {"tools": [{**GOOD, "name": f"tool{i}"} for i in range(1000)]}
+    if FAULT == "heavy":
+        return {"tools": [{"name": 7}] * 40_000}
+    if FAULT == "unreadable":
+        return {"tools": [*({"name": i} for i in range(2000)), GOOD]}
     if FAULT == "lies":
         bad = [deep(60), {"type": "object", "description": "x" * 100_000}]
         named = [{**GOOD, "name": name} for name in ("", "sp ace", "a" * 200, "good")]
@@ -76,6 +80,10 @@ def call() -> dict[str, Any]:
     if FAULT == "nonsense":
         print("this is no JSON", flush=True)
         print('{"jsonrpc": "2.0", "id": 99999, "result": {}}', flush=True)
+    if FAULT == "parts":
+        return {"content": [{"type": "text", "text": ""}] * 40_000}
+    if FAULT == "brackets":
+        return {"content": [{"type": "text", "text": "[{" * 100_000}]}
     if FAULT == "no-result":
         return {"content": 7}
     return {"content": [{"type": "text", "text": "done"}]}

@@ -367,6 +367,7 @@ def test_only_listed_hosts_may_be_read(rules: list[str], allowed: list[str], ref
             "192.168.0.1",
             "169.254.169.254",
             "168.63.129.16",
+            "192.0.0.192",
             "::ffff:168.63.129.16",
             "64:ff9b::a83f:8110",
             "161.26.0.10",

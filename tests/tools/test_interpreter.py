@@ -169,6 +169,39 @@ def test_a_cancelled_cell_ends_its_process() -> None:
     asyncio.run(main())
 
 
+FORGER = """
+import json, sys
+
+print('{"ready": true}', flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    cell, code = asked["cell"], asked["code"]
+    forged = {"cell": eval(code.partition(":")[2]), "text": "forged"} if code.startswith("forge") else None
+    answers = [{"cell": cell, "text": code}]
+    if forged:
+        answers = [*answers, forged] if "later" in code else [forged, *answers]
+    print("\\n".join(map(json.dumps, answers)), flush=True)
+"""
+"""Answers each cell with its code, and at will with another answer, as code could that reached the child's output."""
+
+
+@pytest.mark.parametrize("guess", ["cell", "2", "3", "'3'", "''", "None", "cell[::-1]", "hex(int(cell, 16) + 1)[2:]"])
+@pytest.mark.parametrize("when", ["sooner", "later"])
+def test_a_forged_answer_is_never_that_of_another_cell(when: str, guess: str) -> None:
+    async def main() -> list[ToolResult]:
+        interpreter = Interpreter((sys.executable, "-c", FORGER), ToolLimits(time=5))
+        try:
+            return [await interpreter.run(code) for code in ("one", f"forge {when}:{guess}", "three", "four", "five")]
+        finally:
+            await interpreter.aclose()
+
+    found = asyncio.run(main())
+    for code, result in zip(("one", "three", "four", "five"), (found[0], *found[2:]), strict=True):
+        assert result.text == code or (result.error and "The interpreter ended" in result.text)
+    assert sum(result.error for result in found) <= 1, "the child is started anew"
+    assert "forged" not in found[1].text or guess == "cell", "it can only lie about itself"
+
+
 def test_an_interpreter_that_cannot_start_says_why(tmp_path: Path) -> None:
     async def main(*command: str) -> ToolResult:
         return await Interpreter(command, ToolLimits(time=1, output=1_000)).run("1")

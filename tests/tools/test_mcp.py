@@ -181,7 +181,7 @@ def children() -> set[int]:
     return {int(pid) for pid in path.read_text().split()} if path.exists() else set()
 
 
-@pytest.mark.parametrize("fault", ["hang", "line", "flood", "no-result"])
+@pytest.mark.parametrize("fault", ["hang", "line", "flood", "parts", "no-result"])
 def test_a_call_that_a_server_does_not_answer_rightly_is_an_error_and_the_next_works(
     tmp_path: Path, fault: str
 ) -> None:
@@ -207,6 +207,24 @@ def test_nonsense_between_messages_is_skipped(tmp_path: Path) -> None:
     run(tools_of(tmp_path, bad=program("bad_server.py", "nonsense")), work)
 
 
+def test_texts_may_have_as_many_brackets_as_they_like(tmp_path: Path) -> None:
+    async def work(tools: Tools) -> None:
+        result = await call(tools, "good")
+        assert (result.error, result.text[:4]) == (False, "[{[{")
+
+    run(tools_of(tmp_path, bad=program("bad_server.py", "brackets")), work)
+
+
+def test_of_thousands_of_tools_only_the_first_are_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def work(tools: Tools) -> None:
+        listing = await tools.list_tools()
+        assert (listing.tools, listing.failures) == ((), {})
+
+    run(tools_of(tmp_path, bad=program("bad_server.py", "unreadable")), work)
+    assert 1024 <= len(caplog.messages) <= 1030
+    assert "lists 2001 tools; only 1024 are read" in caplog.text
+
+
 def test_pages_are_listed_to_the_end(tmp_path: Path) -> None:
     async def work(tools: Tools) -> None:
         assert [tool.name for tool in (await tools.list_tools()).tools] == ["tool0", "tool1", "tool2", "tool3"]
@@ -229,6 +247,7 @@ def test_tools_whose_definitions_cannot_be_used_are_left_out(tmp_path: Path) -> 
     [
         ("endless-pages", "pages without an end"),
         ("many", "more than 256 tools"),
+        ("heavy", "Connection closed"),
         ("no-list", "ListToolsResult"),
         ("silent", "does not answer within 3 s"),
         ("complains", "the file of settings is missing"),

@@ -30,6 +30,8 @@ OUTPUT: list[dict[str, Any]] = [
 ]
 HEAD = {"id": "resp_123", "object": "response", "created_at": 1234567890, "model": "some-model"}
 REPEATED: dict[str, Any] = {
+    "background": False,
+    "conversation": None,
     "instructions": None,
     "max_output_tokens": None,
     "metadata": {},

@@ -66,6 +66,7 @@ class Pool:
 
         Raises:
             TemplateError: the template met a limit, or tried what the sandbox refuses.
+            Late: it got too little processor time.
             Exception: what ``waiting`` raises if nobody waits any more.
         """
         worker = self._taken()

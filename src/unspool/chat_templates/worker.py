@@ -15,7 +15,7 @@ import msgspec
 
 from ..errors import TemplateError
 
-__all__ = ["Limits", "Rendered", "Worker"]
+__all__ = ["Late", "Limits", "Rendered", "Worker"]
 
 _CHILD: Final = Path(__file__).with_name("child.py")
 _HEAD: Final = 1 << 20
@@ -40,6 +40,10 @@ class Limits(msgspec.Struct, frozen=True):
     total: float = 60.0
     memory: int = 1 << 30
     output: int = 1 << 18
+
+
+class Late(TemplateError):
+    """The wall-clock time ran out before the processor time did: the machine is busy, and the template may be fine."""
 
 
 class Rendered(msgspec.Struct, frozen=True):
@@ -93,6 +97,7 @@ class Worker:
 
         Raises:
             TemplateError: the template met a limit, or tried what the sandbox refuses.
+            Late: it got too little processor time.
         """
         answers = self._exchange(list(requests), len(requests), self._limits.output * _ESCAPED + 1000)
         return [Rendered(a.get("text", ""), a.get("error", "")) for a in answers]
@@ -122,7 +127,7 @@ class Worker:
             if answer.get("limit"):
                 raise TemplateError(f"template: {answer['error']}")
         if late.is_set():
-            raise TemplateError(f"template: takes longer than {self._limits.total} s")
+            raise Late(f"template: is not rendered within {self._limits.total} s")
         if len(answers) < count:
             self._process.kill()
             if self._process.wait() == _OUT_OF_TIME:

@@ -388,6 +388,16 @@ def _objects(blocks: list[Block], forms: list[Form], framed: list[Template]) -> 
     return found
 
 
+def _untagged(parts: _Parts) -> list[Opening]:
+    """Calls without the tag with which they begin: where content begins, a word and a declared name open a call."""
+    block = next((b for b in parts.blocks if not b.opening), None)
+    if block is None or parts.frames:
+        return []
+    forms = [(f, rest) for f in parts.forms if f.shape is None and (rest := f.opening.untagged()) is not None]
+    bare = [Form(rest, f.closing, None, f.syntax, f.arguments, False) for f, rest in forms]
+    return [Opening(CALL, f.opening, False, block=block, form=f) for f in bare]
+
+
 def _forced_calls() -> list[Opening]:
     """A bare object, or a list of them."""
     bare = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, True)
@@ -412,7 +422,9 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
     # When calls are text, their closings are text too, even those that would end a frame or the turn.
     closers = {o.pattern.first for o in (*frame_ends, *ends)}
     shared = [c for c in calls if c.form and c.block and {c.form.closing.first, c.block.closing.first} & closers]
-    thought: list[Marker] = [*reasoning_ends, *headers, *ends, *starts]
+    known = {text(o.pattern) for o in (*reasoning_ends, *ends)}
+    answers = [o for o in frame_ends if tag_of(o.pattern) and text(o.pattern) not in known]
+    thought: list[Marker] = [*reasoning_ends, *answers, *headers, *ends, *starts]
     in_thoughts = policy.call_in_reasoning != "text"
     frame_inner = _longest([t.inner_trail for t in _framed(d)])
     content_inner = "" if parts.frames else _longest([t.inner_trail for t in d.content])
@@ -422,7 +434,7 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
     plain_margin = _margin([*(t.lead for t in d.reasoning), *leads])
     reading = Outline(
         calls=True,
-        edge=Candidates(_edge([*parts.calls, *parts.others], parts.forced, named=named)),
+        edge=Candidates(_edge([*parts.calls, *_untagged(parts), *parts.others], parts.forced, named=named)),
         text=Region(Scan([*calls, *content], strays), content_inner, margin),
         frame=Region(Scan([*frame_ends, *calls, *content], strays), frame_inner, margin),
         reasoning=Region(
@@ -499,7 +511,8 @@ def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
             *parts.within(o for o in inner if o.form and o.form.marked),
             *parts.ends,
             *parts.within(parts.starts),
-        ]
+        ],
+        cuts=True,
     )
 
 
@@ -591,10 +604,11 @@ def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Closing]:
 
 def _edge(markers: list[Marker], forced: list[Opening], *, named: bool) -> list[Marker]:
     best = ranked(markers)
-    if not named:
-        return [*best, *forced]
+    blank = [m for m in best if m.kind != CALL and not m.pattern.first]  # matches anything: a message without a header
+    best = [m for m in best if m not in blank]
     # A named choice reads a bare object in its own way.
-    return [*(m for m in best if m.marked), *forced, *(m for m in best if not m.marked)]
+    unmarked = [m for m in best if not m.marked] if named else []
+    return [*(m for m in best if m not in unmarked), *forced, *unmarked, *blank]
 
 
 def _all_literals(d: Dialect) -> list[str]:

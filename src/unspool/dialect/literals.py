@@ -1,7 +1,7 @@
 """Searching text for literals, each of which may have arrived only in part."""
 
 import re
-from collections.abc import Container, Iterable, Iterator, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from typing import Any, Final
 
 from .patterns import Pattern
@@ -34,19 +34,24 @@ def firsts(patterns: Iterable[Pattern]) -> Set[str]:
     return Literals(texts, any_case) if any_case else texts
 
 
-def finder(literals: Set[str]) -> re.Pattern[str]:
+def finder(literals: Set[str], follows: Mapping[str, str] = {}) -> re.Pattern[str]:
     """Finds the first of the literals, or the beginning of one at the end of the text.
 
     It is a trie, so the search reads every character once.
+
+    Args:
+        literals: the literals.
+        follows: regular expressions without width for what must follow some of them.
     """
     if not literals:
         return re.compile(r"(?!)")
-    return re.compile(_trie(_tree(sorted(literals), literals.any_case if isinstance(literals, Literals) else ())))
+    any_case = literals.any_case if isinstance(literals, Literals) else ()
+    return re.compile(_trie(_tree(sorted(literals), any_case, follows)))
 
 
 _Tree = dict[str, Any]
 """Maps a character (or class of characters) to the tree of what follows; the empty text marks the end of a
-literal."""
+literal, with what must follow it."""
 
 _RUN: Final = 4
 """How many characters of a literal are matched together: each group takes time to compile, long ones time to fail."""
@@ -55,12 +60,12 @@ _RUN: Final = 4
 # Both are written without recursion, because literals come from users' files.
 
 
-def _tree(literals: list[str], any_case: Container[str]) -> _Tree:
+def _tree(literals: list[str], any_case: Container[str], follows: Mapping[str, str]) -> _Tree:
     root: _Tree = {}
     open_: list[tuple[_Tree, int, list[str]]] = [(root, 0, literals)]
     for node, depth, alive in open_:
         if any(len(literal) == depth for literal in alive):
-            node[""] = {}  # do not wait for longer ones
+            node[""] = follows.get(alive[0], "") if len(alive) == 1 else ""  # do not wait for longer ones
             continue
         following: dict[str, list[str]] = {}
         for literal in alive:
@@ -87,7 +92,7 @@ def _trie(root: _Tree) -> str:
     done: dict[int, str] = {}
     for node, runs in reversed(order):
         if "" in node:
-            done[id(node)] = ""
+            done[id(node)] = node[""]
             continue
         branches = ["".join(run) + done[id(end)] for run, end in runs]
         # At the end of the text, any beginning will do.

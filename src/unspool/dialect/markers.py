@@ -10,7 +10,20 @@ import msgspec
 
 from .literals import finder, firsts
 from .loose import Loose
-from .patterns import FEW_SPACES, LITERAL, MORE, NO, SPACE, TAG_BEGINS, TAG_ENDS, Atom, Pattern, spaced, worded
+from .patterns import (
+    FEW_SPACES,
+    LITERAL,
+    MORE,
+    NO,
+    SPACE,
+    SPACES,
+    TAG_BEGINS,
+    TAG_ENDS,
+    Atom,
+    Pattern,
+    spaced,
+    worded,
+)
 from .template import ObjectShape, Template
 
 # The parts that begin at an opening and end at a closing.
@@ -23,7 +36,6 @@ _C = TypeVar("_C", bound="Marker | Stray")
 
 ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input"))
 """Keys of arguments that are read in every call that is an object."""
-_TEXT: Final = r'[^"\\\x00-\x1f]{1,256}+'
 
 
 class Outside(NamedTuple):
@@ -33,23 +45,25 @@ class Outside(NamedTuple):
         header: matches everything from the first key up to the arguments; its groups are ``name`` and ``id``.
         tail: matches everything after the arguments.
         late: the call is announced with its arguments, because its id may come after its name.
+        quote: the quote of its strings.
     """
 
     header: re.Pattern[str]
     tail: re.Pattern[str]
     late: bool
+    quote: str
 
 
 def outside(shape: ObjectShape) -> Outside | None:
     """How a call of this shape is written plainly, with its keys in order; ``None`` if it may not be."""
-    if shape.quote != '"':
+    q = shape.quote
+    if q not in ("'", '"'):
         return None
+    text = rf"[^{q}\\\x00-\x1f]{{1,256}}+"
+    colon, comma = f"{FEW_SPACES}:{FEW_SPACES}", f"{FEW_SPACES},{FEW_SPACES}"
     if shape.name_is_key:
-        return Outside(
-            re.compile(rf'{FEW_SPACES}"(?P<name>{_TEXT})"{FEW_SPACES}:{FEW_SPACES}(?=\{{)'),
-            re.compile(rf"{FEW_SPACES}\}}"),
-            True,
-        )
+        header = rf"{FEW_SPACES}{q}(?P<name>{text}){q}{colon}(?=\{{)"
+        return Outside(re.compile(header), re.compile(rf"{FEW_SPACES}\}}"), True, q)
     roles = [role for _, role in shape.keys]
     if roles[:1] == ["arguments"] or not {"name", "arguments"} <= set(roles) <= {"name", "arguments", "id"}:
         return None
@@ -57,18 +71,12 @@ def outside(shape: ObjectShape) -> Outside | None:
     if "name" not in roles[:at]:
         return None
     known = {key for key, _ in shape.keys}
-    keys = [shape.keys[at][0], *sorted(ARGUMENT_KEYS - known)]
-    members = [
-        rf'"{re.escape(key)}"{FEW_SPACES}:{FEW_SPACES}"(?P<{role}>{_TEXT})"{FEW_SPACES},{FEW_SPACES}'
-        for key, role in shape.keys[:at]
-    ]
-    header = f'{FEW_SPACES}{"".join(members)}"(?:{"|".join(map(re.escape, keys))})"{FEW_SPACES}:{FEW_SPACES}(?=\\{{)'
-    ignored = "".join(
-        rf'(?:,{FEW_SPACES}"{re.escape(key)}"{FEW_SPACES}:{FEW_SPACES}"{_TEXT}"{FEW_SPACES})?'
-        for key, _ in shape.keys[at + 1 :]
-    )
+    keys = "|".join(map(re.escape, (shape.keys[at][0], *sorted(ARGUMENT_KEYS - known))))
+    members = [f"{q}{re.escape(key)}{q}{colon}{q}(?P<{role}>{text}){q}{comma}" for key, role in shape.keys[:at]]
+    header = rf"{FEW_SPACES}{''.join(members)}{q}(?:{keys}){q}{colon}(?=\{{)"
+    after = [f"(?:{comma}{q}{re.escape(key)}{q}{colon}{q}{text}{q})?" for key, _ in shape.keys[at + 1 :]]
     late = "id" in roles and roles.index("id") > roles.index("name")
-    return Outside(re.compile(header), re.compile(rf"{FEW_SPACES}{ignored}\}}"), late)
+    return Outside(re.compile(header), re.compile(rf"{FEW_SPACES}{''.join(after)}{FEW_SPACES}\}}"), late, q)
 
 
 class Form(msgspec.Struct, eq=False):
@@ -232,37 +240,41 @@ _HEAD: Final = 3
 class Candidates(list[_C]):
     """Markers, or strays, in the order in which they are tried; `at` picks those that may match at a place."""
 
-    __slots__ = ("_by_head",)
+    __slots__ = ("_cut", "_whole")
 
     def __init__(self, found: Iterable[_C] = ()) -> None:
         super().__init__(found)
-        self._by_head: dict[str, list[_C]] = {}
+        self._whole: dict[str, list[_C]] = {}
+        """By the first characters of a text, or by a shorter literal that a text begins with."""
+        self._cut: dict[str, list[_C]] = {}
+        """By the fewer characters with which a text ends."""
 
     def at(self, text: str, i: int) -> list[_C]:
-        """The markers whose first literal may be at ``i``; all of them if the text ends too early to decide."""
+        """The markers whose first literal may be at ``i``."""
         head = text[i : i + _HEAD]
-        if len(head) < _HEAD:
-            return self
-        by_head = self._by_head or self._sorted()
-        return by_head.get(head) or by_head[""]
+        whole = self._whole or self._sorted()
+        found = whole.get(head) if len(head) == _HEAD else self._cut.get(head)
+        return whole.get(head[:2]) or whole.get(head[:1]) or whole[""] if found is None else found
 
     def _sorted(self) -> dict[str, list[_C]]:
-        heads = {"", *(first[:_HEAD] for c in self if len(first := c.pattern.first) >= _HEAD)}
-        heads |= {spelled for c in self if c.pattern.any_case for spelled in _spellings(c.pattern.first[:_HEAD])}
-        self._by_head = {head: [c for c in self if _begins(c.pattern, head)] for head in heads}
-        return self._by_head
+        heads = {spelled for c in self for spelled in _spellings(c.pattern)}
+        begun = {"", *(head[:n] for head in heads for n in range(1, min(len(head) + 1, _HEAD)))}
+        self._cut = {head: [c for c in self if _begins(c.pattern, head, cut=True)] for head in begun}
+        self._whole = {head: [c for c in self if _begins(c.pattern, head)] for head in {"", *heads}}
+        return self._whole
 
 
-def _begins(pattern: Pattern, head: str) -> bool:
-    """Whether a pattern may match a text that begins with ``head``; ``""`` stands for every unknown beginning."""
+def _begins(pattern: Pattern, head: str, *, cut: bool = False) -> bool:
+    """Whether a pattern may match a text that begins with ``head``, or that is ``head`` (``cut``)."""
     first = pattern.first[:_HEAD]
-    if len(first) < _HEAD:
-        return True if not first or not head else head.startswith(first)
-    return bool(head) and (head.lower() if pattern.any_case else head) == first
+    head = head.lower() if pattern.any_case else head
+    return head.startswith(first) or (cut and first.startswith(head))
 
 
-def _spellings(text: str) -> list[str]:
-    return ["".join(each) for each in product(*({c, c.upper()} for c in text))]
+def _spellings(pattern: Pattern) -> list[str]:
+    """The first characters of a pattern's first literal, in every case that counts."""
+    head = pattern.first[:_HEAD]
+    return ["".join(each) for each in product(*({c, c.upper()} for c in head))] if pattern.any_case else [head]
 
 
 class Scan:
@@ -280,8 +292,12 @@ class Scan:
     find: re.Pattern[str]
     heads: str
 
-    def __init__(self, markers: Iterable[Marker], strays: "list[Stray] | tuple[()]" = ()) -> None:
+    def __init__(
+        self, markers: Iterable[Marker], strays: "list[Stray] | tuple[()]" = (), *, cuts: bool = False
+    ) -> None:
+        """``cuts``: text is cut where a marker may begin, even if it cannot go on."""
         self._given = (list(markers), strays)
+        self._cuts = cuts
 
     def at(self, text: str, i: int) -> int:
         """Whether a marker is in a text at ``i``: 1, 0, or -1 if the text ends in it."""
@@ -301,12 +317,27 @@ class Scan:
             self.triggers = firsts(x.pattern for x in (*self.markers, *self._given[1]))
             return self.triggers
         if name == "find":
-            self.find = finder(self.triggers)
+            self.find = finder(self.triggers, {} if self._cuts else _follows(self.markers, self._given[1]))
             return self.find
         if name == "heads":
             self.heads = "".join(sorted({t[0] for t in self.triggers}))
             return self.heads
         raise AttributeError(name)
+
+
+def _follows(markers: Iterable[Marker], strays: Iterable[Stray]) -> dict[str, str]:
+    """What must follow the first literals of some markers, as regular expressions. The bracket or fence that begins a
+    closing, or a call without a marker, may be in a text thousands of times without one."""
+    followed: dict[str, set[str]] = {s.pattern.first: {""} for s in strays}
+    for marker in markers:
+        after = marker.pattern.atoms[1:]
+        then = next((a for a in after if a.kind != SPACE), None)
+        text = ""
+        # What only begins a call's marker is told, and spares its closing.
+        if (isinstance(marker, Closing) or not marker.marked) and then and then.kind == LITERAL and not then.any_case:
+            text = f"{SPACES if after[0].kind == SPACE else ''}(?:{re.escape(then.text[0])}|\\Z)"
+        followed.setdefault(marker.pattern.first, set()).add(text)
+    return {first: f"(?={'|'.join(sorted(texts))})" for first, texts in followed.items() if "" not in texts}
 
 
 class Region(msgspec.Struct, eq=False):

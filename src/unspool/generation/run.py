@@ -18,14 +18,16 @@ from ..engines.threads import Awaited
 from ..events import Event
 from ..message import Message
 from ..parser import Parser
-from ..request.continuation import Written
+from ..request.continuation import Continued, Written
+from ..request.exact import Exact
 from ..request.fields import BadRequest
 from ..request.prepared import Prepared, Reader
 from ..request.protocols import WireProtocol
+from ..store import StoreError
 from ..tokens import counted
 from ..tools import Tools
 from ..wire import TraceWriter
-from ..wire.common import Failure, Usage
+from ..wire.common import Failure, Usage, Writer
 from ..wire.server_tools import AnyEvent
 from .admission import Overloaded
 from .choice import Choice
@@ -44,6 +46,33 @@ _TURN: Final = 64
 """After how many pieces in a row an output gives others a turn: an engine may have a thousand ready at once."""
 
 
+class Deposit:
+    """Where an answer goes before its client gets the end of it. This one keeps nothing.
+
+    Attributes:
+        turn: the stored turn that the request continues.
+        size: the bytes that were stored of the conversation.
+    """
+
+    turn: Exact | None = None
+    size = 0
+
+    async def keep(self, id: str, writer: Writer, last: tuple[Continued, Written] | None) -> None:
+        """Keep an answer.
+
+        Args:
+            id: its id.
+            writer: what wrote it.
+            last: its last round, with the prompt.
+
+        Raises:
+            StoreError: it cannot be kept.
+        """
+
+
+_NOWHERE: Final = Deposit()
+
+
 class Run:
     """Answers one request.
 
@@ -53,7 +82,11 @@ class Run:
         prepared: the request.
         client_id: the client's own id for the request, for the log and the engine; empty if there is none.
         tools: the tool servers of the request, if it may use any.
+        deposit: keeps the answer.
         session: the session that records it, if it belongs to one.
+
+    Attributes:
+        id: the response's id.
     """
 
     def __init__(
@@ -63,6 +96,7 @@ class Run:
         prepared: Prepared,
         client_id: str = "",
         tools: Tools | None = None,
+        deposit: Deposit = _NOWHERE,
         session: "Session | None" = None,
     ) -> None:
         self._session = session
@@ -70,6 +104,9 @@ class Run:
         self._service = service
         self._protocol = protocol
         self._client_id = client_id
+        self._deposit = deposit
+        self._last: tuple[Continued, Written] | None = None
+        self._body: bytes | None = None
         self._name = f"{self.id} ({client_id})" if client_id else self.id
         self._prepared = prepared
         self._request = prepared.request
@@ -97,6 +134,16 @@ class Run:
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._abort: Failure | None = None
         self._work: asyncio.Task[Any] | None = None
+
+    @property
+    def writer(self) -> Writer:
+        """What writes the answer."""
+        return self._writer
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the answer is a stream."""
+        return self._request.stream
 
     @property
     def queued(self) -> int:
@@ -132,7 +179,11 @@ class Run:
             self._service.telemetry.accepted(self.id, self._request)
         try:
             if sink is None:
-                return await self._produce()
+                failure = await self._produce()
+                if failure is None:
+                    self.whole()
+                    failure = await self._deposited()
+                return failure
             return await self._stream(sink)
         except asyncio.CancelledError:
             log.info("%s: the client is gone; cancelled", self._name)
@@ -142,6 +193,11 @@ class Run:
 
     def whole(self) -> bytes:
         """The whole answer, if it is not streamed."""
+        if self._body is None:
+            self._body = self._whole()
+        return self._body
+
+    def _whole(self) -> bytes:
         choices, protocol = self._choices, self._protocol
         logprobs = [c.logprobs for c in choices] if self._request.sampling.logprobs is not None else []
         events: list[Sequence[AnyEvent]] = [c.kept for c in choices] if protocol.keeps_events else []
@@ -160,12 +216,25 @@ class Run:
         try:
             failure = await self._produce()
             if failure is None:
-                await outbox.end(self._writer.finish(self._usage(), self._choices[0].stop))
-            elif outbox.begun:
+                end = self._writer.finish(self._usage(), self._choices[0].stop)
+                failure = await self._deposited()
+                if failure is None:
+                    await outbox.end(end)
+                    return None
+            if outbox.begun:
                 await outbox.end(self._writer.error(failure))
             return failure
         finally:
             await outbox.close()
+
+    async def _deposited(self) -> Failure | None:
+        """Keep the answer; return why that failed."""
+        try:
+            await self._deposit.keep(self.id, self._writer, self._last)
+        except (StoreError, BadRequest) as error:  # such as of a conversation that was deleted meanwhile
+            log.warning("%s: the response could not be stored: %s", self._name, error)
+            return Failure(f"the response could not be stored: {error}", 507)
+        return None
 
     # -- producing -------------------------------------------------------------------------------------------------
 
@@ -272,6 +341,7 @@ class Run:
             elif self._service.engine.tokenizer is not None:
                 choice.counted(await self._service.in_thread(len(prompt), lambda awaited: self._count(prompt, awaited)))
         written = choice.written()
+        self._last = None if prepared.continued is None else (prepared.continued, written)
         self._finished(written.message)
         if recording is not None:
             written = await recording.done(written, choice.stop)

@@ -1,8 +1,8 @@
 """`Service`: the engine, the places, the counts and the threads that all requests of a server share."""
 
 import asyncio
+import hmac
 import logging
-import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -81,10 +81,11 @@ class Service:
         self.store = store or Store(size=settings.limits.stored, days=settings.limits.days)
         self.telemetry = telemetry
         self.tools = tools or Tools(())
-        self.approval_key = settings.approval_key or secrets.token_bytes(32)
+        self.approval_key = settings.approval_key or hmac.digest(self.store.secret, b"approvals", "sha256")
         self.engine = engine
         self.prompts = prompts
-        self.turns = None if prompts is None else Turns(settings, prompts, engine.tokenizer, engine_name(engine))
+        name = engine_name(engine)
+        self.turns = None if prompts is None else Turns(settings, prompts, engine.tokenizer, name, self.store.secret)
         self.admission = Admission(settings.limits.generations, settings.limits.waiting)
         self.constraints = Constraints(settings)
         self.metrics = Metrics(settings.dialect.name)

@@ -166,7 +166,7 @@ class CallFlow(Flow):
 
     def _strings(self, strings: StringKind, keep: Callable[[str], None] | None) -> None:
         """Emit the pieces of a string from here on."""
-        known = strings.state(self.waits) if self.waits else strings.empty
+        known = strings.state(self.waits)
         self.stretch = known, known.stop, known.stop2, self._call, self._growing.append, keep
 
     def _since(self) -> str:

@@ -36,7 +36,7 @@ _HEADER = Regex(r"(?:(?:<[^\s<>]{0,64}+>?|[\w.\-:/=]{1,256}+)[ \t]{0,8}+){0,4}")
 """The rest of a header: words, as they are in names, and tags."""
 _TAG = Regex(r"[<\[]\S")
 _SHORT = Regex(r""""(?:[^"\\\n]|\\.){0,256}+"|'(?:[^'\\\n]|\\.){0,256}+'|[0-9]{1,18}+""")
-_SHORT_MAYBE = Regex(r"""(?:["'][^\n]{0,258}+|[0-9]{1,18}+)?\Z""")
+_SHORT_MAYBE = Regex(r"""(?:"(?:[^"\\\n]|\\.){0,256}+(?:\\|")?|'(?:[^'\\\n]|\\.){0,256}+(?:\\|')?|[0-9]{1,18}+)?\Z""")
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -445,7 +445,7 @@ class Openings(msgspec.Struct, eq=False):
         if m.group() not in scan.triggers:
             return NO if final else MORE
         more = False
-        for o in scan.markers:
+        for o in scan.markers.at(self._tape.buf, p):
             r = self.look.stands(o.pattern, p)
             if r >= 0:
                 r = r if self.look.certain(p) else self.follows_call(r, o.block)

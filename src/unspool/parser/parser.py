@@ -165,17 +165,11 @@ class Parser:
                 if keep is not None:
                     keep(text)
                 return [ToolCallDelta(call, text, at, end)]
-            fragment = known[text]
-            if fragment:
-                self._at = end = at + len(text)
-                put(fragment)
-                if keep is not None:
-                    keep(text)
-                return [ToolCallDelta(call, fragment, at, end)]
-            turn = known.turns[text]
+            turn = known[text]
             if turn is not None:
                 fragment, written, then = turn
-                self._stretch = then, then.stop, then.stop2, call, put, keep
+                if then is not known:
+                    self._stretch = then, then.stop, then.stop2, call, put, keep
                 if keep is not None:
                     keep(text)
                 if not written:

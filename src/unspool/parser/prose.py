@@ -104,7 +104,11 @@ class Prose(Steps):
                     break  # a call with wrong arguments is a more literal match
                 if partial is not None and self._dropped_as_cut(partial, o, i, r):
                     return r
-                return self._parts.begin(o, i, r) if match is None else self._begin_call(o, i, match)
+                if match is not None:
+                    return self._begin_call(o, i, match)
+                if not o.pattern.first:  # a blank opening: text begins here
+                    self._note_header(i)
+                return self._parts.begin(o, i, r)
             elif r == MORE:
                 if not tape.final:
                     return MORE
@@ -212,6 +216,25 @@ class Prose(Steps):
         tape.i = end
         self._parts.leaves(self._plan.reasoning.trail)
 
+    def _close_answer(self, p: int, end: int) -> None:
+        """The closing of an answer is at ``buf[p:end]``, in open reasoning: that was the answer, or stays reasoning."""
+        tape, ledger = self._tape, self._ledger
+        if ledger.held_for(Why.OPENED_REASONING):
+            tape.i = p
+            self._calls.reopen()  # it was not closed
+            return
+        take = common_suffix(tape.buf, tape.i, p, self._look.outline.frame.inner)
+        ledger.text(tape.base + p - take)
+        if ledger.held_for(Why.OPEN_REASONING):
+            ledger.as_content()
+            ledger.markup(tape.base + end)
+            self._parts.settle_thought()
+        else:
+            self._parts.end_reasoning(tape.base + end)
+        ledger.notice("answer_closed_in_reasoning", tape.buf[p:end])
+        self._parts.end_turn(end)
+        self._parts.leaves(self._plan.frame_trail)
+
     def region(self) -> Region:
         """The markers that count in the current text."""
         outline = self._look.outline
@@ -304,7 +327,7 @@ class Prose(Steps):
         if thinking:
             return NO
         r = self._drop_at(p)
-        return self._no_call(scan, p) if r == NO and look.outline.calls and not look.quoted(p) else r
+        return self._no_call(scan, p) if r == NO and look.outline.calls else r
 
     def _counted(self, o: Marker, p: int, end: int) -> int:
         """``end`` if the marker at ``buf[p:end]`` counts there; else `NO` or `MORE`."""
@@ -327,6 +350,8 @@ class Prose(Steps):
             self._close_reasoning(p, end)
         elif o.kind in (REASONING, FRAME):
             self._open_in_text(o, p, end)
+        elif o.kind == FRAME_END and ledger.thinking:
+            self._close_answer(p, end)
         elif o.kind == FRAME_END:
             take = common_suffix(tape.buf, tape.i, p, self._look.outline.frame.inner)
             ledger.text(tape.base + p - take)
@@ -462,9 +487,11 @@ class Prose(Steps):
     def _no_call(self, scan: Scan, p: int) -> int:
         """Read text at ``p`` that opens no call; if it is a call's marker, a notice says so."""
         look = self._look
-        begun = self._begun_calls(scan.markers, p)
+        begun, strays = self._begun_calls(scan.markers.at(self._tape.buf, p), p), look.stray_closings(p)
+        if not (begun or strays) or look.quoted(p):
+            return NO
         pairs = [(o.block, o.form) for o in begun if o.block and o.form]
-        look.spare(p, *(b.closing if b.opening else f.closing for b, f in pairs), *look.stray_closings(p))
+        look.spare(p, *(b.closing if b.opening else f.closing for b, f in pairs), *strays)
         if not begun:
             return NO
         self._ledger.text(self._tape.base + p)
@@ -482,7 +509,8 @@ class Prose(Steps):
             return found
         # Another part's marker, which is text here, may begin like a call's and go on.
         text = max((look.stands(o.pattern, p) for o in markers if o.kind != CALL), default=NO)
-        found = [o for o in found if o.pattern.progress(self._tape.buf, p) >= text]
+        if text >= 0:
+            found = [o for o in found if o.pattern.progress(self._tape.buf, p) >= text]
         return [o for o in found if not look.spelled(o.pattern.first, p, p + len(o.pattern.first))]
 
     def _enter_nameless(self, block: Block, form: Form, p: int) -> int:
@@ -557,7 +585,7 @@ class Prose(Steps):
     def _decides(self, scan: Scan, p: int) -> int:
         """If a marker at ``p`` decides what the text before it is, change the state: its end, `NO`, or `MORE`."""
         look = self._look
-        for o in scan.markers:
+        for o in scan.markers.at(self._tape.buf, p):
             if isinstance(o, Opening) and o.kind == CALL:
                 r = self._openings.match(o, p, edge=False).end
             else:

@@ -12,6 +12,7 @@ from ..grammar.freeform import Freeform
 from ..toolset import Toolset
 from ..wire.freeform import Kind
 from .edits import Edit
+from .exact import Exact
 from .fields import BadRequest
 from .reasoning import Reasoning
 from .server_tools import ServerTools
@@ -42,6 +43,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         server_tools: the declared tools that the server runs; ``None`` if there are none.
         edits: edits to make to the messages before the model reads them.
         applied: the edits that were made, in the form for the answer; ``None`` if none were requested.
+        stored: the turn of the stored answer that the request continues, if there is one.
         caller: the client's API key, to which remembered turns belong; empty if it sent none.
     """
 
@@ -65,6 +67,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     server_tools: ServerTools | None = None
     edits: tuple[Edit, ...] = ()
     applied: list[dict[str, Any]] | None = None
+    stored: Exact | None = None
     caller: bytes = b""
 
     @property

@@ -9,10 +9,13 @@ The key of a turn is a digest of its whole prompt and of what the client receive
 one changed word, no turn is found. Then the template writes the prompt as usual, and reasoning that the client omitted
 is restored if a call's id identifies the turn.
 
+A stored answer brings its own turn, so that it continues exactly from any process that uses the same store.
+
 If the server ran tools between the rounds of an answer, the client sends the answer back in the form of its protocol.
 Such an answer is also remembered by these forms, and is split into its rounds again.
 """
 
+import hmac
 import logging
 import os
 from array import array
@@ -32,6 +35,7 @@ from ..tokens import added_tokens, counted, encoded
 from ..wire.encoding import clean
 from .chain import Chain, called, json_bytes, thought
 from .chat_request import ChatRequest
+from .exact import Exact, Turn
 from .fields import BadRequest
 from .prompts import NoBridge, Prompts
 from .settings import Settings
@@ -63,17 +67,6 @@ class Written(msgspec.Struct, frozen=True):
     tokens: int = 0
     cut: bool = False
     call: str = ""
-
-
-class _Turn(NamedTuple):
-    """A remembered turn: its prompt and the text after it, with their tokens if known. The thoughts are the reasoning
-    of all answers up to this one, as the prompt contains it."""
-
-    prompt: str
-    prompt_ids: "array[int] | None"
-    text: str
-    ids: "array[int] | None"
-    thoughts: tuple[bytes, ...]
 
 
 class Thought(NamedTuple):
@@ -140,17 +133,26 @@ class Turns:
         prompts: the model's chat template.
         tokenizer: the engine's tokenizer, if its ids are known.
         engine: its name, for messages.
+        secret: the secret for keys; by default a random one.
     """
 
-    def __init__(self, settings: Settings, prompts: Prompts, tokenizer: Any = None, engine: str = "") -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        prompts: Prompts,
+        tokenizer: Any = None,
+        engine: str = "",
+        secret: bytes | None = None,
+    ) -> None:
         self._settings = settings
         self._engine = engine
         self._prompts = prompts
         self._tokenizer = tokenizer
         self._literals = {} if tokenizer is None else {id: text for text, id in added_tokens(tokenizer).items()}
-        self._kept: Kept[_Turn | Thought | Rounds] = Kept(_COUNT, settings.turn_memory)
-        self._secret = os.urandom(32)
-        self._on = settings.turn_memory > 0
+        self._kept: Kept[Turn | Thought | Rounds] = Kept(_COUNT, settings.turn_memory)
+        # Another model, template or tokenizer cannot continue a turn.
+        of_model = [settings.model, settings.dialect.name, prompts.source, sorted(self._literals.items())]
+        self._secret = hmac.digest(secret or os.urandom(32), json_bytes(of_model), "sha256")
 
     # -- prompts ---------------------------------------------------------------------------------------------------
 
@@ -165,22 +167,29 @@ class Turns:
             BadRequest: the template refuses the request.
         """
         self._check(request)
-        context = request.reasoning.context or self._settings.context
-        if not self._on or context == "never" or request.body.get("continue_final_message") is True:
+        context, stored = request.reasoning.context or self._settings.context, request.stored
+        if stored is not None and request.reasoning.context is None and context == "loop":
+            context = "all"
+        if context == "never" or request.body.get("continue_final_message") is True:
             return Continued(self._prompts.render(request, waiting), None, None)
         request, chains = self._as_written(request, across=context == "all")
         thoughts = thoughts_of(request.messages)
         answers = list(accumulate(m["role"] == "assistant" for m in request.messages))  # before each message
         for at in reversed(repeatable(request.messages, across=context == "all")):
-            turn = self._get(chains[at + 1].digest(b"turn"))
-            if not isinstance(turn, _Turn) or not same_thoughts(thoughts[: answers[at]], turn.thoughts):
-                continue
+            key = chains[at + 1].digest(b"turn")
+            if stored is not None and stored.key == key:  # with its own reasoning, in the form of the items
+                turn = stored.turn
+            else:
+                found = self._get(key)
+                if not isinstance(found, Turn) or not same_thoughts(thoughts[: answers[at]], found.thoughts):
+                    continue
+                turn = found
             try:
                 bridge = self._prompts.bridge(request, at, self._settings.dialect.end, waiting)
             except NoBridge as error:
                 log.info("a turn is written by the template: %s", error)
                 break
-            past = Past(chains[-1], turn.thoughts + thoughts[len(turn.thoughts) :], request.caller)
+            past = Past(chains[-1], turn.thoughts + thoughts[answers[at] :], request.caller)
             prompt = Continued(turn.prompt, None if turn.prompt_ids is None else turn.prompt_ids.tolist(), None)
             joined = self._joined(prompt, turn.text, turn.ids, bridge, past)
             if request.media and self._placed(joined.prompt, request) is None:
@@ -304,23 +313,32 @@ class Turns:
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
-    def remember(self, prompt: Continued, written: Written) -> None:
-        """Remember a complete turn."""
+    def exact(self, prompt: Continued, written: Written) -> Exact | None:
+        """A complete turn as it is remembered; ``None`` if it must not be continued."""
         message = written.message
         unfinished = message.finish_reason not in ("stop", "tool_calls")
         if prompt.past is None or unfinished or self._spells_tokens(written):
-            return
+            return None
         sent = message.to_openai()
         past = prompt.past.take(sent)
         ids = None if written.ids is None else array("q", written.ids)
         prompt_ids = None if prompt.ids is None else array("q", prompt.ids)
-        turn = _Turn(prompt.prompt, prompt_ids, written.text, ids, past.thoughts)
-        size = sum(2 * len(t) for t in (turn.prompt, turn.text)) + 8 * (len(ids or ()) + len(prompt_ids or ()))
-        digests = {prompt.past.chain.take(form).digest(b"turn") for form in (sent, trimmed(sent))}
-        self._put(digests, turn, size + 80 * len(turn.thoughts))
+        turn = Turn(prompt.prompt, prompt_ids, clean(written.text), ids, past.thoughts)
+        return Exact(past.chain.digest(b"turn"), turn)
+
+    def remember(self, prompt: Continued, written: Written) -> None:
+        """Remember a complete turn."""
+        found = self.exact(prompt, written)
+        if found is None or prompt.past is None:
+            return
+        turn, sent = found.turn, written.message.to_openai()
+        size = sum(2 * len(t) for t in (turn.prompt, turn.text))
+        size += 8 * (len(turn.ids or ()) + len(turn.prompt_ids or ())) + 80 * len(turn.thoughts)
+        self._put({found.key, prompt.past.chain.take(trimmed(sent)).digest(b"turn")}, turn, size)
         key = self._by_ids(prompt.past.caller, sent)
         if key is not None:
-            self._put({key}, Thought(message.reasoning), 2 * len(message.reasoning))
+            reasoning = written.message.reasoning
+            self._put({key}, Thought(reasoning), 2 * len(reasoning))
 
     def remember_rounds(
         self, prompt: Continued, messages: Sequence[dict[str, Any]], forms: Iterable[Sequence[Mapping[str, Any]]]
@@ -341,10 +359,10 @@ class Turns:
         digests = {reduce(Chain.take, form, chain).digest(b"rounds") for form in sent}
         self._put(digests, rounds, 2 * len(json_bytes(messages)))
 
-    def _get(self, key: bytes) -> "_Turn | Thought | Rounds | None":
+    def _get(self, key: bytes) -> "Turn | Thought | Rounds | None":
         return self._kept.get(key)
 
-    def _put(self, keys: Collection[bytes], thing: "_Turn | Thought | Rounds", size: int) -> None:
+    def _put(self, keys: Collection[bytes], thing: "Turn | Thought | Rounds", size: int) -> None:
         """Keep an entry under several keys. Its size counts for each, since any key may be the last one evicted."""
         for key in keys:
             if size + _OVERHEAD <= self._settings.turn_memory:

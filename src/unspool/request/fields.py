@@ -22,12 +22,27 @@ class BadRequest(Exception):
         param: the wrong field; ``None`` means the request as a whole.
         message: what is wrong with it, and what is allowed.
         status: the HTTP status; ``None`` means the protocol's own status for a wrong field.
+        code: the protocol's word for what is wrong.
     """
 
-    def __init__(self, param: str | None, message: str, status: int | None = None) -> None:
+    def __init__(self, param: str | None, message: str, status: int | None = None, code: str | None = None) -> None:
         super().__init__(f"{param}: {message}" if param else message)
         self.param = param
         self.status = status
+        self.code = code
+
+
+class NotFound(BadRequest):
+    """What a request names does not exist, or belongs to somebody else.
+
+    Args:
+        what: what it names, with its id.
+        param, code: see `BadRequest`.
+    """
+
+    def __init__(self, what: str, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(None, f"{what} not found.", 404, code)
+        self.param = param
 
 
 class Fields:
@@ -36,18 +51,20 @@ class Fields:
     Args:
         value: the value from the request.
         where: the path of the object, for messages; empty for the request itself.
+        earlier: how many items of ``input`` the request itself does not have. They have negative indexes.
 
     Raises:
         BadRequest: the value is not an object.
     """
 
-    __slots__ = ("_where", "raw")
+    __slots__ = ("_where", "earlier", "raw")
 
-    def __init__(self, value: Any, where: str = "") -> None:
+    def __init__(self, value: Any, where: str = "", earlier: int = 0) -> None:
         if not isinstance(value, dict):
             raise BadRequest(where or None, f"must be an object, not {json_kind(value)}")
         self.raw: dict[str, Any] = value
         self._where = where
+        self.earlier = earlier
 
     def path(self, field: str) -> str:
         """A field's full name."""
@@ -126,7 +143,8 @@ class Fields:
 
     def objects(self, field: str, default: Any = REQUIRED) -> "Iterator[Fields]":
         """A list of objects."""
-        for i, value in enumerate(self.array(field, default)):
+        begin = -self.earlier if field == "input" else 0
+        for i, value in enumerate(self.array(field, default), begin):
             yield Fields(value, f"{self.path(field)}[{i}]")
 
     def texts(self, field: str, most: int) -> tuple[str, ...]:

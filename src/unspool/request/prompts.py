@@ -20,7 +20,7 @@ import msgspec
 from ..chat_templates.bridge import Bridge, behind, between
 from ..chat_templates.environment import tojson
 from ..chat_templates.pool import Pool, Waiting
-from ..chat_templates.worker import Limits, Rendered
+from ..chat_templates.worker import Late, Limits, Rendered
 from ..dialect.file import Dialect
 from ..dialect.patterns import solid
 from ..dialect.registry import list_dialects
@@ -101,6 +101,12 @@ class Prompts:
     def places(self) -> Places:
         """What the template writes for media."""
         return self._ready().places
+
+    @property
+    def source(self) -> list[Any]:
+        """What the prompts depend on besides requests."""
+        tokenizer = self._tokenizer
+        return [tokenizer.template, tokenizer.tool_template, dict(tokenizer.special)]
 
     @property
     def named(self) -> dict[str, str]:
@@ -607,6 +613,8 @@ _NOTHING: Final = {"type": "text", "text": ""}
 
 
 def _refused(error: Exception | str) -> BadRequest:
+    if isinstance(error, Late):
+        return BadRequest(None, "the server is overloaded: the prompt could not be rendered in time; try again", 503)
     text = str(error).removeprefix("template: ")
     return BadRequest("messages", f"the chat template rejected the request: {text}")
 

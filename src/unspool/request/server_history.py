@@ -21,6 +21,8 @@ ITEMS: Final = (
     "web_search_call",
 )
 """Items of Responses' input about the server's tools."""
+HIDDEN: Final = "unspool"
+"""The field of a stored item with what clients do not get: the call and the results of a search."""
 REFUSED: Final = "The call was not allowed"
 _LOST: Final = "The call was allowed, but its result is not known."
 
@@ -113,7 +115,10 @@ class ServerItems:
             self._call(item)
         elif kind == "code_interpreter_call":
             self._code(item)
-        return True  # a search has no results here, so there is nothing to add
+        elif item.has(HIDDEN):  # clients send no results of a search, so there is nothing to add from them
+            call = item.object(HIDDEN)
+            self._append(call.text("id"), call.text("name"), call.text("arguments"), call.text("result"))
+        return True
 
     def _pass(self) -> None:
         """Drop pending calls, since the model went on: earlier approved calls were run, or never will be."""

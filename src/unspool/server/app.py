@@ -35,6 +35,7 @@ from ..store import Store
 from ..tools import Tools
 from ..wire.common import Failure
 from ..wire.encoding import encode
+from .background import Background
 from .completions_endpoint import CompletionsEndpoint
 from .cors import Origins, header, with_cors, with_id
 from .count_endpoint import CountEndpoint
@@ -45,6 +46,8 @@ from .models import Served, by_model, unknown_model
 from .page import PageFile, page_routes, wants_page
 from .parse_endpoint import ParseEndpoint, ThreadEndpoint
 from .replies import JSON, ErrorBody, Reply, failed
+from .responses import ResponsesEndpoint
+from .stored import stored_routes
 from .tokens_endpoint import DetokenizeEndpoint, TokenizeEndpoint, tokenizer_info
 from .workers import Worker
 
@@ -60,6 +63,8 @@ _CHAT: dict[Profile, type[ChatProtocol]] = {
 _PATHS = (
     ("POST", "/v1/chat/completions", "OpenAI chat completions"),
     ("POST", "/v1/responses", "OpenAI Responses"),
+    ("GET", "/v1/responses/{id}", "a stored response; also DELETE, and POST …/cancel"),
+    ("POST", "/v1/conversations", "a conversation; its pages are those of OpenAI"),
     ("POST", "/v1/messages", "Anthropic Messages"),
     ("POST", "/v1/completions", "OpenAI completions: a raw prompt in, raw output out"),
     ("POST", "/v1/messages/count_tokens", "the number of tokens in the prompt"),
@@ -88,10 +93,14 @@ def _protocols(settings: Settings) -> dict[str, WireProtocol]:
     }
 
 
-def _endpoints(service: Service, protocols: Mapping[str, WireProtocol]) -> dict[str, Endpoint | ThreadEndpoint]:
+def _endpoints(
+    service: Service, protocols: Mapping[str, WireProtocol], background: Background
+) -> dict[str, Endpoint | ThreadEndpoint]:
     """The endpoints of a model, by path."""
     found: dict[str, Endpoint | ThreadEndpoint] = {
-        path: (CompletionsEndpoint if protocol.raw else Endpoint)(service, protocol)
+        path: ResponsesEndpoint(service, protocol, background)
+        if isinstance(protocol, ResponsesProtocol)
+        else (CompletionsEndpoint if protocol.raw else Endpoint)(service, protocol)
         for path, protocol in protocols.items()
     }
     found["/v1/messages/count_tokens"] = CountEndpoint(service, protocols["/v1/messages"])
@@ -133,9 +142,10 @@ def create_app(
     def error_body(path: str) -> ErrorBody:
         return posts.get(path.removesuffix("/count_tokens"), chat).error_body
 
-    endpoints: dict[str, ASGIApp] = dict(_endpoints(service, posts))
+    background = Background()
+    endpoints: dict[str, ASGIApp] = dict(_endpoints(service, posts, background))
     if others:
-        of_models = {one: _endpoints(one, _protocols(one.settings)) for one in service.models}
+        of_models = {one: _endpoints(one, _protocols(one.settings), background) for one in service.models}
         endpoints = dict(by_model(of_models, error_body))
     endpoints["/parse"] = ParseEndpoint(service)
     files, index = page_routes() if settings.ui else ([], None)
@@ -145,9 +155,10 @@ def create_app(
         routes=[
             *files,
             *(Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()),
+            *stored_routes(service, background),
             *_Pages(service, chat, index, worker).routes(),
         ],
-        lifespan=_lifespan(service),
+        lifespan=_lifespan(service, background),
         exception_handlers={HTTPException: _http_error(posts, error_body)},  # type: ignore[dict-item]
     )
     app.endpoints = endpoints
@@ -190,7 +201,7 @@ def _service(
     return service
 
 
-def _lifespan(service: Service) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+def _lifespan(service: Service, background: Background) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     """Watch the models while the application runs, and close them, the tools and the store when it ends."""
 
     @asynccontextmanager
@@ -204,6 +215,7 @@ def _lifespan(service: Service) -> Callable[[Starlette], AbstractAsyncContextMan
             for patrol in patrols:
                 patrol.cancel()
             await asyncio.gather(*patrols, return_exceptions=True)
+            await background.close()
             for one in service.models:
                 one.close()
             await service.tools.aclose()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..engines.threads import Awaited
+from ..request.exact import Exact
 from ..request.fields import BadRequest, Fields
 from ..request.prepared import Prepared
 from ..request.protocols import CompletionsProtocol
@@ -19,7 +20,13 @@ class CompletionsEndpoint(Endpoint):
     """An ASGI application that answers requests for raw completions."""
 
     async def _prepare(
-        self, size: int, fields: Fields, offer: Offer, hold: Callable[[int], None], session: "Session | None"
+        self,
+        size: int,
+        fields: Fields,
+        offer: Offer,
+        hold: Callable[[int], None],
+        turn: Exact | None,
+        session: "Session | None",
     ) -> Prepared:
         protocol, engine, prompts = self._protocol, self._service.engine, self._service.prompts
         eos = "" if prompts is None else prompts.named.get("eos_token", "")

@@ -78,7 +78,7 @@ def with_cors(app: ASGIApp) -> ASGIApp:
     return CORSMiddleware(
         app,
         allow_origin_regex=".*",
-        allow_methods=("GET", "POST", "OPTIONS"),
+        allow_methods=("GET", "POST", "DELETE", "OPTIONS"),
         allow_headers=("*",),
         allow_private_network=True,
         expose_headers=("x-request-id", "retry-after"),

@@ -10,16 +10,18 @@ from starlette.types import Receive, Scope, Send
 
 from ..engines.threads import Awaited
 from ..generation.admission import Overloaded
-from ..generation.run import Run
+from ..generation.run import Deposit, Run
 from ..generation.service import Service, log
 from ..grammar import bounds
 from ..request.approvals import Approvals
 from ..request.chat_request import ChatRequest, check_text
+from ..request.exact import Exact
 from ..request.fields import BadRequest, Fields, read_object
 from ..request.parts.reading import settled, urls
 from ..request.prepared import Prepared, prepare
 from ..request.protocols import WireProtocol
 from ..request.server_tools import Offer
+from ..store import StoreError
 from ..tools import Listing, Tools
 from ..wire.common import Failure
 from .own_tools import own_tools
@@ -90,29 +92,46 @@ class Endpoint:
         protocol = self._protocol
         own = Tools(())
         try:
-            fields = await self._parse(body)
+            fields, deposit = await self._recalled(scope, await self._parse(body))
+            hold(deposit.size)
             own = own_tools(self._service.settings, protocol.own_servers(fields), self._service.tools)
             offer = await self._offer(scope, fields, own)
-            prepared = await self._prepare(len(body), fields, offer, hold, session)
+            prepared = await self._prepare(len(body) + deposit.size, fields, offer, hold, deposit.turn, session)
             del body, fields
         except BadRequest as error:
             status = error.status or protocol.invalid_status
-            reply = failed(protocol.error_body, Failure(str(error), status, error.param))
+            reply = failed(protocol.error_body, Failure(str(error), status, error.param, code=error.code))
         except Overloaded as error:
             reply = failed(protocol.error_body, Failure(str(error), 429, retry_after=error.retry_after))
+        except StoreError as error:
+            reply = failed(protocol.error_body, Failure(str(error), 503))
         except Exception:
             log.exception("%s: the request could not be read", scope["path"])
             reply = failed(protocol.error_body, Failure("internal server error", 500))
         else:
             tools = Tools([*self._service.tools.servers.values(), *own.servers.values()])
-            run = Run(self._service, protocol, prepared, client_id(scope), tools, session)
-            with self._service.running(run):
-                await self._run(run, scope, send, prepared.request.stream)
+            run = Run(self._service, protocol, prepared, client_id(scope), tools, deposit, session)
+            own = await self._carry_out(run, deposit, own, scope, send)
             return
         finally:
             await own.aclose()
         self._service.answered(scope["path"], reply.status)
         await reply.send(send)
+
+    async def _carry_out(self, run: Run, deposit: Deposit, own: Tools, scope: Scope, send: Send) -> Tools:
+        """Run a request, and return those of its own tools that are no longer used."""
+        with self._service.running(run):
+            await self._run(run, scope, send)
+        return own
+
+    async def _recalled(self, scope: Scope, fields: Fields) -> tuple[Fields, Deposit]:
+        """The request with what is stored of its conversation, and the place for its answer.
+
+        Raises:
+            BadRequest: the store has nothing of that.
+            StoreError: the store cannot be read.
+        """
+        return fields, Deposit()
 
     async def _parse(self, body: bytes) -> Fields:
         """Decode the JSON of a request, in a thread if it is long."""
@@ -131,9 +150,7 @@ class Endpoint:
         if own.servers:
             of_own = await own.list_tools()
         listing, of_own = await self._usable(listing), await self._usable(of_own)
-        # If a key is required, it is the caller, whatever else the client sent.
-        key = service.settings.api_key
-        caller = next(iter(keys_of(scope)), b"") if key is None else key.encode()
+        caller = caller_of(service, scope)
         approvals = Approvals(service.approval_key, caller)
         return Offer(listing, of_own, tuple(service.tools.servers), approvals, _betas(scope), caller)
 
@@ -148,8 +165,8 @@ class Endpoint:
         )
         return msgspec.structs.replace(listing, tools=kept)
 
-    async def _run(self, run: Run, scope: Scope, send: Send, streamed: bool) -> None:
-        stream = StreamReply(send, run.id) if streamed else None
+    async def _run(self, run: Run, scope: Scope, send: Send) -> None:
+        stream = StreamReply(send, run.id) if run.streamed else None
         failure = await run.generate(stream)
         if stream is not None and stream.begun:
             self._service.answered(scope["path"], "failed" if failure else 200)
@@ -162,7 +179,13 @@ class Endpoint:
         await reply.send(send)
 
     async def _prepare(
-        self, size: int, fields: Fields, offer: Offer, hold: Callable[[int], None], session: "Session | None"
+        self,
+        size: int,
+        fields: Fields,
+        offer: Offer,
+        hold: Callable[[int], None],
+        turn: Exact | None,
+        session: "Session | None",
     ) -> Prepared:
         """Prepare a request, in a thread if it is long, or if grammars must be read or derived."""
         service, limits = self._service, self._service.settings.limits
@@ -170,7 +193,8 @@ class Endpoint:
 
         def read(awaited: Awaited) -> ChatRequest:
             with bounds.awaited(awaited.check):
-                request = msgspec.structs.replace(self._protocol.read(fields, offer), caller=offer.caller)
+                request = self._protocol.read(fields, offer)
+            request = msgspec.structs.replace(request, caller=offer.caller, stored=turn)
             return request if session is None else session.adapted(request)
 
         def make(request: ChatRequest, fetched: Mapping[str, bytes], awaited: Awaited) -> Prepared:
@@ -290,6 +314,12 @@ def refusal(service: Service, error_body: ErrorBody, scope: Scope, draining: boo
     if draining and service.draining:
         return failed(error_body, Failure("the server is shutting down", 503, retry_after=5), close=True)
     return None
+
+
+def caller_of(service: Service, scope: Scope) -> bytes:
+    """The API key of a client. If a key is required, it is that one, whatever else the client sent."""
+    key = service.settings.api_key
+    return next(iter(keys_of(scope)), b"") if key is None else key.encode()
 
 
 def keys_of(scope: Scope) -> list[bytes]:

@@ -18,6 +18,7 @@ from .cors import header
 __all__ = ["Hosts", "check_host", "unsupported"]
 
 _NAME: Final = Regex(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
+_HOST: Final = Regex(r"(?:\[([0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|([^:\[\]@]+))(?::[0-9]{1,5})?")
 _LONGEST: Final = 300
 _ONCE: Final = (b"host", b"origin", b"content-type")
 
@@ -63,10 +64,9 @@ class Hosts:
 
 
 def _name(host: str) -> str:
-    """A host without its port, in lower case."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower().rstrip(".")
+    """A host without its port, in lower case; ``""`` if it is none."""
+    found = _HOST.fullmatch(host)
+    return "" if found is None else (found[1] or found[2]).lower().rstrip(".")
 
 
 def _is_address(name: str) -> bool:

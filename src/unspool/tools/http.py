@@ -9,7 +9,7 @@ import httpx2
 from opentelemetry.propagate import inject  # which the SDK of MCP brings
 
 from .addresses import Refused, resolve
-from .listed import sifted
+from .listed import TooMany, sifted
 
 __all__ = ["client"]
 
@@ -53,12 +53,18 @@ class _Bounded(httpx2.AsyncByteStream):
                 yield b"".join(self._line(line) + end for line in lines)
             held.append(rest)
         last = b"".join(held)
-        yield last if self._streamed else sifted(last, self._server)
+        yield last if self._streamed else self._sifted(last)
 
     def _line(self, line: bytes) -> bytes:
         """A line of events; the JSON of a message is one, after ``data:``."""
         field, colon, message = line.partition(b":")
-        return line if field != b"data" else field + colon + b" " + sifted(message.strip(), self._server)
+        return line if field != b"data" else field + colon + b" " + self._sifted(message.strip())
+
+    def _sifted(self, message: bytes) -> bytes:
+        try:
+            return sifted(message, self._server)
+        except TooMany as fault:
+            raise httpx2.ReadError(f"the server {fault}") from None
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -6,6 +6,7 @@ It runs in a child process, within limits. Each response has its own.
 import asyncio
 import importlib.util
 import os
+import secrets
 import signal
 import sys
 import tempfile
@@ -38,7 +39,7 @@ class InterpreterError(Exception):
 
 
 class _Answer(msgspec.Struct):
-    cell: int = 0
+    cell: str = ""
     text: str = ""
     error: bool = False
     ended: bool = False
@@ -72,7 +73,6 @@ class Interpreter:
         self._output = limits.output
         self._process: asyncio.subprocess.Process | None = None
         self._turn = asyncio.Lock()
-        self._cells = 0
 
     @property
     def pid(self) -> int | None:
@@ -99,11 +99,11 @@ class Interpreter:
         except InterpreterError as error:
             return refused(f"Python cannot be run: {error}")
         assert process.stdin is not None
+        cell = secrets.token_hex(16)  # no code can forge an answer to a later cell
         try:
             async with asyncio.timeout(self._time + _GRACE):
                 plain = code.encode(errors="replace").decode()  # without halves of surrogate pairs
-                self._cells += 1
-                process.stdin.write(msgspec.json.encode({"cell": self._cells, "code": plain}) + b"\n")
+                process.stdin.write(msgspec.json.encode({"cell": cell, "code": plain}) + b"\n")
                 await process.stdin.drain()
                 answer = await self._answer(process)
         except TimeoutError:
@@ -111,7 +111,7 @@ class Interpreter:
             return refused(f"The code did not end within {self._time:g} seconds.{_LOST}")
         except (OSError, ValueError):
             answer = None
-        if answer is None or answer.cell != self._cells:
+        if answer is None or answer.cell != cell:
             await self._end()
             return refused(f"The interpreter ended: too much memory or output, or a crash.{_LOST}")
         text = shortened(answer.text, self._output)

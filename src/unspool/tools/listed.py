@@ -9,13 +9,21 @@ from pydantic import ValidationError
 
 from .base import log
 
-__all__ = ["sifted"]
+__all__ = ["TooMany", "sifted"]
 
 _LIST: Final = "tools/list"
 _KEPT: Final = ("name", "title", "description", "inputSchema")
 """The fields of a tool that are used. With ``outputSchema``, the SDK would validate results, whose patterns may take
 forever and whose references may lead anywhere."""
+_MOST_TOOLS: Final = 1024
+"""How many tools of a listing are read, each of which takes time. The server's own limit is lower."""
+_MOST_VALUES: Final = 32_768
+"""How many objects and lists a message may have: the SDK checks each, while nobody else is answered."""
 _VERSIONS: Final = tuple(version for method, version in SERVER_RESULTS if method == _LIST)
+
+
+class TooMany(ValueError):
+    """A message of a server has too many values; the error says how many are allowed."""
 
 
 def sifted(message: bytes, server: str) -> bytes:
@@ -24,19 +32,27 @@ def sifted(message: bytes, server: str) -> bytes:
     Args:
         message: the JSON of one message.
         server: the server's label.
+
+    Raises:
+        TooMany: the message has too many values.
     """
-    if b'"tools"' not in message:
+    many = message.count(b"{") + message.count(b"[") > _MOST_VALUES
+    if not many and b'"tools"' not in message:
         return message
     try:
         found = json.loads(message)
     except (ValueError, RecursionError):
         return message  # the SDK says what is wrong
+    if many and _has_many(found):
+        raise TooMany(f"sent a message of more than {_MOST_VALUES:,} objects and lists")
     result = found.get("result") if isinstance(found, dict) else None
     tools = result.get("tools") if isinstance(result, dict) else None
     if not isinstance(result, dict) or not isinstance(tools, list):
         return message
     kept = []
-    for tool in tools:
+    if len(tools) > _MOST_TOOLS:
+        log.warning("server %s lists %s tools; only %s are read", server, len(tools), _MOST_TOOLS)
+    for tool in tools[:_MOST_TOOLS]:
         used = {key: tool[key] for key in _KEPT if key in tool} if isinstance(tool, dict) else tool
         fault = _fault(used)
         if fault:
@@ -46,6 +62,17 @@ def sifted(message: bytes, server: str) -> bytes:
             kept.append(used)
     result["tools"] = kept
     return json.dumps(found).encode()
+
+
+def _has_many(value: Any) -> bool:
+    """Whether a value has too many objects and lists; texts may have as many brackets as they like."""
+    waiting, count = [value], 0
+    while waiting and count <= _MOST_VALUES:
+        one = waiting.pop()
+        inner = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        count += isinstance(one, dict | list)
+        waiting += [each for each in inner if isinstance(each, dict | list)]
+    return count > _MOST_VALUES
 
 
 def _fault(tool: Any) -> str:

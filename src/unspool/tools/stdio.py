@@ -17,7 +17,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 
 from .base import log
-from .listed import sifted
+from .listed import TooMany, sifted
 
 __all__ = ["INHERITED", "Child"]
 
@@ -118,8 +118,12 @@ class Child:
                 if self._unasked > _UNASKED * self._limit:
                     self._give_up(f"sent {self._unasked:,} bytes without any request")
                     return
-                with suppress(ValueError):  # the specification defines no answer to a line that is not a message
+                try:
                     read = sifted(line, self._label)
+                except TooMany as fault:
+                    self._give_up(str(fault))
+                    return
+                with suppress(ValueError):  # the specification defines no answer to a line that is not a message
                     await self._to_session.send(
                         SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(read, by_name=False))
                     )

@@ -26,6 +26,8 @@ from .summary import Detail, Summary, summarized
 __all__ = ["DEFAULTS", "INCOMPLETE", "ResponsesWriter", "error_body"]
 
 DEFAULTS: Final[dict[str, Any]] = {
+    "background": False,
+    "conversation": None,
     "instructions": None,
     "max_output_tokens": None,
     "metadata": {},
@@ -64,6 +66,11 @@ class ResponsesWriter(BlockWriter):
         seal: makes the ``encrypted_content`` of reasoning; ``None``: the field is left out.
         summary: how detailed the summary of reasoning is; ``None``: the summary is empty.
         kinds: the kinds of tools other than functions, by name.
+
+    Attributes:
+        response: the JSON of the response when it was last written as a whole.
+        status: its status.
+        hidden: what clients do not get of an item, by its id: calls of a search with their results.
     """
 
     def __init__(
@@ -88,6 +95,9 @@ class ResponsesWriter(BlockWriter):
         self._repeated = {**DEFAULTS, **{k: v for k, v in (request or {}).items() if k in DEFAULTS}}
         self._stem = id.removeprefix("resp_")
         self._sequence = 0
+        self.response = b""
+        self.status = ""
+        self.hidden: dict[str, dict[str, str]] = {}
         self._output: list[msgspec.Raw | None] = []  # None: an item that has not ended
         self._at = 0  # the open item
         self._server_items: dict[int, ServerItem] = {}
@@ -108,14 +118,22 @@ class ResponsesWriter(BlockWriter):
     def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
         """``response.completed``, or ``response.incomplete`` with its reason."""
         status = "incomplete" if self._finish_reason in INCOMPLETE else "completed"
-        response = self._finished(self._finish_reason, self._items(), usage)
-        return self._event(f"response.{status}", response=response)
+        response = self._whole(self._finished(self._finish_reason, self._items(), usage))
+        return self._event(f"response.{status}", response=msgspec.Raw(response))
 
     def error(self, failure: Failure) -> bytes:
         """``response.failed``, with the items that were complete."""
         response = self._response("failed", self._items())
         response["error"] = {"code": failure.code or _failure_code(failure.status), "message": failure.message}
-        return self._event("response.failed", response=response)
+        return self._event("response.failed", response=msgspec.Raw(self._whole(response)))
+
+    def empty(self, status: str) -> bytes:
+        """The response before its first item."""
+        return self._whole(self._response(status, []))
+
+    def _whole(self, response: dict[str, Any]) -> bytes:
+        self.response, self.status = encode(response), response["status"]
+        return self.response
 
     def _event(self, kind: str, **members: Any) -> bytes:
         payload = {"type": kind, "sequence_number": self._sequence, **members}
@@ -301,6 +319,9 @@ class ResponsesWriter(BlockWriter):
         if item.start.asks:  # it was not run
             return b""
         self._at, self._item_id = item.at, item.id
+        if item.kind == "web_search_call":
+            call = {"id": item.start.id, "name": item.start.called or item.start.name, "arguments": item.text}
+            self.hidden[item.id] = {**call, "result": event.text}
         # Only MCP calls have an event for failure; for others, the item says so.
         ended = "failed" if event.error and item.kind == "mcp_call" else "completed"
         ended_event = self._event(f"response.{item.kind}.{ended}", **self._place())
@@ -335,7 +356,7 @@ class ResponsesWriter(BlockWriter):
         message = the_one(messages)
         if events:
             self.events(0, events[0])
-            return encode(self._finished(self._finish_reason, self._items(), usage))
+            return self._whole(self._finished(self._finish_reason, self._items(), usage))
         found = blocks(message)
         output = []
         for i, block in enumerate(found):
@@ -349,7 +370,7 @@ class ResponsesWriter(BlockWriter):
                 kind, text = block
                 item = self._text_item(kind, self._id_of(kind, i), text, "incomplete" if cut else "completed")
             output.append(item)
-        return encode(self._finished(message.finish_reason, output, usage))
+        return self._whole(self._finished(message.finish_reason, output, usage))
 
     def _finished(self, reason: str, output: Sequence[Any], usage: Usage | None) -> dict[str, Any]:
         response = self._response("incomplete" if reason in INCOMPLETE else "completed", output)

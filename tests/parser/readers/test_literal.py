@@ -46,6 +46,38 @@ def some(rng: random.Random, depth: int = 0) -> Any:
     return inner if roll < 0.8 else {f"k{i} \"'": v for i, v in enumerate(inner)}
 
 
+AT_ONCE = [
+    '{"a": [{"b": 1, "c": 2}, {"b": 1}], "d": {}, "e": []}',
+    '[1, {"a": 1, "a": 2}]',
+    '[{"a": 1, "a": 2}, {"b": 1}]',
+    '{"a": {"b": 1, "b": 2}}',
+    '{"a": 1, "a": {"b": ":"}}',
+    '{"a:": [":", {"b": 1, "b": 2}]}',
+    '[1, -2.5, 0, "a", true, null, 1e400, {"a": 1e309}]',
+    '["a", "b\\n", "c", "\\q", 1]',
+    "[1, 2, 03]",
+    '[1, 2, "a" "b"]',
+    "[1, 2,]",
+    '{"a": [NaN]}',
+    '{"a": ' + "[" * 600 + "]" * 600 + "}",
+    '{"a": [' + '{"b": {"c": [1, 2]}, "d": "e"}, ' * 400 + '{"a": 1, "a": 2}]}',
+]
+"""JSON, some of it plain enough to be read at once, or from one comma to the next."""
+
+
+@pytest.mark.parametrize("text", AT_ONCE)
+def test_json_read_at_once_is_the_json_that_is_read_by_characters(text: str) -> None:
+    read_by = []
+    for size in (len(text), 1, 7):
+        reader, emitted, waiting = LiteralReader(Syntax.JSON, Root.ANY), "", ""
+        for at in range(0, len(text), size):
+            waiting += text[at : at + size]
+            waiting = waiting[reader.read(waiting, 0) :]
+            emitted += reader.take()
+        read_by.append((emitted, reader.mode, reader.error, reader.notes, waiting if reader.mode == DONE else ""))
+    assert read_by[0] == read_by[1] == read_by[2]
+
+
 KEYWORDS = {
     "Max-N='a', a.b=1, two words=2, 1st=3, größe=4, class=5, @x=6, =7)": {
         "Max-N": "a", "a.b": 1, "two words": 2, "1st": 3, "größe": 4, "class": 5, "@x": 6, "": 7,

@@ -192,7 +192,7 @@ class BrokenReader:
         """The end of what ends the call at ``i``, `NO`, or `MORE`."""
         openings = self._openings
         found = NO
-        for o in openings.look.plan.calls.recover.markers:
+        for o in openings.look.plan.calls.recover.markers.at(self._tape.buf, i):
             if isinstance(o, Opening) and o.kind == CALL:
                 r = openings.match(o, i, edge=False).end
             elif o.kind == CALL_END and o.pattern.last_name >= 0:  # a closing that repeats the name is the call's own

@@ -78,17 +78,14 @@ _EXPONENT = Regex(r"[eE][+-]?[0-9]++")
 _JSON_SPACE = Regex(r"[ \t\n\r]*+")
 _BARE_KEY = Prefix(r"[^:,{}\[\]]*+")
 
-_INSIDE: Final = r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\uHHHH)*+'.replace("H", "[0-9a-fA-F]")
-_TOKEN = Regex(
-    rf"""[ \t\n\r]*+(?:"(?:({_INSIDE})"|([^"\\\x00-\x1f]*+)\Z)"""
-    r"|(-?(?:0|[1-9][0-9]{0,200})(?:\.[0-9]{1,90})?|true|false|null)(?=[ \t\n\r,\]}:])|([{}\[\],:]))"
+_ITEMS = Regex(
+    r'(?:(?:"[^"\\\x00-\x1f]*+"|-?(?:0|[1-9][0-9]{0,200}+)(?:\.[0-9]{1,90}+)?|true|false|null)'
+    r"[ \t\n\r]*+,[ \t\n\r]*+)++"
 )
-"""A token of JSON: a string, the beginning of one that the text ends in, a number or a word, a sign."""
-_STRING_END = Regex(f'({_INSIDE})"')
+"""Matches items of an array, each with the comma after it."""
 
 _COMPLETE = frozenset((ZERO, INT, FRACTION, EXP_DIGITS))
 """The states in which a number may end."""
-_STRING_TOKEN, _OPEN_TOKEN, _SIGN_TOKEN = 1, 2, 4
 _AFTER_DIGITS = {SIGN: INT, DOT: FRACTION, EXP: EXP_DIGITS, EXP_SIGN: EXP_DIGITS}
 """The states that digits change."""
 _PAIRS = frozenset(("{}", "[]", "t)", "s}"))
@@ -103,27 +100,31 @@ _SIMPLE = {"n": "\\n", "t": "\\t", "r": "\\r", "b": "\\b", "f": "\\f", "a": "\\u
 # -- literals that are complete in the text ---------------------------------------------------------------------------
 
 LONGEST: Final = 4096
-"""The longest object, in characters, that is read in one go."""
+"""The longest object or array, in characters, that is read in one go."""
 
 
 def whole_object(text: str, i: int) -> int:
-    """The end of the object that begins at ``i``, if it is plain; else 0, which decides nothing.
+    """The end of the object that begins at ``i``, if it is plain; else 0, which decides nothing."""
+    return whole_value(text, i, 0) if text.startswith("{", i) else 0
 
-    An object is plain if a `LiteralReader` would pass it on unchanged, without a notice: strict JSON, no repeated
-    key, no number beyond a float, not too deep.
+
+def whole_value(text: str, i: int, depth: int) -> int:
+    """The end of the object or array that begins at ``i``, if it is plain; else 0, which decides nothing.
+
+    It is plain if a `LiteralReader` would pass it on unchanged, without a notice: strict JSON, no repeated key, no
+    number beyond a float, not too deep. ``depth``: how many brackets are open around it.
     """
-    if not text.startswith("{", i) or text.find("}", i, i + LONGEST) < 0:
+    if text.find("}" if text[i] == "{" else "]", i, i + LONGEST) < 0:
         return 0
     piece = text[i : i + LONGEST]
-    if piece.count("{") + piece.count("[") > MAX_DEPTH:
-        return 0
     try:
         value, end = _scan(piece, 0)
-        if len(value) != piece.count(":", 0, end):  # else each member has a key of its own, and no string a colon
+        members = len(value) if piece[0] == "{" else 0
+        if members != piece.count(":", 0, end):  # else each member has a key of its own, and no string a colon
             end = _scan_members(piece, 0)[1]
     except (ValueError, RecursionError, StopIteration):
         return 0
-    return i + end
+    return i + end if depth + piece.count("{", 0, end) + piece.count("[", 0, end) <= MAX_DEPTH else 0
 
 
 def _members(pairs: list[tuple[str, Any]]) -> None:
@@ -158,21 +159,23 @@ _NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,200}+)(?:\.[0-9]{1,90})?"
 @lru_cache(64)
 def _member(python: bool, quote: str) -> re.Pattern[str]:
     """Matches a plain member and the comma or bracket after it: its key, a string, what JSON writes alike, a word."""
+    q = re.escape(quote)
     if python:
-        key, string, end = rf"({KEYWORDS}){_GAP}=", r"""(?:'([^'\\]*+)'|"([^"\\]*+)")""", r"[,)]"
-        words = "True|False|None|true|false|null"
+        key = rf"{q}([^{q}\\]{{1,256}}+){q}{_GAP}:" if q else rf"({KEYWORDS}){_GAP}="
+        string, words = r"""(?:'([^'\\]*+)'|"([^"\\]*+)")""", "True|False|None|true|false|null"
     else:
-        q = re.escape(quote)
-        key, end = rf"((?!{q})[^:,{{}}\[\]\s]{{1,256}}+){_GAP}:", r"[,}]"
+        key = rf"((?!{q}|[\"'])[^:,{{}}\[\]\s]{{1,256}}+){_GAP}:"
         string = rf"{q}((?:(?!{q})[{re.escape(quote[0])}]|[^{re.escape(quote[0])}]++)*+)()?{q}"
         words = "true|false|null"
+    end = "[,}]" if q else "[,)]"
     return re.compile(rf"{_GAP}{key}{_GAP}(?:{string}|({_NUMBER})|({words})){_GAP}({end})")
 
 
 def whole_members(text: str, i: int, *, python: bool, quote: str) -> tuple[str, int]:
     """The JSON of plain keyword arguments, or of a plain object with other quotes, and where its bracket closes.
 
-    They begin after the opening bracket, at ``i``. The text is ``""`` if they are not plain, or not complete.
+    They begin after the opening bracket, at ``i``. The text is ``""`` if they are not plain, or not complete. Keywords
+    have no quote.
     """
     member = _member(python, quote)
     found: dict[str, str] = {}
@@ -378,24 +381,20 @@ class LiteralReader:
         self.out = []
         return text
 
-    def simple(self) -> bool:
-        """Whether the reader is in a string value in which a piece of text can be read on its own."""
-        return self.mode == STRING and not self._is_key and not self._escape_free and self._doubt.dropping < 0
-
     def strict(self) -> bool:
         """Whether the reader passes JSON on unchanged."""
         return self._how.keep and not self._how.repair
 
     def strings(self) -> StringKind | None:
         """The kind of the string value that this is inside of; ``None`` if a piece of it cannot be read on its own."""
-        if not self.simple():
+        how, quote = self._how, self.delimiter
+        if self.mode != STRING or self._is_key or self._escape_free or self._doubt.dropping >= 0:
             return None
-        if self.verbatim():
-            return JSON_STRINGS
-        scan = self._how.scan
-        if scan is None:
-            return None if self._how.keep else python_strings(self.delimiter)
-        return quoted_strings(scan, self.delimiter)
+        if how.scan is not None and quote == how.quote:
+            return quoted_strings(how.scan, quote)
+        if how.keep:
+            return JSON_STRINGS if quote == '"' and not self._pending else None
+        return python_strings(quote)
 
     # -- remembered states ----------------------------------------------------------------------------------------
 
@@ -479,15 +478,6 @@ class LiteralReader:
         if number is not None:
             self._size = Magnitude(number)
         return True
-
-    @property
-    def python(self) -> bool:
-        """Whether the reader reads Python."""
-        return self._how.python
-
-    def verbatim(self) -> bool:
-        """Whether the reader is in a string that is passed on unchanged."""
-        return self._how.keep and self.delimiter == '"' and not self._pending
 
     # -- what is undecided ----------------------------------------------------------------------------------------
 
@@ -590,24 +580,12 @@ class LiteralReader:
         """Consume ``text`` from ``i``, and return the position up to which it was consumed."""
         how = self._how
         verbatim = how.keep and not how.repair
-        if verbatim and self.mode == VALUE and not self.stack:
-            end = whole_object(text, i)
-            if end:
-                self.out.append(text[i:end])
-                self.mode = DONE
-                return end
         n = len(text)
         self._mark = i
         doubt = self._doubt
         doubt.start = i
         while i < n:
             mode = self.mode
-            if verbatim and mode != NUMBER and mode < DONE:
-                j = self._tokens(text, i)
-                if j > i:
-                    i = j
-                    continue
-                mode = self.mode
             if mode == STRING:
                 j = self._string(text, i, n)
                 if j == i:  # the beginning of an escape or of a delimiter
@@ -630,7 +608,7 @@ class LiteralReader:
                             self._mark = k
                         i = k
                         continue
-                j = self._token(text, i, n, c)
+                j = (verbatim and mode <= FIRST_ITEM and self._plain(text, i, c)) or self._token(text, i, n, c)
             if j < 0:
                 if self.mode == ERROR:
                     i = self._mark
@@ -642,96 +620,21 @@ class LiteralReader:
             self._overflows()
         return i
 
-    def _tokens(self, text: str, i: int) -> int:
-        """Consume a run of complete tokens of JSON that is passed on unchanged, as far as they are right."""
-        stack, mode = self.stack, self.mode
-        if mode == STRING:
-            m = _STRING_END.match(text, i)
-            if m is None:
-                return i
-            if self._is_key:
-                before = self._key_text
-                if before is None or not self._give(before + m.group(1)):
-                    return i
-                mode = COLON
-                self._is_key = False
-            else:
-                mode = AFTER if stack else DONE
-            self.delimiter = ""
-            i = m.end()
-        while mode < DONE:
-            m = _TOKEN.match(text, i)
-            if m is None:
-                break
-            kind, end = m.lastindex, m.end()
-            if kind == _SIGN_TOKEN:
-                c = text[end - 1]
-                if c == "," and mode == AFTER:
-                    self._comma = True
-                    mode = KEY if stack[-1] == "{" else VALUE
-                elif c == ":" and mode == COLON:
-                    mode = VALUE
-                else:
-                    then = NO if c == "," or c == ":" else self._bracket(c, mode)
-                    if then < 0:
-                        break
-                    mode = then
-            elif mode == KEY or mode == FIRST_KEY:
-                if kind == _STRING_TOKEN:
-                    if not self._give(m.group(1)):
-                        break
-                    mode = COLON
-                elif kind == _OPEN_TOKEN:
-                    self._key_text = m.group(2) if end - i <= MAX_KEY else None
-                    self._key_at = -1
-                    self._is_key = True
-                    mode = STRING
-                else:
-                    break
-                self._comma = False
-            elif mode <= FIRST_ITEM and stack:
-                mode = STRING if kind == _OPEN_TOKEN else AFTER
-                self._comma = False
-            else:
-                break
-            i = end
-            if mode == STRING:
-                self.delimiter = '"'
-                self._escape_free = False
-                break
-        self.mode = mode
-        return i
-
-    def _bracket(self, c: str, mode: int) -> int:
-        """Open or close at a bracket of JSON that is passed on unchanged: the next mode, or `NO` if it is wrong."""
+    def _plain(self, text: str, i: int, c: str) -> int:
+        """Read plain JSON at once, if it is complete: an object, an array, the next items of an array; else 0."""
         stack = self.stack
-        if c == "{" or c == "[":
-            if mode > FIRST_ITEM or len(stack) >= MAX_DEPTH or not (stack or c == "{" or not self._how.whole):
-                return NO
-            stack.append(c)
-            self._comma = False
-            if c == "[":
-                return FIRST_ITEM
-            self._given.append({})
-            return FIRST_KEY
-        opened, first = ("{", FIRST_KEY) if c == "}" else ("[", FIRST_ITEM)
-        if (mode != AFTER and mode != first) or not stack or stack[-1] != opened:
-            return NO
-        stack.pop()
-        if c == "}":
-            self._given.pop()
-        return AFTER if stack else DONE
-
-    def _give(self, key: str) -> bool:
-        """Record a key of the innermost object; false if the usual steps have something to report, or to forget."""
-        if len(key) > MAX_KEY:
-            return False
-        keys = self._given[-1]
-        code = hash(unescaped(key) if "\\" in key else key)
-        if code in keys or len(keys) >= MAX_KEYS:
-            return False
-        keys[code] = None
-        return True
+        if c in "{[":
+            end = 0 if self._how.whole and not stack and c == "[" else whole_value(text, i, len(stack))
+            if end:
+                self._comma = False
+                self._ended()
+            return end
+        m = _ITEMS.match(text, i) if stack and stack[-1] == "[" else None
+        if m is None:
+            return 0
+        self.mode = VALUE
+        self._comma = True
+        return m.end()
 
     def _mend_space(self, text: str, i: int, k: int) -> None:
         """Turn white space at ``text[i:k]`` into spaces, if some of it is not JSON's."""
@@ -873,6 +776,8 @@ class LiteralReader:
             return self._open_string(text, i, n, True)
         if self._how.quote.startswith(text[i:n]):
             return -1
+        if text[i] in "\"'":  # as in other formats
+            return self._open_string(text, i, n, True)
         bare = _BARE_KEY.match(text, i)
         if bare.end() - i > MAX_KEY:
             return self._fail(text, i, "an unterminated key")
@@ -916,6 +821,8 @@ class LiteralReader:
                 return self._open_string(text, i, n, False)
             if n - i < len(self._how.quote) and self._how.quote.startswith(text[i:n]):
                 return -1
+            if c in "\"'":
+                return self._open_string(text, i, n, False)
         elif c == '"':
             return self._open_string(text, i, n, False)
         elif self._how.python:
@@ -1116,7 +1023,7 @@ class LiteralReader:
 
     def _open_string(self, text: str, i: int, n: int, is_key: bool) -> int:
         self._escape_free = False
-        if self._how.quoted:
+        if self._how.quoted and text.startswith(self._how.quote, i):
             self.delimiter = self._how.quote
             end = i + len(self._how.quote)
         elif self._how.keep and (text[i] == '"'):
@@ -1154,7 +1061,7 @@ class LiteralReader:
     def _string(self, text: str, i: int, n: int) -> int:
         if self._how.keep and self.delimiter == '"':
             return self._json_string(text, i, n)
-        if self._how.quoted:
+        if self._how.quoted and self.delimiter == self._how.quote:
             return self._quote_string(text, i, n)
         return self._python_string(text, i, n)
 
@@ -1302,7 +1209,7 @@ class LiteralReader:
             return m.end()
         if c in _SIMPLE:
             out.append(_SIMPLE[c])
-        elif c in "\\'\"":
+        elif c in "\\'\"" or (c == "/" and self._how.quoted):
             out.append(escaped(c))
         else:
             out.append("\\\\" + escaped(c))

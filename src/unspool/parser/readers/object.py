@@ -12,7 +12,7 @@ from ..call import Call, Desk
 from ..ledger import Tape
 from ..openings import NULL, Openings
 from .arguments import ArgumentsReader
-from .literal import LiteralReader, Root, whole_object
+from .literal import LiteralReader, Root, whole_members, whole_object
 from .reader import Mode, Whole
 
 MAX_TOKEN: Final = 1024
@@ -28,12 +28,17 @@ def whole_call(form: Form, text: str, i: int) -> Whole | None:
     if plain is None or m is None:
         return None
     begin = m.end()
-    inside = whole_object(text, begin)
-    closed = plain.tail.match(text, inside) if inside else None
+    if plain.quote == "'":
+        arguments, inside = whole_members(text, begin + 1, python=True, quote="'")
+        inside += 1
+    else:
+        inside = whole_object(text, begin)
+        arguments = text[begin:inside]
+    closed = plain.tail.match(text, inside) if arguments else None
     if closed is None:
         return None
     own = m["id"] if m.re.groups > 1 else ""
-    return Whole(m["name"], text[begin:inside], begin if plain.late else m.end("name") + 1, inside, closed.end(), own)
+    return Whole(m["name"], arguments, begin if plain.late else m.end("name") + 1, inside, closed.end(), own)
 
 
 class Expects:
@@ -109,7 +114,7 @@ class ObjectReader:
         if self.inner is not None:
             return self._read_inner(self.inner)
         expects = self._expects
-        if expects == Expects.FIRST and self._quote == '"' and self._header():
+        if expects == Expects.FIRST and self._header():
             return True
         if expects == Expects.END:
             return self._end()

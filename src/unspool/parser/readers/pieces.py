@@ -24,59 +24,32 @@ Turn = tuple[str, str, "Pieces"]
 everything waits, both are empty, and the state is another."""
 
 
-class Pieces(dict[str, str]):
-    """A state of the automaton: maps short pieces to the inside of a JSON string if nothing waits before or after them,
-    and any others to ``""``.
+class Pieces(dict[str, Turn | None]):
+    """A state of the automaton: maps pieces to their effects; ``None`` if the string ends in them, may end in them, or
+    is wrong. It remembers short pieces.
 
     Attributes:
-        turns: maps those others to their effects.
         stop, stop2: the two characters, besides those that JSON escapes, without which a piece is plain: it is its own
             JSON. The empty string, which every text contains, if no piece is plain; ``None`` if there are fewer.
         waits: the text that waits.
     """
 
-    __slots__ = ("_kind", "stop", "stop2", "turns", "waits")
+    __slots__ = ("_kind", "stop", "stop2", "waits")
 
     def __init__(self, kind: "StringKind", waits: str) -> None:
         self._kind = kind
-        self.turns = Turns(kind, waits)
         self.waits = waits
         self.stop, self.stop2 = ("", None) if waits else kind.stops
 
-    def __missing__(self, text: str) -> str:
-        """Add a piece."""
-        if len(text) > SHORT:
-            return ""
-        kind = self._kind
-        kind.count()
-        whole = self.waits + text
-        part = kind.split(whole)
-        if part is not None and not part[1] and not self.waits:
-            fragment = self[text] = part[0]
-            return fragment
-        self.turns[text] = kind.turn(whole, part)
-        self[text] = ""
-        return ""
-
-    def forget(self) -> None:
-        """Forget all pieces."""
-        self.clear()
-        self.turns.clear()
-
-
-class Turns(dict[str, Turn | None]):
-    """Maps pieces to their effects in a state; ``None`` if the string ends in them, may end in them, or is wrong."""
-
-    __slots__ = ("_kind", "_waits")
-
-    def __init__(self, kind: "StringKind", waits: str) -> None:
-        self._kind = kind
-        self._waits = waits
-
     def __missing__(self, text: str) -> Turn | None:
-        """Read a piece that is long or forgotten."""
-        whole = self._waits + text
-        return self._kind.turn(whole, self._kind.split(whole))
+        """Read a piece."""
+        kind, whole = self._kind, self.waits + text
+        part = kind.split(whole)
+        turn = None if part is None else (part[0], whole[: len(whole) - len(part[1])], kind.state(part[1]))
+        if len(text) <= SHORT:
+            kind.count()
+            self[text] = turn
+        return turn
 
 
 class StringKind:
@@ -99,6 +72,8 @@ class StringKind:
 
     def state(self, waits: str) -> Pieces:
         """The state in which a text waits."""
+        if not waits:
+            return self.empty
         found = self._states.get(waits)
         if found is None:
             found = Pieces(self, waits)
@@ -106,20 +81,13 @@ class StringKind:
                 self._states[waits] = found
         return found
 
-    def turn(self, text: str, part: Part | None) -> Turn | None:
-        """The effect of a text, from its parts."""
-        if part is None:
-            return None
-        fragment, rest = part
-        return fragment, text[: len(text) - len(rest)], self.state(rest)
-
     def count(self) -> None:
         """Count a piece; if there are too many, forget all."""
         self._size += 1
         if self._size > _MOST_PIECES:
             self._size = 1
             for state in list(self._states.values()):
-                state.forget()
+                state.clear()
 
     def split(self, text: str) -> Part | None:
         """Split a text; ``None`` if the string ends in it, may end in it, or is wrong."""

@@ -54,19 +54,6 @@ class UnwrapReader:
         """The quote that ends the string, inside of it."""
         return self._outer.delimiter
 
-    @property
-    def python(self) -> bool:
-        """False: it reads JSON."""
-        return False
-
-    def simple(self) -> bool:
-        """False: another reader reads the inside."""
-        return False
-
-    def verbatim(self) -> bool:
-        """False: the inside is decoded before it is passed on."""
-        return False
-
     def take(self) -> str:
         """The JSON text read since the last call."""
         text = "".join(self.out)

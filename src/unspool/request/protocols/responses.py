@@ -1,4 +1,5 @@
-"""The Responses protocol of OpenAI, without a store: each request contains the whole conversation."""
+"""The Responses protocol of OpenAI. A request that continues a stored response is read with all items before its own;
+see `unspool.request.stored`."""
 
 import logging
 from collections.abc import Collection, Sequence
@@ -26,6 +27,7 @@ from ..reasoning import Reasoning, opened, read_budget, read_context, read_inclu
 from ..sealed import Seal
 from ..server_history import ITEMS, ServerItems
 from ..server_tools import NOTHING, Offer, OwnServer, ServerTools, names_of
+from ..settings import Settings
 from .base import WireProtocol
 from .chat import FORMATS
 from .hosted_tools import hosted_choice, hosted_labels, hosted_tools, mcp_addresses, run_here
@@ -55,11 +57,8 @@ class ResponsesProtocol(WireProtocol):
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
         """See `WireProtocol.read`."""
-        for stored in ("previous_response_id", "conversation", "prompt"):
-            if fields.has(stored):
-                raise fields.wrong(stored, "is not supported: nothing is stored; send the whole input")
-        if fields.flag("background"):
-            raise fields.wrong("background", "true is not supported; allowed is false")
+        if fields.has("prompt"):
+            raise fields.wrong("prompt", "is not supported: no prompts are stored; send instructions and input")
         for text in ("model", "user"):
             fields.text(text, None)
         fields.object("metadata")
@@ -119,7 +118,10 @@ class ResponsesProtocol(WireProtocol):
     def writer(self, request: ChatRequest, id: str, created: int) -> ResponsesWriter:
         """See `WireProtocol.writer`."""
         seal = self.seal_for(request.caller) if request.reasoning.sealed else None
-        body = {k: v for k, v in request.body.items() if v is not None and k != "store"}
+        body = {k: v for k, v in request.body.items() if v is not None}
+        body["store"] = stores(Fields(body), self.settings)
+        if isinstance(body.get("conversation"), str):
+            body["conversation"] = {"id": body["conversation"]}
         if "tools" in body:  # the client's credentials for other servers are not repeated
             body["tools"] = [
                 {k: v for k, v in t.items() if k not in ("authorization", "headers")} for t in body["tools"]
@@ -133,6 +135,18 @@ class ResponsesProtocol(WireProtocol):
             summary=request.reasoning.summary,
             kinds=request.kinds,
         )
+
+
+def stores(fields: Fields, settings: Settings) -> bool:
+    """Whether the response to a request is stored.
+
+    Raises:
+        BadRequest: it is not, but generated in the background.
+    """
+    found: bool = fields.flag("store", settings.stores)
+    if fields.flag("background") and not found:
+        raise fields.wrong("background", "true needs store to be true")
+    return found
 
 
 def _format(fields: Fields) -> dict[str, Any] | None:
@@ -170,6 +184,17 @@ def _input(fields: Fields, offer: Offer, seal: Seal | None) -> tuple[list[dict[s
     if not fields.array("input"):
         raise fields.wrong("input", "is empty")
     return joined(messages), history
+
+
+def check_items(items: Sequence[Fields]) -> None:
+    """Check items that are added to a conversation, before any model reads them.
+
+    Raises:
+        BadRequest: one of them could not be read.
+    """
+    for item in items:
+        if item.raw.get("type") not in ITEMS:
+            _take(item, [], None, False)
 
 
 def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_on: bool) -> None:

@@ -1,0 +1,167 @@
+"""`Turn`, a turn of the model exactly as it was, and its form in a store.
+
+A prompt contains all turns before it, so a stored turn holds only what its prompt does not share with the turn before:
+a conversation takes space in proportion to its turns.
+"""
+
+from array import array
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+__all__ = ["Exact", "Packed", "Turn", "pack", "unpack"]
+
+_SLACK: Final = 64 * 1024
+_FACTOR: Final = 4
+"""How many characters all packed turns of a path may have, in characters of the last turn. Beyond, as when each prompt
+begins differently, turns are not packed."""
+
+
+class Turn(NamedTuple):
+    """A remembered turn: its prompt and the text after it, with their tokens if known. The thoughts are digests of the
+    reasoning of all answers up to this one, as the prompt contains it."""
+
+    prompt: str
+    prompt_ids: "array[int] | None"
+    text: str
+    ids: "array[int] | None"
+    thoughts: tuple[bytes, ...]
+
+
+class Exact(NamedTuple):
+    """A turn, and the key of the histories that it ends."""
+
+    key: bytes
+    turn: Turn
+
+
+class Packed(msgspec.Struct, frozen=True, array_like=True):
+    """A turn after the one before it.
+
+    Attributes:
+        key: see `Exact`.
+        shared: how many characters of the prompt are those with which the turn before begins, its own text included.
+        prompt: the others.
+        text: the turn's own text.
+        shared_ids, prompt_ids, ids: the same for tokens, of 32 bits each; ``None`` if they are not known.
+        shared_thoughts, thoughts: the same for the digests of thoughts.
+    """
+
+    key: bytes
+    shared: int
+    prompt: str
+    text: str
+    shared_ids: int
+    prompt_ids: bytes | None
+    ids: bytes | None
+    shared_thoughts: int
+    thoughts: tuple[bytes, ...]
+
+
+def pack(exact: Exact, before: Turn | None, packed: int) -> Packed | None:
+    """Pack a turn.
+
+    Args:
+        exact: the turn.
+        before: the turn before it.
+        packed: how many characters the packed turns before it have.
+
+    Returns:
+        The packed turn; ``None`` if it shares too little with the one before it.
+    """
+    turn = exact.turn
+    whole = "" if before is None else before.prompt + before.text
+    shared = _shared(whole, turn.prompt)
+    if packed + len(turn.prompt) - shared > _FACTOR * (len(turn.prompt) + len(turn.text)) + _SLACK:
+        return None
+    known: array[int] = array("q")
+    if before is not None and before.prompt_ids is not None and before.ids is not None:
+        known = before.prompt_ids + before.ids
+    prompt_ids = array("q") if turn.prompt_ids is None else turn.prompt_ids
+    shared_ids = _shared(known, prompt_ids)
+    thoughts = 0 if before is None else _shared(before.thoughts, turn.thoughts)
+    return Packed(
+        exact.key,
+        shared,
+        turn.prompt[shared:],
+        turn.text,
+        shared_ids,
+        None if turn.prompt_ids is None else _bytes(prompt_ids[shared_ids:]),
+        None if turn.ids is None else _bytes(turn.ids),
+        thoughts,
+        turn.thoughts[thoughts:],
+    )
+
+
+def unpack(path: Iterable[Packed]) -> tuple[Exact | None, int]:
+    """Unpack the last turn of a path, in linear time.
+
+    Returns:
+        The turn, and how many characters the packed turns have.
+    """
+    texts, ids, thoughts = _Pieces(), _Pieces(), _Pieces()
+    last, size = None, 0
+    for last in path:
+        size += len(last.prompt) + len(last.text)
+        texts.cut(last.shared).extend(last.prompt, last.text)
+        thoughts.cut(last.shared_thoughts).extend(last.thoughts)
+        ids.cut(last.shared_ids).extend(_ids(last.prompt_ids or b""), _ids(last.ids or b""))
+    if last is None:
+        return None, 0
+    text = "".join(texts.pieces)
+    known = array("q")
+    for piece in ids.pieces:
+        known += piece
+    at, at_id = len(text) - len(last.text), len(known) - len(last.ids or b"") // 4
+    turn = Turn(
+        text[:at],
+        None if last.prompt_ids is None else known[:at_id],
+        last.text,
+        None if last.ids is None else known[at_id:],
+        tuple(digest for piece in thoughts.pieces for digest in piece),
+    )
+    return Exact(last.key, turn), size
+
+
+class _Pieces:
+    """A sequence in pieces, which is cut and extended at its end."""
+
+    def __init__(self) -> None:
+        self.pieces: list[Any] = []
+        self._length = 0
+
+    def cut(self, length: int) -> "_Pieces":
+        """Keep the first elements alone."""
+        while self._length > length:
+            piece = self.pieces.pop()
+            self._length -= len(piece)
+            if self._length < length:
+                self.extend(piece[: length - self._length])
+        return self
+
+    def extend(self, *pieces: Any) -> None:
+        for piece in pieces:
+            if piece:
+                self.pieces.append(piece)
+                self._length += len(piece)
+
+
+def _shared(one: Any, other: Any) -> int:
+    """How many elements two sequences begin with alike. Slices are compared, since that is fast."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _bytes(ids: "array[int]") -> bytes:
+    return array("i", ids).tobytes()
+
+
+def _ids(data: bytes) -> "array[int]":
+    return array("q", array("i", data))

@@ -1,0 +1,440 @@
+"""Stored responses and conversations of the Responses API, and requests that continue them.
+
+A response is stored with what its request added, below the response that it continues; a conversation has its items
+and its responses below it. A request that continues one reads as if its ``input`` had all items before it, with what
+only the server knows of them.
+"""
+
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ..store import Reading, Writing
+from ..store.records import Key
+from ..wire.encoding import encode
+from .exact import Exact, Packed, pack, unpack
+from .fields import BadRequest, Fields, NotFound
+from .server_history import HIDDEN
+from .settings import Limits
+
+__all__ = [
+    "CONVERSATION",
+    "EVENTS",
+    "ITEM",
+    "LOST",
+    "OPEN",
+    "RESPONSE",
+    "Conversation",
+    "Earlier",
+    "Saved",
+    "add_items",
+    "beat",
+    "beat_again",
+    "cancel",
+    "conversation_of",
+    "current",
+    "end_run",
+    "input_items",
+    "item_key",
+    "items_before",
+    "recall",
+    "referenced",
+    "response_of",
+    "save",
+    "shown",
+    "update",
+]
+
+RESPONSE: Final = "response"
+CONVERSATION: Final = "conversation"
+ITEM: Final = "item"
+OPEN: Final = ("queued", "in_progress")
+"""The statuses of responses that are not complete."""
+EVENTS: Final = "events"
+_RUN: Final = "run"
+LOST: Final = 30.0
+"""Seconds after its last beat after which a process is taken to be gone."""
+
+
+class Saved(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored response.
+
+    Attributes:
+        response: its JSON.
+        input: the items of its request, as JSON.
+        status: its status.
+        hidden: what clients do not get of its items, by their ids, as JSON.
+        turn: its last turn, to be continued exactly.
+        conversation: the id of the conversation that it belongs to.
+        background: whether it was generated in the background.
+        streams: whether its events are stored.
+    """
+
+    response: bytes
+    input: bytes
+    status: str
+    hidden: bytes = b"{}"
+    turn: Packed | None = None
+    conversation: str | None = None
+    background: bool = False
+    streams: bool = False
+
+    def items(self) -> list[dict[str, Any]]:
+        """The items of the request and of the answer, as a later request has them in its ``input``."""
+        hidden, items = _decode(self.hidden), _decode(self.input)
+        for item in _decode(self.response)["output"]:
+            if item["id"] in hidden:
+                item[HIDDEN] = hidden[item["id"]]
+            if item.get("content"):  # sealed reasoning is there as it is, and keys may change
+                item.pop("encrypted_content", None)
+            items.append(item)
+        return items  # type: ignore[no-any-return]
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored conversation.
+
+    Attributes:
+        created: when it was created, in seconds.
+        metadata: the client's own data, as JSON.
+        size: the bytes of its items.
+        last: the id of its last response.
+    """
+
+    created: int
+    metadata: bytes = b"{}"
+    size: int = 0
+    last: str | None = None
+
+    def shown(self, id: str) -> bytes:
+        """The conversation as clients get it."""
+        return encode(
+            {"id": id, "object": "conversation", "created_at": self.created, "metadata": msgspec.Raw(self.metadata)}
+        )
+
+
+class Earlier(msgspec.Struct, frozen=True):
+    """What a request continues.
+
+    Attributes:
+        items: the items before those of its input.
+        tools: the tools of the response that it continues.
+        parent: the record below which its response is stored.
+        conversation: the id of its conversation.
+        turn: the last turn.
+        packed: how many characters the packed turns have.
+        size: the bytes of the items.
+    """
+
+    items: list[dict[str, Any]] = []
+    tools: list[Any] | None = None
+    parent: Key | None = None
+    conversation: str | None = None
+    turn: Exact | None = None
+    packed: int = 0
+    size: int = 0
+
+    def continued(self, fields: Fields) -> Fields:
+        """The request with all items in its ``input``, and with the earlier tools if it has none of its own."""
+        raw = dict(fields.raw)
+        if self.tools and "tools" not in raw:
+            raw["tools"] = self.tools
+        given = raw.get("input")
+        if self.items and isinstance(given, str | list):
+            raw["input"] = [*self.items, *(_messages(given))]
+            return Fields(raw, earlier=len(self.items))
+        return Fields(raw)
+
+    def packed_turn(self, exact: Exact | None) -> Packed | None:
+        """The next turn, to be stored."""
+        return None if exact is None else pack(exact, None if self.turn is None else self.turn.turn, self.packed)
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def recall(reading: Reading, owner: bytes, fields: Fields, limits: Limits) -> Earlier:
+    """Find what a request continues.
+
+    Raises:
+        BadRequest: there is no such response or conversation, or it cannot be continued.
+    """
+    previous = fields.text("previous_response_id", None)
+    conversation = _conversation_id(fields)
+    if conversation is not None:
+        if previous is not None:
+            raise fields.wrong("conversation", "cannot be combined with previous_response_id")
+        return _conversation(reading, owner, conversation, limits)
+    if previous is None:
+        return Earlier()
+    path = [decode(r.data) for r in reading.path(owner, RESPONSE, previous) if r.kind == RESPONSE]
+    if not path:
+        what = f"Previous response with id {_quoted(previous)}"
+        raise NotFound(what, "previous_response_id", "previous_response_not_found")
+    last = path[-1]
+    if last.status in OPEN:
+        raise fields.wrong("previous_response_id", f"{previous} is {last.status}; wait until it is complete")
+    if any(one.conversation for one in path):
+        raise fields.wrong("previous_response_id", f"{previous} belongs to a conversation; use conversation instead")
+    size = sum(len(one.input) + len(one.response) for one in path)
+    if size > limits.body:
+        text = f"the turns up to it have {size:,} bytes; allowed are {limits.body:,}"
+        raise fields.wrong("previous_response_id", text)
+    turn, packed = unpack(one.turn for one in path if one.turn is not None)
+    items = [item for one in path for item in one.items()]
+    tools = _decode(last.response).get("tools")
+    return Earlier(items, tools, (RESPONSE, previous), None, turn, packed, size)
+
+
+def _conversation(reading: Reading, owner: bytes, id: str, limits: Limits) -> Earlier:
+    found = conversation_of(reading, owner, id, "conversation")
+    if found.size > limits.body:
+        raise BadRequest("conversation", f"its items have {found.size:,} bytes; allowed are {limits.body:,}")
+    items = [_decode(r.data) for r in reading.children(owner, ITEM, (CONVERSATION, id), limit=limits.messages + 1)]
+    parent, turn, packed = (CONVERSATION, id), None, 0
+    path = reading.path(owner, RESPONSE, found.last) if found.last is not None else []
+    if path:
+        parent = path[-1].kind, path[-1].id
+        turns = (decode(r.data).turn for r in path if r.kind == RESPONSE)
+        turn, packed = unpack(one for one in turns if one is not None)
+    return Earlier(items, None, parent, id, turn, packed, found.size)
+
+
+def response_of(reading: Reading, owner: bytes, id: str) -> Saved:
+    """A stored response.
+
+    Raises:
+        NotFound: there is none.
+    """
+    record = reading.get(owner, RESPONSE, id)
+    if record is None:
+        raise NotFound(f"Response with id {_quoted(id)}")
+    return decode(record.data)
+
+
+def conversation_of(reading: Reading, owner: bytes, id: str, param: str | None = None) -> Conversation:
+    """A stored conversation.
+
+    Raises:
+        NotFound: there is none.
+    """
+    record = reading.get(owner, CONVERSATION, id)
+    if record is None:
+        raise NotFound(f"Conversation with id {_quoted(id)}", param)
+    return msgspec.msgpack.decode(record.data, type=Conversation)
+
+
+def items_before(reading: Reading, owner: bytes, id: str) -> list[dict[str, Any]]:
+    """The items from which a response was generated.
+
+    Raises:
+        NotFound: there is no such response.
+    """
+    saved = response_of(reading, owner, id)
+    path = [decode(r.data) for r in reading.path(owner, RESPONSE, id) if r.kind == RESPONSE]
+    before = [item for one in path[:-1] for item in one.items()]
+    return [*before, *_decode(saved.input)]
+
+
+def referenced(reading: Reading, owner: bytes, fields: Fields) -> Fields:
+    """The request, with the items of stored responses in place of references to them.
+
+    Raises:
+        NotFound: there is no such item.
+    """
+    given = fields.raw.get("input")
+    if not isinstance(given, list) or not any(map(_is_reference, given)):
+        return fields
+    known: dict[str, dict[str, Any]] = {}
+    found = []
+    for i, item in enumerate(given):
+        if _is_reference(item):
+            id = Fields(item, fields.path(f"input[{i}]")).text("id")
+            if id not in known:
+                record = reading.get(owner, RESPONSE, f"resp_{id.split('_')[1]}") if id.count("_") == 2 else None
+                known |= {} if record is None else {one["id"]: one for one in decode(record.data).items()}
+            if id not in known:
+                raise NotFound(f"Item with id {_quoted(id)}", f"input[{i}]")
+            item = known[id]
+        found.append(item)
+    return Fields({**fields.raw, "input": found})
+
+
+def _is_reference(item: Any) -> bool:
+    return isinstance(item, dict) and (item.get("type") == "item_reference" or item.keys() == {"id"})
+
+
+def _conversation_id(fields: Fields) -> str | None:
+    if isinstance(fields.raw.get("conversation"), dict):
+        found: str | None = fields.object("conversation").text("id")
+    else:
+        found = fields.text("conversation", None)
+    return found
+
+
+# -- in the background -------------------------------------------------------------------------------------------------
+
+
+def beat(writing: Writing, owner: bytes, id: str) -> None:
+    """Record that a response is being generated."""
+    writing.put(owner, _RUN, id, repr(time.time()).encode(), parent=(RESPONSE, id))
+
+
+def beat_again(writing: Writing, owner: bytes, id: str) -> bool:
+    """The same, unless it was cancelled or deleted, of which this returns whether it was not."""
+    if writing.get(owner, _RUN, id) is None:
+        return False
+    beat(writing, owner, id)
+    return True
+
+
+def end_run(writing: Writing, owner: bytes, id: str) -> bool:
+    """Record that a response is not being generated any more; return whether it was."""
+    return writing.delete(owner, _RUN, id)
+
+
+def current(reading: Reading, owner: bytes, id: str) -> Saved:
+    """A response as it is now: one that was being generated by a process that is gone has failed.
+
+    Raises:
+        NotFound: there is none.
+    """
+    saved = response_of(reading, owner, id)
+    if saved.status not in OPEN:
+        return saved
+    run = reading.get(owner, _RUN, id)
+    if run is not None and time.time() - float(run.data) < LOST:
+        return saved
+    error = {"code": "server_error", "message": "the server ended before the response was complete"}
+    return _with_status(saved, "failed", error)
+
+
+def cancel(writing: Writing, owner: bytes, id: str) -> Saved:
+    """Cancel a response; one that is complete stays as it is.
+
+    Raises:
+        BadRequest: there is none, or it is not generated in the background.
+    """
+    saved = current(writing, owner, id)
+    if not saved.background:
+        raise BadRequest(None, "only a response with background set to true can be cancelled", 400)
+    if saved.status in OPEN:
+        saved = _with_status(saved, "cancelled")
+        end_run(writing, owner, id)
+        save(writing, owner, id, saved)
+    return saved
+
+
+def _with_status(saved: Saved, status: str, error: dict[str, str] | None = None) -> Saved:
+    response = {**_decode(saved.response), "status": status, "error": error}
+    return msgspec.structs.replace(saved, response=encode(response), status=status)
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def save(writing: Writing, owner: bytes, id: str, saved: Saved, parent: Key | None = None) -> None:
+    """Store a response below what it continues, or again.
+
+    Raises:
+        StoreError: what it continues does not exist any more.
+    """
+    writing.put(owner, RESPONSE, id, msgspec.msgpack.encode(saved), parent=parent)
+
+
+def add_items(
+    writing: Writing, owner: bytes, conversation: str, items: Iterable[dict[str, Any]], last: str | None = None
+) -> list[dict[str, Any]]:
+    """Append items to a conversation, and return them, each with an id that it has alone there.
+
+    Args:
+        writing: the transaction.
+        owner: whose it is.
+        conversation: its id.
+        items: the items.
+        last: the id of the response that they belong to.
+
+    Raises:
+        NotFound: there is no such conversation.
+    """
+    found = conversation_of(writing, owner, conversation)
+    parent, size, added = (CONVERSATION, conversation), found.size, []
+    for item in items:
+        if writing.get(owner, ITEM, item_key(conversation, item["id"])) is not None:
+            item = {**item, "id": new_id(item)}
+        data = encode(item)
+        size += len(data)
+        writing.put(owner, ITEM, item_key(conversation, item["id"]), data, parent=parent, new=True)
+        added.append(item)
+    update(writing, owner, conversation, msgspec.structs.replace(found, size=size, last=last or found.last))
+    return added
+
+
+def update(writing: Writing, owner: bytes, id: str, conversation: Conversation) -> None:
+    """Write a conversation."""
+    writing.put(owner, CONVERSATION, id, msgspec.msgpack.encode(conversation))
+
+
+def input_items(given: Any, stem: str) -> list[dict[str, Any]]:
+    """The items of an input, in the form in which they are listed, each with an id."""
+    return [_listed(item, f"{stem}_i{i}") for i, item in enumerate(_messages(given))]
+
+
+def _messages(given: Any) -> list[Any]:
+    return [{"type": "message", "role": "user", "content": given}] if isinstance(given, str) else list(given or ())
+
+
+def _listed(item: dict[str, Any], stem: str) -> dict[str, Any]:
+    kind, id = item.get("type") or "message", item.get("id")
+    if not isinstance(id, str) or not 0 < len(id) <= _ID:
+        id = f"{_PREFIXES.get(kind, kind.split('_')[0])}_{stem}"
+    item = {"type": kind, "id": id, **_given(item)}
+    if kind == "message" and isinstance(item.get("content"), str):
+        part = {"type": "input_text", "text": item["content"]}
+        if item.get("role") == "assistant":
+            part = {"type": "output_text", "text": item["content"], "annotations": []}
+        item["content"] = [part]
+    if kind != "reasoning":
+        item.setdefault("status", "completed")
+    return item
+
+
+def _given(item: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in item.items() if v is not None and k not in ("type", "id")}
+
+
+_ID: Final = 256
+"""The longest id of an item."""
+_PREFIXES: Final = {"message": "msg", "reasoning": "rs", "function_call": "fc", "custom_tool_call": "ctc"}
+
+
+def new_id(item: Mapping[str, Any]) -> str:
+    """An id for an item of a conversation."""
+    kind = item.get("type") or "message"
+    return f"{_PREFIXES.get(kind, kind.split('_')[0])}_{secrets.token_hex(16)}"
+
+
+def shown(item: Mapping[str, Any]) -> dict[str, Any]:
+    """An item without what clients do not get."""
+    return {k: v for k, v in item.items() if k != HIDDEN}
+
+
+def item_key(conversation: str, id: str) -> str:
+    """The id of the record of an item, which is the item's own only within its conversation."""
+    return f"{conversation}/{id}"
+
+
+def decode(data: bytes) -> Saved:
+    """Read a stored response."""
+    return msgspec.msgpack.decode(data, type=Saved)
+
+
+def _decode(data: bytes) -> Any:
+    return msgspec.json.decode(data)
+
+
+def _quoted(id: str) -> str:
+    return f"'{id[:200]}'"

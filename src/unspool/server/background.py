@@ -1,0 +1,226 @@
+"""Responses in the background: nobody waits for them, and clients ask the store, from any process, how they are."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from starlette.types import Send
+
+from ..generation.admission import Overloaded
+from ..generation.run import Deposit, Run
+from ..generation.service import Service, log
+from ..request.fields import NotFound
+from ..request.stored import EVENTS, LOST, OPEN, RESPONSE, beat_again, current
+from ..store import Reading, Record, Store, StoreError, Writing
+from ..store.records import Key
+from ..tools import Tools
+from ..wire.common import Failure
+from ..wire.sse import KEEP_ALIVE
+from .replies import StreamReply
+
+__all__ = ["Background"]
+
+_BEAT: Final = LOST / 6
+_FLUSH: Final = 0.1  # seconds between two writes of events
+_LOOK: Final = 0.25  # seconds between two looks for events that another process writes
+_AT_ONCE: Final = 64
+_SEQUENCE: Final = re.compile(rb'"sequence_number":(\d+)')
+_ENDS: Final = re.compile(rb"event: response\.(?:completed|incomplete|failed)\n")
+
+
+class Background:
+    """Runs responses in the background."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, tuple[Run, asyncio.Task[None]]] = {}
+        self._news = asyncio.Event()
+
+    def start(self, service: Service, run: Run, deposit: Deposit, owner: bytes, own: Tools) -> None:
+        """Run a response, whose record is stored.
+
+        Args:
+            service: what all requests share.
+            run: generates it.
+            deposit: stores it.
+            owner: whose it is.
+            own: the tools of the request itself, which are closed at its end.
+        """
+        task = asyncio.ensure_future(self._work(service, run, deposit, owner, own))
+        self._running[run.id] = run, task
+
+    def cancel(self, id: str) -> None:
+        """Stop a response, if it runs in this process."""
+        if id in self._running:
+            self._running[id][1].cancel()
+
+    async def close(self) -> None:
+        """End all responses with an error, which is stored."""
+        running = list(self._running.values())
+        for run, _ in running:
+            run.abort(Failure("the server is shutting down", 503))
+        await asyncio.gather(*(task for _, task in running), return_exceptions=True)
+
+    async def _work(self, service: Service, run: Run, deposit: Deposit, owner: bytes, own: Tools) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        beating = asyncio.ensure_future(_beating(service.store, owner, run.id, task))
+        journal = _Journal(self, service.store, owner, run) if run.streamed else None
+        try:
+            try:
+                with service.holding() as hold, service.running(run):
+                    hold(deposit.size)
+                    failure = await run.generate(journal)
+            except Overloaded as error:
+                failure = Failure(str(error), 429)
+            if failure is not None:
+                data = run.writer.error(failure) if journal is None or journal.begun else run.writer.start()
+                if journal is not None and not journal.begun:
+                    await journal.write(data + run.writer.error(failure))
+                await deposit.keep(run.id, run.writer, None)
+        except StoreError as error:
+            log.warning("%s: the failure of the response could not be stored: %s", run.id, error)
+        except Exception:
+            log.exception("%s: the response in the background failed", run.id)
+        finally:
+            beating.cancel()
+            if journal is not None:
+                await journal.close()
+            await own.aclose()
+            del self._running[run.id]
+            self.tell()
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    def tell(self) -> None:
+        """Tell those who wait that there is something new."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def stream(self, service: Service, owner: bytes, id: str, after: int, send: Send) -> None:
+        """Send the events of a response, as they come, until its end.
+
+        Args:
+            service: what all requests share.
+            owner: whose it is.
+            id: the response's id.
+            after: the number of the event after which they begin.
+            send: takes messages of ASGI.
+        """
+        reply = StreamReply(send, id)
+        async for data in self._events(service, owner, id, after):
+            await reply.write(data)
+        await reply.write(b"")
+        await reply.end()
+
+    async def _events(self, service: Service, owner: bytes, id: str, after: int) -> AsyncIterator[bytes]:
+        clock = asyncio.get_running_loop().time
+        at, since = 0, clock()
+
+        def read(reading: Reading) -> tuple[list[Record], str]:
+            found = reading.children(owner, EVENTS, (RESPONSE, id), after=at, limit=_AT_ONCE)
+            with suppress(NotFound):
+                return found, current(reading, owner, id).status
+            return found, "deleted"
+
+        while True:
+            news = self._news
+            records, status = await service.store.reading(read)
+            for record in records:
+                at, since = record.at, clock()
+                yield _after(record.data, after)
+                if _ENDS.search(record.data):
+                    return
+            if records:
+                continue
+            # The last events are written just after the response itself.
+            if status in ("cancelled", "deleted") or (status not in OPEN and clock() - since > _BEAT):
+                return
+            if clock() - since > service.settings.limits.silence:
+                since = clock()
+                yield KEEP_ALIVE
+            with suppress(TimeoutError):
+                await asyncio.wait_for(news.wait(), _LOOK)
+
+
+class _Journal:
+    """Stores the events of a response, several at once; a `Sink` of `unspool.generation.outbox`.
+
+    Args:
+        background: is told about news.
+        store: where they go.
+        owner: whose they are.
+        run: generates them; it ends if they cannot be stored.
+
+    Attributes:
+        begun: whether there were any.
+    """
+
+    def __init__(self, background: Background, store: Store, owner: bytes, run: Run) -> None:
+        self._background = background
+        self._store = store
+        self._owner = owner
+        self._run = run
+        self._waiting: list[bytes] = []
+        self._count = 0
+        self._flushing: asyncio.Task[None] | None = None
+        self._broken = False
+        self.begun = False
+
+    async def write(self, data: bytes) -> None:
+        """Take some bytes: whole frames."""
+        self.begun = True
+        self._waiting.append(data)
+        if self._flushing is None and not self._broken:
+            self._flushing = asyncio.ensure_future(self._flush())
+
+    async def end(self) -> None:
+        """Nothing is left to do: see `close`."""
+
+    async def close(self) -> None:
+        """Wait until everything is stored."""
+        if self._flushing is not None:
+            await self._flushing
+
+    async def _flush(self) -> None:
+        try:
+            while self._waiting:
+                await asyncio.sleep(_FLUSH)
+                data, self._waiting = b"".join(self._waiting), []
+                id = f"{self._run.id}/{self._count}"
+                self._count += 1
+                parent = RESPONSE, self._run.id
+                await self._store.writing(partial(_put, owner=self._owner, id=id, data=data, parent=parent))
+                self._background.tell()
+        except StoreError as error:
+            self._broken = True
+            self._run.abort(Failure(f"the events could not be stored: {error}", 507))
+        finally:
+            self._flushing = None
+
+
+def _put(writing: Writing, owner: bytes, id: str, data: bytes, parent: Key) -> None:
+    writing.put(owner, EVENTS, id, data, parent=parent)
+
+
+async def _beating(store: Store, owner: bytes, id: str, task: "asyncio.Task[None]") -> None:
+    """Show that a response is being generated, until it ends or is cancelled by another process."""
+    while True:
+        await asyncio.sleep(_BEAT)
+        try:
+            alive = await store.writing(lambda w: beat_again(w, owner, id))
+        except StoreError as error:
+            log.warning("%s: %s", id, error)
+        else:
+            if not alive:
+                task.cancel()
+
+
+def _after(data: bytes, number: int) -> bytes:
+    """The frames with later events."""
+    if number < 0:
+        return data
+    frames = [frame + b"\n\n" for frame in data.split(b"\n\n") if frame]
+    return b"".join(f for f in frames if (found := _SEQUENCE.search(f)) is not None and int(found[1]) > number)

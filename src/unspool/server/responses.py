@@ -1,0 +1,141 @@
+"""`ResponsesEndpoint`: answers the requests of the Responses protocol, which may continue what is stored, and stores
+what they say should be."""
+
+import asyncio
+from typing import Final
+
+from starlette.types import Scope, Send
+
+from ..generation.run import Deposit, Run
+from ..generation.service import Service
+from ..request.continuation import Continued, Written
+from ..request.fields import Fields
+from ..request.protocols.responses import ResponsesProtocol, stores
+from ..request.stored import (
+    OPEN,
+    Earlier,
+    Saved,
+    add_items,
+    beat,
+    end_run,
+    input_items,
+    recall,
+    referenced,
+    save,
+)
+from ..store import Reading, Writing, owner_of
+from ..tools import Tools
+from ..wire import ResponsesWriter
+from ..wire.common import Writer
+from ..wire.encoding import encode
+from .background import Background
+from .endpoint import Endpoint, caller_of
+from .replies import Reply
+
+__all__ = ["ResponsesEndpoint"]
+
+_LONG: Final = 64 * 1024
+"""The characters from which on a turn is packed in a thread."""
+
+
+class ResponsesEndpoint(Endpoint):
+    """An ASGI application for Responses.
+
+    Args:
+        service: what all requests share.
+        protocol: reads the requests.
+        background: runs those that nobody waits for.
+    """
+
+    def __init__(self, service: Service, protocol: ResponsesProtocol, background: Background) -> None:
+        super().__init__(service, protocol)
+        self._background = background
+
+    async def _recalled(self, scope: Scope, fields: Fields) -> "tuple[Fields, Deposit]":
+        service = self._service
+        owner, limits = owner_of(caller_of(service, scope)), service.settings.limits
+        keeps = stores(fields, service.settings)
+
+        def read(reading: Reading) -> tuple[Fields, Earlier]:
+            return referenced(reading, owner, fields), recall(reading, owner, fields, limits)
+
+        earlier = Earlier()
+        if isinstance(fields.raw.get("input"), list) or any(map(fields.has, ("previous_response_id", "conversation"))):
+            fields, earlier = await service.store.reading(read)
+        return earlier.continued(fields), _Stored(service, owner, fields, earlier, keeps)
+
+    async def _carry_out(self, run: Run, deposit: Deposit, own: Tools, scope: Scope, send: Send) -> Tools:
+        if not isinstance(deposit, _Stored) or not deposit.background:
+            return await super()._carry_out(run, deposit, own, scope, send)
+        assert isinstance(run.writer, ResponsesWriter)
+        run.writer.empty("in_progress")
+        await deposit.keep(run.id, run.writer, None)
+        self._background.start(self._service, run, deposit, deposit.owner, own)
+        if run.streamed:
+            await self._background.stream(self._service, deposit.owner, run.id, -1, send)
+        else:
+            await Reply(run.writer.empty("queued"), request_id=run.id).send(send)
+        self._service.answered(scope["path"], 200)
+        return Tools(())
+
+
+class _Stored(Deposit):
+    """Stores a response.
+
+    Args:
+        service: what all requests share.
+        owner: whose it is.
+        fields: its request, as the client sent it.
+        earlier: what it continues.
+        keeps: whether it is stored.
+
+    Attributes:
+        background: whether it is generated in the background.
+    """
+
+    def __init__(self, service: Service, owner: bytes, fields: Fields, earlier: Earlier, keeps: bool) -> None:
+        self._service = service
+        self._earlier = earlier
+        self._keeps = keeps
+        self._input = fields.raw.get("input") if keeps or earlier.conversation else None
+        self.owner = owner
+        self.turn = earlier.turn
+        self.size = earlier.size
+        self.background = fields.flag("background")
+        self._streams = self.background and fields.flag("stream")
+
+    async def keep(self, id: str, writer: Writer, last: tuple[Continued, Written] | None) -> None:
+        """See `Deposit.keep`. What was cancelled stays so."""
+        assert isinstance(writer, ResponsesWriter)
+        if last is None or len(last[0].prompt) < _LONG:
+            saved = self._saved(id, writer, last)
+        else:
+            saved = await asyncio.to_thread(self._saved, id, writer, last)
+
+        def write(writing: Writing) -> None:
+            begins = saved.status in OPEN
+            if self.background and not begins and not end_run(writing, self.owner, id):
+                return
+            if self._keeps:
+                save(writing, self.owner, id, saved, self._earlier.parent)
+            if begins:
+                beat(writing, self.owner, id)
+            elif saved.conversation is not None:
+                add_items(writing, self.owner, saved.conversation, saved.items(), id if self._keeps else None)
+
+        if self._keeps or saved.conversation is not None:
+            await self._service.store.writing(write)
+
+    def _saved(self, id: str, writer: ResponsesWriter, last: tuple[Continued, Written] | None) -> Saved:
+        turns = self._service.turns
+        exact = None if turns is None or last is None else turns.exact(*last)
+        return Saved(
+            response=writer.response,
+            input=encode(input_items(self._input, id.removeprefix("resp_"))),
+            status=writer.status,
+            hidden=encode(writer.hidden),
+            turn=self._earlier.packed_turn(exact),
+            conversation=self._earlier.conversation,
+            background=self.background,
+            streams=self._streams,
+        )

@@ -1,0 +1,339 @@
+"""The pages of stored responses and of conversations: retrieve, list, change, cancel and delete them."""
+
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from ..generation.service import Service, log
+from ..request.fields import REQUIRED, BadRequest, Fields, NotFound, read_object
+from ..request.protocols.responses import check_items
+from ..request.stored import (
+    CONVERSATION,
+    EVENTS,
+    ITEM,
+    RESPONSE,
+    Conversation,
+    add_items,
+    cancel,
+    conversation_of,
+    current,
+    end_run,
+    input_items,
+    item_key,
+    items_before,
+    shown,
+    update,
+)
+from ..store import Reading, Record, StoreError, Writing, owner_of
+from ..wire.chat import error_body
+from ..wire.common import Failure
+from ..wire.encoding import encode
+from .background import Background
+from .endpoint import answer, caller_of
+from .guards import unsupported
+from .replies import Reply, failed
+
+__all__ = ["stored_routes"]
+
+_MOST: Final = 100
+"""The most items of a page."""
+_ITEMS: Final = 20
+"""The most items that a request adds to a conversation, and the items of a page if the request does not say."""
+_PAIRS: Final = 16
+_NAME: Final = 64
+_VALUE: Final = 512
+
+
+class _Asked(NamedTuple):
+    """A request.
+
+    Attributes:
+        owner: who asks.
+        ids: the ids in its path, by their names.
+        query: its query.
+        fields: its body.
+    """
+
+    owner: bytes
+    ids: Mapping[str, str]
+    query: Mapping[str, str]
+    fields: Fields
+
+
+class _Events(NamedTuple):
+    """The events of a response, after one of them."""
+
+    after: int
+
+
+_Page = Callable[[_Asked], Awaitable[bytes | _Events]]
+
+
+def stored_routes(service: Service, background: Background) -> list[Route]:
+    """The routes of the pages.
+
+    Args:
+        service: what all requests share.
+        background: runs responses in the background.
+    """
+    pages = _Pages(service, background)
+    conversation = "/v1/conversations/{conversation}"
+    found: Sequence[tuple[str, str, _Page]] = (
+        ("GET", "/v1/responses/{response}", pages.response),
+        ("DELETE", "/v1/responses/{response}", pages.delete_response),
+        ("POST", "/v1/responses/{response}/cancel", pages.cancel),
+        ("GET", "/v1/responses/{response}/input_items", pages.input_items),
+        ("POST", "/v1/conversations", pages.create),
+        ("GET", conversation, pages.conversation),
+        ("POST", conversation, pages.change),
+        ("DELETE", conversation, pages.delete),
+        ("GET", f"{conversation}/items", pages.items),
+        ("POST", f"{conversation}/items", pages.add),
+        ("GET", f"{conversation}/items/{{item}}", pages.item),
+        ("DELETE", f"{conversation}/items/{{item}}", pages.delete_item),
+    )
+    return [Route(path, _Endpoint(service, background, path, page), methods=[method]) for method, path, page in found]
+
+
+class _Endpoint:
+    """An ASGI application for one page.
+
+    Args:
+        service: what all requests share.
+        background: has the events of responses.
+        path: the form of its paths.
+        page: answers.
+    """
+
+    def __init__(self, service: Service, background: Background, path: str, page: _Page) -> None:
+        self._service = service
+        self._background = background
+        self._path = path
+        self._page = page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        wrong = unsupported(scope) if scope["method"] == "POST" else None
+        if wrong is not None:
+            await failed(error_body, wrong, close=True).send(send)
+            return
+        await answer(self._service, error_body, {**scope, "path": self._path}, receive, send, self._answer)
+
+    async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
+        owner = owner_of(caller_of(self._service, scope))
+        try:
+            query = dict(parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=100))
+            fields = await self._service.aside(len(body), lambda _: read_object(body or b"{}"))
+            found = await self._page(_Asked(owner, scope["path_params"], query, fields))
+            if isinstance(found, _Events):
+                id = scope["path_params"]["response"]
+                await self._background.stream(self._service, owner, id, found.after, send)
+                self._service.answered(self._path, 200)
+                return
+            reply = Reply(found)
+        except BadRequest as error:
+            reply = failed(error_body, Failure(str(error), error.status or 400, error.param, code=error.code))
+        except StoreError as error:
+            reply = failed(error_body, Failure(str(error), 507))
+        except Exception:
+            log.exception("%s: the request failed", self._path)
+            reply = failed(error_body, Failure("internal server error", 500))
+        self._service.answered(self._path, reply.status)
+        await reply.send(send)
+
+
+class _Pages:
+    """The pages."""
+
+    def __init__(self, service: Service, background: Background) -> None:
+        self._store = service.store
+        self._background = background
+        self._limits = service.settings.limits
+
+    # -- responses -------------------------------------------------------------------------------------------------
+
+    async def response(self, asked: _Asked) -> bytes | _Events:
+        id = asked.ids["response"]
+        saved = await self._store.reading(lambda r: current(r, asked.owner, id))
+        if asked.query.get("stream", "").lower() != "true":
+            return saved.response
+        if not saved.streams:
+            raise BadRequest("stream", "only a response with background and stream set to true has events")
+        return _Events(_integer(asked, "starting_after", -1, 2**31, -1))
+
+    async def delete_response(self, asked: _Asked) -> bytes:
+        id = asked.ids["response"]
+
+        def delete(writing: Writing) -> None:
+            current(writing, asked.owner, id)
+            for record in writing.children(asked.owner, EVENTS, (RESPONSE, id), limit=2**31):
+                writing.delete(asked.owner, EVENTS, record.id)
+            end_run(writing, asked.owner, id)
+            writing.delete(asked.owner, RESPONSE, id)
+
+        await self._store.writing(delete)
+        self._background.cancel(id)
+        return encode({"id": id, "object": "response", "deleted": True})
+
+    async def cancel(self, asked: _Asked) -> bytes:
+        id = asked.ids["response"]
+        saved = await self._store.writing(lambda w: cancel(w, asked.owner, id))
+        self._background.cancel(id)
+        return saved.response
+
+    async def input_items(self, asked: _Asked) -> bytes:
+        items = await self._store.reading(lambda r: items_before(r, asked.owner, asked.ids["response"]))
+        newest, after, limit = _page(asked)
+        if newest:
+            items.reverse()
+        if after is not None:
+            at = next((i for i, item in enumerate(items) if item["id"] == after), None)
+            if at is None:
+                raise NotFound(f"Item with id {after[:200]!r}", "after")
+            items = items[at + 1 :]
+        return _listed(items, limit)
+
+    # -- conversations ---------------------------------------------------------------------------------------------
+
+    async def create(self, asked: _Asked) -> bytes:
+        made = Conversation(created=int(time.time()), metadata=_metadata(asked.fields) or b"{}")
+        id = f"conv_{secrets.token_hex(24)}"
+        items = _items(asked.fields, ())
+
+        def create(writing: Writing) -> None:
+            update(writing, asked.owner, id, made)
+            add_items(writing, asked.owner, id, items)
+
+        await self._store.writing(create)
+        return made.shown(id)
+
+    async def conversation(self, asked: _Asked) -> bytes:
+        id = asked.ids["conversation"]
+        return (await self._store.reading(lambda r: conversation_of(r, asked.owner, id))).shown(id)
+
+    async def change(self, asked: _Asked) -> bytes:
+        id = asked.ids["conversation"]
+        metadata = _metadata(asked.fields)
+
+        def change(writing: Writing) -> Conversation:
+            found = conversation_of(writing, asked.owner, id)
+            if metadata is not None:
+                found = msgspec.structs.replace(found, metadata=metadata)
+                update(writing, asked.owner, id, found)
+            return found
+
+        return (await self._store.writing(change)).shown(id)
+
+    async def delete(self, asked: _Asked) -> bytes:
+        id = asked.ids["conversation"]
+
+        def delete(writing: Writing) -> None:
+            conversation_of(writing, asked.owner, id)
+            writing.delete(asked.owner, CONVERSATION, id, below=True)
+
+        await self._store.writing(delete)
+        return encode({"id": id, "object": "conversation.deleted", "deleted": True})
+
+    async def items(self, asked: _Asked) -> bytes:
+        id = asked.ids["conversation"]
+        newest, after, limit = _page(asked)
+
+        def read(reading: Reading) -> list[Any]:
+            conversation_of(reading, asked.owner, id)
+            at = None if after is None else _item(reading, asked.owner, id, after, "after").at
+            parent = CONVERSATION, id
+            found = reading.children(asked.owner, ITEM, parent, after=at, limit=limit + 1, newest=newest)
+            return [msgspec.json.decode(record.data) for record in found]
+
+        return _listed(await self._store.reading(read), limit)
+
+    async def add(self, asked: _Asked) -> bytes:
+        id = asked.ids["conversation"]
+        items = _items(asked.fields)
+
+        def add(writing: Writing) -> list[dict[str, Any]]:
+            size = conversation_of(writing, asked.owner, id).size
+            if size > self._limits.body:
+                raise BadRequest("items", f"the conversation has {size:,} bytes; allowed are {self._limits.body:,}")
+            return add_items(writing, asked.owner, id, items)
+
+        return _listed(await self._store.writing(add), len(items))
+
+    async def item(self, asked: _Asked) -> bytes:
+        ids, owner = asked.ids, asked.owner
+        found = await self._store.reading(lambda r: _item(r, owner, ids["conversation"], ids["item"]))
+        return encode(shown(msgspec.json.decode(found.data)))
+
+    async def delete_item(self, asked: _Asked) -> bytes:
+        id = asked.ids["conversation"]
+
+        def delete(writing: Writing) -> Conversation:
+            gone = _item(writing, asked.owner, id, asked.ids["item"])
+            writing.delete(asked.owner, ITEM, gone.id)
+            found = conversation_of(writing, asked.owner, id)
+            found = msgspec.structs.replace(found, size=found.size - len(gone.data))
+            update(writing, asked.owner, id, found)
+            return found
+
+        return (await self._store.writing(delete)).shown(id)
+
+
+def _item(reading: Reading, owner: bytes, conversation: str, id: str, param: str | None = None) -> Record:
+    conversation_of(reading, owner, conversation)
+    found = reading.get(owner, ITEM, item_key(conversation, id))
+    if found is None:
+        raise NotFound(f"Item with id {id[:200]!r}", param)
+    return found
+
+
+def _page(asked: _Asked) -> tuple[bool, str | None, int]:
+    """Whether a page lists the newest items first, the item before it, and how many items it has."""
+    order = asked.query.get("order", "desc")
+    if order not in ("asc", "desc"):
+        raise BadRequest("order", f"{order[:80]!r} is not one of asc, desc")
+    return order == "desc", asked.query.get("after"), _integer(asked, "limit", 1, _MOST, _ITEMS)
+
+
+def _integer(asked: _Asked, name: str, low: int, high: int, default: int) -> int:
+    given = asked.query.get(name)
+    if given is None:
+        return default
+    if not given.isascii() or not given.isdigit() or not low <= int(given[:12]) <= high:
+        raise BadRequest(name, f"{given[:80]!r} is not an integer between {max(low, 0):,} and {high:,}")
+    return int(given[:12])
+
+
+def _listed(items: Sequence[Mapping[str, Any]], limit: int) -> bytes:
+    """A page of items."""
+    page = [shown(item) for item in items[:limit]]
+    first, last = (page[0]["id"], page[-1]["id"]) if page else ("", "")
+    more = len(items) > limit
+    return encode({"object": "list", "data": page, "first_id": first, "last_id": last, "has_more": more})
+
+
+def _items(fields: Fields, default: Any = REQUIRED) -> list[dict[str, Any]]:
+    """The items that a request adds."""
+    given = list(fields.objects("items", default))
+    if len(given) > _ITEMS:
+        raise fields.wrong("items", f"{len(given):,} items; allowed are {_ITEMS}")
+    check_items(given)
+    return input_items([one.raw for one in given], secrets.token_hex(16))
+
+
+def _metadata(fields: Fields) -> bytes | None:
+    """The metadata of a request; ``None`` if it has none."""
+    if not fields.has("metadata"):
+        return None
+    metadata = fields.object("metadata")
+    if len(metadata.raw) > _PAIRS:
+        raise fields.wrong("metadata", f"{len(metadata.raw):,} pairs; allowed are {_PAIRS}")
+    for name in metadata.raw:
+        if len(name) > _NAME or len(metadata.text(name, "")) > _VALUE:
+            raise fields.wrong("metadata", f"a key has at most {_NAME} characters, a value {_VALUE}")
+    return encode(metadata.raw)

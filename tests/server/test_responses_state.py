@@ -1,0 +1,560 @@
+"""Stored responses and conversations, by OpenAI's own client."""
+
+import asyncio
+import itertools
+import json
+import threading
+import time
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from unspool.engines import Delta, Request
+from unspool.store import Store
+
+from .support import HELLO, PATIENCE, Live, Scripted, live, until
+from .test_continuation import ANSWER, CALL, Writing, extends, template
+from .test_loop import MCP
+from .test_protocols import RESPONSES_TOOL
+from .workshop import Workshop, call, model
+
+FACTS = ["<think>\nOne.\n</think>\n\nThe first.", "<think>\nTwo.\n</think>\n\nThe second.", "The third."]
+GONE = "previous_response_not_found"
+
+
+def create(client: openai.OpenAI, streamed: bool, **options: Any) -> Any:
+    """A response, streamed or whole."""
+    options = {"model": "served", "input": "Hello", **options}
+    if not streamed:
+        return client.responses.create(**options)
+    with client.responses.stream(**options) as stream:
+        for _ in stream:
+            pass
+        return stream.get_final_response()
+
+
+@pytest.fixture
+def client() -> Iterator[openai.OpenAI]:
+    with live(Writing(*FACTS), "hermes", prompts=template()) as server:
+        yield server.openai
+
+
+def another(server: Live, key: str = "another") -> openai.OpenAI:
+    return server.openai.with_options(api_key=key)
+
+
+# -- responses ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ids", [True, False])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_turns_go_on_by_id_from_the_very_tokens_of_the_turn_before(streamed: bool, ids: bool) -> None:
+    engine = Writing(*FACTS, ids=ids)
+    with live(engine, "hermes", prompts=template(), turn_memory=0) as server:
+        previous: str | None = None
+        for i in range(3):
+            response = create(server.openai, streamed, input=f"Question {i}", previous_response_id=previous)
+            assert (response.previous_response_id, response.store) == (previous, True)
+            previous = response.id
+    for i in (1, 2):
+        assert extends(engine, i, FACTS[i - 1])
+        assert str(engine.requests[i].prompt).count("Question") == i + 1
+
+
+def test_another_key_finds_nothing_and_says_so_as_openai_does() -> None:
+    with live(Writing(*FACTS), "hermes", prompts=template()) as server:
+        first = create(server.openai, False)
+        other = another(server)
+        for id in (first.id, "resp_nobody", "resp_" + "x" * 5000, "a/b", "\0"):
+            for streamed in (False, True):
+                with pytest.raises(openai.NotFoundError) as caught:
+                    create(other, streamed, previous_response_id=id)
+                body: Any = caught.value.body
+                assert (body["code"], body["param"]) == (GONE, "previous_response_id")
+                assert body["message"] == f"Previous response with id '{id[:200]}' not found."
+        for ask in (other.responses.retrieve, other.responses.delete, other.responses.cancel):
+            with pytest.raises(openai.NotFoundError, match=f"Response with id '{first.id}' not found"):
+                ask(first.id)
+        with pytest.raises(openai.NotFoundError):
+            other.responses.input_items.list(first.id)
+        assert create(server.openai, False, previous_response_id=first.id).status == "completed"
+
+
+def test_a_required_key_owns_what_it_stores() -> None:
+    with live(Writing(*FACTS), "hermes", prompts=template(), api_key="secret") as server:
+        first = create(server.openai, False)
+        assert server.openai.responses.retrieve(first.id).id == first.id
+        with pytest.raises(openai.AuthenticationError):
+            another(server).responses.retrieve(first.id)
+        with pytest.raises(openai.AuthenticationError):
+            another(server).conversations.create()
+
+
+def test_instructions_are_not_inherited_and_tools_are() -> None:
+    engine = Writing(*FACTS)
+    with live(engine, "hermes", prompts=template()) as server:
+        first = create(server.openai, False, instructions="Be brief.", tools=[RESPONSES_TOOL])
+        second = create(server.openai, False, previous_response_id=first.id)
+        third = create(server.openai, False, previous_response_id=first.id, tools=[])
+        prompts = [str(r.prompt) for r in engine.requests]
+        assert ["Be brief." in p for p in prompts] == [True, False, False]
+        assert second.instructions is None
+        assert [len(r.tools) for r in engine.requests] == [1, 1, 0]
+        assert third.tools == []
+        assert all("The first." in p for p in prompts[1:])
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_tool_loop_goes_on_with_results_alone(streamed: bool) -> None:
+    engine = Writing(CALL, ANSWER)
+    with live(engine, "hermes", prompts=template(), turn_memory=0) as server:
+        first = create(server.openai, streamed, tools=[RESPONSES_TOOL])
+        (made,) = [item for item in first.output if item.type == "function_call"]
+        result: Any = [{"type": "function_call_output", "call_id": made.call_id, "output": "20"}]
+        second = create(server.openai, streamed, input=result, previous_response_id=first.id, tools=[RESPONSES_TOOL])
+        assert second.output_text == "20 degrees."
+        assert extends(engine, 1, CALL)
+        items = server.openai.responses.input_items.list(second.id, order="asc").data
+        kinds = ["message", "reasoning", "function_call", "function_call_output"]
+        assert [item.type for item in items] == kinds
+
+
+def test_reasoning_is_kept_even_if_the_template_writes_the_turn_again() -> None:
+    engine = Writing(CALL, ANSWER)
+    with live(engine, "hermes", prompts=template(), turn_memory=0) as server:
+        first = create(server.openai, False, tools=[RESPONSES_TOOL])
+        body = {"previous_response_id": first.id, "instructions": "New.", "tools": [RESPONSES_TOOL]}
+        result = [{"type": "function_call_output", "call_id": "x", "output": "20"}]
+        create(server.openai, False, input=result, **body)
+    (message,) = [m for m in engine.requests[1].messages if m["role"] == "assistant"]
+    assert message["reasoning_content"].strip() == "Which city?"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        f"Look.{call('browser.search', query='pages')}",
+        f"Add.{call('add', a=1, b=2)}{call('add', a=3, b=4)}",
+        f"Code.{call('python', code='print(42)')}",
+    ],
+)
+def test_results_of_the_servers_tools_are_kept(streamed: bool, raw: str) -> None:
+    engine, workshop = Writing(raw, ANSWER, ANSWER), Workshop()
+    kinds = ({**MCP, "require_approval": "never"}, {"type": "web_search"}, {"type": "code_interpreter"})
+    with live(engine, "hermes", prompts=template(), servers=[workshop], turn_memory=0) as server:
+        first = create(server.openai, streamed, tools=list(kinds))
+        create(server.openai, streamed, input="And now?", previous_response_id=first.id)
+        assert len(engine.requests) == 3
+        assert extends(engine, 2, ANSWER), "it goes on from the last round, with the results in it"
+        create(server.openai, streamed, input="Else?", previous_response_id=first.id, instructions="New.")
+        messages = engine.requests[3].messages
+        results = [m["content"] for m in messages if m["role"] == "tool"]
+        assert results == {"L": ["page=text"], "A": ["sum=3", "sum=7"], "C": ["printed=42"]}[raw[0]]
+        items = [*first.output, *server.openai.responses.input_items.list(first.id).data]
+        assert all("unspool" not in item.model_dump() for item in items)
+
+
+def test_an_approval_answers_a_stored_request() -> None:
+    engine = model(guard_please=f"May I?{call('guarded', a=7)}", guarded__7="Done.", guarded="It was allowed.")
+    workshop = Workshop()
+    with live(engine, "hermes", servers=[workshop]) as server:
+        first = create(server.openai, False, input="guard please", tools=[MCP])
+        (request,) = [item for item in first.output if item.type == "mcp_approval_request"]
+        answer: Any = [{"type": "mcp_approval_response", "approval_request_id": request.id, "approve": True}]
+        second = create(server.openai, False, input=answer, previous_response_id=first.id)
+        assert second.output_text == "It was allowed."
+        assert workshop.calls == [("guarded", {"a": 7})]
+
+
+def test_a_response_is_retrieved_listed_and_deleted(client: openai.OpenAI) -> None:
+    first = create(client, False, input="One", metadata={"k": "v"})
+    second = create(client, True, input=[{"role": "user", "content": "Two"}], previous_response_id=first.id)
+    assert client.responses.retrieve(first.id).model_dump() == first.model_dump()
+    assert client.responses.retrieve(second.id).output_text == second.output_text == "The second."
+    items: list[Any] = client.responses.input_items.list(second.id, order="asc").data
+    texts = [item.content[0].text for item in items if item.type == "message"]
+    assert texts == ["One", "The first.", "Two"]
+    assert [item.type for item in items] == ["message", "reasoning", "message", "message"]
+    assert len({item.id for item in items}) == 4
+    page = client.responses.input_items.list(second.id, limit=3)
+    assert [item.id for item in page.data] == [item.id for item in items[:0:-1]]
+    assert page.has_more
+    assert [item.id for item in page] == [item.id for item in reversed(items)], "the client asks for all pages"
+    client.responses.delete(first.id)
+    for gone in (
+        lambda: client.responses.retrieve(first.id),
+        lambda: client.responses.delete(first.id),
+        lambda: create(client, False, previous_response_id=first.id),
+        lambda: create(client, False, previous_response_id=second.id),
+    ):
+        with pytest.raises(openai.NotFoundError):
+            gone()
+    assert client.responses.retrieve(second.id).id == second.id
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_what_shall_not_be_stored_is_not(client: openai.OpenAI, streamed: bool) -> None:
+    first = create(client, streamed, store=False)
+    assert first.store is False
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(first.id)
+    kept = create(client, streamed)
+    second = create(client, streamed, store=False, previous_response_id=kept.id)
+    assert second.output_text == "The third."
+    with pytest.raises(openai.NotFoundError):
+        create(client, streamed, previous_response_id=second.id)
+
+
+def test_a_server_may_store_only_what_requests_say() -> None:
+    with live(Writing(*FACTS), "hermes", prompts=template(), stores=False) as server:
+        assert create(server.openai, False).store is False
+        kept = create(server.openai, False, store=True)
+        assert server.openai.responses.retrieve(kept.id).model_dump()["store"] is True
+
+
+def test_items_are_named_instead_of_sent(client: openai.OpenAI) -> None:
+    first = create(client, False)
+    items: Any = [{"role": "user", "content": "One"}, *({"type": "item_reference", "id": o.id} for o in first.output)]
+    second = create(client, False, input=[*items, {"role": "user", "content": "Two"}])
+    listed: list[Any] = client.responses.input_items.list(second.id, order="asc").data
+    assert [i.type for i in listed] == ["message", "reasoning", "message", "message"]
+    for id in ("msg_nobody_0", "x", "", "_" * 9):
+        with pytest.raises((openai.NotFoundError, openai.BadRequestError)) as caught:
+            create(client, False, input=[{"type": "item_reference", "id": id}])
+        assert "input[0]" in str(caught.value.body)
+
+
+def test_an_index_in_an_error_counts_the_requests_own_items(client: openai.OpenAI) -> None:
+    first = create(client, False)
+    with pytest.raises(openai.BadRequestError, match=r"input\[1\]\.type"):
+        create(client, False, input=[*HELLO, {"type": "nonsense"}], previous_response_id=first.id)
+
+
+def test_sealed_reasoning_of_stored_responses_needs_no_key(tmp_path: Path) -> None:
+    from unspool.request.sealed import Seal
+
+    engine, file = Writing(*FACTS), tmp_path / "store.db"
+    options: Any = {"prompts": template(), "dialect": "hermes"}
+    with live(engine, **options, store=Store(file), seal=Seal([b"1" * 32])) as server:
+        first = create(server.openai, False, include=["reasoning.encrypted_content"])
+        assert first.output[0].encrypted_content
+    with live(engine, **options, store=Store(file), seal=Seal([b"2" * 32])) as server:
+        again: Any = server.openai.responses.retrieve(first.id)
+        assert again.output[0].encrypted_content == first.output[0].encrypted_content
+        create(server.openai, False, previous_response_id=first.id)
+    assert extends(engine, 1, FACTS[0])
+
+
+def test_forks_go_on_from_the_same_turn() -> None:
+    engine = Writing(*FACTS)
+    with live(engine, "hermes", prompts=template()) as server:
+        first = create(server.openai, False)
+        for i in (1, 2):
+            create(server.openai, False, input=f"Fork {i}", previous_response_id=first.id)
+        assert "Fork 1" not in str(engine.requests[2].prompt)
+        before = engine.requests[0].prompt
+        assert all(str(r.prompt).startswith(f"{before}{FACTS[0]}") for r in engine.requests[1:])
+
+
+def test_the_store_grows_with_the_turns_alone() -> None:
+    store = Store()
+    text, turns = "x" * 5000, 40
+    with live(Writing(ANSWER), "hermes", prompts=template(), store=store) as server:
+        previous, sizes = None, []
+        for _ in range(turns):
+            previous = create(server.openai, False, input=text, previous_response_id=previous).id
+            sizes.append(_size(store))
+    steps = [b - a for a, b in itertools.pairwise(sizes)]
+    assert max(steps[1:]) < 1.2 * min(steps), "only the second turn has tokens of two"
+
+
+def _size(store: Store) -> int:
+    def size(reading: Any) -> int:
+        return int(reading._db.execute("SELECT bytes FROM state").fetchone()[0])
+
+    return store.read(size)
+
+
+# -- faults ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_full_store_fails_the_request_and_the_server_goes_on(streamed: bool, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.db")
+    with live(Writing(*FACTS), "hermes", prompts=template(), store=store) as server:
+        first = create(server.openai, streamed)
+        pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+        store._db.execute(f"PRAGMA max_page_count = {pages + 5}")
+        if streamed:
+            last = [json.loads(line[6:]) for line in _lines(server, stream=True) if line.startswith("data: ")][-1]
+            assert (last["type"], last["response"]["status"]) == ("response.failed", "failed")
+            assert "could not be stored" in last["response"]["error"]["message"]
+        else:
+            with pytest.raises(openai.InternalServerError, match=r"could not be stored: .* full"):
+                create(server.openai, False, input="x" * 100_000)
+        assert server.http.get("/health").status_code == 200
+        assert create(server.openai, streamed, store=False, previous_response_id=first.id).status == "completed"
+        store._db.execute(f"PRAGMA max_page_count = {pages + 500}")
+        assert create(server.openai, streamed, previous_response_id=first.id).status == "completed"
+
+
+def _lines(server: Live, **body: Any) -> list[str]:
+    return server.post("/v1/responses", input="x" * 100_000, **body).text.split("\n")
+
+
+def test_turns_are_found_again_after_a_restart_but_not_by_another_model(tmp_path: Path) -> None:
+    engine = Writing(*FACTS)
+    for name in ("served", "served", "another"):
+        with live(engine, "hermes", prompts=template(), store=Store(tmp_path / "store.db"), model=name) as server:
+            if not engine.requests:
+                first = create(server.openai, False)
+            else:
+                create(server.openai, False, previous_response_id=first.id)
+    assert extends(engine, 1, FACTS[0])
+    engine.requests.pop(1)
+    assert not extends(engine, 1, FACTS[0])
+    assert "The first." in str(engine.requests[1].prompt)
+
+
+def test_a_history_that_is_too_long_is_refused() -> None:
+    with live(Writing(*FACTS), "hermes", prompts=template(), body=20_000, messages=5) as server:
+        previous = None
+        for _ in range(2):
+            previous = create(server.openai, False, input="x" * 15_000, previous_response_id=previous).id
+        with pytest.raises(openai.BadRequestError, match=r"previous_response_id: the turns up to it have .* bytes"):
+            create(server.openai, False, previous_response_id=previous)
+        previous = create(server.openai, False).id
+        previous = create(server.openai, False, previous_response_id=previous).id
+        with pytest.raises(openai.BadRequestError, match=r"input: 6 messages; allowed are 5"):
+            create(server.openai, False, previous_response_id=previous)
+
+
+def test_what_a_hostile_client_asks_for_is_refused(client: openai.OpenAI) -> None:
+    first = create(client, False)
+    base = str(client.base_url).removesuffix("/v1/")
+    asks: list[tuple[str, str, Any, int]] = [
+        ("GET", f"/v1/responses/{first.id}?stream=true", None, 400),
+        ("GET", f"/v1/responses/{first.id}/input_items?limit=0", None, 400),
+        ("GET", f"/v1/responses/{first.id}/input_items?limit={'9' * 5000}", None, 400),
+        ("GET", f"/v1/responses/{first.id}/input_items?order=up", None, 400),
+        ("GET", f"/v1/responses/{first.id}/input_items?after=nobody", None, 404),
+        ("GET", "/v1/responses/%ff%00", None, 404),
+        ("GET", "/v1/conversations/nobody/items", None, 404),
+        ("POST", f"/v1/responses/{first.id}/cancel", {}, 400),
+        ("POST", "/v1/conversations", [], 400),
+        ("POST", "/v1/conversations", {"metadata": {str(i): "" for i in range(17)}}, 400),
+        ("POST", "/v1/conversations", {"metadata": {"k": "v" * 513}}, 400),
+        ("POST", "/v1/conversations", {"metadata": {"k": 1}}, 400),
+        ("POST", "/v1/conversations", {"items": [{}] * 21}, 400),
+        ("POST", "/v1/conversations", {"items": [{"type": "nonsense"}]}, 400),
+        ("POST", "/v1/conversations", {"items": [{"role": "user", "content": [{"type": "input_video"}]}]}, 400),
+        ("POST", "/v1/responses", {"input": "x", "conversation": "conv_nobody"}, 404),
+        ("POST", "/v1/responses", {"input": "x", "conversation": "c", "previous_response_id": first.id}, 400),
+    ]
+    with openai.DefaultHttpxClient(base_url=base, timeout=PATIENCE, headers={"Authorization": "Bearer EMPTY"}) as http:
+        for method, path, body, status in asks:
+            answer = http.request(method, path, json=body)
+            assert (answer.status_code, path, body) == (status, path, body)
+            assert answer.json()["error"]["type"] == "invalid_request_error"
+        wrong = http.post("/v1/conversations", content="{}", headers={"Content-Type": "text/plain"})
+        assert wrong.status_code == 415
+
+
+# -- conversations -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_conversation_takes_what_is_said_and_goes_on_exactly(streamed: bool) -> None:
+    engine = Writing(*FACTS)
+    with live(engine, "hermes", prompts=template(), turn_memory=0) as server:
+        client = server.openai
+        conversation = client.conversations.create(metadata={"topic": "facts"})
+        for i in range(3):
+            name: Any = conversation.id if i else {"id": conversation.id}
+            response = create(client, streamed, input=f"Question {i}", conversation=name)
+            assert response.conversation is not None
+            assert response.conversation.id == conversation.id
+        assert extends(engine, 1, FACTS[0])
+        assert extends(engine, 2, FACTS[1])
+        items: list[Any] = list(client.conversations.items.list(conversation.id, order="asc", limit=3))
+        texts = [item.content[0].text for item in items if item.type == "message"]
+        assert texts == ["Question 0", "The first.", "Question 1", "The second.", "Question 2", "The third."]
+        with pytest.raises(openai.BadRequestError, match="belongs to a conversation"):
+            create(client, streamed, previous_response_id=response.id)
+
+
+def test_a_conversation_is_made_changed_and_deleted(client: openai.OpenAI) -> None:
+    said: Any = {"type": "message", "role": "user", "content": "Remember 7."}
+    made = client.conversations.create(items=[said], metadata={"a": "1"})
+    assert made.id.startswith("conv_")
+    assert client.conversations.retrieve(made.id) == made
+    changed = client.conversations.update(made.id, metadata={"b": "2"})
+    assert (changed.metadata, changed.created_at) == ({"b": "2"}, made.created_at)
+    added = client.conversations.items.create(made.id, items=[said, {"role": "assistant", "content": "Yes."}])
+    assert len(added.data) == 2
+    listed = client.conversations.items.list(made.id).data
+    assert [item.id for item in listed[:2]] == [item.id for item in reversed(added.data)]
+    first: Any = client.conversations.items.retrieve(str(added.data[0].id), conversation_id=made.id)
+    assert first.content[0].text == "Remember 7."
+    again = client.conversations.items.create(made.id, items=[first.model_dump(exclude_none=True)])
+    assert again.data[0].id != first.id, "an id is unique in its conversation"
+    assert client.conversations.items.delete(first.id, conversation_id=made.id).id == made.id
+    with pytest.raises(openai.NotFoundError):
+        client.conversations.items.retrieve(first.id, conversation_id=made.id)
+    assert client.conversations.delete(made.id).deleted
+    for gone in (client.conversations.retrieve, client.conversations.delete, client.conversations.items.list):
+        with pytest.raises(openai.NotFoundError):
+            gone(made.id)
+
+
+def test_a_conversation_is_its_owners_alone() -> None:
+    with live(Writing(*FACTS), "hermes", prompts=template()) as server:
+        said: Any = {"role": "user", "content": "7"}
+        made = server.openai.conversations.create(items=[said])
+        (item,) = server.openai.conversations.items.list(made.id).data
+        other = another(server)
+        for attempt in (
+            lambda: other.conversations.retrieve(made.id),
+            lambda: other.conversations.update(made.id, metadata={}),
+            lambda: other.conversations.delete(made.id),
+            lambda: other.conversations.items.list(made.id),
+            lambda: other.conversations.items.create(made.id, items=[said]),
+            lambda: other.conversations.items.retrieve(str(item.id), conversation_id=made.id),
+            lambda: other.conversations.items.delete(str(item.id), conversation_id=made.id),
+            lambda: create(other, False, conversation=made.id),
+        ):
+            with pytest.raises(openai.NotFoundError, match=f"Conversation with id '{made.id}' not found"):
+                attempt()
+        assert len(server.openai.conversations.items.list(made.id).data) == 1
+
+
+def test_a_response_that_is_not_stored_still_belongs_to_its_conversation(client: openai.OpenAI) -> None:
+    made = client.conversations.create()
+    response = create(client, False, conversation=made.id, store=False)
+    assert len(client.conversations.items.list(made.id).data) == 3
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(response.id)
+    assert create(client, False, conversation=made.id).status == "completed"
+
+
+# -- in the background -------------------------------------------------------------------------------------------------
+
+
+class Gated(Writing):
+    """Waits in the middle of its output for a signal."""
+
+    def __init__(self, *outputs: str) -> None:
+        super().__init__(*outputs)
+        self.gate = threading.Event()
+        self.cancelled = 0
+
+    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+        count = 0
+        try:
+            async for delta in super().generate(request):
+                count += 1
+                while count == 12 and not self.gate.is_set():
+                    await asyncio.sleep(0.01)
+                yield delta
+        except (asyncio.CancelledError, GeneratorExit):
+            self.cancelled += 1
+            raise
+
+
+def test_a_response_in_the_background_is_asked_for_until_it_is_complete() -> None:
+    engine = Gated(*FACTS)
+    with live(engine, "hermes", prompts=template()) as server:
+        client = server.openai
+        queued = create(client, False, background=True)
+        assert (queued.status, queued.background, queued.output) == ("queued", True, [])
+        assert client.responses.retrieve(queued.id).status == "in_progress"
+        with pytest.raises(openai.BadRequestError, match="is in_progress"):
+            create(client, False, previous_response_id=queued.id)
+        engine.gate.set()
+        until(lambda: client.responses.retrieve(queued.id).status == "completed")
+        assert client.responses.retrieve(queued.id).output_text == "The first."
+        assert client.responses.cancel(queued.id).status == "completed", "what is complete stays so"
+        second = create(client, False, previous_response_id=queued.id)
+        assert extends(engine, 1, FACTS[0])
+        assert second.output_text == "The second."
+
+
+def test_a_response_in_the_background_is_cancelled() -> None:
+    engine = Gated(*FACTS)
+    with live(engine, "hermes", prompts=template()) as server:
+        client = server.openai
+        queued = create(client, False, background=True)
+        until(lambda: engine.requests)
+        assert client.responses.cancel(queued.id).status == "cancelled"
+        assert client.responses.cancel(queued.id).status == "cancelled"
+        until(lambda: engine.cancelled == 1)
+        assert client.responses.retrieve(queued.id).status == "cancelled"
+        deleted = create(client, False, background=True)
+        client.responses.delete(deleted.id)
+        until(lambda: engine.cancelled == 2)
+        with pytest.raises(openai.NotFoundError):
+            client.responses.retrieve(deleted.id)
+        engine.gate.set()
+        whole = create(client, False)
+        with pytest.raises(openai.BadRequestError, match="background"):
+            client.responses.cancel(whole.id)
+
+
+def test_a_stream_in_the_background_goes_on_without_its_client() -> None:
+    engine = Gated(*FACTS)
+    with live(engine, "hermes", prompts=template()) as server:
+        client = server.openai
+        stream = client.responses.create(model="m", input="Hello", background=True, stream=True)
+        seen: list[Any] = []
+        for event in stream:
+            seen.append(event)
+            if event.type == "response.reasoning_text.delta":
+                break
+        stream.close()
+        id, last = seen[0].response.id, seen[-1].sequence_number
+        engine.gate.set()
+        rest = list(client.responses.retrieve(id, stream=True, starting_after=last))
+        numbers = [event.sequence_number for event in (*seen, *rest)]
+        assert numbers == list(range(len(numbers)))
+        final: Any = rest[-1]
+        assert (final.type, final.response.output_text) == ("response.completed", "The first.")
+        again = list(client.responses.retrieve(id, stream=True))
+        assert [event.sequence_number for event in again] == numbers
+        assert client.responses.retrieve(id).output_text == "The first."
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("after", [0, 3])
+def test_a_failure_in_the_background_is_stored(streamed: bool, after: int) -> None:
+    engine = Scripted(["a", "b", "c", "d"], fail_after=after)
+    with live(engine, "hermes") as server:
+        client = server.openai
+        made: Any = client.responses.create(model="m", input="Hello", background=True, stream=streamed)
+        if streamed:
+            events: list[Any] = list(made)
+            assert events[-1].type == "response.failed"
+            assert [e.sequence_number for e in events] == list(range(len(events)))
+        id = events[0].response.id if streamed else made.id
+        until(lambda: client.responses.retrieve(id).status == "failed")
+        error: Any = client.responses.retrieve(id).error
+        assert (error.code, error.message) == ("server_error", "the device is lost")
+
+
+def test_a_response_whose_process_is_gone_has_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    engine, store = Gated(*FACTS), Store(tmp_path / "store.db")
+    with live(engine, "hermes", prompts=template(), store=store) as server:
+        queued = create(server.openai, False, background=True)
+        real = time.time
+        monkeypatch.setattr("unspool.request.stored.time.time", lambda: real() + 31)
+        found: Any = server.openai.responses.retrieve(queued.id)
+        assert (found.status, found.error.message) == ("failed", "the server ended before the response was complete")
+        monkeypatch.undo()
+        assert server.openai.responses.retrieve(queued.id).status == "in_progress"
+    again = Store(tmp_path / "store.db")
+    with live(engine, "hermes", prompts=template(), store=again) as server:
+        found = server.openai.responses.retrieve(queued.id)
+        assert (found.status, found.error.message) == ("failed", "the server is shutting down")
