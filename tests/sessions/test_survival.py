@@ -51,31 +51,32 @@ def start(port: int, file: Path) -> "subprocess.Popen[bytes]":
     raise AssertionError("the server does not start")
 
 
+@pytest.mark.slow
 def test_no_acknowledged_call_is_lost_when_the_server_is_killed_and_its_sessions_go_on(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    client = httpx2.Client(timeout=PATIENCE, verify=False)
     url, file = f"http://127.0.0.1:{port}", tmp_path / "store.db"
-    process = start(port, file)
-    session = client.post(f"{url}/sessions", json={"metadata": {"task": 1}}).json()
-    headers = {"Authorization": f"Bearer {session['key']}"}
-    history = list(HI)
-    for _ in range(3):
-        answer = client.post(url + CHAT, json={"messages": history}, headers=headers).json()
-        history += [answer["choices"][0]["message"], {"role": "user", "content": "And?"}]
-    before = client.get(f"{url}/sessions/{session['id']}/trajectory", headers=headers).json()
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    process = start(port, file)
-    try:
-        after = client.get(f"{url}/sessions/{session['id']}/trajectory", headers=headers).json()
-        assert after == before
-        answer = client.post(url + CHAT, json={"messages": history}, headers=headers)
-        assert answer.status_code == 200
-        found = client.get(f"{url}/sessions/{session['id']}/trajectory", headers=headers).json()
-    finally:
-        process.kill()
+    with httpx2.Client(timeout=PATIENCE, verify=False) as client:
+        process = start(port, file)
+        session = client.post(f"{url}/sessions", json={"metadata": {"task": 1}}).json()
+        headers = {"Authorization": f"Bearer {session['key']}"}
+        history = list(HI)
+        for _ in range(3):
+            answer = client.post(url + CHAT, json={"messages": history}, headers=headers).json()
+            history += [answer["choices"][0]["message"], {"role": "user", "content": "And?"}]
+        before = client.get(f"{url}/sessions/{session['id']}/trajectory", headers=headers).json()
+        os.kill(process.pid, signal.SIGKILL)
         process.wait()
+        process = start(port, file)
+        try:
+            after = client.get(f"{url}/sessions/{session['id']}/trajectory", headers=headers).json()
+            assert after == before
+            answer = client.post(url + CHAT, json={"messages": history}, headers=headers)
+            assert answer.status_code == 200
+            found = client.get(f"{url}/sessions/{session['id']}/trajectory", headers=headers).json()
+        finally:
+            process.kill()
+            process.wait()
     assert len(found["calls"]) == 4
     assert found["calls"][3]["parent"] == before["calls"][2]["id"]
     assert found["calls"][3]["fork"] is None
