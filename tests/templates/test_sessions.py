@@ -14,7 +14,7 @@ from ..sessions.proxy import Proxy, serving
 from ..sessions.support import check, made, trajectory, tree
 from ..sessions.vllm import Scripted
 from .table import Source
-from .test_continuation import ASKED, CASES, RESULT, THOUGHT, UNLIKE, letters, tokenizer
+from .test_continuation import ASKED, CASES, RESULT, THOUGHT, UNLIKE, asked, letters, tokenizer
 from .test_prompts import checked
 from .turns import TOOLS
 
@@ -28,15 +28,15 @@ def test_rows_are_what_the_engine_was_sent_and_sampled(source: Source, templates
         (templates[source.package] / f"{source.file}.jinja").read_text(encoding="utf-8"), source.dialect
     )
     dialect = unspool.get_dialect(source.dialect)
-    end = next((e for e in dialect.end if encoder.token_to_id(e) is not None), "<EOS>")
+    end = next(i for e in (*dialect.end, "<EOS>") if (i := encoder.token_to_id(e)) is not None)
     engine = Scripted(
-        lambda text: [*letters(encoder, text), encoder.token_to_id(end)],
+        lambda text: [*letters(encoder, text), end],
         lambda id: str(encoder.decode([id], skip_special_tokens=False)),
     )
     id = dialect.id.format(index=0, name="get_weather") if "{index}" in dialect.id else "callid000"
     call = {"id": id, "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Paris"}'}}
     messages: list[Any] = [ASKED]
-    says = [
+    says: list[dict[str, Any]] = [
         {"role": "assistant", "content": None, "reasoning_content": THOUGHT, "tool_calls": [call]},
         {"role": "assistant", "content": "It is warm.", "reasoning_content": THOUGHT},
         {"role": "assistant", "content": "Bye."},
@@ -50,7 +50,7 @@ def test_rows_are_what_the_engine_was_sent_and_sampled(source: Source, templates
             client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=session["key"])
             for said in says:
                 shown = said if dialect.reasoning else {**said, "reasoning_content": None}
-                prompt = prompts.render(_request(messages, source))
+                prompt = prompts.render(asked([{**m, "content": m.get("content")} for m in messages], source))
                 stage = unspool.detect_stage(dialect, prompt)
                 engine.outputs.append(unspool.render(shown, dialect, tools=TOOLS, stage=stage))
                 answer = client.chat.completions.create(
@@ -72,9 +72,3 @@ def test_rows_are_what_the_engine_was_sent_and_sampled(source: Source, templates
     assert [c["weight_version"] for c in found["calls"]] == ["3"] * 3
     forks = ["template"] if source.file in UNLIKE else [None]
     assert tree(found) == [(None, None), (0, forks[0]), (1, forks[0])]
-
-
-def _request(messages: list[Any], source: Source) -> Any:
-    from .test_continuation import asked
-
-    return asked([{**m, "content": m.get("content")} for m in messages], source)
