@@ -466,6 +466,8 @@ class Run:
         settings = service.settings
         line = asked_of(asked, *named(settings.dialect), policy=settings.policy)
         special = () if service.prompts is None else service.prompts.special
+        for medium, placed in zip(asked.media, line.get("media", ()), strict=True):
+            placed["url"] = medium.url
         return {**line, "special": special, "constrained": asked.constraint is not None}
 
     def _usage(self) -> Usage | None:

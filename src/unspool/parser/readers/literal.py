@@ -88,6 +88,12 @@ _COMPLETE = frozenset((ZERO, INT, FRACTION, EXP_DIGITS))
 """The states in which a number may end."""
 _AFTER_DIGITS = {SIGN: INT, DOT: FRACTION, EXP: EXP_DIGITS, EXP_SIGN: EXP_DIGITS}
 """The states that digits change."""
+_GOES_ON = {
+    **{(state, "."): DOT for state in (ZERO, INT)},
+    **{(state, "e"): EXP for state in (ZERO, INT, FRACTION)},
+    **{(EXP, sign): EXP_SIGN for sign in "+-"},
+}
+"""The states to which other characters lead."""
 _PAIRS = frozenset(("{}", "[]", "t)", "s}"))
 
 STRING_OPEN = Regex(r"([rRuU]?)('''|\"\"\"|'|\")")
@@ -597,18 +603,12 @@ class LiteralReader:
             else:
                 c = text[i]
                 if c <= " " or c > "\x7f":
-                    k = how.space.match(text, i).end()
-                    if k > i:
-                        if how.repair and not _JSON_SPACE.fullmatch(text, i, k):
-                            self._mend_space(text, i, k)
-                        elif self._pending:
-                            self._append_space(text[i:k])
-                            self._mark = k
-                        elif not how.keep:
-                            self._mark = k
-                        i = k
+                    j = how.space.match(text, i).end()
+                    if j > i:
+                        self._space(text, i, j)
+                        i = j
                         continue
-                j = (verbatim and mode <= FIRST_ITEM and self._plain(text, i, c)) or self._token(text, i, n, c)
+                j = (verbatim and mode <= FIRST_ITEM and self._plain(text, i, c)) or _STEPS[mode](self, text, i, n, c)
             if j < 0:
                 if self.mode == ERROR:
                     i = self._mark
@@ -636,21 +636,20 @@ class LiteralReader:
         self._comma = True
         return m.end()
 
-    def _mend_space(self, text: str, i: int, k: int) -> None:
-        """Turn white space at ``text[i:k]`` into spaces, if some of it is not JSON's."""
-        mended = "".join(c if c in " \t\n\r" else " " for c in text[i:k])
-        self._mended("white space")
-        if self._pending:
-            self._append_space(mended)
-        else:
-            self._flush(text, i)
-            self.out.append(mended)
-        self._mark = k
-
-    def _append_space(self, space: str) -> None:
-        """Hold white space after a comma. What exceeds the limit is dropped: the JSON means the same without it."""
-        if len(self._pending) < MAX_HELD:
+    def _space(self, text: str, i: int, end: int) -> None:
+        """Pass on the white space up to ``end``, or hold it after a comma, or drop it."""
+        how, space = self._how, text[i:end]
+        if how.repair and not _JSON_SPACE.fullmatch(space):
+            space = "".join(c if c in " \t\n\r" else " " for c in space)
+            self._mended("white space")
+            if not self._pending:
+                self._flush(text, i)
+                self.out.append(space)
+        elif how.keep and not self._pending:
+            return
+        if self._pending and len(self._pending) < MAX_HELD:  # the JSON means the same without the rest
             self._pending = (self._pending + space)[:MAX_HELD]
+        self._mark = end
 
     def close_all(self) -> str:
         """The JSON text that would close the open containers, which repairs a value that its call's closing cuts off.
@@ -677,55 +676,53 @@ class LiteralReader:
 
     # -- between strings and numbers ----
 
-    def _token(self, text: str, i: int, n: int, c: str) -> int:
-        mode = self.mode
-        if mode == AFTER:
-            if c == ",":
-                self._comma = True
-                if self._how.repair:
-                    self._flush(text, i)
-                    self._pending = ","
-                    self._mark = i + 1
-                self.mode = VALUE if self.stack[-1] in "[ts" else KEY
-                return i + 1
-            if self.stack[-1] == "(" and c != ")":
-                named = self._name_follows(text, i, n)
-                if named < 0:
-                    return -1
-                if named:
-                    self._comma = True
-                    self.mode = KEY
-                    return i
-            return self._close(text, i, c)
-        if mode == VALUE or mode == FIRST_ITEM:
-            if c == "]" or c == ")" or (c == "}" and self.stack and self.stack[-1] == "s"):
-                if mode == FIRST_ITEM or (self._comma and self._lenient("trailing comma")):
-                    return self._close(text, i, c)
-                return self._fail(text, i, f"{c!r} where a value is expected")
-            return self._value(text, i, n, c)
-        if mode == COLON:
-            keyword = self.stack[-1] == "("
-            if self._doubt.maybe_set:
-                if c in ",}" and not self._too_much(i):
-                    self._is_set()
-                    self._ended()
-                    return i
-                self._doubt.decide()
-            if c != ("=" if keyword else ":"):
-                return self._fail(text, i, f"{c!r} after a key")
-            if not self._how.keep:
-                self.out.append(": ")
-            self.mode = VALUE
-            self._comma = False
+    def _after(self, text: str, i: int, n: int, c: str) -> int:
+        """After a value: a comma, which Python keywords may lack, or a bracket."""
+        if c == ",":
+            self._comma = True
+            if self._how.repair:
+                self._flush(text, i)
+                self._pending = ","
+                self._mark = i + 1
+            self.mode = VALUE if self.stack[-1] in "[ts" else KEY
             return i + 1
-        if mode == WORD:
-            return self._word(text, i, n)
-        # FIRST_KEY or KEY
+        named = self._name_follows(text, i, n) if c != ")" else 0
+        if named > 0:
+            self._comma = True
+            self.mode = KEY
+            return i
+        return named or self._close(text, i, c)
+
+    def _item(self, text: str, i: int, n: int, c: str) -> int:
+        """A value, or the bracket that closes the container around it."""
+        if c == "]" or c == ")" or (c == "}" and self.stack and self.stack[-1] == "s"):
+            if self.mode == FIRST_ITEM or (self._comma and self._lenient("trailing comma")):
+                return self._close(text, i, c)
+            return self._fail(text, i, f"{c!r} where a value is expected")
+        return self._value(text, i, n, c)
+
+    def _member(self, text: str, i: int, n: int, c: str) -> int:
+        """A key, or the bracket that closes the object around it."""
         if c == "}" or c == ")":
-            if mode == FIRST_KEY or (self._comma and self._lenient("trailing comma")):
+            if self.mode == FIRST_KEY or (self._comma and self._lenient("trailing comma")):
                 return self._close(text, i, c)
             return self._fail(text, i, f"{c!r} where a key is expected")
         return self._key(text, i, n, c)
+
+    def _colon(self, text: str, i: int, n: int, c: str) -> int:
+        if self._doubt.maybe_set:
+            if c in ",}" and not self._too_much(i):
+                self._is_set()
+                self._ended()
+                return i
+            self._doubt.decide()
+        if c != ("=" if self.stack[-1] == "(" else ":"):
+            return self._fail(text, i, f"{c!r} after a key")
+        if not self._how.keep:
+            self.out.append(": ")
+        self.mode = VALUE
+        self._comma = False
+        return i + 1
 
     def _lenient(self, what: str) -> bool:
         if self._how.keep and not self._how.repair:
@@ -772,12 +769,9 @@ class LiteralReader:
 
     def _quoted_key(self, text: str, i: int, n: int) -> int:
         """Read a key in JSON with other quotes, where keys may be bare."""
-        if text.startswith(self._how.quote, i):
-            return self._open_string(text, i, n, True)
-        if self._how.quote.startswith(text[i:n]):
-            return -1
-        if text[i] in "\"'":  # as in other formats
-            return self._open_string(text, i, n, True)
+        opens = self._string_opens(text, i, n, text[i])
+        if opens:
+            return self._open_string(text, i, n, True) if opens > 0 else -1
         bare = _BARE_KEY.match(text, i)
         if bare.end() - i > MAX_KEY:
             return self._fail(text, i, "an unterminated key")
@@ -813,48 +807,49 @@ class LiteralReader:
         self.mode = COLON
         return end
 
+    def _string_opens(self, text: str, i: int, n: int, c: str) -> int:
+        """Whether a string opens at ``i``: 1, 0, or -1 if that is undecided."""
+        how = self._how
+        if how.quoted:  # or as in other formats
+            found = c in "\"'" or text.startswith(how.quote, i)
+            return 1 if found else -1 if how.quote.startswith(text[i:n]) else 0
+        if c == '"' or not how.python:
+            return int(c == '"' or (c == "'" and how.repair))
+        return 1 if c == "'" or STRING_OPEN.match(text, i) else -1 if c in "rRuU" and i + 1 == n else 0
+
     def _value(self, text: str, i: int, n: int, c: str) -> int:
-        if self._how.whole and not self.stack and c != "{":
+        how = self._how
+        if how.whole and not self.stack and c != "{":
             return self._fail(text, i, "not an object")
-        if self._how.quoted:
-            if text.startswith(self._how.quote, i):
-                return self._open_string(text, i, n, False)
-            if n - i < len(self._how.quote) and self._how.quote.startswith(text[i:n]):
-                return -1
-            if c in "\"'":
-                return self._open_string(text, i, n, False)
-        elif c == '"':
-            return self._open_string(text, i, n, False)
-        elif self._how.python:
-            if c == "'" or STRING_OPEN.match(text, i):
-                return self._open_string(text, i, n, False)
-            if c in "rRuU" and i + 1 == n:
-                return -1
-        elif c == "'" and self._how.repair:
-            return self._open_string(text, i, n, False)
-        if c in "{[" or (c == "(" and self._how.python):
+        opens = self._string_opens(text, i, n, c)
+        if opens:
+            return self._open_string(text, i, n, False) if opens > 0 else -1
+        if c in "{[" or (c == "(" and how.python):
             if len(self.stack) >= MAX_DEPTH:
                 return self._fail(text, i, f"nested deeper than {MAX_DEPTH}")
             return self._open_bracket(text, i, c)
-        if c in "-0123456789" or (c in "+." and not self._how.quoted and (self._how.repair or not self._how.keep)):
-            self._begin(text, i)
-            self._number = SIGN
-            self._size = Magnitude()
-            self.mode = NUMBER
-            if c == "+" or c == ".":
-                self._fix("number")
-                self._mark = i + 1
-                if c == ".":
-                    self.out.append("0.")
-                    self._number = DOT
-                    self._size.more(c)
-                return i + 1
-            if c == "-":
-                if not self._how.keep:
-                    self.out.append("-")
-                return i + 1
+        if c in "-0123456789" or (c in "+." and not how.quoted and (how.repair or not how.keep)):
+            return self._open_number(text, i, c)
+        return self._word(text, i, n, c)
+
+    def _open_number(self, text: str, i: int, c: str) -> int:
+        self._begin(text, i)
+        self._number = SIGN
+        self._size = Magnitude()
+        self.mode = NUMBER
+        if c == "-":
+            if not self._how.keep:
+                self.out.append("-")
+            return i + 1
+        if c not in "+.":
             return i
-        return self._word(text, i, n)
+        self._fix("number")
+        self._mark = i + 1
+        if c == ".":
+            self.out.append("0.")
+            self._number = DOT
+            self._size.more(c)
+        return i + 1
 
     def _open_bracket(self, text: str, i: int, c: str) -> int:
         self._begin(text, i)
@@ -873,10 +868,10 @@ class LiteralReader:
         self._comma = False
         return i + 1
 
-    def _word(self, text: str, i: int, n: int) -> int:
+    def _word(self, text: str, i: int, n: int, c: str) -> int:
         m = _WORD.match(text, i)
         if m is None:
-            return self._fail(text, i, f"{text[i]!r} where a value is expected")
+            return self._fail(text, i, f"{c!r} where a value is expected")
         if m.end() - i > (MAX_KEY if self.stack[-1:] == ["("] else MAX_WORD):
             return self._fail(text, i, "an unknown word where a value is expected")
         if m.end() == n:
@@ -956,25 +951,28 @@ class LiteralReader:
         state = self._number
         complete = state in _COMPLETE
         lenient = self._how.repair or self._how.python
-        named = self._name_follows(text, i, n) if c.isalpha() or c == "_" else 0
-        if named < 0 and complete:
+        named = self._name_follows(text, i, n) if complete and (c.isalpha() or c == "_") else 0
+        if named < 0:
             return -1
-        if c == "." and state in (ZERO, INT):
-            return self._goes_on(i, c, DOT)
-        if named and complete and not self._endless():
+        if named and not self._endless():
             self._ended()
             return i
-        if c in "eE" and (state in (ZERO, INT, FRACTION) or (state == DOT and lenient)):
-            self._add_fraction(text, i)
-            return self._goes_on(i, c, EXP)
-        if c in "+-" and state == EXP:
-            return self._goes_on(i, c, EXP_SIGN)
+        bare_point = state == DOT and lenient
+        then = _GOES_ON.get((FRACTION if bare_point else state, c.lower()))
+        if then is not None:
+            if then == EXP:
+                self._add_fraction(text, i)
+            self._number = then
+            self._size.more(c)
+            if not self._how.keep:
+                self.out.append(c)
+            return i + 1
         if c == "_" and state in (INT, FRACTION, EXP_DIGITS) and lenient:
             self._fix("number")
             self._flush(text, i)
             self._mark = i + 1
             return i + 1
-        if c.isalnum() or c in "_." or not (complete or (state == DOT and lenient)):
+        if c.isalnum() or c in "_." or not (complete or bare_point):
             return self._fail(text, i, f"{c!r} in a number")
         if self._endless():
             return self._fail(text, i, "a number too large for a float")
@@ -982,14 +980,6 @@ class LiteralReader:
             self._fix("number")
         self._ended()
         return i
-
-    def _goes_on(self, i: int, c: str, state: int) -> int:
-        """The number goes on with the character at ``i``."""
-        self._number = state
-        self._size.more(c)
-        if not self._how.keep:
-            self.out.append(c)
-        return i + 1
 
     def _add_fraction(self, text: str, i: int) -> bool:
         """If a point is the last thing before ``i``, add the zero that JSON wants after it."""
@@ -1214,3 +1204,15 @@ class LiteralReader:
         else:
             out.append("\\\\" + escaped(c))
         return m.end()
+
+
+_STEPS: Final = {
+    VALUE: LiteralReader._item,
+    FIRST_ITEM: LiteralReader._item,
+    FIRST_KEY: LiteralReader._member,
+    KEY: LiteralReader._member,
+    COLON: LiteralReader._colon,
+    AFTER: LiteralReader._after,
+    WORD: LiteralReader._word,
+}
+"""What reads the next token, by mode, except in strings and numbers."""
