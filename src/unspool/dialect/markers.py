@@ -100,6 +100,8 @@ class Form(msgspec.Struct, eq=False):
     """The tool's argument, if the form contains bare text."""
     triggers: frozenset[str] = frozenset()
     """The texts that may end the bare text."""
+    demands: bool = False
+    """Whether it must have arguments, because it skips text that is the name in another form."""
     _find: re.Pattern[str] | None = None
     around: Outside | Literal[False] | None = False
 

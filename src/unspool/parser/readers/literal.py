@@ -94,10 +94,13 @@ _GOES_ON = {
     **{(EXP, sign): EXP_SIGN for sign in "+-"},
 }
 """The states to which other characters lead."""
-_PAIRS = frozenset(("{}", "[]", "t)", "s}"))
+_PAIRS = frozenset(("{}", "[]", "t)", "s}", "d}"))
 
 STRING_OPEN = Regex(r"([rRuU]?)('''|\"\"\"|'|\")")
-_STRING_MAYBE = Regex(r"[rRuU]?(?:''?|\"\"?)?\Z")
+_FORMATTED = Regex(r"([fF])('''|\"\"\"|'|\")")
+_STRING_MAYBE = Regex(r"[rRuUfF]?(?:''?|\"\"?)?\Z")
+_SPREAD = Regex(r"\*(?:\*\s{0,64}+(\{?)|\Z)")
+_BRACES = Regex(r"[{}]")
 _ESCAPE = Regex(r"\\(?:\r\n|\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|(.))", re.S)
 _ESCAPE_MAYBE = Regex(r"\\(?:\r|[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?\Z")
 _SIMPLE = {"n": "\\n", "t": "\\t", "r": "\\r", "b": "\\b", "f": "\\f", "a": "\\u0007", "v": "\\u000b"}
@@ -304,7 +307,7 @@ class LiteralReader:
         error: what was wrong, or ``""``.
         repaired: the first repair that was made (only with ``repair``), or ``""``.
         notes: kinds and details of notices to emit.
-        stack: the open brackets, innermost last; ``t`` is a tuple, ``s`` a set.
+        stack: the open brackets, innermost last; ``t`` is a tuple, ``s`` a set, ``d`` a dict in ``**{…}``.
         delimiter: inside a string, the quote that ends it.
     """
 
@@ -312,7 +315,6 @@ class LiteralReader:
         "_broken",
         "_comma",
         "_doubt",
-        "_escape_free",
         "_given",
         "_how",
         "_is_key",
@@ -321,6 +323,7 @@ class LiteralReader:
         "_mark",
         "_number",
         "_pending",
+        "_prefix",
         "_size",
         "delimiter",
         "error",
@@ -357,7 +360,7 @@ class LiteralReader:
         self._broken = VALUE  # the mode in which the error occurred
         self._mark = 0  # text from here to the cursor is passed on unchanged
         self._is_key = False
-        self._escape_free = False
+        self._prefix = ""
         self._number = SIGN
         self._comma = False
         self._pending = ""  # a comma and its white space that wait for an element (repair)
@@ -394,7 +397,7 @@ class LiteralReader:
     def strings(self) -> StringKind | None:
         """The kind of the string value that this is inside of; ``None`` if a piece of it cannot be read on its own."""
         how, quote = self._how, self.delimiter
-        if self.mode != STRING or self._is_key or self._escape_free or self._doubt.dropping >= 0:
+        if self.mode != STRING or self._is_key or self._prefix or self._doubt.dropping >= 0:
             return None
         if how.scan is not None and quote == how.quote:
             return quoted_strings(how.scan, quote)
@@ -413,8 +416,16 @@ class LiteralReader:
         if held > _MOST_HELD or len(self.stack) > _MOST_HELD or mode >= DONE:
             return None
         return (
-            *(self._how, mode, "".join(self.stack), self._comma, self._is_key and string, self._escape_free and string),
-            *(self.delimiter, self._number if mode == NUMBER else 0, self._pending, self.repaired, out, key),
+            *(self._how, mode, "".join(self.stack), self._comma, self._is_key and string),
+            *(
+                self._prefix if string else "",
+                self.delimiter,
+                self._number if mode == NUMBER else 0,
+                self._pending,
+                self.repaired,
+                out,
+                key,
+            ),
             *(
                 self._key_at if string and self._is_key else -1,
                 doubt.since,
@@ -427,7 +438,7 @@ class LiteralReader:
     def restore(self, state: tuple[Any, ...]) -> None:
         """Go to a state, with the keys and the number as they are."""
         doubt = self._doubt
-        _, self.mode, brackets, self._comma, self._is_key, self._escape_free, *rest = state
+        _, self.mode, brackets, self._comma, self._is_key, self._prefix, *rest = state
         self.delimiter, self._number, self._pending, self.repaired, out, self._key_text, *rest = rest
         self._key_at, doubt.since, doubt.dropping, doubt.maybe_set, doubt.size = rest
         self.stack = list(brackets)
@@ -671,7 +682,7 @@ class LiteralReader:
         self._pending = self._pending[1:]  # a trailing comma is dropped, its white space stays
         tail = self.rest() + tail
         for bracket in reversed(stack):
-            tail += "]" if bracket in "[ts" else "}"
+            tail += "" if bracket == "d" else "]" if bracket in "[ts" else "}"
         return tail
 
     # -- between strings and numbers ----
@@ -704,7 +715,7 @@ class LiteralReader:
     def _member(self, text: str, i: int, n: int, c: str) -> int:
         """A key, or the bracket that closes the object around it."""
         if c == "}" or c == ")":
-            if self.mode == FIRST_KEY or (self._comma and self._lenient("trailing comma")):
+            if (self.mode == FIRST_KEY and self.stack[-1] != "d") or (self._comma and self._lenient("trailing comma")):
                 return self._close(text, i, c)
             return self._fail(text, i, f"{c!r} where a key is expected")
         return self._key(text, i, n, c)
@@ -757,6 +768,15 @@ class LiteralReader:
 
     def _keyword(self, text: str, i: int, n: int) -> int:
         """Read the name of a keyword argument."""
+        spread = _SPREAD.match(text, i) if self._how.mend and text[i] == "*" else None
+        if spread is not None:
+            if spread.end() == n and not spread.group(1):
+                return -1
+            if spread.group(1):
+                self._mended("spread arguments")
+                self.stack.append("d")
+                self.mode = KEY if self._comma else FIRST_KEY
+                return spread.end()
         name = KEYWORD.match(text, i)
         end = self._how.space.match(text, name.end()).end()
         if end - i > MAX_KEY:
@@ -815,7 +835,7 @@ class LiteralReader:
             return 1 if found else -1 if how.quote.startswith(text[i:n]) else 0
         if c == '"' or not how.python:
             return int(c == '"' or (c == "'" and how.repair))
-        return 1 if c == "'" or STRING_OPEN.match(text, i) else -1 if c in "rRuU" and i + 1 == n else 0
+        return 1 if c == "'" or self._opens_string(text, i) else -1 if c in "rRuUfF" and i + 1 == n else 0
 
     def _value(self, text: str, i: int, n: int, c: str) -> int:
         how = self._how
@@ -921,7 +941,7 @@ class LiteralReader:
         if top == "s" and self._how.keep:
             self._flush(text, i)
             self._mark = i + 1
-        if not self._how.keep or top == "s":
+        if top != "d" and (not self._how.keep or top == "s"):
             self.out.append("}" if top == "{" else "]")
         self._ended()
         return i + 1
@@ -1012,7 +1032,7 @@ class LiteralReader:
     # -- strings ------------------------------------------------------------------------------------------------------
 
     def _open_string(self, text: str, i: int, n: int, is_key: bool) -> int:
-        self._escape_free = False
+        self._prefix = ""
         if self._how.quoted and text.startswith(self._how.quote, i):
             self.delimiter = self._how.quote
             end = i + len(self._how.quote)
@@ -1027,10 +1047,12 @@ class LiteralReader:
             # `''` may be an empty string or the beginning of a triple quote.
             if _STRING_MAYBE.match(text, i):
                 return -1
-            m = STRING_OPEN.match(text, i)
+            m = self._opens_string(text, i)
             if m is None:
                 return self._fail(text, i, f"{text[i]!r} where a key is expected")
-            self._escape_free = m.group(1) in ("r", "R") and m.group(1) != ""
+            if m.group(1) in ("f", "F"):
+                self._mended("formatted string")
+            self._prefix = m.group(1).lower().strip("u")
             self.delimiter = m.group(2)
             end = m.end()
         since = len(self.out)
@@ -1047,6 +1069,15 @@ class LiteralReader:
                 self._doubt.wait(since, i)  # until it is certain that the key is not repeated
             self._key_at = len(self.out) - self._doubt.since if translated_text else -1
         return end
+
+    def _ends_apart(self, text: str, i: int) -> bool:
+        """Whether a line ends, or white space and another string follow, behind a quote: something lacks there."""
+        j = PYTHON_SPACE.match(text, i).end()
+        return "\n" in text[i:j] or (j > i and text.startswith('"', j))
+
+    def _opens_string(self, text: str, i: int) -> re.Match[str] | None:
+        """A quote of Python at ``i``, with its prefix; a formatted string counts if errors are repaired."""
+        return STRING_OPEN.match(text, i) or (_FORMATTED.match(text, i) if self._how.mend else None)
 
     def _string(self, text: str, i: int, n: int) -> int:
         if self._how.keep and self.delimiter == '"':
@@ -1086,7 +1117,16 @@ class LiteralReader:
             return j
         c = text[j]
         if c == '"':
-            self._string_ended(j + 1)
+            closes = self._closes(text, j + 1, n) if self._how.repair and self.stack and not self._is_key else 1
+            if closes < 0:
+                return j if j > i else -1
+            if closes or self._ends_apart(text, j + 1):
+                self._string_ended(j + 1)
+                return j + 1
+            self._fix("quotes in a string")
+            self._flush(text, j)
+            self.out.append('\\"')
+            self._mark = j + 1
             return j + 1
         if c == "\\" and JSON_PARTIAL.match(text, j):
             # Consume what is complete; the beginning of an escape waits.
@@ -1125,13 +1165,15 @@ class LiteralReader:
 
     def _python_string(self, text: str, i: int, n: int) -> int:
         delimiter = self.delimiter
-        run, to_json = (RAW_RUN, escaped) if self._escape_free else (PYTHON_RUN, translated)
+        run, to_json = (RAW_RUN, escaped) if self._prefix == "r" else (PYTHON_RUN, translated)
         out = self.out
         quote = -1  # where the next one may be
         while i < n:
             if i > quote:
                 quote = quote_in(text, i, delimiter)
             j = run.match(text, i, min(quote, i + STRETCH)).end()
+            if self._prefix == "f" and _BRACES.search(text, i, j):
+                return self._fail(text, i, "a value in a formatted string")
             if j > i:
                 out.append(to_json(text[i:j]))
                 self._mark = i = j
@@ -1144,6 +1186,11 @@ class LiteralReader:
                 continue
             if not text.startswith(delimiter, i):  # its beginning, at the end of the text
                 return i
+            another = self._adjoins(text, i + len(delimiter), n) if self._how.mend else 0
+            if another:
+                if another > 0:
+                    self._mark = another
+                return max(another, i)
             if self._how.mend and len(delimiter) == 1:
                 closes = self._closes(text, i + 1, n)
                 if closes < 0:
@@ -1161,6 +1208,21 @@ class LiteralReader:
             return i
         return i
 
+    def _adjoins(self, text: str, i: int, n: int) -> int:
+        """Go on with the string that follows one directly, as in ``'a' 'b'``: where it begins, 0, or -1: undecided."""
+        j = PYTHON_SPACE.match(text, i).end()
+        if self._is_key or j - i > MAX_SPACE:
+            return 0
+        if _STRING_MAYBE.match(text, j):
+            return -1
+        m = self._opens_string(text, j)
+        if m is None or (self._how.keep and m.group() != "'"):
+            return 0
+        self._mended("adjacent strings")
+        self._prefix = m.group(1).lower().strip("u")
+        self.delimiter = m.group(2)
+        return m.end()
+
     def _closes(self, text: str, i: int, n: int) -> int:
         """Whether a quote just before ``i`` closes its string, judged by what follows: 1, 0, or -1 if undecided."""
         j = PYTHON_SPACE.match(text, i).end()
@@ -1174,7 +1236,7 @@ class LiteralReader:
 
     def _escape(self, text: str, i: int, n: int) -> int:
         out = self.out
-        if self._escape_free:
+        if self._prefix == "r":
             if i + 1 == n:
                 return -1
             out.append("\\\\" + escaped(text[i + 1]))
