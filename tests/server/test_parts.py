@@ -610,3 +610,18 @@ def test_a_turn_that_spells_a_placeholder_is_written_by_the_template(
     assert prompt.count(MARKER) == 1
     assert word not in prompt
     assert "I saw " in prompt
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_image_of_a_stored_turn_is_sent_again_in_its_place(kind: str) -> None:
+    with serving(kind) as (server, scripted):
+        sent = png(color=1)
+        first = server.post(PATHS["responses"], **body("responses", TEXT, image("responses", sent))).json()
+        again = server.post(PATHS["responses"], input="And its color?", previous_response_id=first["id"])
+        assert again.status_code == 200, again.text
+        before, now = scripted.asked
+        assert media_of(kind, now) == [base64_of(sent)]
+        assert prompt_of(kind, now).startswith(prompt_of(kind, before) + OUTPUT)
+        assert prompt_of(kind, now).count(SPAN) == 1
+        listed = server.http.get(f"/v1/responses/{again.json()['id']}/input_items?order=asc").json()["data"]
+        assert [part["type"] for part in listed[0]["content"]] == ["input_text", "input_image"]

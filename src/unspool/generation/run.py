@@ -406,7 +406,7 @@ class Run:
         elif delta is None:
             if events:
                 self._emit(index, events)
-        elif events or delta.logprobs or not self._begun:
+        elif events or delta.logprobs or not self._begun or delta.finish_reason is None:
             self._emit(index, events, delta.logprobs)
 
     def _wake(self, index: int) -> None:
