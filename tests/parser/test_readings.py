@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from unspool import Dialect, DialectError, Message, Parser, Policy, parse, render
+from unspool.check.promises import literals
 from unspool.dialect.compiling import compile_plan
 from unspool.dialect.markers import CALL, Opening
 from unspool.dialect.markers import text as text_of
 from unspool.dialect.template import unstarted
 
+from ..same_events import tokenizer
 from ..support import CALLING, DIALECTS, THINKING, named, notices, tool, values
 from ..writing import call_forms, fill, write_arguments, write_call, write_content, write_reasoning
 
@@ -203,6 +205,12 @@ def test_in_a_block_of_calls_an_object_that_names_a_declared_tool_is_a_call(dial
         assert (bad.arguments, bad.status) == ('{"cmd": ls}', "invalid")
 
 
+def test_an_object_in_an_argument_is_data() -> None:
+    for inside in (PARIS, f"[{PARIS}, {BACKWARDS}]", f"<tool_call>{PARIS}</tool_call>"):
+        raw = f"<tool_call><function=bash><parameter=cmd>{inside}</parameter></function></tool_call>"
+        assert values(read(raw, "qwen3-coder")) == [("bash", {"cmd": inside})]
+
+
 def test_an_object_whose_name_comes_late_is_held_up_to_the_cap() -> None:
     for size in (1, 900, 100_000):
         raw = f'<tool_call>{{"arguments": {{"cmd": "{"ls " * 22_000}"}}, "name": "bash"}}</tool_call>'
@@ -389,3 +397,33 @@ def test_a_family_s_versions_know_each_other_s_block_markers(name: str) -> None:
 def test_gemma_s_end_of_text_after_the_end_of_a_turn_is_not_shown() -> None:
     for raw in ("Hello<turn|><eos>", "Hello<turn|>\n<eos>", "Hello<eos>"):
         assert read(raw, "gemma4").content == "Hello"
+
+
+# -- token ids -----------------------------------------------------------------------------------------------------
+
+READINGS = [
+    ("harmony", "<|channel|>final<|message|>Call f(auto=True) and then proto=tcp."),
+    ("qwen3-coder", "First write <function=bash> and then its arguments."),
+    ("qwen3-coder", "First write <tool_call><function=bash> and then its arguments."),
+    ("qwen3-coder", f"Sure.\n\n<tool_call>\n{PARIS}\n{BACKWARDS}\n</tool_call>"),
+    ("qwen3-coder", "<tool_call>\n<function=bash>\nls -la\n</parameter>\n</function>\n</tool_call>"),
+    ("kimi_k3", "<|open|>think<|sep|>The answer is 4.<|close|>response<|sep|>More"),
+    ("kimi_k2", HEADER.format("functionsbash5", '{"cmd": "ls"}', END)),
+    ("gemma4", "<|channel>thought\nplan\n<channel|>call:bash{\"cmd\": 'ls'}<tool_call|><turn|><eos>"),
+    ("deepseekv4", '<｜DSML｜function_calls><｜DSML｜invoke name="now"></｜DSML｜invoke></｜DSML｜function_calls>'),
+]
+
+
+@pytest.mark.parametrize(("dialect", "raw"), READINGS)
+def test_these_readings_are_the_same_with_token_ids(dialect: str, raw: str) -> None:
+    d = next(d for d in DIALECTS if d.name == dialect)
+    made = tokenizer(tuple(sorted(literals(d))))
+    ids = made.encode(raw, add_special_tokens=False).ids
+    for way in WAYS:
+        options: dict[str, Any] = {"tools": TOOLS, **way}
+        for size in (1, 3, len(ids)):
+            parser = Parser(d, tokenizer=made, **options)
+            for at in range(0, len(ids), size):
+                parser.feed_tokens(ids[at : at + size])
+            parser.close("stop")
+            assert said(parser.message) == said(parse(raw, d, **options)), way

@@ -35,7 +35,7 @@ from .markers import (
     tags,
     text,
 )
-from .patterns import DIGITS, LITERAL, NAME, SPACE, TAG_ENDS, Pattern, closing, joined, solid, worded
+from .patterns import ANY, DIGITS, LITERAL, NAME, SPACE, TAG_ENDS, Pattern, closing, joined, solid, worded
 from .plan import ArgumentPlan, CallPlan, Plan, ReasoningPlan
 from .syntax import Syntax
 from .template import ObjectShape, Piece, Template, unstarted
@@ -265,6 +265,7 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...
         forms=sorted(forms, key=lambda f: -f.opening.weight),
         blocks=blocks,
         inner=[*inner, *objects],
+        begun=_begun(parts),
         inner_bare=[Opening(CALL, o.pattern, o.form is not None and o.form.marked, form=o.form) for o in inner],
         following=_next_calls(reading.edge),
         following_inside=[*parts.within(_next_calls([*reading.edge, *inner])), *named],
@@ -276,8 +277,15 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...
         bare_closings=_bare(closed_blocks),
         closings=[*call_closings, *(b.closing for b in closed_blocks)],
         recover=_recover(parts),
-        string_ends=Scan(_string_ends(forms, blocks)),
+        string_ends=Scan([*_string_ends(forms, blocks), *parts.ends]),
     )
+
+
+def _begun(parts: _Parts) -> list[Opening]:
+    """Calls without their first marker, or without all text before their first field."""
+    forms = [f for f in parts.inside if f.shape is None and f.marked and f.opening.first]
+    begun = [(f, f.opening.behind(n)) for f in forms for n in sorted({1, len(f.opening.head().atoms)})]
+    return [Opening(CALL, p, form=f) for f, p in begun if p.last_name >= 0 and p.atoms[0].kind in (LITERAL, NAME)]
 
 
 def _bare(blocks: list[Block]) -> list[Pattern]:
@@ -317,6 +325,10 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
 
     forms = [(t, _form(t, before, d, barriers)) for t in d.call for before in _openings(t, d)]
     forms += _text_forms(d, barriers)
+    named = {text(f.opening) for _, f in forms if ANY not in [a.kind for a in f.opening.atoms]}
+    for _, form in forms:
+        kinds = [a.kind for a in form.opening.atoms if a.kind in (ANY, NAME)]
+        form.demands = kinds[:1] == [ANY] and text(form.opening) in named
     blocks = _blocks(d, policy, barriers)
     framed = _framed(d)
     return _Parts(

@@ -331,12 +331,16 @@ class Pattern:
             atoms.pop()
         return _of(atoms)
 
+    def behind(self, count: int) -> "Pattern":
+        """What comes after so many atoms."""
+        return _of(list(itertools.dropwhile(lambda atom: atom.kind == SPACE, self.atoms[count:])))
+
     def untagged(self) -> "Pattern | None":
         """What comes after the tag with which it begins, if that is a word and then the name."""
         at = 2 if [a.kind for a in self.atoms[:2]] == [LITERAL, SPACE] else 1
         kinds = [a.kind for a in self.atoms[at : at + 3] if a.kind != SPACE]
         word = kinds[:2] == [LITERAL, NAME] and self.atoms[at].text[0].isalpha()
-        return _of(self.atoms[at:]) if word and self.first[-1:] in "]>▷" else None
+        return _of(self.atoms[at:]) if word and self.first[-1:] in TAG_ENDS else None
 
     def unbracketed(self) -> "Pattern":
         """What comes after brackets with which it begins; itself if it begins with none."""

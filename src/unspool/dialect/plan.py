@@ -40,6 +40,8 @@ class CallPlan(msgspec.Struct, eq=False):
     blocks: list[Block]
     inner: list[Opening]
     """Calls inside a block, without its opening."""
+    begun: list[Opening]
+    """Calls without the marker they begin with, which a prompt may contain."""
     inner_bare: list[Opening]
     """The same, if the block is not marked."""
     following: list[Opening]

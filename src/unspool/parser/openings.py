@@ -209,6 +209,8 @@ class Openings(msgspec.Struct, eq=False):
         begins = self._markup_begins(j) if form.syntax is None else self._literal_begins(form.syntax, j)
         if begins >= 0:
             return i
+        if form.demands:
+            return begins  # without arguments, another form reads another name here
         closes = self.look.first(self._closings(o, form), j)
         return i if closes >= 0 else min(begins, closes)
 
@@ -447,10 +449,12 @@ class Openings(msgspec.Struct, eq=False):
         more = False
         for o in scan.markers.at(self._tape.buf, p):
             r = self.look.stands(o.pattern, p)
-            if r >= 0:
+            if r >= 0 and o.kind == END:
+                r = self.look.end_counts(p, r)
+            elif r >= 0:
                 r = r if self.look.certain(p) else self.follows_call(r, o.block)
-                if r >= 0:
-                    return r
+            if r >= 0:
+                return r
             more = more or r == MORE
         return MORE if more and not final else NO
 

@@ -362,7 +362,9 @@ class Prose(Steps):
             tape.i = p
             self._calls.reopen()  # the turn ends and its reasoning was not closed
         else:
-            if ledger.thinking:
+            if ledger.thinking and o.kind == END:
+                self._end_unclosed(p)
+            elif ledger.thinking:
                 self._cut_thought(p)
             self._last_text(p, end)
             ledger.markup(tape.base + end)
@@ -387,6 +389,17 @@ class Prose(Steps):
             ledger.end_reasoning(self._tape.base + p)
             ledger.notice("missing_close", "reasoning")
             self._parts.settle_thought()
+
+    def _end_unclosed(self, p: int) -> None:
+        """The turn ends at ``p``, in reasoning that is not closed, as it does with the output."""
+        ledger, here = self._ledger, self._tape.base + p
+        ledger.text(here)
+        if ledger.held_for(Why.OPEN_REASONING):
+            ledger.as_content()
+        else:
+            ledger.end_reasoning(here)
+        ledger.notice("unclosed_reasoning")
+        self._parts.settle_thought()
 
     def _open_in_text(self, o: Marker, p: int, end: int) -> None:
         """Open reasoning or a frame in running text, at ``buf[p:end]``, which ends the open part."""
