@@ -176,6 +176,9 @@ REPAIRS = [
     ('{"a": "two\nlines\t"}', {"a": "two\nlines\t"}),
     ('{"a": "x"', {"a": "x"}),
     ('{"a": [1, {"b": "x"', {"a": [1, {"b": "x"}]}),
+    ('{"a": "say "hi" now"}', {"a": 'say "hi" now'}),
+    ('{"a": "he said "x"", "n": 1}', {"a": 'he said "x"', "n": 1}),
+    ("{'a': 'x' 'y'}", {"a": "xy"}),
 ]
 
 
@@ -189,6 +192,39 @@ def test_bad_arguments_repair_repairs_what_keeps_its_meaning(dialect: Dialect, w
     assert [c.status for c in message.tool_calls] == ["repaired", "ok"]
     assert notices(message).count("repaired") == 1
     assert message.tool_calls[0].raw
+
+
+PYTHON = [d for d in UNFRAMED if d.codec.name == "python" and d.call[0].object is None]
+PYTHON_REPAIRS = [
+    ("a='x' 'y'", {"a": "xy"}),
+    ("a='x'\n 'y' \"z\", n=1", {"a": "xyz", "n": 1}),
+    ("a='''x''' r'\\y'", {"a": "x\\y"}),
+    ("a=['x' 'y', 'z']", {"a": ["xy", "z"]}),
+    ("a={'k': 'x' 'y'}", {"a": {"k": "xy"}}),
+    ("a=f'x' f\"y\"", {"a": "xy"}),
+    ("**{'a': 'x'}", {"a": "x"}),
+    ("n=1, **{\"a\": 'x', 'b': True}", {"n": 1, "a": "x", "b": True}),
+    ("**{'a': 'x'}, n=1", {"a": "x", "n": 1}),
+    ("a={'x', 'y'}", {"a": ["x", "y"]}),
+]
+
+
+@pytest.mark.parametrize(**named(PYTHON))
+@pytest.mark.parametrize(("written", "meant"), PYTHON_REPAIRS, ids=[w for w, _ in PYTHON_REPAIRS])
+def test_python_that_is_no_json_is_repaired_to_what_it_means(dialect: Dialect, written: str, meant: Any) -> None:
+    raw = write_calls(dialect, [("f", written), *G])
+    message = both(dialect, raw, Policy(bad_arguments="repair"))
+    assert (values(message), [c.status for c in message.tool_calls]) == ([("f", meant), *G], ["repaired", "ok"])
+    for i in range(1, len(raw)):
+        split, _ = run(dialect, [raw[:i], raw[i:]], tools=TOOLS, policy=Policy(bad_arguments="repair"), ids=number)
+        assert same(split) == same(message)
+
+
+@pytest.mark.parametrize(**named(PYTHON))
+@pytest.mark.parametrize("written", ["a=f'{x}'", "a=f'x{y}'", "**kw", "**{}", "*[1]", "a='x' y"])
+def test_python_whose_value_is_unknown_is_not_repaired(dialect: Dialect, written: str) -> None:
+    message = both(dialect, write_calls(dialect, [("f", written)]), Policy(bad_arguments="repair"))
+    assert [c.status for c in message.tool_calls] in (["invalid"], ["incomplete"])
 
 
 @pytest.mark.parametrize(**named(JSON_LIKE))
@@ -501,3 +537,80 @@ def test_a_dialect_keeps_few_of_the_plans_that_clients_ask_for() -> None:
     for chosen in itertools.islice(itertools.product(*CHOICES.values()), 200):
         compile_plan(dialect, Policy(**dict(zip(CHOICES, chosen, strict=True))))
         assert len(dialect.compiled) <= 34
+
+
+# -- rows of the RFC and of its neighbours -----------------------------------------------------------------------------
+
+RFC = ["deepseek", "deepseek-r1"]
+
+
+def rfc_call(body: str) -> str:
+    """A call of DeepSeek in its block, with the text between its markers."""
+    return f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>{body}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+
+
+@pytest.mark.parametrize("name", RFC)
+@pytest.mark.parametrize("body", ["garbage", "now", "garbage more", "g\ngarbage"])
+def test_a_malformed_separator_is_a_broken_call_under_the_names_of_the_rfc(name: str, body: str) -> None:
+    message = both(name, rfc_call(f"g<｜tool▁sep｜>{body}"), None, stage="content")
+    assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [("g", body, "invalid")]
+
+
+@pytest.mark.parametrize("tag", ["think", "reasoning", "thought", "Thought"])
+@pytest.mark.parametrize("name", [*RFC, "openai-generic", "think"])
+def test_the_other_tags_of_reasoning_are_read_under_general_names(name: str, tag: str) -> None:
+    message = both(name, f"<{tag}>plan</{tag}>Hello", None)
+    assert (message.reasoning, message.content) == ("plan", "Hello")
+
+
+@pytest.mark.parametrize(**named([d for d in THINKING if d.end]))
+def test_an_end_token_in_open_reasoning_is_as_the_end_of_the_output(dialect: Dialect) -> None:
+    closes = {t.after[0].strip() for t in dialect.reasoning if t.after and isinstance(t.after[0], str)}
+    for end in (e.strip() for e in dialect.end if e.strip() not in closes):
+        for unclosed in CHOICES["unclosed_reasoning"]:
+            policy = Policy(unclosed_reasoning=unclosed)
+            message = both(dialect, f"plan{end}", policy, stage="reasoning")
+            plain = both(dialect, "plan", policy, stage="reasoning")
+            assert (message.reasoning, message.content) == (plain.reasoning, plain.content) != ("", "")
+            assert notices(message) == notices(plain) == ["unclosed_reasoning"]
+
+
+@pytest.mark.parametrize(**named([d for d in MARKED if "{calls}" in d.calls[0].text and d.calls[0].before]))
+def test_the_stage_of_a_call_may_begin_inside_of_its_opening(dialect: Dialect) -> None:
+    raw = write_calls(dialect, F + G)
+    opened = dialect.calls[0].opening.strip()
+    head = dialect.call[0].before[0] if dialect.call[0].before and dialect.call[0].object is None else ""
+    inside = raw.removeprefix(opened).lstrip()
+    rests = [inside, inside.removeprefix(head.strip())] if isinstance(head, str) and is_marked(dialect) else [inside]
+    for rest in rests:
+        assert values(both(dialect, rest, KEEP, stage="tool_call")) == F + G
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_text_in_the_stage_of_a_call_is_text(dialect: Dialect) -> None:
+    for text in ("Hello.", "Hello, <b>you</b>."):
+        message = both(dialect, text, KEEP, stage="tool_call")
+        assert (message.content, message.tool_calls) == (text, [])
+
+
+@pytest.mark.parametrize("name", RFC)
+@pytest.mark.parametrize("after", ["", "\n"])
+def test_an_end_token_in_an_open_string_stays_out_of_it_where_markers_in_strings_count(name: str, after: str) -> None:
+    for end in get_dialect(name).end:
+        message = both(
+            name, rfc_call('g<｜tool▁sep｜>{"a": "Par').partition("<｜tool▁call▁end｜>")[0] + end + after, None
+        )
+        assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [("g", '{"a": "Par"}', "repaired")]
+        whole = both(name, rfc_call(f'g<｜tool▁sep｜>{{"a": "x{end} y"}}'), None)
+        assert values(whole) == [("g", {"a": f"x{end} y"})]
+
+
+@pytest.mark.parametrize(**named(MARKED))
+@pytest.mark.parametrize("unknown_tool", CHOICES["unknown_tool"])
+def test_a_name_that_is_the_end_of_a_declared_one_is_not_declared(dialect: Dialect, unknown_tool: Any) -> None:
+    tools = [tool("mcp__playwright__browser_navigate", a="string"), tool("mcp__other__browser_navigate", a="string")]
+    raw = write_calls(dialect, [("browser_navigate", {"a": "x"})])
+    message = both(dialect, raw, Policy(unknown_tool=unknown_tool), tools=tools)
+    names = [(c.name, c.known) for c in message.tool_calls]
+    assert names == ([("browser_navigate", False)] if unknown_tool == "forward" else [])
+    assert "undeclared_tool" in notices(message)

@@ -1,10 +1,11 @@
 """Writes GGUF files, whole and broken ones."""
 
 import struct
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_U32, _F32, _BOOL, _TEXT, _ARRAY, _U64 = 4, 6, 7, 8, 9, 10
+_U32, _I32, _F32, _BOOL, _TEXT, _ARRAY, _U64 = 4, 5, 6, 7, 8, 9, 10
 
 
 def text(value: str) -> bytes:
@@ -13,7 +14,7 @@ def text(value: str) -> bytes:
 
 
 def value(given: Any) -> bytes:
-    """A value with its type before it."""
+    """A value with its type before it; the numbers of an `array` may be negative."""
     if isinstance(given, bool):
         return struct.pack("<I?", _BOOL, given)
     if isinstance(given, int):
@@ -22,6 +23,8 @@ def value(given: Any) -> bytes:
         return struct.pack("<If", _F32, given)
     if isinstance(given, str):
         return struct.pack("<I", _TEXT) + text(given)
+    if isinstance(given, array):
+        return struct.pack("<IIQ", _ARRAY, _I32, len(given)) + struct.pack(f"<{len(given)}i", *given)
     items = [value(item) for item in given] or [struct.pack("<I", _U32)]
     return struct.pack("<I", _ARRAY) + items[0][:4] + struct.pack("<Q", len(given)) + b"".join(i[4:] for i in items)
 
@@ -30,15 +33,15 @@ def gguf(
     values: Mapping[str, Any],
     tensors: Sequence[tuple[str, Sequence[int], int]] = (),
     *,
-    data: int | None = None,
+    data: int | bytes | None = None,
     version: int = 3,
 ) -> bytes:
     """A file.
 
     Args:
         values: its metadata.
-        tensors: names, dimensions and types, one behind the other in halves (type 1).
-        data: how many bytes of tensors there are; by default all.
+        tensors: names, dimensions and types, one behind the other in halves (type 1) or floats (type 0).
+        data: the bytes of the tensors, or how many zeros there are; by default all.
         version: of the format.
     """
     head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(values))
@@ -47,12 +50,12 @@ def gguf(
     for name, dimensions, kind in tensors:
         head += text(name) + struct.pack("<I", len(dimensions)) + struct.pack(f"<{len(dimensions)}Q", *dimensions)
         head += struct.pack("<IQ", kind, offset)
-        size = 2
+        size = 2 if kind else 4
         for dimension in dimensions:
             size *= dimension
         offset += size
     head += b"\0" * (-len(head) % 32)
-    return head + b"\0" * (offset if data is None else data)
+    return head + (data if isinstance(data, bytes) else b"\0" * (offset if data is None else data))
 
 
 MODEL: Mapping[str, Any] = {

@@ -149,6 +149,7 @@ Event = (
 """Any event."""
 
 NOTICES: dict[str, str] = {
+    "answer_closed_in_reasoning": "a closing of the answer ended reasoning that was still open",
     "bad_arguments": "the arguments of a call are malformed; its status is `invalid`",
     "call_markers_as_text": "calls after prose were left as text, as a policy demands",
     "call_without_name": "a call without a name came back as text",
@@ -158,6 +159,7 @@ NOTICES: dict[str, str] = {
     "duplicate_id": "a call had the id of an earlier call, and got another",
     "empty": "the output has text, but no reasoning, no call, and no content except white space",
     "hold_overflow": "held text exceeded its limit and was released",
+    "mended_name": "a call named a declared tool with its id or prefix written wrongly; the detail is the written name",
     "missing_close": "a call, a block or a frame had no closing marker",
     "missing_open": "a tag between the key and the value of an argument was missing",
     "opening_as_text": "text followed the opening of a call that has no block or no closing, so both are text",

@@ -88,3 +88,44 @@ def test_a_hosted_tool_is_approved_or_refused_beside_one_that_needs_no_approval(
     assert extends(engine, 2, say("Done."))
     behind = str(engine.requests[1].prompt).rpartition(guarded)[2]
     assert ("guarded=7" if approve else "The call was not allowed: not now") in behind
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("how", ["auto_previous_response_id", "conversation_id", "session"])
+def test_an_agent_goes_on_with_stored_turns(how: str, streamed: bool) -> None:
+    agents = importlib.import_module("agents")
+    agents.set_tracing_disabled(True)
+    CITIES.clear()
+    outputs = [call("get_weather", {"city": "Paris"}), say("It is warm."), say("Take a hat.")]
+    engine = Writing(*outputs)
+
+    async def run(agent: Any, text: str, **options: Any) -> Any:
+        if not streamed:
+            return await agents.Runner.run(agent, text, **options)
+        result = agents.Runner.run_streamed(agent, text, **options)
+        async for _ in result.stream_events():
+            pass
+        return result
+
+    async def work(url: str) -> list[str]:
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="EMPTY") as client:
+            used = agents.OpenAIResponsesModel(model="served", openai_client=client)
+            agent = agents.Agent(name="a", model=used, tools=[agents.function_tool(get_weather)])
+            options: dict[str, Any] = {how: True}
+            if how == "conversation_id":
+                options = {how: (await client.conversations.create()).id}
+            elif how == "session":
+                options = {how: agents.OpenAIConversationsSession(openai_client=client)}
+            first = await run(agent, "How is Paris?", **options)
+            if how == "auto_previous_response_id":
+                options = {"previous_response_id": first.last_response_id}
+            second = await run(agent, "What shall I wear?", **options)
+            return [first.final_output, second.final_output]
+
+    with live(engine, "hermes", prompts=template(), turn_memory=0) as server:
+        answers = asyncio.run(work(server.url))
+    assert (answers, CITIES) == (["It is warm.", "Take a hat."], ["Paris"])
+    if how != "session":  # it keeps the items in a conversation, and sends them all itself
+        assert extends(engine, 1, outputs[0])
+        assert extends(engine, 2, outputs[1])
+    assert "It is warm." in str(engine.requests[2].prompt)

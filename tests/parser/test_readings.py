@@ -1,18 +1,21 @@
 """What models write beside their format, and how it is read: alike in every dialect, however the text is cut."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from unspool import Dialect, Message, Parser
+from unspool import Dialect, DialectError, Message, Parser, Policy, parse, render
+from unspool.check.promises import literals
 from unspool.dialect.compiling import compile_plan
-from unspool.dialect.markers import Opening
+from unspool.dialect.markers import CALL, Opening
 from unspool.dialect.markers import text as text_of
 from unspool.dialect.template import unstarted
 
-from ..support import CALLING, DIALECTS, named, notices, tool, values
-from ..writing import call_forms, fill, write_arguments, write_content
+from ..same_events import tokenizer
+from ..support import CALLING, DIALECTS, THINKING, named, notices, tool, values
+from ..writing import call_forms, fill, write_arguments, write_call, write_content, write_reasoning
 
 WEATHER = tool("get_weather", city="string")
 BASH = tool("bash", cmd="string")
@@ -202,6 +205,12 @@ def test_in_a_block_of_calls_an_object_that_names_a_declared_tool_is_a_call(dial
         assert (bad.arguments, bad.status) == ('{"cmd": ls}', "invalid")
 
 
+def test_an_object_in_an_argument_is_data() -> None:
+    for inside in (PARIS, f"[{PARIS}, {BACKWARDS}]", f"<tool_call>{PARIS}</tool_call>"):
+        raw = f"<tool_call><function=bash><parameter=cmd>{inside}</parameter></function></tool_call>"
+        assert values(read(raw, "qwen3-coder")) == [("bash", {"cmd": inside})]
+
+
 def test_an_object_whose_name_comes_late_is_held_up_to_the_cap() -> None:
     for size in (1, 900, 100_000):
         raw = f'<tool_call>{{"arguments": {{"cmd": "{"ls " * 22_000}"}}, "name": "bash"}}</tool_call>'
@@ -233,3 +242,188 @@ def test_bare_text_in_a_closed_call_is_the_only_required_string(dialect: Dialect
             assert (call.arguments.strip(), call.status) == (patch, "invalid")
         unclosed = f"{block}{head}{patch}"
         assert read(unclosed, dialect, tools=tools).content == unclosed
+
+
+# -- answers that end in open reasoning ----------------------------------------------------------------------------
+
+
+def closings_of_answers(dialect: Dialect) -> list[str]:
+    """The closings of frames of content that close nothing else."""
+    others = {*dialect.end, *(t.closing.strip() for t in dialect.reasoning)}
+    found = [t.closing.strip() for t in (*dialect.content, *dialect.preamble)]
+    return [c for c in dict.fromkeys(found) if c[:1] == "<" and c not in others]
+
+
+ANSWERED = [d for d in THINKING if closings_of_answers(d)]
+
+
+@pytest.mark.parametrize(**named(ANSWERED))
+def test_the_closing_of_an_answer_ends_open_reasoning_and_is_never_text(dialect: Dialect) -> None:
+    assert len(ANSWERED) >= 4
+    content = Policy(unclosed_reasoning="content")
+    for closing in closings_of_answers(dialect):
+        for after in ("", "more", dialect.end[0]):
+            raw = f"The answer is 4.{closing}{after}"
+            rest = after if after == "more" else ""
+            for way in WAYS:
+                message = read(raw, dialect, stage="reasoning", **way)
+                assert (message.reasoning, message.content) == ("The answer is 4.", rest), raw
+                message = read(raw, dialect, stage="reasoning", policy=content, **way)
+                assert (message.reasoning, message.content) == ("", "The answer is 4." + rest), raw
+                assert notices(message) == ["answer_closed_in_reasoning"]
+        with pytest.raises(DialectError, match="reasoning"):
+            render({"role": "assistant", "reasoning": f"a{closing}b", "content": "c"}, dialect)
+
+
+# -- names with the id around them ---------------------------------------------------------------------------------
+
+HEADER = "<|tool_calls_section_begin|><|tool_call_begin|>{}<|tool_call_argument_begin|>{}<|tool_call_end|>{}"
+END = "<|tool_calls_section_end|>"
+
+
+@pytest.mark.parametrize(
+    ("header", "name"),
+    [
+        ("functionsexec5", "exec"),
+        ("functions.exec5", "exec"),
+        ("functions_exec:5", "exec"),
+        ("functions:exec_5", "exec"),
+        ("functionsexec55", "exec5"),
+        ("functions.exec_run2", "exec_run"),
+    ],
+)
+def test_a_declared_name_with_the_id_written_wrongly_around_it_is_that_name(header: str, name: str) -> None:
+    declared = [tool(n, cmd="string") for n in ("exec", "exec5" if name == "exec5" else "execute", "exec_run")]
+    raw = HEADER.format(header, '{"cmd": "ls"}', END)
+    message = read(raw, "kimi_k2", tools=declared)
+    assert [(c.name, c.id, c.known, c.status) for c in message.tool_calls] == [(name, header, True, "ok")]
+    assert notices(message) == ["mended_name"]
+    (call,) = read(raw, "kimi_k2", tools=None).tool_calls
+    assert call.name in header
+    assert call.name != name
+
+
+@pytest.mark.parametrize("header", ["functionexec", "functionsexecx", "myexec", "exec_", "functions.run5"])
+def test_any_other_name_stays_as_written(header: str) -> None:
+    (call,) = read(HEADER.format(header, "{}", END), "kimi_k2", tools=[tool("exec"), tool("other")]).tool_calls
+    assert (call.name, call.known) == (header.removeprefix("functions."), False)
+
+
+def test_an_exact_name_is_never_mended_and_prefixes_are_those_of_the_dialect() -> None:
+    declared = [tool("exec", cmd="string"), tool("exec5", cmd="string")]
+    raw = HEADER.format("functions.exec5:0", '{"cmd": "ls"}', END)
+    assert [(c.name, c.id) for c in read(raw, "kimi_k2", tools=declared).tool_calls] == [("exec5", "functions.exec5:0")]
+    raw = '<|channel|>commentary to=functions_exec <|constrain|>json<|message|>{"cmd": "ls"}<|call|>'
+    message = read(raw, "harmony", tools=declared)
+    assert ([c.name for c in message.tool_calls], notices(message)) == (["exec"], ["mended_name"])
+
+
+def test_kimi_s_section_marker_is_read_in_the_singular() -> None:
+    raw = HEADER.format("functions.bash:0", '{"cmd": "ls"}', END)
+    assert said(read(raw.replace("calls_section", "call_section"), "kimi_k2")) == said(read(raw, "kimi_k2"))
+
+
+# -- quotes of other formats, and calls without their first tag ------------------------------------------------------
+
+
+def openings_of_calls(dialect: Dialect) -> list[Opening]:
+    """The openings of calls at a boundary."""
+    return [o for o in compile_plan(dialect).reading.edge if isinstance(o, Opening) and o.kind == CALL]
+
+
+QUOTING = [d for d in CALLING if d.codec.quote != '"']
+UNTAGGED = [d for d in CALLING if any(not o.marked and o.pattern.first[:1].isalpha() for o in openings_of_calls(d))]
+
+
+@pytest.mark.parametrize(**named(QUOTING))
+def test_where_a_key_or_value_begins_an_ordinary_quote_opens_a_string(dialect: Dialect) -> None:
+    q = dialect.codec.quote
+    for written, wanted in (
+        ('{data_refs:["ds_1"],opts:{"mode": "fast"}}', {"data_refs": ["ds_1"], "opts": {"mode": "fast"}}),
+        ("{'a':'x',\"b\" : 'say \"hi\"',c:[\"\",'']}", {"a": "x", "b": 'say "hi"', "c": ["", ""]}),
+        (f'{{"a":{q}x"y\'z{q},b:"<x>}}, \\"\\n\\u00e9\\/"}}', {"a": "x\"y'z", "b": '<x>}, "\n\u00e9/'}),
+    ):
+        raw = write_call(dialect, 0, "run", written)
+        for tools in (None, [tool("run", data_refs="array", opts="object", a="string", b="string", c="array")]):
+            message = read(raw, dialect, tools=tools)
+            assert [(c.name, json.loads(c.arguments), c.status) for c in message.tool_calls] == [("run", wanted, "ok")]
+    for value in ({"a": "'x'", "b": '"'}, {"'k": 1, '"': {"\"'": "x"}}):
+        call = {"id": "", "function": {"name": "run", "arguments": json.dumps(value)}}
+        text = render({"role": "assistant", "content": "", "tool_calls": [call]}, dialect)
+        assert values(parse(text, dialect)) == [("run", value)]
+
+
+@pytest.mark.parametrize(**named(UNTAGGED))
+def test_where_content_begins_a_declared_call_may_lack_its_first_tag(dialect: Dialect) -> None:
+    whole = write_call(dialect, 0, "bash", {"cmd": "ls"})
+    raw = whole[whole.index(">") + 1 :]
+    thought = write_reasoning(dialect, "plan") if dialect.reasoning else ""
+    for before in ("", thought):
+        message = read(before + raw, dialect)
+        assert (values(message), message.content) == ([("bash", {"cmd": "ls"})], "")
+        for way in ({"tools": None}, {"tools": [WEATHER]}, {"tool_choice": "none"}):
+            assert read(raw, dialect, **way).tool_calls == []
+    for prose in (f"Sure: {raw}", f"Sure.\n{raw}", raw.partition("bash")[0] + "bash is a shell"):
+        assert read(prose, dialect).tool_calls == []
+    with pytest.raises(DialectError, match="content"):
+        render({"role": "assistant", "content": raw.rpartition("}")[0] + "}"}, dialect, tools=TOOLS)
+
+
+# -- ends, and blocks of other versions ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_several_ends_in_a_row_are_ends(dialect: Dialect) -> None:
+    content = write_content(dialect, "Hello.")
+    for first in dialect.end:
+        for second in dialect.end:
+            for between in ("", "\n"):
+                message = read(content + first + between + second, dialect, tools=None)
+                assert (message.content.strip(), message.tool_calls) == ("Hello.", []), (first, second)
+
+
+@pytest.mark.parametrize("name", ["deepseekv32", "deepseekv4", "deepseekv41"])
+def test_a_family_s_versions_know_each_other_s_block_markers(name: str) -> None:
+    dialect = next(d for d in CALLING if d.name == name)
+    call = write_call(dialect, 0, "bash", {"cmd": "ls"})
+    own = dialect.calls[0].text
+    for block in ("function_calls", "tool_calls"):
+        raw = f"Sure.\n\n<｜DSML｜{block}>\n{call.strip()}\n</｜DSML｜{block}>"
+        for tools in (TOOLS, None):
+            assert said(read(raw, name, tools=tools)) == said(read("Sure." + fill(own, calls=call), name, tools=tools))
+        assert notices(read(raw, name)) == []
+
+
+def test_gemma_s_end_of_text_after_the_end_of_a_turn_is_not_shown() -> None:
+    for raw in ("Hello<turn|><eos>", "Hello<turn|>\n<eos>", "Hello<eos>"):
+        assert read(raw, "gemma4").content == "Hello"
+
+
+# -- token ids -----------------------------------------------------------------------------------------------------
+
+READINGS = [
+    ("harmony", "<|channel|>final<|message|>Call f(auto=True) and then proto=tcp."),
+    ("qwen3-coder", "First write <function=bash> and then its arguments."),
+    ("qwen3-coder", "First write <tool_call><function=bash> and then its arguments."),
+    ("qwen3-coder", f"Sure.\n\n<tool_call>\n{PARIS}\n{BACKWARDS}\n</tool_call>"),
+    ("qwen3-coder", "<tool_call>\n<function=bash>\nls -la\n</parameter>\n</function>\n</tool_call>"),
+    ("kimi_k3", "<|open|>think<|sep|>The answer is 4.<|close|>response<|sep|>More"),
+    ("kimi_k2", HEADER.format("functionsbash5", '{"cmd": "ls"}', END)),
+    ("gemma4", "<|channel>thought\nplan\n<channel|>call:bash{\"cmd\": 'ls'}<tool_call|><turn|><eos>"),
+    ("deepseekv4", '<｜DSML｜function_calls><｜DSML｜invoke name="now"></｜DSML｜invoke></｜DSML｜function_calls>'),
+]
+
+
+@pytest.mark.parametrize(("dialect", "raw"), READINGS)
+def test_these_readings_are_the_same_with_token_ids(dialect: str, raw: str) -> None:
+    d = next(d for d in DIALECTS if d.name == dialect)
+    made = tokenizer(tuple(sorted(literals(d))))
+    ids = made.encode(raw, add_special_tokens=False).ids
+    for way in WAYS:
+        options: dict[str, Any] = {"tools": TOOLS, **way}
+        for size in (1, 3, len(ids)):
+            parser = Parser(d, tokenizer=made, **options)
+            for at in range(0, len(ids), size):
+                parser.feed_tokens(ids[at : at + size])
+            parser.close("stop")
+            assert said(parser.message) == said(parse(raw, d, **options)), way

@@ -69,6 +69,39 @@ def test_the_entry_points_are_loaded_where_they_are_named(monkeypatch: pytest.Mo
         assert ("deepseek" in started.tools.parsers) == ("deepseek" in started.reasoning.parsers) == bool(count)
 
 
+def test_a_parser_of_the_host_that_is_replaced_is_named_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    started = installed(monkeypatch.setitem)
+    monkeypatch.setenv("FD_PLUGINS", "unspool")
+    own = type("DeepSeekToolParser", (ToolParser,), {})
+    started.tools.register_module("deepseek", module=own)
+    with caplog.at_level(logging.WARNING):
+        load_plugins()
+    assert started.tools.get("deepseek") is not own
+    assert [r.getMessage() for r in caplog.records if "replaced" in r.getMessage()] == [
+        "unspool: the parser that FastDeploy has as 'deepseek' is replaced"
+    ]
+
+
+@pytest.mark.parametrize("name", RFC_NAMES)
+@pytest.mark.parametrize("text", ["A</think>B", "<think>A</think>B", "A"])
+def test_a_prompt_that_leaves_the_beginning_open_is_read_alike_whole_and_streamed(
+    host: Host, name: str, text: str
+) -> None:
+    tokenizer = Tokenizer()
+    parser = host.reasoning.get(name)(tokenizer)
+    whole = parser.extract_reasoning_content(text, request(), "response_start")
+    stream, before = ["", ""], ""
+    for c in text:
+        ids = [tokenizer.eos_token_id + 1]
+        delta = parser.extract_reasoning_content_streaming(before, before + c, c, [], ids, ids, "response_start")
+        stream[0] += delta.reasoning_content or ""
+        stream[1] += delta.content or ""
+        before += c
+    assert tuple(stream) == tuple(whole) == (("A", "B") if text.startswith("<") else ("", text))
+
+
 def request(**more: Any) -> Any:
     return SimpleNamespace(tools=[WEATHER], tool_choice="auto", **more)
 
@@ -121,12 +154,12 @@ def test_what_the_rfc_says_holds_whole_and_streamed(host: Host, name: str, versi
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_closing_alone_ends_reasoning_in_a_whole_output_but_not_in_a_stream(host: Host, version: str) -> None:
+def test_a_closing_alone_is_content_behind_a_prompt_that_leaves_the_beginning_open(host: Host, version: str) -> None:
     tokenizer = Tokenizer()
     serving = Serving(host, "deepseek", tokenizer, VERSIONS[version])
     serving.take("r", tokenizer.encode("<｜Assistant｜>"), [WEATHER])
     output = tokenizer.encode("plan</think>answer")
-    assert serving.whole("r", output) == ("plan", "answer", [])
+    assert serving.whole("r", output) == ("", "plan</think>answer", [])
     assert serving.streamed("r", output, 3) == ("", "plan</think>answer", [])
 
 

@@ -199,8 +199,20 @@ def test_a_strict_tool_or_level_makes_a_structural_tag() -> None:
         assert made is not None
         assert made == ("structural_tag", parser.get_structure_tag())
         assert made[1]["format"]["triggers"] == ["<tool_call>"]
-    assert FunctionCallParser([strict], "pythonic").get_structure_constraint("auto") is None
-    assert not FunctionCallParser([strict], "pythonic").detector.supports_structural_tag()
+
+
+@pytest.mark.parametrize("name", [d.name for d in unspool.list_dialects() if d.call])
+def test_a_strict_tool_is_enforced_or_the_log_says_why_it_is_not(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    strict = {**WEATHER, "function": {**WEATHER["function"], "strict": True}}
+    with caplog.at_level("WARNING"):
+        made = FunctionCallParser([strict], name).get_structure_constraint("auto")
+    assert (made is None) == bool([r for r in caplog.records if "strict tools" in r.getMessage()])
+    assert made is None or made[0] == "structural_tag"
+    if unspool.get_dialect(name).argument:
+        assert made is not None
+    if name == "pythonic":
+        assert made is None
+        assert not FunctionCallParser([strict], name).detector.supports_structural_tag()
 
 
 def test_a_single_call_is_one_element_of_the_schema() -> None:

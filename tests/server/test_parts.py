@@ -6,9 +6,11 @@ import json
 import logging
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer
 
 from tests.engines.upstream.support import (
     DONE,
@@ -20,9 +22,13 @@ from tests.engines.upstream.support import (
     event,
     fails,
 )
-from tests.media import base64_of, digest, png, url, wav
+from tests.media import base64_of, digest, part, png, url, wav
 from tests.request.parts.test_places import BLIND, BLIND_RESULTS, SEEING, SPAN, prompts
 from tests.request.parts.test_reading import PROTOCOLS, image
+from tests.tokenizer import FOLDER
+from unspool.cli.open import _lines
+from unspool.engines import Capture, Delta, Recording, Replay, read_recordings
+from unspool.engines.capture import Asked as Recorded
 from unspool.engines.upstream import Upstream
 from unspool.request.shapes import MOVED
 
@@ -76,7 +82,16 @@ class Seeing:
     @property
     def asked(self) -> list[Any]:
         """The bodies of the requests to generate."""
-        silent = ("/tokenize", "/props", "/v1/models", "/health", "/openapi.json", "/api/version")
+        silent = (
+            "/tokenize",
+            "/props",
+            "/model_info",
+            "/api/show",
+            "/v1/models",
+            "/health",
+            "/openapi.json",
+            "/api/version",
+        )
         return [a.body for a in self.fake.asked if a.path not in silent]
 
     async def _tokenize(self, connection: Connection, asked: Asked) -> None:
@@ -147,11 +162,11 @@ def expanded(ids: list[int]) -> tuple[list[int], list[tuple[int, int]]]:
 
 
 @contextlib.contextmanager
-def serving(kind: str, template: str = SEEING, **options: Any) -> Iterator[tuple[Live, Seeing]]:
+def serving(kind: str, template: str = SEEING, context: str = "all", **options: Any) -> Iterator[tuple[Live, Seeing]]:
     """A server in front of a scripted one."""
     with Seeing(kind, **options) as scripted:
         engine = Upstream(scripted.fake.url, kind=kind, model="m", check_interval=1000)
-        with live(engine, "hermes", prompts=prompts(template)) as server:
+        with live(engine, "hermes", prompts=prompts(template), context=context) as server:
             yield server, scripted
 
 
@@ -410,8 +425,24 @@ def test_a_llama_cpp_without_projector_is_a_400() -> None:
         answer = server.post(**body("chat", image("chat", png())))
         assert not scripted.asked
     assert answer.status_code == 400
-    assert "(llama.cpp) has no projector for it (--mmproj)" in answer.text
+    assert "the engine (llama.cpp, with this model) takes text only" in answer.text
     assert "role 'user'" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("ollama", {"capabilities": ["completion", "tools"]}), ("sglang", {"has_image_understanding": False})],
+)
+def test_a_model_that_sees_nothing_is_a_400_although_its_server_would_say_nothing(kind: str, told: Any) -> None:
+    async def describe(connection: Connection, asked: Asked) -> None:
+        await connection.json(told)
+
+    with serving(kind) as (server, scripted):
+        scripted.fake.routes |= {"/api/show": describe, "/model_info": describe}
+        answer = server.post(**body("chat", image("chat", png())))
+        assert not [one for one in scripted.asked if (one and "images" in one) or (one and "image_data" in one)]
+    assert answer.status_code == 400
+    assert f"the engine ({kind}, with this model) takes text only" in answer.text
 
 
 def test_a_kind_of_server_without_images_is_a_400() -> None:
@@ -455,3 +486,121 @@ def test_a_sound_goes_where_the_engine_takes_sounds(kind: str) -> None:
         assert (asked["image_data"], asked["audio_data"]) == ([url(png())], [url(wav(), "audio/wav")])
     else:
         assert asked["prompt"]["multimodal_data"] == [base64_of(png()), base64_of(wav())]
+
+
+def test_a_capture_keeps_the_bytes_beside_the_recording_by_their_digest(tmp_path: Path) -> None:
+    with Seeing("vllm") as scripted:
+        engine = Upstream(scripted.fake.url, kind="vllm", model="m", check_interval=1000)
+        captured = Capture(engine, tmp_path / "c", dialect="hermes")
+        with live(captured, "hermes", prompts=prompts(SEEING)) as server:
+            for _ in range(2):
+                answer = server.post(**body("chat", TEXT, image("chat", png()), image("chat", png(9))))
+                assert answer.status_code == 200, answer.text
+    first, second = sorted((tmp_path / "c").glob("*.jsonl"))
+    assert base64_of(png()) not in first.read_text()
+    kept = {file.name: file.read_bytes() for file in (tmp_path / "c" / "media").iterdir()}
+    assert kept == {f"{digest(data)}.png": data for data in (png(), png(9))}
+    assert (tmp_path / "c" / "media").stat().st_mode & 0o777 == 0o700
+    recording, _ = read_recordings(tmp_path / "c")
+    assert recording.asked.messages[0]["content"] == [TEXT, part(png()), part(png(9))]
+    prompt = recording.asked.prompt
+    assert isinstance(prompt, str)
+    assert [prompt[m.start : m.end] for m in recording.asked.media] == [SPAN, SPAN]
+    assert [(tmp_path / "c" / m.path).read_bytes() for m in recording.asked.media] == [png(), png(9)]
+    reported = recording.pieces[0][1]
+    assert [kind for kind, _, _ in reported.media] == ["image", "image"]
+    assert len(reported.prompt_ids) == len(prompt) - 2 * len("<|image_pad|>") + 2 * EXPANDED
+    assert read_recordings(second)[0].text == OUTPUT
+
+
+def test_a_recording_with_media_answers_again(tmp_path: Path) -> None:
+    asked = Recorded(dialect="hermes", match="What is this?")
+    recorded = Recording(asked, ((0.0, Delta(text=OUTPUT)), (0.0, Delta(finish_reason="stop"))))
+    with live(Replay([recorded], speed=0), "hermes", prompts=prompts(SEEING)) as server:
+        for protocol in ("chat", "messages"):
+            answer = server.post(PATHS[protocol], **body(protocol, TEXT, image(protocol, png())))
+            assert OUTPUT in answer.text, answer.text
+
+
+def test_the_page_gets_the_bytes_with_their_places(tmp_path: Path) -> None:
+    with serving("vllm") as (server, _):
+        answer = server.post("/ui/chat", **body("chat", TEXT, image("chat", png()), stream=True))
+        told = chunks(answer.text)[0]
+        prompt = server.post("/ui/prompt", **body("chat", TEXT, image("chat", png())))
+    (medium,) = told["media"]
+    assert told["prompt"][medium["start"] : medium["end"]] == SPAN
+    assert medium["url"] == url(png())
+    assert SPAN in prompt.json()["prompt"]
+
+
+def test_what_the_page_opens_with_has_the_bytes_of_the_recordings_folder_alone(tmp_path: Path) -> None:
+    (tmp_path / "media").mkdir()
+    (tmp_path / "media" / f"{digest(png())}.png").write_bytes(png())
+    (tmp_path / "secret.png").write_bytes(b"secret")
+    media = [
+        {"kind": "image", "type": "image/png", "sha256": digest(png()), "start": 1, "end": 2},
+        {"kind": "image", "type": "image/png", "sha256": "../secret"},
+        {"kind": "image", "type": "image/png", "sha256": digest(b"gone")},
+    ]
+    line = json.dumps({"type": "request", "dialect": "hermes", "prompt": "abc", "media": media})
+    (tmp_path / "r.jsonl").write_text(line)
+    shown = json.loads(_lines(str(tmp_path / "r.jsonl"), None))
+    assert [one["url"] for one in shown["media"]] == [url(png()), "", ""]
+
+
+@pytest.mark.parametrize("kind", ["vllm", "llama.cpp"])
+def test_a_turn_with_an_image_is_continued_exactly(kind: str) -> None:
+    with serving(kind) as (server, scripted):
+        first = body("chat", TEXT, image("chat", png()))
+        answer = server.post(**first).json()["choices"][0]["message"]
+        more = {"role": "user", "content": [{"type": "text", "text": "And this?"}, image("chat", png(9))]}
+        history = [*first["messages"], {"role": "assistant", "content": answer["content"]}, more]
+        assert server.post(**{**first, "messages": history}).status_code == 200
+        other = [{"role": "user", "content": [TEXT, image("chat", png(8))]}, *history[1:]]
+        assert server.post(**{**first, "messages": other}).status_code == 200
+        _, second, third = scripted.asked
+    prompt = prompt_of(kind, second)
+    assert f"What is this?{SPAN}<|im_end|>" in prompt
+    assert f"{OUTPUT}<|im_end|>\n<|im_start|>user\nAnd this?{SPAN}<|im_end|>" in prompt
+    assert media_of(kind, second) == [base64_of(png()), base64_of(png(9))]
+    assert media_of(kind, third) == [base64_of(png(8)), base64_of(png(9))]
+
+
+def test_a_stored_response_is_continued_with_its_image() -> None:
+    with serving("vllm") as (server, scripted):
+        first = server.post("/v1/responses", **body("responses", TEXT, image("responses", png())))
+        more = [{"role": "user", "content": [image("responses", png(9))]}]
+        second = server.post("/v1/responses", input=more, previous_response_id=first.json()["id"])
+        assert second.status_code == 200, second.text
+        _, asked = scripted.asked
+    assert media_of("vllm", asked) == [base64_of(png()), base64_of(png(9))]
+    assert f"What is this?{SPAN}" in prompt_of("vllm", asked)
+
+
+def test_the_tokens_of_a_conversation_with_an_image_can_be_asked_for() -> None:
+    with Seeing("vllm") as scripted:
+        tokenizer = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
+        engine = Upstream(scripted.fake.url, kind="vllm", model="m", tokenizer=tokenizer, check_interval=1000)
+        with live(engine, "hermes", prompts=prompts(SEEING)) as server:
+            messages = [{"role": "user", "content": [TEXT, image("chat", png(75, 100))]}]
+            tokens = server.post("/tokenize", messages=messages)
+            asked = body("messages", TEXT, image("messages", png(75, 100)))
+            counted = server.post("/v1/messages/count_tokens", **asked)
+            unseen = server.post("/v1/messages/count_tokens", **body("messages", TEXT))
+    assert tokens.status_code == 200, tokens.text
+    assert SPAN in tokenizer.decode(tokens.json()["tokens"], skip_special_tokens=False)
+    placeholder = len(tokenizer.encode(SPAN, add_special_tokens=False).ids)
+    assert counted.json()["input_tokens"] - unseen.json()["input_tokens"] == placeholder + 10
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_image_of_a_stored_turn_is_sent_again_in_its_place(kind: str) -> None:
+    with serving(kind) as (server, scripted):
+        sent = png(color=1)
+        first = server.post(PATHS["responses"], **body("responses", TEXT, image("responses", sent))).json()
+        again = server.post(PATHS["responses"], input="And its color?", previous_response_id=first["id"])
+        assert again.status_code == 200, again.text
+        before, now = scripted.asked
+        assert media_of(kind, now) == [base64_of(sent)]
+        assert prompt_of(kind, now).startswith(prompt_of(kind, before) + OUTPUT)
+        assert prompt_of(kind, now).count(SPAN) == 1
+        listed = server.http.get(f"/v1/responses/{again.json()['id']}/input_items?order=asc").json()["data"]
+        assert [part["type"] for part in listed[0]["content"]] == ["input_text", "input_image"]

@@ -296,6 +296,10 @@ def test_a_full_store_fails_the_request_and_the_server_goes_on(streamed: bool, t
         else:
             with pytest.raises(openai.InternalServerError, match=r"could not be stored: .* full"):
                 create(server.openai, False, input="x" * 100_000)
+        with pytest.raises(openai.InternalServerError, match="could not be stored"):
+            server.openai.responses.create(model="m", input="x" * 100_000, background=True, stream=streamed)
+        with pytest.raises(openai.InternalServerError, match="full"):
+            server.openai.conversations.create(items=[{"role": "user", "content": "x" * 100_000}])
         assert server.http.get("/health").status_code == 200
         assert create(server.openai, streamed, store=False, previous_response_id=first.id).status == "completed"
         store._db.execute(f"PRAGMA max_page_count = {pages + 500}")
@@ -558,3 +562,10 @@ def test_a_response_whose_process_is_gone_has_failed(monkeypatch: pytest.MonkeyP
     with live(engine, "hermes", prompts=template(), store=again) as server:
         found = server.openai.responses.retrieve(queued.id)
         assert (found.status, found.error.message) == ("failed", "the server is shutting down")
+
+
+def test_a_conversation_needs_no_input_if_it_ends_with_a_question(client: openai.OpenAI) -> None:
+    made = client.conversations.create(items=[{"type": "message", "role": "user", "content": "Which river?"}])
+    assert client.responses.create(model="m", conversation=made.id).output_text == "The first."
+    with pytest.raises(openai.BadRequestError, match="input: is required"):
+        client.responses.create(model="m", previous_response_id=create(client, False).id)

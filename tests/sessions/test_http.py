@@ -295,3 +295,20 @@ def test_trajectories_come_in_the_shapes_of_trainers(server: Live, model: Model)
         assert pa.ipc.open_stream(data).read_all().num_rows == 1
     assert server.http.get(path, params={"format": "x"}).status_code == 400
     assert tree(trajectory(server, session)) == [(None, None)]
+
+
+def test_stored_responses_belong_to_their_session_and_go_on_in_it(locked: Live) -> None:
+    one, other = made(locked), made(locked)
+    client, stranger = (openai.OpenAI(base_url=f"{locked.url}/v1", api_key=its["key"]) for its in (one, other))
+    first = client.responses.create(model="m", input="Hi")
+    second = client.responses.create(model="m", input="And?", previous_response_id=first.id)
+    by_path = openai.OpenAI(base_url=one["url"], api_key="the server's")
+    assert by_path.responses.retrieve(second.id).previous_response_id == first.id
+    for not_theirs in (stranger, locked.openai):
+        with pytest.raises(openai.NotFoundError):
+            not_theirs.responses.retrieve(first.id)
+        with pytest.raises(openai.NotFoundError):
+            not_theirs.responses.create(model="m", input="And?", previous_response_id=first.id)
+    told = trajectory(locked, one)
+    assert tree(told) == [(None, None), (0, None)]
+    assert len(told["rows"]) == 1

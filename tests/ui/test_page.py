@@ -17,8 +17,10 @@ from tokenizers import Tokenizer
 
 from unspool import get_dialect, parse
 from unspool.cli import main
+from unspool.cli.open import _lines
 from unspool.engines import Capture, Delta, Request, read_recordings
 from unspool.engines.capture import Asked, write_recording
+from unspool.engines.media import PlacedMedium
 from unspool.engines.upstream import Upstream
 from unspool.grammar import ToolStrictLevel
 from unspool.request.prompts import Prompts, read_tokenizer
@@ -26,6 +28,7 @@ from unspool.server import Settings
 from unspool.server.models import Served
 
 from ..examples.support import raw_endpoint
+from ..media import digest, png
 from ..server.support import HELLO, USAGE, WEATHER, Live, Scripted, live, until
 from ..tokenizer import FOLDER
 from .conftest import Visit
@@ -493,6 +496,24 @@ def test_show_opens_a_recording_from_the_command_line(visit: Visit, tmp_path: Pa
             visit.page.locator("u-look .call .status.ok").wait_for()
         finally:
             shown.terminate()
+
+
+def test_an_image_is_shown_in_its_place_in_the_prompt(visit: Visit, tmp_path: Path) -> None:
+    picture, prompt = png(40, 30), "\U0001f600 <|user|>What is <|pad|>this?"
+    start = prompt.index("<|pad|>")
+    medium = PlacedMedium("image", "image/png", digest(picture), start, start + len("<|pad|>"))
+    sound = PlacedMedium("audio", "audio/wav", digest(b""), len(prompt), len(prompt))
+    (tmp_path / "media").mkdir()
+    (tmp_path / medium.path).write_bytes(picture)
+    write_recording(tmp_path / "r.jsonl", Asked(dialect="hermes", prompt=prompt, media=[medium, sound]), ["A cat."])
+    with live(Scripted([]), "hermes", shown=_lines(str(tmp_path / "r.jsonl"), None)) as server:
+        page = begin(visit, server, "look")
+        image = page.locator("u-look .prompt img.medium")
+        image.wait_for()
+        assert image.evaluate("image => [image.naturalWidth, image.naturalHeight]") == [40, 30]
+        assert image.evaluate("image => image.previousSibling.textContent").endswith("What is <|pad|>")
+        assert image.evaluate("image => image.nextSibling.textContent") == "this?"
+        assert page.locator("u-look .prompt mark").inner_text() == "[audio]"
 
 
 # -- everywhere --------------------------------------------------------------------------------------------------------

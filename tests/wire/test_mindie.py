@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import unspool
-from unspool import ContentDelta, Event, Finish, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
+from unspool import ContentDelta, Event, Finish, Parser, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
 from unspool.wire import Failure, MindieWriter, Usage
 from unspool.wire.mindie import error_body
 
@@ -39,6 +39,20 @@ def test_a_stream_is_the_documented_one_to_the_byte() -> None:
 def test_a_stream_with_full_text_is_the_documented_one_to_the_byte() -> None:
     out, expected = recorded("mindie_full_text.txt", Usage(prompt_tokens=31, completion_tokens=10), True)
     assert out == expected
+
+
+@pytest.mark.parametrize("sample", ["mindie_stream.txt", "mindie_full_text.txt"])
+def test_a_piece_without_output_is_a_chunk(sample: str) -> None:
+    chunks = [f.data for f in frames((SAMPLES / sample).read_bytes(), done=True)]
+    writer = mindie(full_text="full" in sample)
+    parser, sent = Parser("deepseek-r1", stage="content"), []
+    before = ""
+    for chunk in chunks[:-1]:
+        text = chunk["choices"][0]["delta"]["content"]
+        sent.append(writer.events(0, parser.feed(text.removeprefix(before) if "full" in sample else text)))
+        before = text if "full" in sample else ""
+    sent.append(writer.events(0, parser.close("stop")) + writer.finish())
+    assert all(len(frames(data)) == 1 for data in sent[:-1])
 
 
 EVENTS: list[Event] = [

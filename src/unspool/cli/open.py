@@ -1,7 +1,9 @@
 """The command ``show``: opens recordings in the explain page, without an engine."""
 
 import argparse
+import base64
 import json
+import re
 import sys
 import webbrowser
 from pathlib import Path
@@ -57,15 +59,18 @@ def run_show(options: argparse.Namespace) -> int:
 def _lines(path: str, dialect: Dialect | None) -> str:
     """The recordings, with the path of a dialect file replaced by its text, since the page cannot read files."""
     root = Path(path)
+    folder = root if root.is_dir() else root.parent
     files = sorted(root.glob("*.jsonl")) if root.is_dir() else [root]
     lines = [line for file in files for line in file.read_text(encoding="utf-8").split("\n") if line.strip()]
-    return "".join(_line(line, dialect) + "\n" for line in lines)
+    return "".join(_line(line, dialect, folder) + "\n" for line in lines)
 
 
-def _line(line: str, dialect: Dialect | None) -> str:
+def _line(line: str, dialect: Dialect | None, folder: Path) -> str:
     record: dict[str, Any] = json.loads(line)
     if record.get("type") != "request":
         return line
+    for one in record.get("media", ()):
+        one.setdefault("url", _bytes(one, folder))
     name = record.get("dialect", "")
     if dialect is not None:
         record["dialect"], record["toml"] = dialect.name, dialect.file[1]
@@ -73,3 +78,19 @@ def _line(line: str, dialect: Dialect | None) -> str:
     elif name.endswith(".toml") and not record.get("toml"):
         record["toml"] = named_dialect("", name).file[1]
     return json.dumps(record)
+
+
+def _bytes(medium: dict[str, Any], folder: Path) -> str:
+    """The bytes of a recorded medium as a ``data:`` URL; empty if they are not beside the recording."""
+    import msgspec
+
+    from ..engines.media import PlacedMedium
+
+    placed = msgspec.convert(medium, PlacedMedium)
+    if re.fullmatch(r"media/[0-9a-f]{64}\.[a-z0-9]{2,9}", placed.path) is None:  # a recording may be somebody else's
+        return ""
+    try:
+        data = (folder / placed.path).read_bytes()
+    except OSError:
+        return ""
+    return f"data:{placed.type};base64,{base64.b64encode(data).decode()}"

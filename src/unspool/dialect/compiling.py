@@ -35,7 +35,7 @@ from .markers import (
     tags,
     text,
 )
-from .patterns import DIGITS, LITERAL, NAME, SPACE, TAG_ENDS, Pattern, closing, joined, solid, worded
+from .patterns import ANY, DIGITS, LITERAL, NAME, SPACE, TAG_ENDS, Pattern, closing, joined, solid, worded
 from .plan import ArgumentPlan, CallPlan, Plan, ReasoningPlan
 from .syntax import Syntax
 from .template import ObjectShape, Piece, Template, unstarted
@@ -265,6 +265,7 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...
         forms=sorted(forms, key=lambda f: -f.opening.weight),
         blocks=blocks,
         inner=[*inner, *objects],
+        begun=_begun(parts),
         inner_bare=[Opening(CALL, o.pattern, o.form is not None and o.form.marked, form=o.form) for o in inner],
         following=_next_calls(reading.edge),
         following_inside=[*parts.within(_next_calls([*reading.edge, *inner])), *named],
@@ -276,8 +277,15 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...
         bare_closings=_bare(closed_blocks),
         closings=[*call_closings, *(b.closing for b in closed_blocks)],
         recover=_recover(parts),
-        string_ends=Scan(_string_ends(forms, blocks)),
+        string_ends=Scan([*_string_ends(forms, blocks), *parts.ends]),
     )
+
+
+def _begun(parts: _Parts) -> list[Opening]:
+    """Calls without their first marker, or without all text before their first field."""
+    forms = [f for f in parts.inside if f.shape is None and f.marked and f.opening.first]
+    begun = [(f, f.opening.behind(n)) for f in forms for n in sorted({1, len(f.opening.head().atoms)})]
+    return [Opening(CALL, p, form=f) for f, p in begun if p.last_name >= 0 and p.atoms[0].kind in (LITERAL, NAME)]
 
 
 def _bare(blocks: list[Block]) -> list[Pattern]:
@@ -317,6 +325,10 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
 
     forms = [(t, _form(t, before, d, barriers)) for t in d.call for before in _openings(t, d)]
     forms += _text_forms(d, barriers)
+    named = {text(f.opening) for _, f in forms if ANY not in [a.kind for a in f.opening.atoms]}
+    for _, form in forms:
+        kinds = [a.kind for a in form.opening.atoms if a.kind in (ANY, NAME)]
+        form.demands = kinds[:1] == [ANY] and text(form.opening) in named
     blocks = _blocks(d, policy, barriers)
     framed = _framed(d)
     return _Parts(
@@ -388,6 +400,16 @@ def _objects(blocks: list[Block], forms: list[Form], framed: list[Template]) -> 
     return found
 
 
+def _untagged(parts: _Parts) -> list[Opening]:
+    """Calls without the tag with which they begin: where content begins, a word and a declared name open a call."""
+    block = next((b for b in parts.blocks if not b.opening), None)
+    if block is None or parts.frames:
+        return []
+    forms = [(f, rest) for f in parts.forms if f.shape is None and (rest := f.opening.untagged()) is not None]
+    bare = [Form(rest, f.closing, None, f.syntax, f.arguments, False) for f, rest in forms]
+    return [Opening(CALL, f.opening, False, block=block, form=f) for f in bare]
+
+
 def _forced_calls() -> list[Opening]:
     """A bare object, or a list of them."""
     bare = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, True)
@@ -412,7 +434,9 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
     # When calls are text, their closings are text too, even those that would end a frame or the turn.
     closers = {o.pattern.first for o in (*frame_ends, *ends)}
     shared = [c for c in calls if c.form and c.block and {c.form.closing.first, c.block.closing.first} & closers]
-    thought: list[Marker] = [*reasoning_ends, *headers, *ends, *starts]
+    known = {text(o.pattern) for o in (*reasoning_ends, *ends)}
+    answers = [o for o in frame_ends if tag_of(o.pattern) and text(o.pattern) not in known]
+    thought: list[Marker] = [*reasoning_ends, *answers, *headers, *ends, *starts]
     in_thoughts = policy.call_in_reasoning != "text"
     frame_inner = _longest([t.inner_trail for t in _framed(d)])
     content_inner = "" if parts.frames else _longest([t.inner_trail for t in d.content])
@@ -422,7 +446,7 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
     plain_margin = _margin([*(t.lead for t in d.reasoning), *leads])
     reading = Outline(
         calls=True,
-        edge=Candidates(_edge([*parts.calls, *parts.others], parts.forced, named=named)),
+        edge=Candidates(_edge([*parts.calls, *_untagged(parts), *parts.others], parts.forced, named=named)),
         text=Region(Scan([*calls, *content], strays), content_inner, margin),
         frame=Region(Scan([*frame_ends, *calls, *content], strays), frame_inner, margin),
         reasoning=Region(

@@ -100,6 +100,8 @@ class Form(msgspec.Struct, eq=False):
     """The tool's argument, if the form contains bare text."""
     triggers: frozenset[str] = frozenset()
     """The texts that may end the bare text."""
+    demands: bool = False
+    """Whether it must have arguments, because it skips text that is the name in another form."""
     _find: re.Pattern[str] | None = None
     around: Outside | Literal[False] | None = False
 
@@ -375,8 +377,12 @@ class Outline(msgspec.Struct, eq=False):
 
 
 def ranked(markers: Iterable[_M]) -> list[_M]:
-    """Markers with the most literal first; among equals, the ends of turns come last."""
-    return sorted(markers, key=lambda m: (-m.pattern.weight, m.kind in (END, START)))
+    """Markers with the most literal first; among equals, the ends of turns come last, and other formats after all."""
+    return sorted(markers, key=lambda m: (_is_other(m), -m.pattern.weight, m.kind in (END, START)))
+
+
+def _is_other(marker: Marker) -> bool:
+    return isinstance(marker, Opening) and marker.form is not None and marker.form.other
 
 
 @lru_cache(256)

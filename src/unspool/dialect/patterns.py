@@ -221,7 +221,8 @@ class Pattern:
                     return i + len(first)
                 if self._simple is not None:
                     m = self._simple(text, i)
-                    if m is not None and (not self._fields or self._fill(m, fields)):
+                    # A field counts with the white space around it, so only a short match is certain.
+                    if m is not None and (not self._fields or (m.end() - i <= MAX_FIELD and self._fill(m, fields))):
                         return m.end()
             elif not self.any_case:
                 return MORE if n - i < len(first) and first.startswith(text[i:]) else NO
@@ -330,6 +331,17 @@ class Pattern:
             atoms.pop()
         return _of(atoms)
 
+    def behind(self, count: int) -> "Pattern":
+        """What comes after so many atoms."""
+        return _of(list(itertools.dropwhile(lambda atom: atom.kind == SPACE, self.atoms[count:])))
+
+    def untagged(self) -> "Pattern | None":
+        """What comes after the tag with which it begins, if that is a word and then the name."""
+        at = 2 if [a.kind for a in self.atoms[:2]] == [LITERAL, SPACE] else 1
+        kinds = [a.kind for a in self.atoms[at : at + 3] if a.kind != SPACE]
+        word = kinds[:2] == [LITERAL, NAME] and self.atoms[at].text[0].isalpha()
+        return _of(self.atoms[at:]) if word and self.first[-1:] in TAG_ENDS else None
+
     def unbracketed(self) -> "Pattern":
         """What comes after brackets with which it begins; itself if it begins with none."""
         closed = (a.kind == SPACE or (a.kind == LITERAL and not a.text.strip("]})")) for a in self.atoms)
@@ -408,13 +420,11 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
         found = text.find(stop, i, i + limit + len(stop) if end < 0 else end + len(stop) - 1)
         if found >= 0 and (end < 0 or found < end):
             end = found
+    if end < 0 and n - i >= limit + max(map(len, atom.stops), default=1):
+        return NO  # no stop begins within the limit
     if atom.kind == ANY:
-        if end < 0:
-            return MORE if n - i <= limit else NO
-        return end if end - i <= limit else NO
+        return MORE if end < 0 else end if end - i <= limit else NO
     if end < 0:
-        if n - i > limit:
-            return NO
         rest = without_beginning(text[i:n], atom.stops)
         return NO if "\n" in rest or (atom.tag and "<" in rest) else MORE
     value = text[i:end]

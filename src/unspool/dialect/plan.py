@@ -3,6 +3,7 @@
 import msgspec
 
 from ..policy import Policy
+from ..regex import Regex
 from .file import Dialect
 from .markers import (
     Block,
@@ -39,6 +40,8 @@ class CallPlan(msgspec.Struct, eq=False):
     blocks: list[Block]
     inner: list[Opening]
     """Calls inside a block, without its opening."""
+    begun: list[Opening]
+    """Calls without the marker they begin with, which a prompt may contain."""
     inner_bare: list[Opening]
     """The same, if the block is not marked."""
     following: list[Opening]
@@ -121,9 +124,24 @@ class Plan(msgspec.Struct, eq=False):
     """All literals, for recognizing special tokens by their ids."""
 
     @property
+    def naming(self) -> tuple[tuple[str, ...], bool]:
+        """The words before a tool's name in ids and calls (``functions``), and whether a number follows it in calls."""
+        return self.dialect.derived("naming", _naming)
+
+    @property
     def repairs(self) -> bool:
         """Whether arguments that are not quite JSON are repaired."""
         return self.policy.bad_arguments == "repair"
+
+
+def _naming(d: Dialect) -> tuple[tuple[str, ...], bool]:
+    before = [text.partition("{name}")[0] for text in (d.id, *(t.text for t in d.call)) if "{name}" in text]
+    words = [m.group(1) for text in before if (m := _PREFIX.search(text))]
+    return tuple(dict.fromkeys(words)), any(_NUMBERED.search(t.text) for t in d.call)
+
+
+_PREFIX = Regex(r"([A-Za-z]\w*)[.:/]\Z")
+_NUMBERED = Regex(r"\{name\}[.:]\{(?:index|number)\}")
 
 
 def string_ends(plan: Plan) -> tuple[str, ...]:

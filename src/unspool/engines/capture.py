@@ -16,7 +16,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -31,6 +31,7 @@ from ..message import Message
 from ..parser import Parser
 from ..policy import Policy
 from .base import Delta, Engine, EngineError, Request
+from .media import Medium, PlacedMedium
 
 log = logging.getLogger("unspool.engines")
 
@@ -43,6 +44,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         toml: the text of the dialect's file, if it is not a shipped one.
         policy: the policies that the server's configuration overrides.
         match: for replay: this recording answers requests whose last message or prompt contains this text.
+        media: the media of the prompt in order; the messages name them by their digests.
         prompt, stage, messages, tools, tool_choice: see `Request`. ``tools`` is ``None`` if they are unknown.
     """
 
@@ -54,6 +56,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     policy: Policy = Policy()
     match: str | None = None
     prompt: str | list[int] | None = None
+    media: list[PlacedMedium] = []
     stage: Stage | None = None
     messages: list[Any] = []
     tools: list[Any] | None = None
@@ -305,6 +308,7 @@ class Capture:
         stream = self._engine.generate(request)
         with contextlib.closing(_File(self._path(request), self._written)) as file:
             try:
+                self._keep(request.media)
                 file.write(asked_of(request, self._dialect, self._reasoning, self._toml, self._policy))
                 async for delta in stream:
                     file.write({"type": "chunk", "at": _since(began), **msgspec.to_builtins(delta)})
@@ -325,6 +329,21 @@ class Capture:
     async def close(self) -> None:
         """Close the engine."""
         await self._engine.close()
+
+    def _keep(self, media: Sequence[Medium]) -> None:
+        """Write the bytes of media beside the recordings, each once."""
+        for medium in media:
+            path = self._folder / medium.placed.path
+            if path.exists():
+                continue
+            new = path.with_name(f"{path.name}.{os.getpid()}.new")
+            try:
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                    file.write(medium.data)
+                new.replace(path)  # other processes never see a part of it
+            except OSError as fault:
+                self._written(fault)
 
     def _written(self, fault: OSError | None) -> None:
         """Log when recordings cannot be written any more, and when they can again."""
@@ -403,6 +422,7 @@ def asked_of(
         toml=toml,
         policy=policy or Policy(),
         prompt=request.prompt if isinstance(request.prompt, str | None) else list(request.prompt),
+        media=[medium.placed for medium in request.media],
         stage=request.stage,
         messages=list(request.messages),
         tools=list(request.tools),

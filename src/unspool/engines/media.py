@@ -6,10 +6,12 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["MEDIA", "Medium", "is_medium", "placed"]
+__all__ = ["FOLDER", "MEDIA", "Medium", "PlacedMedium", "is_medium", "placed"]
 
 MEDIA: Final = ("image", "audio", "video")
 """The kinds of parts that a prompt has placeholders for."""
+FOLDER: Final = "media"
+"""The folder of the bytes of recorded media, beside the recordings."""
 
 
 class Medium(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +43,11 @@ class Medium(msgspec.Struct, frozen=True, kw_only=True):
         return {"type": self.kind, "sha256": self.sha256, "media_type": self.type}
 
     @property
+    def placed(self) -> "PlacedMedium":
+        """Its place in the prompt, and its digest."""
+        return PlacedMedium(self.kind, self.type, self.sha256, self.start, self.end)
+
+    @property
     def tokens(self) -> int:
         """About how many tokens an image costs, by Anthropic's rule: one for 750 pixels; 0 for other kinds."""
         return -(-self.width * self.height // 750)
@@ -54,6 +61,22 @@ class Medium(msgspec.Struct, frozen=True, kw_only=True):
     def url(self) -> str:
         """Its bytes as a ``data:`` URL."""
         return f"data:{self.type};base64,{self.base64}"
+
+
+class PlacedMedium(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A medium in a recording; see `Medium`. Its bytes are in the file `path`, or in ``url``, a ``data:`` URL."""
+
+    kind: str
+    type: str
+    sha256: str
+    start: int = 0
+    end: int = 0
+    url: str = ""
+
+    @property
+    def path(self) -> str:
+        """The path of its bytes, seen from the folder of the recording."""
+        return f"{FOLDER}/{self.sha256}.{self.type.partition('/')[2]}"
 
 
 def is_medium(part: Any) -> bool:

@@ -8,14 +8,16 @@ from numpy.typing import NDArray
 
 from ..events import ContentDelta, Event, Markup, Notice, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
 
-__all__ = ["KINDS", "PROMPT", "RESULTS", "SAMPLED", "codes_of", "mask_of", "names_of"]
+__all__ = ["KINDS", "MEDIA", "PROMPT", "RESULTS", "SAMPLED", "codes_of", "mask_of", "names_of"]
 
 SAMPLED: Final = ("reasoning", "content", "calls", "markers")
 """The kinds of tokens that the model wrote; ``markers`` frame the others, and include the ends of turns."""
-KINDS: Final = ("prompt", "results", *SAMPLED)
-"""All kinds: also ``prompt``, which the template and users wrote, and ``results``, which tools wrote."""
+KINDS: Final = ("prompt", "results", *SAMPLED, "media")
+"""All kinds: also ``prompt``, which the template and users wrote, ``results``, which tools wrote, and ``media``, which
+an engine put in place of an image or another medium."""
 PROMPT: Final = KINDS.index("prompt")
 RESULTS: Final = KINDS.index("results")
+MEDIA: Final = KINDS.index("media")
 _REASONING, _CONTENT, _CALLS, _MARKERS = (KINDS.index(kind) for kind in SAMPLED)
 _NAMES: Final = np.array(KINDS)
 

@@ -406,7 +406,7 @@ class Run:
         elif delta is None:
             if events:
                 self._emit(index, events)
-        elif events or delta.logprobs or not self._begun:
+        elif events or delta.logprobs or not self._begun or delta.finish_reason is None:
             self._emit(index, events, delta.logprobs)
 
     def _wake(self, index: int) -> None:
@@ -466,6 +466,8 @@ class Run:
         settings = service.settings
         line = asked_of(asked, *named(settings.dialect), policy=settings.policy)
         special = () if service.prompts is None else service.prompts.special
+        for medium, placed in zip(asked.media, line.get("media", ()), strict=True):
+            placed["url"] = medium.url
         return {**line, "special": special, "constrained": asked.constraint is not None}
 
     def _usage(self) -> Usage | None:

@@ -16,6 +16,7 @@ from ..dialect.file import Dialect
 from ..dialect.markers import ARGUMENT_KEYS, CALL, REASONING, Opening, Scan
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined
 from ..dialect.plan import Plan
+from ..dialect.syntax import Syntax
 from ..dialect.template import (
     ObjectShape,
     Step,
@@ -49,6 +50,8 @@ _MEMBERS: Final = Repeat(choice((_PLAIN, seq(Const("{"), Repeat(choice((_PLAIN, 
 _QUOTE: Final = Chars("\"'")
 _INDEX: Final = choice((Const("0"), seq(Chars("1-9"), Chars("0-9", min=0, max=2))))
 _LETTER: Final = Chars("A-Za-z0-9")
+_BEGINS: Final[dict[str | None, tuple[str, ...]]] = {Syntax.JSON: ("{", '"', "null"), Syntax.QUOTE: ("{",)}
+"""The beginnings of arguments that are one literal."""
 _TAG: Final = re.compile(r"</?[A-Za-z]+>")
 
 
@@ -233,6 +236,7 @@ class _Builder:
                 unlike.append(seq(choice((seq(_ANYTHING, Chars(WHITE)), EMPTY)), calls))
             else:
                 unlike += [seq(_GAP, call) for call in self.bare_calls(bare, names)]
+                bare = [o for o in bare if o in self.plan.reading.text.scan.markers]  # others count only at the start
                 anywhere = [o for o in bare if o.anywhere]
                 for before, openings in ((seq(Const("\n"), _WHITE), bare), (Const(" "), spaced), (EMPTY, anywhere)):
                     if openings:
@@ -246,7 +250,7 @@ class _Builder:
         names = choice(map(Const, self.demand.names))
         calls = self.bare_calls([o for o in unmarked if o.pattern.first], names)
         if any(not o.pattern.first for o in unmarked):
-            calls = (*calls, *(seq(_NAME, _WHITE, Const(begin)) for begin in ("{", '"', "null")))
+            calls = (*calls, *(seq(_NAME, _WHITE, Const(begin)) for begin in _BEGINS[Syntax.JSON]))
         return [seq(_GAP, call) for call in calls]
 
     def bare(self, without: list[str]) -> list[Opening]:
@@ -278,6 +282,8 @@ class _Builder:
                 # An object is a call if one of its own members says so.
                 first = _first_member(o.form.shape, names)
                 tail = seq(_MEMBERS, _QUOTE, names, _QUOTE) if whole else seq(_WHITE, _QUOTE, first)
+            elif o.form is not None and o.form.syntax in _BEGINS:
+                tail = seq(_WHITE, choice(map(Const, _BEGINS[o.form.syntax])))
             heads.setdefault(tail, []).append(seq(*head))
         return tuple(seq(choice(dict.fromkeys(those)), tail) for tail, those in heads.items())
 

@@ -165,7 +165,8 @@ class Blocks(Steps):
         inner = plan.calls.inner if within is None or within.marked else within.inner or plan.calls.inner_bare
         found: tuple[Opening, Match] | None = None
         more = False
-        for o in inner if self._look.outline.calls else ():
+        begun = plan.calls.begun if self._ledger.at == 0 and within is None and not self._look.replay else ()
+        for n, o in enumerate((*inner, *begun) if self._look.outline.calls else ()):
             match = self._openings.match(o, j, edge=True)
             if match.end == MORE and (o.pattern.first or self._openings.may_name(j)):
                 more = True
@@ -173,7 +174,7 @@ class Blocks(Steps):
             if match.end >= 0 and not match.weak:
                 found = (o, match)
                 break
-            if match.end >= 0:
+            if match.end >= 0 and n < len(inner):
                 found = found or (o, match)
         if found is None or (found[1].weak and more and not self._tape.final):
             return MORE if more else NO

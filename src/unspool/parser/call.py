@@ -121,6 +121,23 @@ def _digest(text: str, size: int) -> bytes:
     return shake_128(text.encode("utf-8", "surrogatepass")).digest(size)
 
 
+def _written_around(own: str, name: str, prefixes: tuple[str, ...], numbered: bool) -> bool:
+    """Whether a name is a declared one with a prefix before it, or a number after it, and a sign between them."""
+    for prefix in ("", *prefixes):
+        rest = name.removeprefix(prefix) if name.startswith(prefix) else ""
+        for sign in ("", *_SIGNS) if prefix else ("",):
+            tail = rest.removeprefix(sign)
+            if rest.startswith(sign) and tail.startswith(own):
+                tail = tail[len(own) :]
+                number = tail[1:] if tail[:1] in _SIGNS else tail
+                if not tail or (numbered and number.isdecimal()):
+                    return True
+    return False
+
+
+_SIGNS: Final = (".", ":", "_", "-", "/")
+
+
 class Sink:
     """Where the text of a call goes."""
 
@@ -149,6 +166,16 @@ class Desk(msgspec.Struct, eq=False):
     def known(self, name: str) -> bool | None:
         """Whether a tool is declared; ``None`` if the tools are unknown."""
         return None if self.names is None else name in self.names
+
+    def mended(self, name: str) -> str:
+        """The declared tool whose name, with the dialect's id or prefix written wrongly around it, is an undeclared
+        one; ``""`` if there is none, or more than one."""
+        if not self.names or name in self.names:
+            return ""
+        prefixes, numbered = self.plan.naming
+        found = [own for own in self.names if len(own) < len(name) and _written_around(own, name, prefixes, numbered)]
+        found.sort(key=len, reverse=True)
+        return found[0] if found and len(found[0]) > len(found[-1] if found[1:] else "") else ""
 
     def schema(self, name: str) -> Schema | None:
         """The schema of a tool's arguments, if the tool is declared."""

@@ -32,6 +32,7 @@ _NAMELESS = Regex(
     r"""(?:["'][\w.\-]{0,256}+(?:["']\s?(?::\s{0,64}+(?:["'][\w.\-:/]{0,1024}+["']?)?)?)?)?\s{0,64}+"""
 )
 """An object that is cut before its name is complete, with nothing but short values before it."""
+_ID = Regex(r"[\w.\-:/]++")
 _SOON: Final = 256
 """So near the end of the text, a call without its closing is not looked at as a whole."""
 
@@ -113,12 +114,24 @@ class Calls(Steps):
         self.within = block
         self._parts.leaves("")
         if form.shape is None:
+            self._mend_name(call, base + end)
             call.announce(base + end)
             self._begin_arguments(call, end)
         elif form.forced and self._openings.named and self._openings.wrapped(end) == 0:
             self._begin_forced(call, end - 1)
         else:
             self._begin_object(call, form.shape, end)
+
+    def _mend_name(self, call: Call, end: int) -> None:
+        """If the name is a declared one with the id written wrongly around it, it is that one; its header ends at an
+        offset, and the id stays as written."""
+        mended = self._desk.mended(call.name)
+        if mended:
+            header = self._tape.source(call.start, end)
+            ids = (m.group() for m in _ID.finditer(header) if call.name in m.group())
+            self._ledger.notice("mended_name", call.name)
+            call.id = next(ids, call.name)
+            call.name = mended
 
     def _text_before(self, i: int, block: Block) -> None:
         """Emit the text before a call's opening at ``i``, without the white space that belongs to the opening."""

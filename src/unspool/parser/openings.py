@@ -36,7 +36,7 @@ _HEADER = Regex(r"(?:(?:<[^\s<>]{0,64}+>?|[\w.\-:/=]{1,256}+)[ \t]{0,8}+){0,4}")
 """The rest of a header: words, as they are in names, and tags."""
 _TAG = Regex(r"[<\[]\S")
 _SHORT = Regex(r""""(?:[^"\\\n]|\\.){0,256}+"|'(?:[^'\\\n]|\\.){0,256}+'|[0-9]{1,18}+""")
-_SHORT_MAYBE = Regex(r"""(?:["'][^\n]{0,258}+|[0-9]{1,18}+)?\Z""")
+_SHORT_MAYBE = Regex(r"""(?:"(?:[^"\\\n]|\\.){0,256}+(?:\\|")?|'(?:[^'\\\n]|\\.){0,256}+(?:\\|')?|[0-9]{1,18}+)?\Z""")
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -209,6 +209,8 @@ class Openings(msgspec.Struct, eq=False):
         begins = self._markup_begins(j) if form.syntax is None else self._literal_begins(form.syntax, j)
         if begins >= 0:
             return i
+        if form.demands:
+            return begins  # without arguments, another form reads another name here
         closes = self.look.first(self._closings(o, form), j)
         return i if closes >= 0 else min(begins, closes)
 
@@ -447,10 +449,12 @@ class Openings(msgspec.Struct, eq=False):
         more = False
         for o in scan.markers.at(self._tape.buf, p):
             r = self.look.stands(o.pattern, p)
-            if r >= 0:
+            if r >= 0 and o.kind == END:
+                r = self.look.end_counts(p, r)
+            elif r >= 0:
                 r = r if self.look.certain(p) else self.follows_call(r, o.block)
-                if r >= 0:
-                    return r
+            if r >= 0:
+                return r
             more = more or r == MORE
         return MORE if more and not final else NO
 

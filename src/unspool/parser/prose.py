@@ -216,6 +216,25 @@ class Prose(Steps):
         tape.i = end
         self._parts.leaves(self._plan.reasoning.trail)
 
+    def _close_answer(self, p: int, end: int) -> None:
+        """The closing of an answer is at ``buf[p:end]``, in open reasoning: that was the answer, or stays reasoning."""
+        tape, ledger = self._tape, self._ledger
+        if ledger.held_for(Why.OPENED_REASONING):
+            tape.i = p
+            self._calls.reopen()  # it was not closed
+            return
+        take = common_suffix(tape.buf, tape.i, p, self._look.outline.frame.inner)
+        ledger.text(tape.base + p - take)
+        if ledger.held_for(Why.OPEN_REASONING):
+            ledger.as_content()
+            ledger.markup(tape.base + end)
+            self._parts.settle_thought()
+        else:
+            self._parts.end_reasoning(tape.base + end)
+        ledger.notice("answer_closed_in_reasoning", tape.buf[p:end])
+        self._parts.end_turn(end)
+        self._parts.leaves(self._plan.frame_trail)
+
     def region(self) -> Region:
         """The markers that count in the current text."""
         outline = self._look.outline
@@ -331,6 +350,8 @@ class Prose(Steps):
             self._close_reasoning(p, end)
         elif o.kind in (REASONING, FRAME):
             self._open_in_text(o, p, end)
+        elif o.kind == FRAME_END and ledger.thinking:
+            self._close_answer(p, end)
         elif o.kind == FRAME_END:
             take = common_suffix(tape.buf, tape.i, p, self._look.outline.frame.inner)
             ledger.text(tape.base + p - take)
@@ -341,7 +362,9 @@ class Prose(Steps):
             tape.i = p
             self._calls.reopen()  # the turn ends and its reasoning was not closed
         else:
-            if ledger.thinking:
+            if ledger.thinking and o.kind == END:
+                self._end_unclosed(p)
+            elif ledger.thinking:
                 self._cut_thought(p)
             self._last_text(p, end)
             ledger.markup(tape.base + end)
@@ -366,6 +389,17 @@ class Prose(Steps):
             ledger.end_reasoning(self._tape.base + p)
             ledger.notice("missing_close", "reasoning")
             self._parts.settle_thought()
+
+    def _end_unclosed(self, p: int) -> None:
+        """The turn ends at ``p``, in reasoning that is not closed, as it does with the output."""
+        ledger, here = self._ledger, self._tape.base + p
+        ledger.text(here)
+        if ledger.held_for(Why.OPEN_REASONING):
+            ledger.as_content()
+        else:
+            ledger.end_reasoning(here)
+        ledger.notice("unclosed_reasoning")
+        self._parts.settle_thought()
 
     def _open_in_text(self, o: Marker, p: int, end: int) -> None:
         """Open reasoning or a frame in running text, at ``buf[p:end]``, which ends the open part."""

@@ -23,6 +23,7 @@ from .host import (
     dialect_for,
     dialect_of,
     environment_policy,
+    logger,
     names,
     reasoning_closed,
     registered,
@@ -88,6 +89,12 @@ class _Half:
         stage = STATUS[self.get_model_status(prompt_token_ids)] or Stage.CONTENT
         return f"{stage.name}_STAGE"
 
+    def _stage(self, status: Any) -> Stage | None:
+        """The stage of a status. Where a prompt leaves open how the output begins, it begins with content unless it
+        opens reasoning: the host does not end streams, so text must not wait for a closing."""
+        stage = stage_of(status)
+        return Stage.CONTENT if stage is None and status and self.dialect.stage is Stage.UNDECIDED else stage
+
     def _reader(self, tools: Any, stage: Stage | None, choice: Any = "auto") -> Reader:
         return reader_of(self.dialect, self.tokenizer, tools=tools, tool_choice=choice, stage=stage)
 
@@ -152,7 +159,7 @@ class ReasoningHalf(_Half):
         Raises:
             ValueError: the status is unknown.
         """
-        stage = stage_of(output_stage or model_status)
+        stage = self._stage(output_stage or model_status)
         delta = self._reader(_tools(request), stage).whole(model_output)
         return delta.reasoning, delta.content
 
@@ -173,15 +180,10 @@ class ReasoningHalf(_Half):
         The host does not say to which request a piece belongs, so streams are distinguished by their text so far. Two
         requests with the same text are read alike; the second to continue is read again from its beginning.
 
-        If the prompt leaves open how the output begins, it begins with content unless it opens reasoning. The host does
-        not end streams, so text that waited for a closing marker would be lost if none came.
-
         Raises:
             ValueError: the status is unknown.
         """
-        stage = stage_of(output_stage or model_status)
-        if stage is None and self.dialect.stage is Stage.UNDECIDED:
-            stage = Stage.CONTENT
+        stage = self._stage(output_stage or model_status or "response_start")
         reader = self._streams.pop((stage, previous_text), None) if previous_text else None
         if reader is None:
             reader = self._reader(None, stage)
@@ -343,7 +345,7 @@ def _register_reasoning() -> None:
     for name, dialect in _hyphened().items():
         if dialect == AUTO or dialect_of(dialect).reasoning:
             kind = type("UnspoolReasoningParser", (Host,), {"dialect_name": dialect})
-            ReasoningParserManager.register_module(name=name, module=kind)
+            _register(ReasoningParserManager, name, kind)
 
 
 def _register_tools() -> None:
@@ -357,7 +359,16 @@ def _register_tools() -> None:
     for name, dialect in _hyphened().items():
         if dialect == AUTO or dialect_of(dialect).call:
             kind = type("UnspoolToolParser", (Host,), {"dialect_name": dialect})
-            ToolParserManager.register_module(name=name, module=kind)
+            _register(ToolParserManager, name, kind)
+
+
+def _register(manager: Any, name: str, kind: type) -> None:
+    """Register a parser. If there is one of that name, as the host's own may be, the log says that it is replaced."""
+    try:
+        manager.register_module(name=name, force=False, module=kind)
+    except KeyError:
+        logger.warning("unspool: the parser that FastDeploy has as %r is replaced", name)
+        manager.register_module(name=name, module=kind)
 
 
 def _delta(protocol: Any, delta: Delta) -> Any:

@@ -26,6 +26,7 @@ from .. import (
     structure_info,
 )
 from ..dialect.template import unstarted, written
+from ..grammar.calls import strict_tools
 from ..parser.call import Ids
 from .host import (
     AUTO,
@@ -33,6 +34,7 @@ from .host import (
     closings,
     dialect_for,
     dialect_of,
+    logger,
     names,
     openings,
     registered,
@@ -435,15 +437,22 @@ class FunctionCallParser:
     def get_structure_constraint(
         self, tool_choice: Any, parallel_tool_calls: bool = True
     ) -> tuple[Literal["structural_tag", "json_schema"], dict[str, Any]] | None:
-        """The constraint of a request; see `unspool.structure_constraint`.
+        """The constraint of a request; see `unspool.structure_constraint`. Where arguments are marked up, a strict tool
+        gets the dialect's own structural tag. If it has none, the log says why.
 
         Raises:
             ConstraintError: the tools or the choice are wrong, or a schema cannot be enforced.
         """
-        choice = tool_choice_of(tool_choice)
-        made = structure_constraint(
-            self.detector.dialect, self.tools, choice, parallel_tool_calls, self.tool_strict_level
-        )
+        choice, d = tool_choice_of(tool_choice), self.detector.dialect
+        made = structure_constraint(d, self.tools, choice, parallel_tool_calls, self.tool_strict_level)
+        strict = self.tool_strict_level >= ToolStrictLevel.FUNCTION or strict_tools(self.tools)
+        if made is None and strict and choice == "auto" and self.tools and d.call:
+            if d.argument:
+                own = constrain(d, self.tools, choice, parallel_tool_calls, strict_level=ToolStrictLevel.FUNCTION)
+                return None if own is None else ("structural_tag", own.structural_tag)
+            logger.warning(
+                "unspool: strict tools are not enforced: calls of %s are no JSON between fixed texts", d.name
+            )
         if made is None:
             return None
         return ("structural_tag" if made[0] == "structural_tag" else "json_schema"), made[1]

@@ -138,8 +138,12 @@ def escaped(char: str) -> str:
 
 
 def quoted(marker: str) -> Style:
-    """A style with bare keys, and with unescaped strings between two markers."""
-    return Style(lambda text: f"{marker}{text}{marker}", lambda key: key, comma=",", colon=":")
+    """A style with bare keys, and with unescaped strings between two markers, as keys are that begin with a quote."""
+
+    def string(text: str) -> str:
+        return f"{marker}{text}{marker}"
+
+    return Style(string, lambda key: string(key) if key[:1] in ("'", '"') else key, comma=",", colon=":")
 
 
 class Raw(str):

@@ -45,8 +45,6 @@ __all__ = ["Continued", "Turns", "Written"]
 log = logging.getLogger("unspool.server")
 _COUNT: Final = 100_000
 _OVERHEAD: Final = 512
-_PROBE: Final = "The tokens of 1,234 words, naïve 中文 and <b>\n\tcode</b>."
-"""A text by whose tokens tokenizers differ."""
 _RANDOM: Final = 8
 """The number of random characters from which a call's id identifies one turn."""
 
@@ -153,8 +151,7 @@ class Turns:
         self._literals = {} if tokenizer is None else {id: text for text, id in added_tokens(tokenizer).items()}
         self._kept: Kept[Turn | Thought | Rounds] = Kept(_COUNT, settings.turn_memory)
         # Another model, template or tokenizer cannot continue a turn.
-        probe = None if tokenizer is None else encoded(tokenizer, _PROBE)
-        of_model = [settings.model, settings.dialect.name, prompts.source, probe]
+        of_model = [settings.model, settings.dialect.name, prompts.source, sorted(self._literals.items())]
         self._secret = hmac.digest(secret or os.urandom(32), json_bytes(of_model), "sha256")
 
     # -- prompts ---------------------------------------------------------------------------------------------------

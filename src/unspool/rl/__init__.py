@@ -5,6 +5,7 @@ from . import rewards
 from .batches import collate
 from .conversation import Conversation
 from .exports import to_nemo_rl, to_prime_rl, to_skyrl, to_table, to_trl, to_verl
+from .media import expand
 from .rollouts import Call, Rollout, Row, read_rollout
 from .sample import CallSpan, Rewrite, Sample, Transcript
 
@@ -20,6 +21,7 @@ __all__ = [
     "Sample",
     "Transcript",
     "collate",
+    "expand",
     "read_rollout",
     "rewards",
     "to_nemo_rl",

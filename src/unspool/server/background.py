@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Final
 
@@ -16,7 +16,6 @@ from ..request.fields import NotFound
 from ..request.stored import EVENTS, LOST, OPEN, RESPONSE, beat_again, current
 from ..store import Reading, Record, Store, StoreError, Writing
 from ..store.records import Key
-from ..tools import Tools
 from ..wire.common import Failure
 from ..wire.sse import KEEP_ALIVE
 from .replies import StreamReply
@@ -38,7 +37,7 @@ class Background:
         self._running: dict[str, tuple[Run, asyncio.Task[None]]] = {}
         self._news = asyncio.Event()
 
-    def start(self, service: Service, run: Run, deposit: Deposit, owner: bytes, own: Tools) -> None:
+    def start(self, service: Service, run: Run, deposit: Deposit, owner: bytes, closing: AsyncExitStack) -> None:
         """Run a response, whose record is stored.
 
         Args:
@@ -46,9 +45,9 @@ class Background:
             run: generates it.
             deposit: stores it.
             owner: whose it is.
-            own: the tools of the request itself, which are closed at its end.
+            closing: closes what the request opened, at its end.
         """
-        task = asyncio.ensure_future(self._work(service, run, deposit, owner, own))
+        task = asyncio.ensure_future(self._work(service, run, deposit, owner, closing))
         self._running[run.id] = run, task
 
     def cancel(self, id: str) -> None:
@@ -63,7 +62,7 @@ class Background:
             run.abort(Failure("the server is shutting down", 503))
         await asyncio.gather(*(task for _, task in running), return_exceptions=True)
 
-    async def _work(self, service: Service, run: Run, deposit: Deposit, owner: bytes, own: Tools) -> None:
+    async def _work(self, service: Service, run: Run, deposit: Deposit, owner: bytes, closing: AsyncExitStack) -> None:
         task = asyncio.current_task()
         assert task is not None
         beating = asyncio.ensure_future(_beating(service.store, owner, run.id, task))
@@ -88,7 +87,7 @@ class Background:
             beating.cancel()
             if journal is not None:
                 await journal.close()
-            await own.aclose()
+            await closing.aclose()
             del self._running[run.id]
             self.tell()
 

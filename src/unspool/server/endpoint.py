@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -51,7 +52,7 @@ class Endpoint:
     def __init__(self, service: Service, protocol: WireProtocol) -> None:
         self._service = service
         self._protocol = protocol
-        self._retries = Retries(self._in_session)
+        self._retries = Retries(self._respond)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -64,7 +65,7 @@ class Endpoint:
     async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
         session = session_of(scope)
         if session is None:
-            await self._respond(scope, body, send)
+            await self._respond(None, scope, body, send)
             return
         from ..sessions import Refused
 
@@ -75,26 +76,37 @@ class Endpoint:
             self._service.metrics.response(scope["path"], reply.status)
             await reply.send(send)
 
-    async def _in_session(self, session: "Session", scope: Scope, body: bytes, send: Send) -> None:
-        session.enter()
-        try:
-            await self._respond(scope, body, send, session)
-        finally:
-            session.leave()
+    async def _respond(self, session: "Session | None", scope: Scope, body: bytes, send: Send) -> None:
+        async with AsyncExitStack() as closing:
+            if session is not None:
+                session.enter()
+                closing.callback(session.leave)
+            with self._service.holding() as hold:
+                await self._answer_within(scope, body, send, hold, closing, session)
 
-    async def _respond(self, scope: Scope, body: bytes, send: Send, session: "Session | None" = None) -> None:
-        with self._service.holding() as hold:
-            await self._answer_holding(scope, body, send, hold, session)
-
-    async def _answer_holding(
-        self, scope: Scope, body: bytes, send: Send, hold: Callable[[int], None], session: "Session | None"
+    async def _answer_within(
+        self,
+        scope: Scope,
+        body: bytes,
+        send: Send,
+        hold: Callable[[int], None],
+        closing: AsyncExitStack,
+        session: "Session | None",
     ) -> None:
+        """Answer a request.
+
+        Args:
+            scope, body, send: the request.
+            hold: counts its bytes.
+            closing: closes what it opens.
+            session: the session that it belongs to.
+        """
         protocol = self._protocol
-        own = Tools(())
         try:
             fields, deposit = await self._recalled(scope, await self._parse(body))
             hold(deposit.size)
             own = own_tools(self._service.settings, protocol.own_servers(fields), self._service.tools)
+            closing.push_async_callback(own.aclose)
             offer = await self._offer(scope, fields, own)
             prepared = await self._prepare(len(body) + deposit.size, fields, offer, hold, deposit.turn, session)
             del body, fields
@@ -111,18 +123,15 @@ class Endpoint:
         else:
             tools = Tools([*self._service.tools.servers.values(), *own.servers.values()])
             run = Run(self._service, protocol, prepared, client_id(scope), tools, deposit, session)
-            own = await self._carry_out(run, deposit, own, scope, send)
+            await self._carry_out(run, deposit, closing, scope, send)
             return
-        finally:
-            await own.aclose()
         self._service.answered(scope["path"], reply.status)
         await reply.send(send)
 
-    async def _carry_out(self, run: Run, deposit: Deposit, own: Tools, scope: Scope, send: Send) -> Tools:
-        """Run a request, and return those of its own tools that are no longer used."""
+    async def _carry_out(self, run: Run, deposit: Deposit, closing: AsyncExitStack, scope: Scope, send: Send) -> None:
+        """Run a request."""
         with self._service.running(run):
             await self._run(run, scope, send)
-        return own
 
     async def _recalled(self, scope: Scope, fields: Fields) -> tuple[Fields, Deposit]:
         """The request with what is stored of its conversation, and the place for its answer.
@@ -317,8 +326,9 @@ def refusal(service: Service, error_body: ErrorBody, scope: Scope, draining: boo
 
 
 def caller_of(service: Service, scope: Scope) -> bytes:
-    """The API key of a client. If a key is required, it is that one, whatever else the client sent."""
-    key = service.settings.api_key
+    """The API key of a client: that of its session, or the one that is required, whatever else the client sent."""
+    session = session_of(scope)
+    key = service.settings.api_key if session is None else session.about.key
     return next(iter(keys_of(scope)), b"") if key is None else key.encode()
 
 

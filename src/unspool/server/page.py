@@ -21,7 +21,8 @@ _TYPES: Final = {
 _POLICY: Final = "; ".join(
     (
         "default-src 'none'",
-        *(f"{kind}-src 'self'" for kind in ("script", "style", "img", "connect")),
+        *(f"{kind}-src 'self'" for kind in ("script", "style", "connect")),
+        "img-src 'self' data:",  # the images of prompts
         *(f"{what} 'none'" for what in ("base-uri", "form-action", "frame-ancestors")),
         # No script can insert text where it would be read as markup.
         "require-trusted-types-for 'script'",

@@ -2,6 +2,7 @@
 what they say should be."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Final
 
 from starlette.types import Scope, Send
@@ -9,7 +10,7 @@ from starlette.types import Scope, Send
 from ..generation.run import Deposit, Run
 from ..generation.service import Service
 from ..request.continuation import Continued, Written
-from ..request.fields import Fields
+from ..request.fields import BadRequest, Fields
 from ..request.protocols.responses import ResponsesProtocol, stores
 from ..request.stored import (
     OPEN,
@@ -23,14 +24,13 @@ from ..request.stored import (
     referenced,
     save,
 )
-from ..store import Reading, Writing, owner_of
-from ..tools import Tools
+from ..store import Reading, StoreError, Writing, owner_of
 from ..wire import ResponsesWriter
-from ..wire.common import Writer
+from ..wire.common import Failure, Writer
 from ..wire.encoding import encode
 from .background import Background
 from .endpoint import Endpoint, caller_of
-from .replies import Reply
+from .replies import Reply, failed
 
 __all__ = ["ResponsesEndpoint"]
 
@@ -64,19 +64,25 @@ class ResponsesEndpoint(Endpoint):
             fields, earlier = await service.store.reading(read)
         return earlier.continued(fields), _Stored(service, owner, fields, earlier, keeps)
 
-    async def _carry_out(self, run: Run, deposit: Deposit, own: Tools, scope: Scope, send: Send) -> Tools:
+    async def _carry_out(self, run: Run, deposit: Deposit, closing: AsyncExitStack, scope: Scope, send: Send) -> None:
         if not isinstance(deposit, _Stored) or not deposit.background:
-            return await super()._carry_out(run, deposit, own, scope, send)
+            await super()._carry_out(run, deposit, closing, scope, send)
+            return
         assert isinstance(run.writer, ResponsesWriter)
         run.writer.empty("in_progress")
-        await deposit.keep(run.id, run.writer, None)
-        self._background.start(self._service, run, deposit, deposit.owner, own)
+        try:
+            await deposit.keep(run.id, run.writer, None)
+        except (StoreError, BadRequest) as error:
+            self._service.answered(scope["path"], 507)
+            failure = Failure(f"the response could not be stored: {error}", 507)
+            await failed(self._protocol.error_body, failure, run.id).send(send)
+            return
+        self._background.start(self._service, run, deposit, deposit.owner, closing.pop_all())
         if run.streamed:
             await self._background.stream(self._service, deposit.owner, run.id, -1, send)
         else:
             await Reply(run.writer.empty("queued"), request_id=run.id).send(send)
         self._service.answered(scope["path"], 200)
-        return Tools(())
 
 
 class _Stored(Deposit):

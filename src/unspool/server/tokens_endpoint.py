@@ -8,6 +8,7 @@ from ..generation.service import Service
 from ..grammar import bounds
 from ..request.chat_request import check_text
 from ..request.fields import REQUIRED, BadRequest, Fields
+from ..request.parts.reading import settled
 from ..request.protocols import ChatProtocol
 from ..tokens import backend_of, encoded
 from ..wire.encoding import clean, encode
@@ -54,6 +55,7 @@ class TokenizeEndpoint(ThreadEndpoint):
         kept = {name: value for name, value in fields.raw.items() if name != "add_generation_prompt"}
         with bounds.awaited(awaited.check):
             request = ChatProtocol(service.settings).read(Fields(kept))
+        request = settled(request, {}, service.settings.limits)
         check_text(request, service.settings.limits)
         return service.prompts.render(request, awaited, generate=generate)
 

@@ -16,6 +16,7 @@ from . import sse
 from .chat import ChatWriter, Choice, ReasoningField, tool_call
 from .common import Failure, Usage
 from .encoding import encode, on_one_line, quoted
+from .server_tools import AnyEvent
 
 Timing = Literal["usage", "top"]
 
@@ -63,6 +64,16 @@ class MindieWriter(ChatWriter):
         self._timing = timing
         self._so_far = b'"'  # the content so far as a JSON string, without its closing quote
         self._finish_reason = "stop"
+
+    def events(self, choice: int, events: Sequence[AnyEvent], logprobs: Sequence[Any] = ()) -> bytes:
+        """See `Writer`. A piece of the engine's without output is a chunk too."""
+        data = super().events(choice, events, logprobs)
+        c = self._choices[choice]
+        return (
+            data
+            if events or data or c.over
+            else c.content + (self._so_far if self._full_text else b'"') + b'"' + c.tail
+        )
 
     def _content(self, c: Choice, event: ContentDelta) -> bytes:
         if not self._full_text:

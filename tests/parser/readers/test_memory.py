@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from unspool import Message, Parser, Policy, Stage
+from unspool import Message, Notice, Parser, Policy, Stage
 from unspool.parser.readers import memory as module
 
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
@@ -67,6 +67,38 @@ def answer(body: str, size: int, dialect: str = "hermes", bad: Any = None) -> tu
 def described(message: Message) -> Any:
     """What does not depend on the cuts between pieces."""
     return [(c.name, c.arguments, c.status) for c in message.tool_calls], {(n.kind, n.detail) for n in message.notices}
+
+
+@pytest.mark.parametrize(("dialect", "bad", "body"), WRITTEN)
+def test_the_spans_of_pieces_tile_the_output(dialect: str, bad: Any, body: str) -> None:
+    for size in (1, 3, 7):
+        for _ in range(2):  # the second time, they are known
+            events = [event for piece in answer(body, size, dialect, bad)[1] for event in piece]
+            at = 0
+            for event in events:
+                assert event.start == at or type(event) is Notice
+                at = event.end if type(event) is not Notice else at
+
+
+@pytest.mark.parametrize(
+    ("dialect", "bad", "raw"),
+    [
+        ("pythonic", None, "[f(a=1, Hello<b"),
+        ("pythonic", None, "[f(a={'k': [1, 2]}, b"),
+        ("gemma4", None, '<|tool_call>call:f{a:<|"|>x<|"|>,b c d'),
+        ("hermes", "repair", '<tool_call>\n{"name": "f", "arguments": {"a": True, b: [1 2'),
+        ("hermes", None, '<tool_call>\n{"name": "f", "arguments": {"a": {"b": tru, 1'),
+    ],
+)
+def test_a_broken_literal_keeps_its_raw_text_however_it_is_cut(dialect: str, bad: Any, raw: str) -> None:
+    policy = None if bad is None else Policy(bad_arguments=bad)
+    for size in (1, 1, 3, 100):
+        parser = Parser(dialect, tools=TOOLS, stage=Stage.CONTENT, policy=policy)
+        for i in range(0, len(raw), size):
+            parser.feed(raw[i : i + size])
+        parser.close("length")
+        (call,) = parser.message.tool_calls
+        assert call.raw == raw
 
 
 @pytest.fixture

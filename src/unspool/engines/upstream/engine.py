@@ -286,12 +286,12 @@ class Upstream:
             prompt = await self._tokens(backend, kind, prompt, model, special=request.add_special)
         if isinstance(prompt, list) and request.media and kind.tokenize is not None:
             await self._count_placeholders(backend, kind, request, prompt, model)
+        described = await self._described(backend, kind, request, model)
         if kind.marks:
-            props = await self._client.ask(backend, "/props")
             question = {"content": "", "add_special": True}
             begun = await self._client.ask(backend, "/tokenize", question)
             adds_bos = bool(isinstance(begun, dict) and begun.get("tokens"))
-            prompt = with_marker(request, props, adds_bos, kind.name)
+            prompt = with_marker(request, described, adds_bos)
         make = partial(
             body,
             kind,
@@ -319,6 +319,26 @@ class Upstream:
         if not isinstance(found, list):
             raise EngineError(f"the engine's {path} returned no tokens", 502)
         return found
+
+    async def _described(self, backend: Backend, kind: Kind, request: Request, model: str | None) -> dict[str, Any]:
+        """What a server says of its model, if the prompt has media.
+
+        Raises:
+            EngineError: 400 if the model does not take them.
+        """
+        if not kind.described:
+            return {}
+        question = {"model": model} if kind.described == "/api/show" else None
+        try:
+            found = await self._client.ask(backend, kind.described, question)
+        except Closed:  # an older server
+            found = None
+        described = found if isinstance(found, dict) else {}
+        senses = kind.senses(described)
+        unseen = [] if senses is None else [medium for medium in request.media if medium.kind not in senses]
+        if unseen:
+            raise not_taken(unseen[0], f"{kind.name}, with this model", senses or ())
+        return described
 
     async def _count_placeholders(
         self, backend: Backend, kind: Kind, request: Request, prompt: Sequence[int], model: str | None

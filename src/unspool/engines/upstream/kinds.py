@@ -13,7 +13,7 @@ already begins with the tokenizer's first token, must not get that token a secon
 * llama-cpp-python, transformers: ``/v1/completions`` is all there is. Neither shows special tokens; see the guide.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -84,8 +84,10 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         options: the field that holds all fields but the prompt, the model and `always`; ``""`` if they stand alone.
         within: further fields in there.
         media: the kinds of media that it takes; only rows for prompts with media have any.
+        described: the path that describes the served model; ``""`` if nothing there says what it takes.
+        senses: which kinds the served model takes, by that description; ``None`` if it does not say.
         place: makes the fields of a prompt; ``None`` means the field ``prompt`` alone.
-        marks: whether the server's ``/props`` says what stands for media in texts.
+        marks: whether that description says what stands for media in texts.
         stream: the type of the stream's content.
         events: makes a reader of the stream.
         opt_in: whether the server refuses budgets unless it is set up for them.
@@ -114,6 +116,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     options: str = ""
     within: Mapping[str, Any] = MappingProxyType({})
     media: tuple[str, ...] = ()
+    described: str = ""
+    senses: Callable[[Mapping[str, Any]], Sequence[str] | None] = lambda described: None
     place: Callable[[Request, Any], dict[str, Any]] | None = None
     marks: bool = False
     stream: str = "text/event-stream"

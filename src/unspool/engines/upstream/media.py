@@ -11,7 +11,7 @@ The prompt has one placeholder for each medium, and the servers get bytes, never
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -90,6 +90,24 @@ def _row(kind: str, **changed: Any) -> Kind:
 _SHOWN: Final = {"skip_special_tokens": False, "spaces_between_special_tokens": False}
 _STREAM: Final = {name: KINDS["vllm"].always[name] for name in ("stream_options", "return_token_ids")}
 
+
+def _flags(names: Mapping[str, str]) -> Callable[[Mapping[str, Any]], list[str] | None]:
+    """Reads what a model takes from fields that are true or false, by the kinds of media."""
+
+    def senses(described: Mapping[str, Any]) -> list[str] | None:
+        told = described.get("modalities", described)
+        if not isinstance(told, dict) or not told.keys() & set(names.values()):
+            return None
+        return [kind for kind, name in names.items() if told.get(name)]
+
+    return senses
+
+
+def _ollama_senses(described: Mapping[str, Any]) -> list[str] | None:
+    found = described.get("capabilities")
+    return (["image"] if "vision" in found else []) if isinstance(found, list) else None
+
+
 WITH_MEDIA: Final = {
     "vllm": _row(
         "vllm",
@@ -107,6 +125,8 @@ WITH_MEDIA: Final = {
     "sglang": _row(
         "sglang",
         media=MEDIA,
+        described="/model_info",
+        senses=_flags({"image": "has_image_understanding", "audio": "has_audio_understanding"}),
         generate="/generate",
         fields={**KINDS["sglang"].fields, "seed": "sampling_seed", "logprobs": ""},
         length="max_new_tokens",
@@ -119,10 +139,19 @@ WITH_MEDIA: Final = {
         capture={},
     ),
     **{
-        name: _row(name, media=("image", "audio"), tokenize=None, ids=False, place=_llama_cpp, marks=True)
+        name: _row(
+            name,
+            media=("image", "audio"),
+            described="/props",
+            senses=_flags({"image": "vision", "audio": "audio"}),
+            tokenize=None,
+            ids=False,
+            place=_llama_cpp,
+            marks=True,
+        )
         for name in ("llama.cpp", "llama.cpp-llguidance")
     },
-    "ollama": _row("ollama", media=("image",), place=_ollama),
+    "ollama": _row("ollama", media=("image",), described="/api/show", senses=_ollama_senses, place=_ollama),
 }
 """The row of each kind of server that takes media, by its name."""
 
@@ -140,7 +169,7 @@ CHAT: Final = _row(
 """vLLM's row where it does not take ids with media."""
 
 
-def with_marker(request: Request, props: Any, adds_bos: bool, engine: str) -> str:
+def with_marker(request: Request, props: Mapping[str, Any], adds_bos: bool) -> str:
     """The prompt for llama.cpp.
 
     Args:
@@ -148,21 +177,7 @@ def with_marker(request: Request, props: Any, adds_bos: bool, engine: str) -> st
         props: the answer of ``/props``.
         adds_bos: whether the server begins texts with the token that begins a sequence, which the template may have
             written.
-        engine: the name of the kind, for messages.
-
-    Raises:
-        EngineError: 400 if the model has no projector for a medium.
     """
-    props = props if isinstance(props, dict) else {}
-    modalities = props.get("modalities") or {}
-    senses = {"image": "vision", "audio": "audio", "video": "video"}
-    for medium in request.media:
-        if not modalities.get(senses[medium.kind]):
-            raise EngineError(
-                f"{medium.kind}: the engine ({engine}) has no projector for it (--mmproj), although the chat template "
-                f"takes it in this message of role {medium.role!r}",
-                400,
-            )
     marker, prompt = props.get("media_marker") or "<__media__>", request.needed_prompt()
     assert isinstance(prompt, str), "media have places in texts"
     text = placed(prompt, request.media, lambda i: marker)

@@ -17,7 +17,7 @@ STRETCH: Final = 4096
 
 _STRING_REST = {q: Regex(rf"[^{q}\\]*+(?:\\.[^{q}\\]*+)*+", re.S) for q in ('"', "'")}
 _BRACKETS = Regex(r"[\"'{}\[\]()\\]")
-_PAIRS = frozenset((("{", "}"), ("[", "]"), ("(", ")"), ("t", ")")))
+_PAIRS = frozenset((("{", "}"), ("d", "}"), ("s", "}"), ("[", "]"), ("(", ")"), ("t", ")")))
 
 
 class BrokenReader:

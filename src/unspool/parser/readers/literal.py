@@ -88,10 +88,19 @@ _COMPLETE = frozenset((ZERO, INT, FRACTION, EXP_DIGITS))
 """The states in which a number may end."""
 _AFTER_DIGITS = {SIGN: INT, DOT: FRACTION, EXP: EXP_DIGITS, EXP_SIGN: EXP_DIGITS}
 """The states that digits change."""
-_PAIRS = frozenset(("{}", "[]", "t)", "s}"))
+_GOES_ON = {
+    **{(state, "."): DOT for state in (ZERO, INT)},
+    **{(state, "e"): EXP for state in (ZERO, INT, FRACTION)},
+    **{(EXP, sign): EXP_SIGN for sign in "+-"},
+}
+"""The states to which other characters lead."""
+_PAIRS = frozenset(("{}", "[]", "t)", "s}", "d}"))
 
 STRING_OPEN = Regex(r"([rRuU]?)('''|\"\"\"|'|\")")
-_STRING_MAYBE = Regex(r"[rRuU]?(?:''?|\"\"?)?\Z")
+_FORMATTED = Regex(r"([fF])('''|\"\"\"|'|\")")
+_STRING_MAYBE = Regex(r"[rRuUfF]?(?:''?|\"\"?)?\Z")
+_SPREAD = Regex(r"\*(?:\*\s{0,64}+(\{?)|\Z)")
+_BRACES = Regex(r"[{}]")
 _ESCAPE = Regex(r"\\(?:\r\n|\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|(.))", re.S)
 _ESCAPE_MAYBE = Regex(r"\\(?:\r|[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?\Z")
 _SIMPLE = {"n": "\\n", "t": "\\t", "r": "\\r", "b": "\\b", "f": "\\f", "a": "\\u0007", "v": "\\u000b"}
@@ -164,7 +173,7 @@ def _member(python: bool, quote: str) -> re.Pattern[str]:
         key = rf"{q}([^{q}\\]{{1,256}}+){q}{_GAP}:" if q else rf"({KEYWORDS}){_GAP}="
         string, words = r"""(?:'([^'\\]*+)'|"([^"\\]*+)")""", "True|False|None|true|false|null"
     else:
-        key = rf"((?!{q})[^:,{{}}\[\]\s]{{1,256}}+){_GAP}:"
+        key = rf"((?!{q}|[\"'])[^:,{{}}\[\]\s]{{1,256}}+){_GAP}:"
         string = rf"{q}((?:(?!{q})[{re.escape(quote[0])}]|[^{re.escape(quote[0])}]++)*+)()?{q}"
         words = "true|false|null"
     end = "[,}]" if q else "[,)]"
@@ -298,7 +307,7 @@ class LiteralReader:
         error: what was wrong, or ``""``.
         repaired: the first repair that was made (only with ``repair``), or ``""``.
         notes: kinds and details of notices to emit.
-        stack: the open brackets, innermost last; ``t`` is a tuple, ``s`` a set.
+        stack: the open brackets, innermost last; ``t`` is a tuple, ``s`` a set, ``d`` a dict in ``**{…}``.
         delimiter: inside a string, the quote that ends it.
     """
 
@@ -306,7 +315,6 @@ class LiteralReader:
         "_broken",
         "_comma",
         "_doubt",
-        "_escape_free",
         "_given",
         "_how",
         "_is_key",
@@ -315,6 +323,7 @@ class LiteralReader:
         "_mark",
         "_number",
         "_pending",
+        "_prefix",
         "_size",
         "delimiter",
         "error",
@@ -351,7 +360,7 @@ class LiteralReader:
         self._broken = VALUE  # the mode in which the error occurred
         self._mark = 0  # text from here to the cursor is passed on unchanged
         self._is_key = False
-        self._escape_free = False
+        self._prefix = ""
         self._number = SIGN
         self._comma = False
         self._pending = ""  # a comma and its white space that wait for an element (repair)
@@ -388,9 +397,9 @@ class LiteralReader:
     def strings(self) -> StringKind | None:
         """The kind of the string value that this is inside of; ``None`` if a piece of it cannot be read on its own."""
         how, quote = self._how, self.delimiter
-        if self.mode != STRING or self._is_key or self._escape_free or self._doubt.dropping >= 0:
+        if self.mode != STRING or self._is_key or self._prefix or self._doubt.dropping >= 0:
             return None
-        if how.scan is not None:
+        if how.scan is not None and quote == how.quote:
             return quoted_strings(how.scan, quote)
         if how.keep:
             return JSON_STRINGS if quote == '"' and not self._pending else None
@@ -407,8 +416,16 @@ class LiteralReader:
         if held > _MOST_HELD or len(self.stack) > _MOST_HELD or mode >= DONE:
             return None
         return (
-            *(self._how, mode, "".join(self.stack), self._comma, self._is_key and string, self._escape_free and string),
-            *(self.delimiter, self._number if mode == NUMBER else 0, self._pending, self.repaired, out, key),
+            *(self._how, mode, "".join(self.stack), self._comma, self._is_key and string),
+            *(
+                self._prefix if string else "",
+                self.delimiter,
+                self._number if mode == NUMBER else 0,
+                self._pending,
+                self.repaired,
+                out,
+                key,
+            ),
             *(
                 self._key_at if string and self._is_key else -1,
                 doubt.since,
@@ -421,7 +438,7 @@ class LiteralReader:
     def restore(self, state: tuple[Any, ...]) -> None:
         """Go to a state, with the keys and the number as they are."""
         doubt = self._doubt
-        _, self.mode, brackets, self._comma, self._is_key, self._escape_free, *rest = state
+        _, self.mode, brackets, self._comma, self._is_key, self._prefix, *rest = state
         self.delimiter, self._number, self._pending, self.repaired, out, self._key_text, *rest = rest
         self._key_at, doubt.since, doubt.dropping, doubt.maybe_set, doubt.size = rest
         self.stack = list(brackets)
@@ -597,18 +614,12 @@ class LiteralReader:
             else:
                 c = text[i]
                 if c <= " " or c > "\x7f":
-                    k = how.space.match(text, i).end()
-                    if k > i:
-                        if how.repair and not _JSON_SPACE.fullmatch(text, i, k):
-                            self._mend_space(text, i, k)
-                        elif self._pending:
-                            self._append_space(text[i:k])
-                            self._mark = k
-                        elif not how.keep:
-                            self._mark = k
-                        i = k
+                    j = how.space.match(text, i).end()
+                    if j > i:
+                        self._space(text, i, j)
+                        i = j
                         continue
-                j = (verbatim and mode <= FIRST_ITEM and self._plain(text, i, c)) or self._token(text, i, n, c)
+                j = (verbatim and mode <= FIRST_ITEM and self._plain(text, i, c)) or _STEPS[mode](self, text, i, n, c)
             if j < 0:
                 if self.mode == ERROR:
                     i = self._mark
@@ -636,21 +647,20 @@ class LiteralReader:
         self._comma = True
         return m.end()
 
-    def _mend_space(self, text: str, i: int, k: int) -> None:
-        """Turn white space at ``text[i:k]`` into spaces, if some of it is not JSON's."""
-        mended = "".join(c if c in " \t\n\r" else " " for c in text[i:k])
-        self._mended("white space")
-        if self._pending:
-            self._append_space(mended)
-        else:
-            self._flush(text, i)
-            self.out.append(mended)
-        self._mark = k
-
-    def _append_space(self, space: str) -> None:
-        """Hold white space after a comma. What exceeds the limit is dropped: the JSON means the same without it."""
-        if len(self._pending) < MAX_HELD:
+    def _space(self, text: str, i: int, end: int) -> None:
+        """Pass on the white space up to ``end``, or hold it after a comma, or drop it."""
+        how, space = self._how, text[i:end]
+        if how.repair and not _JSON_SPACE.fullmatch(space):
+            space = "".join(c if c in " \t\n\r" else " " for c in space)
+            self._mended("white space")
+            if not self._pending:
+                self._flush(text, i)
+                self.out.append(space)
+        elif how.keep and not self._pending:
+            return
+        if self._pending and len(self._pending) < MAX_HELD:  # the JSON means the same without the rest
             self._pending = (self._pending + space)[:MAX_HELD]
+        self._mark = end
 
     def close_all(self) -> str:
         """The JSON text that would close the open containers, which repairs a value that its call's closing cuts off.
@@ -672,60 +682,58 @@ class LiteralReader:
         self._pending = self._pending[1:]  # a trailing comma is dropped, its white space stays
         tail = self.rest() + tail
         for bracket in reversed(stack):
-            tail += "]" if bracket in "[ts" else "}"
+            tail += "" if bracket == "d" else "]" if bracket in "[ts" else "}"
         return tail
 
     # -- between strings and numbers ----
 
-    def _token(self, text: str, i: int, n: int, c: str) -> int:
-        mode = self.mode
-        if mode == AFTER:
-            if c == ",":
-                self._comma = True
-                if self._how.repair:
-                    self._flush(text, i)
-                    self._pending = ","
-                    self._mark = i + 1
-                self.mode = VALUE if self.stack[-1] in "[ts" else KEY
-                return i + 1
-            if self.stack[-1] == "(" and c != ")":
-                named = self._name_follows(text, i, n)
-                if named < 0:
-                    return -1
-                if named:
-                    self._comma = True
-                    self.mode = KEY
-                    return i
-            return self._close(text, i, c)
-        if mode == VALUE or mode == FIRST_ITEM:
-            if c == "]" or c == ")" or (c == "}" and self.stack and self.stack[-1] == "s"):
-                if mode == FIRST_ITEM or (self._comma and self._lenient("trailing comma")):
-                    return self._close(text, i, c)
-                return self._fail(text, i, f"{c!r} where a value is expected")
-            return self._value(text, i, n, c)
-        if mode == COLON:
-            keyword = self.stack[-1] == "("
-            if self._doubt.maybe_set:
-                if c in ",}" and not self._too_much(i):
-                    self._is_set()
-                    self._ended()
-                    return i
-                self._doubt.decide()
-            if c != ("=" if keyword else ":"):
-                return self._fail(text, i, f"{c!r} after a key")
-            if not self._how.keep:
-                self.out.append(": ")
-            self.mode = VALUE
-            self._comma = False
+    def _after(self, text: str, i: int, n: int, c: str) -> int:
+        """After a value: a comma, which Python keywords may lack, or a bracket."""
+        if c == ",":
+            self._comma = True
+            if self._how.repair:
+                self._flush(text, i)
+                self._pending = ","
+                self._mark = i + 1
+            self.mode = VALUE if self.stack[-1] in "[ts" else KEY
             return i + 1
-        if mode == WORD:
-            return self._word(text, i, n)
-        # FIRST_KEY or KEY
+        named = self._name_follows(text, i, n) if c != ")" else 0
+        if named > 0:
+            self._comma = True
+            self.mode = KEY
+            return i
+        return named or self._close(text, i, c)
+
+    def _item(self, text: str, i: int, n: int, c: str) -> int:
+        """A value, or the bracket that closes the container around it."""
+        if c == "]" or c == ")" or (c == "}" and self.stack and self.stack[-1] == "s"):
+            if self.mode == FIRST_ITEM or (self._comma and self._lenient("trailing comma")):
+                return self._close(text, i, c)
+            return self._fail(text, i, f"{c!r} where a value is expected")
+        return self._value(text, i, n, c)
+
+    def _member(self, text: str, i: int, n: int, c: str) -> int:
+        """A key, or the bracket that closes the object around it."""
         if c == "}" or c == ")":
-            if mode == FIRST_KEY or (self._comma and self._lenient("trailing comma")):
+            if (self.mode == FIRST_KEY and self.stack[-1] != "d") or (self._comma and self._lenient("trailing comma")):
                 return self._close(text, i, c)
             return self._fail(text, i, f"{c!r} where a key is expected")
         return self._key(text, i, n, c)
+
+    def _colon(self, text: str, i: int, n: int, c: str) -> int:
+        if self._doubt.maybe_set:
+            if c in ",}" and not self._too_much(i):
+                self._is_set()
+                self._ended()
+                return i
+            self._doubt.decide()
+        if c != ("=" if self.stack[-1] == "(" else ":"):
+            return self._fail(text, i, f"{c!r} after a key")
+        if not self._how.keep:
+            self.out.append(": ")
+        self.mode = VALUE
+        self._comma = False
+        return i + 1
 
     def _lenient(self, what: str) -> bool:
         if self._how.keep and not self._how.repair:
@@ -760,6 +768,15 @@ class LiteralReader:
 
     def _keyword(self, text: str, i: int, n: int) -> int:
         """Read the name of a keyword argument."""
+        spread = _SPREAD.match(text, i) if self._how.mend and text[i] == "*" else None
+        if spread is not None:
+            if spread.end() == n and not spread.group(1):
+                return -1
+            if spread.group(1):
+                self._mended("spread arguments")
+                self.stack.append("d")
+                self.mode = KEY if self._comma else FIRST_KEY
+                return spread.end()
         name = KEYWORD.match(text, i)
         end = self._how.space.match(text, name.end()).end()
         if end - i > MAX_KEY:
@@ -772,10 +789,9 @@ class LiteralReader:
 
     def _quoted_key(self, text: str, i: int, n: int) -> int:
         """Read a key in JSON with other quotes, where keys may be bare."""
-        if text.startswith(self._how.quote, i):
-            return self._open_string(text, i, n, True)
-        if self._how.quote.startswith(text[i:n]):
-            return -1
+        opens = self._string_opens(text, i, n, text[i])
+        if opens:
+            return self._open_string(text, i, n, True) if opens > 0 else -1
         bare = _BARE_KEY.match(text, i)
         if bare.end() - i > MAX_KEY:
             return self._fail(text, i, "an unterminated key")
@@ -811,46 +827,49 @@ class LiteralReader:
         self.mode = COLON
         return end
 
+    def _string_opens(self, text: str, i: int, n: int, c: str) -> int:
+        """Whether a string opens at ``i``: 1, 0, or -1 if that is undecided."""
+        how = self._how
+        if how.quoted:  # or as in other formats
+            found = c in "\"'" or text.startswith(how.quote, i)
+            return 1 if found else -1 if how.quote.startswith(text[i:n]) else 0
+        if c == '"' or not how.python:
+            return int(c == '"' or (c == "'" and how.repair))
+        return 1 if c == "'" or self._opens_string(text, i) else -1 if c in "rRuUfF" and i + 1 == n else 0
+
     def _value(self, text: str, i: int, n: int, c: str) -> int:
-        if self._how.whole and not self.stack and c != "{":
+        how = self._how
+        if how.whole and not self.stack and c != "{":
             return self._fail(text, i, "not an object")
-        if self._how.quoted:
-            if text.startswith(self._how.quote, i):
-                return self._open_string(text, i, n, False)
-            if n - i < len(self._how.quote) and self._how.quote.startswith(text[i:n]):
-                return -1
-        elif c == '"':
-            return self._open_string(text, i, n, False)
-        elif self._how.python:
-            if c == "'" or STRING_OPEN.match(text, i):
-                return self._open_string(text, i, n, False)
-            if c in "rRuU" and i + 1 == n:
-                return -1
-        elif c == "'" and self._how.repair:
-            return self._open_string(text, i, n, False)
-        if c in "{[" or (c == "(" and self._how.python):
+        opens = self._string_opens(text, i, n, c)
+        if opens:
+            return self._open_string(text, i, n, False) if opens > 0 else -1
+        if c in "{[" or (c == "(" and how.python):
             if len(self.stack) >= MAX_DEPTH:
                 return self._fail(text, i, f"nested deeper than {MAX_DEPTH}")
             return self._open_bracket(text, i, c)
-        if c in "-0123456789" or (c in "+." and not self._how.quoted and (self._how.repair or not self._how.keep)):
-            self._begin(text, i)
-            self._number = SIGN
-            self._size = Magnitude()
-            self.mode = NUMBER
-            if c == "+" or c == ".":
-                self._fix("number")
-                self._mark = i + 1
-                if c == ".":
-                    self.out.append("0.")
-                    self._number = DOT
-                    self._size.more(c)
-                return i + 1
-            if c == "-":
-                if not self._how.keep:
-                    self.out.append("-")
-                return i + 1
+        if c in "-0123456789" or (c in "+." and not how.quoted and (how.repair or not how.keep)):
+            return self._open_number(text, i, c)
+        return self._word(text, i, n, c)
+
+    def _open_number(self, text: str, i: int, c: str) -> int:
+        self._begin(text, i)
+        self._number = SIGN
+        self._size = Magnitude()
+        self.mode = NUMBER
+        if c == "-":
+            if not self._how.keep:
+                self.out.append("-")
+            return i + 1
+        if c not in "+.":
             return i
-        return self._word(text, i, n)
+        self._fix("number")
+        self._mark = i + 1
+        if c == ".":
+            self.out.append("0.")
+            self._number = DOT
+            self._size.more(c)
+        return i + 1
 
     def _open_bracket(self, text: str, i: int, c: str) -> int:
         self._begin(text, i)
@@ -869,10 +888,10 @@ class LiteralReader:
         self._comma = False
         return i + 1
 
-    def _word(self, text: str, i: int, n: int) -> int:
+    def _word(self, text: str, i: int, n: int, c: str) -> int:
         m = _WORD.match(text, i)
         if m is None:
-            return self._fail(text, i, f"{text[i]!r} where a value is expected")
+            return self._fail(text, i, f"{c!r} where a value is expected")
         if m.end() - i > (MAX_KEY if self.stack[-1:] == ["("] else MAX_WORD):
             return self._fail(text, i, "an unknown word where a value is expected")
         if m.end() == n:
@@ -922,7 +941,7 @@ class LiteralReader:
         if top == "s" and self._how.keep:
             self._flush(text, i)
             self._mark = i + 1
-        if not self._how.keep or top == "s":
+        if top != "d" and (not self._how.keep or top == "s"):
             self.out.append("}" if top == "{" else "]")
         self._ended()
         return i + 1
@@ -952,25 +971,28 @@ class LiteralReader:
         state = self._number
         complete = state in _COMPLETE
         lenient = self._how.repair or self._how.python
-        named = self._name_follows(text, i, n) if c.isalpha() or c == "_" else 0
-        if named < 0 and complete:
+        named = self._name_follows(text, i, n) if complete and (c.isalpha() or c == "_") else 0
+        if named < 0:
             return -1
-        if c == "." and state in (ZERO, INT):
-            return self._goes_on(i, c, DOT)
-        if named and complete and not self._endless():
+        if named and not self._endless():
             self._ended()
             return i
-        if c in "eE" and (state in (ZERO, INT, FRACTION) or (state == DOT and lenient)):
-            self._add_fraction(text, i)
-            return self._goes_on(i, c, EXP)
-        if c in "+-" and state == EXP:
-            return self._goes_on(i, c, EXP_SIGN)
+        bare_point = state == DOT and lenient
+        then = _GOES_ON.get((FRACTION if bare_point else state, c.lower()))
+        if then is not None:
+            if then == EXP:
+                self._add_fraction(text, i)
+            self._number = then
+            self._size.more(c)
+            if not self._how.keep:
+                self.out.append(c)
+            return i + 1
         if c == "_" and state in (INT, FRACTION, EXP_DIGITS) and lenient:
             self._fix("number")
             self._flush(text, i)
             self._mark = i + 1
             return i + 1
-        if c.isalnum() or c in "_." or not (complete or (state == DOT and lenient)):
+        if c.isalnum() or c in "_." or not (complete or bare_point):
             return self._fail(text, i, f"{c!r} in a number")
         if self._endless():
             return self._fail(text, i, "a number too large for a float")
@@ -978,14 +1000,6 @@ class LiteralReader:
             self._fix("number")
         self._ended()
         return i
-
-    def _goes_on(self, i: int, c: str, state: int) -> int:
-        """The number goes on with the character at ``i``."""
-        self._number = state
-        self._size.more(c)
-        if not self._how.keep:
-            self.out.append(c)
-        return i + 1
 
     def _add_fraction(self, text: str, i: int) -> bool:
         """If a point is the last thing before ``i``, add the zero that JSON wants after it."""
@@ -1018,8 +1032,8 @@ class LiteralReader:
     # -- strings ------------------------------------------------------------------------------------------------------
 
     def _open_string(self, text: str, i: int, n: int, is_key: bool) -> int:
-        self._escape_free = False
-        if self._how.quoted:
+        self._prefix = ""
+        if self._how.quoted and text.startswith(self._how.quote, i):
             self.delimiter = self._how.quote
             end = i + len(self._how.quote)
         elif self._how.keep and (text[i] == '"'):
@@ -1033,10 +1047,12 @@ class LiteralReader:
             # `''` may be an empty string or the beginning of a triple quote.
             if _STRING_MAYBE.match(text, i):
                 return -1
-            m = STRING_OPEN.match(text, i)
+            m = self._opens_string(text, i)
             if m is None:
                 return self._fail(text, i, f"{text[i]!r} where a key is expected")
-            self._escape_free = m.group(1) in ("r", "R") and m.group(1) != ""
+            if m.group(1) in ("f", "F"):
+                self._mended("formatted string")
+            self._prefix = m.group(1).lower().strip("u")
             self.delimiter = m.group(2)
             end = m.end()
         since = len(self.out)
@@ -1054,10 +1070,19 @@ class LiteralReader:
             self._key_at = len(self.out) - self._doubt.since if translated_text else -1
         return end
 
+    def _ends_apart(self, text: str, i: int) -> bool:
+        """Whether a line ends, or white space and another string follow, behind a quote: something lacks there."""
+        j = PYTHON_SPACE.match(text, i).end()
+        return "\n" in text[i:j] or (j > i and text.startswith('"', j))
+
+    def _opens_string(self, text: str, i: int) -> re.Match[str] | None:
+        """A quote of Python at ``i``, with its prefix; a formatted string counts if errors are repaired."""
+        return STRING_OPEN.match(text, i) or (_FORMATTED.match(text, i) if self._how.mend else None)
+
     def _string(self, text: str, i: int, n: int) -> int:
         if self._how.keep and self.delimiter == '"':
             return self._json_string(text, i, n)
-        if self._how.quoted:
+        if self._how.quoted and self.delimiter == self._how.quote:
             return self._quote_string(text, i, n)
         return self._python_string(text, i, n)
 
@@ -1092,7 +1117,16 @@ class LiteralReader:
             return j
         c = text[j]
         if c == '"':
-            self._string_ended(j + 1)
+            closes = self._closes(text, j + 1, n) if self._how.repair and self.stack and not self._is_key else 1
+            if closes < 0:
+                return j if j > i else -1
+            if closes or self._ends_apart(text, j + 1):
+                self._string_ended(j + 1)
+                return j + 1
+            self._fix("quotes in a string")
+            self._flush(text, j)
+            self.out.append('\\"')
+            self._mark = j + 1
             return j + 1
         if c == "\\" and JSON_PARTIAL.match(text, j):
             # Consume what is complete; the beginning of an escape waits.
@@ -1131,13 +1165,15 @@ class LiteralReader:
 
     def _python_string(self, text: str, i: int, n: int) -> int:
         delimiter = self.delimiter
-        run, to_json = (RAW_RUN, escaped) if self._escape_free else (PYTHON_RUN, translated)
+        run, to_json = (RAW_RUN, escaped) if self._prefix == "r" else (PYTHON_RUN, translated)
         out = self.out
         quote = -1  # where the next one may be
         while i < n:
             if i > quote:
                 quote = quote_in(text, i, delimiter)
             j = run.match(text, i, min(quote, i + STRETCH)).end()
+            if self._prefix == "f" and _BRACES.search(text, i, j):
+                return self._fail(text, i, "a value in a formatted string")
             if j > i:
                 out.append(to_json(text[i:j]))
                 self._mark = i = j
@@ -1150,6 +1186,11 @@ class LiteralReader:
                 continue
             if not text.startswith(delimiter, i):  # its beginning, at the end of the text
                 return i
+            another = self._adjoins(text, i + len(delimiter), n) if self._how.mend else 0
+            if another:
+                if another > 0:
+                    self._mark = another
+                return max(another, i)
             if self._how.mend and len(delimiter) == 1:
                 closes = self._closes(text, i + 1, n)
                 if closes < 0:
@@ -1167,6 +1208,21 @@ class LiteralReader:
             return i
         return i
 
+    def _adjoins(self, text: str, i: int, n: int) -> int:
+        """Go on with the string that follows one directly, as in ``'a' 'b'``: where it begins, 0, or -1: undecided."""
+        j = PYTHON_SPACE.match(text, i).end()
+        if self._is_key or j - i > MAX_SPACE:
+            return 0
+        if _STRING_MAYBE.match(text, j):
+            return -1
+        m = self._opens_string(text, j)
+        if m is None or (self._how.keep and m.group() != "'"):
+            return 0
+        self._mended("adjacent strings")
+        self._prefix = m.group(1).lower().strip("u")
+        self.delimiter = m.group(2)
+        return m.end()
+
     def _closes(self, text: str, i: int, n: int) -> int:
         """Whether a quote just before ``i`` closes its string, judged by what follows: 1, 0, or -1 if undecided."""
         j = PYTHON_SPACE.match(text, i).end()
@@ -1180,7 +1236,7 @@ class LiteralReader:
 
     def _escape(self, text: str, i: int, n: int) -> int:
         out = self.out
-        if self._escape_free:
+        if self._prefix == "r":
             if i + 1 == n:
                 return -1
             out.append("\\\\" + escaped(text[i + 1]))
@@ -1205,8 +1261,20 @@ class LiteralReader:
             return m.end()
         if c in _SIMPLE:
             out.append(_SIMPLE[c])
-        elif c in "\\'\"":
+        elif c in "\\'\"" or (c == "/" and self._how.quoted):
             out.append(escaped(c))
         else:
             out.append("\\\\" + escaped(c))
         return m.end()
+
+
+_STEPS: Final = {
+    VALUE: LiteralReader._item,
+    FIRST_ITEM: LiteralReader._item,
+    FIRST_KEY: LiteralReader._member,
+    KEY: LiteralReader._member,
+    COLON: LiteralReader._colon,
+    AFTER: LiteralReader._after,
+    WORD: LiteralReader._word,
+}
+"""What reads the next token, by mode, except in strings and numbers."""

@@ -127,14 +127,33 @@ function whenSeen(node, work) {
 // -- the prompt -------------------------------------------------------------------------------------------------------
 
 function prompt(trace) {
-  const { prompt: text, special = [], messages } = trace.asked;
+  const { prompt: text, special = [], messages, media = [] } = trace.asked;
   const stage = trace.begins ? h("p", {}, `${t("stage")}: `, h("code", {}, trace.begins)) : null;
   if (Array.isArray(text)) return [h("p", {}, t("prompt ids", { count: n(text.length) })), stage];
   if (typeof text !== "string") {
     if (!messages?.length) return [h("p", {}, t("prompt unknown")), stage];
     return [h("p", {}, t("prompt none")), h("pre", { class: "prompt", tabindex: 0, dir: "ltr" }, coloured(JSON.stringify(messages, null, 2), [])), stage];
   }
-  return [h("pre", { class: "prompt", tabindex: 0, dir: "ltr" }, coloured(text, special)), stage];
+  return [h("pre", { class: "prompt", tabindex: 0, dir: "ltr" }, pictured(text, special, media)), stage];
+}
+
+/** A prompt with its media behind their placeholders; their places count characters, not units of UTF-16. */
+function pictured(text, special, media) {
+  if (!media.length) return coloured(text, special);
+  const characters = [...text];
+  let at = 0;
+  const parts = media.flatMap((medium) => {
+    const before = characters.slice(at, Math.max(at, medium.end)).join("");
+    at = Math.max(at, medium.end);
+    return [...coloured(before, special), picture(medium)];
+  });
+  return [...parts, ...coloured(characters.slice(at).join(""), special)];
+}
+
+function picture({ kind, type, sha256 = "", url = "" }) {
+  const label = `${kind} ${type} ${sha256.slice(0, 12)}`;
+  if (!/^data:image\/(png|jpeg|gif|webp);base64,/.test(url)) return h("mark", { title: label }, `[${kind}]`);
+  return h("img", { class: "medium", src: url, alt: label, title: label });
 }
 
 function coloured(text, special) {

@@ -196,6 +196,8 @@ export const zh = {
   "notice stray_open": "开启标记里没有内容，或输出在其中结束；已丢弃",
   "notice opening_as_text": "调用开始标记之后是文本，又没有区块或结束标记，因此都作为文本",
   "notice other_syntax": "调用用了另一种格式：JSON，或以纯文本写出唯一的字符串参数",
+  "notice answer_closed_in_reasoning": "答案的结束标记结束了尚未闭合的思维链",
+  "notice mended_name": "调用的名称是已声明的工具，只是前缀或编号写错了；详情为原来的写法",
   "notice text_in_block": "调用区块里有文本；已作为正文还原",
   "notice unclosed_reasoning": "思维链闭合之前输出就结束了",
   "notice undeclared_tool": "调用了请求没有声明的工具",

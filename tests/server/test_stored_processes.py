@@ -1,0 +1,85 @@
+"""What real processes of `unspool serve` store: it survives their kill, and workers share it."""
+
+import itertools
+import threading
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from .support import PATIENCE, until
+from .test_operating import Process, recording, started
+
+pytestmark = pytest.mark.processes
+__all__ = ["recording"]
+
+
+def client_of(server: Process) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{server.url}/v1", api_key="EMPTY", max_retries=0, timeout=PATIENCE)
+
+
+def test_acknowledged_turns_survive_kill_9(recording: list[str], tmp_path: Path) -> None:
+    options = [*recording, "--replay-speed", "0", "--store", str(tmp_path / "store.db")]
+    known: list[Any] = []
+
+    def talk(client: openai.OpenAI) -> None:
+        previous: str | None = None
+        try:
+            for i in itertools.count():
+                response = client.responses.create(model="m", input=f"Question {i}", previous_response_id=previous)
+                known.append((response.id, previous))
+                previous = response.id
+        except openai.APIConnectionError:
+            return
+
+    with started(*options) as server, client_of(server) as client:
+        talking = [threading.Thread(target=talk, args=(client,)) for _ in range(8)]
+        for one in talking:
+            one.start()
+        until(lambda: len(known) > 100)
+        server.process.kill()
+        for one in talking:
+            one.join(PATIENCE)
+    with started(*options) as server, client_of(server) as client:
+        found = [client.responses.retrieve(id) for id, _ in known]
+        assert [(one.id, one.previous_response_id) for one in found] == known
+        assert {one.output_text for one in found} == {"hi there"}
+        last = client.responses.create(model="m", input="Still there?", previous_response_id=known[-1][0])
+        texts = [getattr(i, "content", [])[0].text for i in client.responses.input_items.list(last.id, order="asc")]
+        assert texts[::2] == [f"Question {i}" for i in range(len(texts[::2]) - 1)] + ["Still there?"]
+
+
+@pytest.mark.parametrize("file", [True, False])
+def test_workers_share_what_they_store(recording: list[str], tmp_path: Path, file: bool) -> None:
+    store = ["--store", str(tmp_path / "store.db")] if file else []
+    with started(
+        *recording, "--replay-speed", "0", "--workers", "2", "--log-format", "json", "--access-log", *store
+    ) as server:
+
+        def workers() -> set[int]:
+            return {line["process"] for line in server.logged() if line.get("path", "").startswith("/v1/responses")}
+
+        previous: str | None = None
+        for i in range(400):
+            with client_of(server) as client:  # another connection, which any worker may take
+                created = client.responses.create(model="m", input=f"Question {i}", previous_response_id=previous)
+                previous = created.id
+                assert client.responses.retrieve(previous).previous_response_id == created.previous_response_id
+            if i > 5 and len(workers()) == 2:
+                break
+        assert len(workers()) == 2
+        with client_of(server) as client:
+            queued = client.responses.create(model="m", input="Later", background=True, previous_response_id=previous)
+        for _ in range(20):
+            with client_of(server) as client:
+                until(lambda: client.responses.retrieve(queued.id).status == "completed")
+                assert client.responses.retrieve(queued.id).output_text == "hi there"
+
+
+def test_a_store_that_cannot_be_opened_is_one_line(recording: list[str], tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no database")
+    with started(*recording, "--store", str(tmp_path / "text")) as server:
+        assert server.process.wait(PATIENCE) == 2
+        assert "--store: " in server.lines[-1]
+        assert "file is not a database" in server.lines[-1]
