@@ -168,6 +168,16 @@ def test_a_template_without_markers_tells_nothing() -> None:
     )
 
 
+_IN_TURNS = [d for d in DIALECTS if any(s in c.text for c in d.content for s in d.start)]
+
+
+@pytest.mark.parametrize("dialect", _IN_TURNS, ids=lambda d: d.name)
+def test_parts_that_are_turns_do_not_outweigh_calls(dialect: unspool.Dialect) -> None:
+    call = HERMES.replace("<think>", "").replace("</think>", "")
+    found = detect_dialect(chat_template=call + "\n".join((*dialect.start, *dialect.end)))
+    assert found[0].dialect == "hermes"
+
+
 def test_constants_of_a_template_are_filled_in() -> None:
     tags = [
         "<|function_calls>",

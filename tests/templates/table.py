@@ -564,13 +564,14 @@ DIFFERENCES = [
 
 # -- dialects without a template ---------------------------------------------------------------------------------------
 
-_NONE = "neither package holds the family's template"
+_NONE = "no template of the corpus writes its format"
 
 UNTEMPLATED: dict[str, str] = {
     "deepseek": "a reading of the family's formats; `deepseekv31` writes the same text",
     "apriel": "proven by `make infer`: the prompt opens every reasoning, which no history does",
     "apriel-1.5": "proven by `make infer`: the template writes a thought behind the answer",
     "exaone4": "proven by `make infer`, which has a package with its template",
+    "jamba": "proven by `make infer`, which has a package with its template",
     "kat-v1": "proven by `make infer`, which has a package with its template",
     "command-r-plus": "proven by `make infer`: the template indents arguments",
     "reka-edge": "proven by `make infer`: a space stands between the prompt and what histories write",
@@ -586,20 +587,26 @@ UNTEMPLATED: dict[str, str] = {
             "ernie45",
             "gigachat35",
             "hy_v4",
+            "hyperclovax-14b",
             "inkling",
             "interns1",
+            "iquest_coder_v2",
             "iquest_q1",
-            "jamba",
             "k2_horizon",
             "kimi",
+            "llm-jp-4",
             "longcat",
             "mimo",
             "olmo3",
+            "openpangu_v2",
             "plamo3",
+            "sarashina",
+            "solar-open2",
             "step3",
+            "telechat4",
             "trinity",
         ],
         _NONE,
     ),
 }
-"""Dialects that no template of the two packages writes, and why."""
+"""Dialects without a template in `SOURCES`, and why."""

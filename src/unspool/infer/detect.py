@@ -163,9 +163,8 @@ def _compare(marks: "_Marks", present: set[str], weight: dict[str, float]) -> tu
         score += max(values)
         seen += [m for m in chosen if m in present]
         expected += len(chosen)
-    turns = {m for group in marks.turns for alternative in group for m in alternative}
-    if turns.issuperset(seen):
-        return 0.0, [], 0  # only the beginning and end of turns
+    if not seen:
+        return 0.0, [], 0
     for group in marks.turns:
         # Other code may write the beginning and end of turns, so a template may lack them.
         score += max((max(worth(a), 0.0) for a in group), default=0.0)
@@ -191,10 +190,13 @@ class _Marks(msgspec.Struct, frozen=True):
 
 def _marks(d: Dialect) -> _Marks:
     templates = [t for t in (d.reasoning, d.content, d.calls, d.call, d.argument, d.item) if t]
-    parts = [tuple(_split(_literals(t)) for t in alternatives) for alternatives in templates]
+    turns = tuple(tuple(_split([text]) for text in texts) for texts in (d.start, d.end))
+    # A part that is a turn of its own repeats the markers of turns, which many dialects share.
+    shared = {m for group in turns for alternative in group for m in alternative}
+    parts = [tuple(tuple(m for m in _split(_literals(t)) if m not in shared) for t in group) for group in templates]
     written = [p for t in templates for p in pieces(t[0].text) if isinstance(p, str)]
     return _Marks(
-        tuple(tuple(_split([text]) for text in texts) for texts in (d.start, d.end)),
+        turns,
         tuple(group for group in parts if any(group)),
         tuple(p for p in written if _split([p]) and (len(_MARKER.findall(p)) > 1 or any(c.isspace() for c in p))),
     )
