@@ -228,7 +228,10 @@ class LiteralFlow(CallFlow):
     def _here(self) -> Spot | None:
         """The spot of the literal's reader."""
         state = self._literal.state()
-        return None if state is None else memory.spot(state, self._guard, self._literal.strings)
+        if state is None:
+            return None
+        found = memory.find(state, self._guard)
+        return memory.add(state, self._guard, self._literal.strings()) if found is None else found
 
     def _go(self, spot: Spot | None) -> None:
         self._spot = spot

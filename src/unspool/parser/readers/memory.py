@@ -5,7 +5,7 @@ The keys of objects and the digits of a number are not part of the state, but `C
 repeats. Only a limited number of effects are remembered; then all are forgotten.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Any, Final
 
 from ...dialect.markers import Scan
@@ -57,17 +57,17 @@ class Memory:
         self._spots: dict[Hashable, Spot] = {}
         self._steps = 0
 
-    def spot(self, state: tuple[Any, ...], guard: Scan | None, strings: Callable[[], StringKind | None]) -> Spot:
-        """The shared spot of a state. ``guard``: the markers that end an open string."""
-        key = (state, guard)
-        found = self._spots.get(key)
-        if found is None:
-            if len(self._spots) >= _MOST_SPOTS:
-                self._forget()
-            kind = strings()
-            if kind is not None and guard is not None:
-                kind = guarded_strings(kind, guard.find, guard.heads)
-            found = self._spots[key] = Spot(state, kind)
+    def find(self, state: tuple[Any, ...], guard: Scan | None) -> Spot | None:
+        """The shared spot of a state, if it is remembered. ``guard``: the markers that end an open string."""
+        return self._spots.get((state, guard))
+
+    def add(self, state: tuple[Any, ...], guard: Scan | None, strings: StringKind | None) -> Spot:
+        """Remember the spot of a state; see `find`, and `Spot` for ``strings``."""
+        if len(self._spots) >= _MOST_SPOTS:
+            self._forget()
+        if strings is not None and guard is not None:
+            strings = guarded_strings(strings, guard.find, guard.heads)
+        found = self._spots[state, guard] = Spot(state, strings)
         return found
 
     def note(self, at: Spot, text: str, step: Step) -> None:
