@@ -365,7 +365,7 @@ class Openings(msgspec.Struct, eq=False):
         """The end of the brackets at ``i`` that close too much, if one of some closings or the turn's end follows."""
         buf = self._tape.buf
         n = skip_brackets(buf, i)
-        if n == i:
+        if n == i or n - i > MAX_SPACE:
             return NO
         if n == len(buf) and not self._tape.final:
             return MORE

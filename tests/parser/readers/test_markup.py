@@ -24,7 +24,7 @@ from tests.support import (
 )
 from tests.test_traps import UNTYPED, XML, Calls, assert_calls, ways
 from tests.writing import fill, write_arguments, write_calls
-from unspool import Dialect, ToolCallDelta, get_dialect
+from unspool import Dialect, Parser, ToolCallDelta, get_dialect
 from unspool.check.promises import literals
 from unspool.dialect.template import literal
 
@@ -332,3 +332,15 @@ def test_correct_arguments_are_unchanged(dialect: Dialect) -> None:
     assert (parsed, statuses) == (calls, ["ok", "ok"])
     assert set(notes) <= {"missing_close"}  # if all calls share one closing
     assert json.dumps(write_arguments(dialect, {"n": 1}))
+
+
+@pytest.mark.parametrize(**named(XML))
+def test_white_space_after_an_argument_is_not_held_without_limit(dialect: Dialect) -> None:
+    raw = write_calls(dialect, [("h", {"n": 37, "city": "a"})])
+    for end in range(raw.index("37") + 2, raw.index("city")):
+        parser = Parser(dialect, tools=TOOLS, stage="content")
+        covered = 0
+        for piece in (raw[:end], *[" " * 2000] * 36):
+            events = parser.feed(piece)
+            covered = events[-1].end if events else covered
+        assert end + 72_000 - covered <= 66_000

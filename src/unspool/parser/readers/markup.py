@@ -587,6 +587,8 @@ class MarkupReader:
             if r != NO or not tag:
                 return i if r >= 0 else r
             j = skip_space(tape.buf, end)
+            if j - end > MAX_SPACE:
+                return NO
             if not tape.buf.startswith(tag, j):
                 return NO if not tag.startswith(tape.buf[j:]) else i if tape.ended else MORE
             end = j + len(tag)
