@@ -33,7 +33,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test test-all pythons kills coverage coverage-core lint workflows wheel lowest format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama local processes agui agui-browser rollouts trainers ray free-threaded bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples harness clean
+.PHONY: help quick test test-all pythons kills coverage coverage-core lint workflows wheel lowest format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama local processes agui agui-browser rollouts trainers ray free-threaded bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-test docs-serve examples harness clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -203,6 +203,9 @@ states: $(STAMP) ## draw the table of the machine's states into docs/states.svg 
 docs: $(DOCS)/.installed ## build the documentation, English and Chinese, into build/site; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict $(ARGS)
 	@echo "build/site/index.html"
+
+docs-test: $(STAMP) $(DOCS)/.installed ## plant broken links: each must fail the build of the documentation (minutes)
+	$(BIN)/python -m pytest -m docs tests/test_site.py $(ARGS)
 
 docs-serve: $(DOCS)/.installed ## show the documentation on port 8193 while you write
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs serve --dev-addr 127.0.0.1:8193 $(ARGS)

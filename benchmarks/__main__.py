@@ -19,6 +19,7 @@ from .parallel import interleaved
 from .pending import pending
 from .rollouts import rollouts
 from .serving import serving
+from .sessions import sessions
 from .starting import construct, first_use, imports
 from .strings import flat, strings, whole
 from .table import Row, table
@@ -37,6 +38,7 @@ MEASUREMENTS: Final[dict[str, Callable[[Effort], Iterator[Row]]]] = {
     "constrain": constraints,
     "rollouts": rollouts,
     "serve": serving,
+    "sessions": sessions,
 }
 
 

@@ -1,5 +1,8 @@
 """A group of rollouts for policy gradients: exact token ids, a mask of sampled tokens, and a reward for each.
 
+The reward says what to learn: most of it is for the right calls, a share for each; a little is for their format, and
+for few tokens, so that a group whose calls are all right still has something to compare.
+
     pip install '.[server,rl]'
     vllm serve Qwen/Qwen3-8B --port 8000
     python examples/rl_loop.py http://127.0.0.1:8000 path/to/Qwen3-8B hermes
@@ -19,22 +22,23 @@ from unspool.rl.rewards import calls_match, format_score
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": CITY}}]
-QUESTION = [{"role": "user", "content": "What is the weather in Paris?"}]
-EXPECTED = [{"name": "get_weather", "arguments": {"city": "Paris"}}]
+QUESTION = [{"role": "user", "content": "Is it warmer in Paris or in Oslo?"}]
+EXPECTED = [{"name": "get_weather", "arguments": {"city": city}} for city in ("Paris", "Oslo")]
+TOKENS = 400
 
 
 async def rollout(engine: Engine, conversation: Conversation, seed: int) -> float:
     """Let the model answer, and return the reward."""
-    request = Request(
-        prompt=conversation.prompt(), tools=TOOLS, sampling=Sampling(temperature=0.7, seed=seed), max_tokens=200
-    )
+    sampling = Sampling(temperature=1.0, seed=seed)
+    request = Request(prompt=conversation.prompt(), tools=TOOLS, sampling=sampling, max_tokens=TOKENS)
     ids: list[int] = []
     reason = "stop"
     async for delta in engine.generate(request):
         ids += delta.token_ids
         reason = delta.finish_reason or reason
     message = conversation.extend(ids, finish_reason=reason)
-    return 0.2 * format_score(message) + 0.8 * calls_match(message, EXPECTED)
+    right = calls_match(message, EXPECTED, ordered=False, partial=True)
+    return 0.7 * right + 0.2 * format_score(message) + 0.1 * right * (1 - len(ids) / TOKENS)
 
 
 async def main(url: str, folder: str, dialect: str, group: int = 4) -> None:

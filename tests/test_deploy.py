@@ -11,9 +11,14 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
+import yaml
+
+from unspool.cli import parsers
 
 from .server.support import PATIENCE, until
 
@@ -153,6 +158,35 @@ def test_the_unit_starts_a_command_that_there_is_and_waits_longer_than_the_serve
     assert words[1:] == json.loads(instructions("ENTRYPOINT")[-1])[1:]
     config = tomllib.loads((DEPLOY / "unspool.toml").read_text(encoding="utf-8"))
     assert int(re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.M)[0]) > config["limits"]["drain"] + 5
+
+
+def composed(*files: str) -> dict[str, Any]:
+    """The services of compose files, of which later ones override fields of earlier ones."""
+    found: dict[str, Any] = {}
+    for file in files:
+        for name, service in yaml.safe_load((DEPLOY / file).read_text(encoding="utf-8"))["services"].items():
+            found[name] = {**found.get(name, {}), **service}
+    return found
+
+
+@pytest.mark.parametrize("files", [["compose.yaml"], ["compose.yaml", "compose.vllm.yaml"]], ids=["llama.cpp", "vLLM"])
+def test_the_containers_of_compose_find_each_other(files: list[str]) -> None:
+    services = composed(*files)
+    unspool, engine = services["unspool"], services["engine"]
+    assert (DEPLOY / unspool["build"]["context"] / unspool["build"]["dockerfile"]).samefile(DEPLOY / "Dockerfile")
+    words = json.loads(instructions("ENTRYPOINT")[-1])[1:] + unspool["command"]
+    options = parsers()[0].parse_args(words)
+    (url,) = options.engine
+    at = dict(zip(engine["command"][::2], engine["command"][1::2], strict=False))
+    assert (urlsplit(url).hostname, str(urlsplit(url).port)) == ("engine", at["--port"])
+    assert (options.host, at["--host"]) == ("0.0.0.0", "0.0.0.0"), "others reach them"
+    assert f"http://127.0.0.1:{at['--port']}/health" in engine["healthcheck"]["test"]
+    assert unspool["ports"] == [f"127.0.0.1:{options.port}:{instructions('EXPOSE')[-1]}"], "not from other machines"
+    assert "ports" not in engine
+    assert unspool["depends_on"] == {"engine": {"condition": "service_healthy"}}
+    config = tomllib.loads((DEPLOY / "unspool.toml").read_text(encoding="utf-8"))
+    assert int(unspool["stop_grace_period"].removesuffix("s")) > config["limits"]["drain"] + 5
+    assert "unspool" in options.allowed_host
 
 
 @pytest.mark.processes

@@ -9,6 +9,7 @@ import pytest
 
 import unspool
 from unspool.check import check_dialect
+from unspool.cli import main
 from unspool.dialect.loader import KEYS
 from unspool.dialect.template import FIELDS
 from unspool.policy import CHOICES
@@ -48,7 +49,7 @@ def test_the_guides_first_example_is_a_complete_valid_file(tmp_path: Path) -> No
 
 
 def test_the_guides_frames_make_a_dialect(tmp_path: Path) -> None:
-    frames = re.findall(r"```toml\n(.*?)```", GUIDE, re.S)[1]
+    frames = re.findall(r"```toml\n(.*?)```", GUIDE.split("\n## Frames\n", 1)[1], re.S)[0]
     path = tmp_path / "framed.toml"
     raw = "<|channel|>analysis<|message|>plan<|end|><|start|>assistant<|channel|>final<|message|>Hi.<|end|>"
     example = f'[[examples]]\nraw = "{raw}"\nreasoning = "plan"\ncontent = "Hi."\n'
@@ -56,13 +57,22 @@ def test_the_guides_frames_make_a_dialect(tmp_path: Path) -> None:
     assert check_dialect(unspool.load_dialect(path)) == []
 
 
-def test_the_guides_markup_family_is_valid_and_its_text_is_the_example(tmp_path: Path) -> None:
-    section = GUIDE.split("\n## A family with markup", 1)[1]
+def test_the_guides_family_is_valid_and_a_mistake_in_it_is_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    section = GUIDE.split("\n## A family, from its first output", 1)[1]
     path = tmp_path / "wren.toml"
     path.write_text(re.findall(r"```toml\n(.*?)```", section, re.S)[0], encoding="utf-8")
     dialect = unspool.load_dialect(path)
     assert check_dialect(dialect) == []
-    assert dialect.examples[0].raw[0] + "\n" == re.findall(r"```text\n(.*?)```", section, re.S)[0]
+    output, complaint = re.findall(r"```text\n(.*?)```", section, re.S)[:2]
+    assert dialect.examples[0].raw[0] + "\n" == output
+    margin = 'calls = "\\n{calls}"'
+    assert margin in path.read_text(encoding="utf-8")
+    path.write_text(path.read_text(encoding="utf-8").replace(margin, 'calls = "{calls}"'), encoding="utf-8")
+    assert main(["check", str(path)]) == 2
+    said = "".join(capsys.readouterr())
+    assert all(line in said for line in complaint.splitlines())
 
 
 def test_the_guide_lists_every_policy_and_its_values() -> None:

@@ -30,7 +30,8 @@ _WORD = re.compile(r"[\w.+-]*\w")
 TESTS = Path(__file__).parent
 ACROSS = {
     "agui_node", "attacks", "benchmarks", "clients", "deploy", "docs", "engines/conformance", "models", "examples",
-    "fuzz", "harness", "hygiene", "invariants", "languages", "limits", "misuse", "readme", "templates", "traps", "ui",
+    "fuzz", "harness", "hygiene", "invariants", "languages", "limits", "misuse", "readme", "site", "templates", "traps",
+    "ui",
 }  # fmt: skip
 """Tests that belong to no single module: of promises, of everything together, or of files beside the package."""
 

@@ -5,6 +5,7 @@ Links to files of the repository lead to its home, and no page asks another host
 
 import posixpath
 import re
+from pathlib import Path
 from typing import Any
 
 from mkdocs.exceptions import PluginError
@@ -26,6 +27,8 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
         path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page.file.src_uri), link["path"]))
         if path.startswith("docs/"):
             return link[0]
+        if not Path(config.config_file_path).parent.joinpath(path).exists():
+            raise PluginError(f"{page.file.src_uri}: {link['path']} leads to nothing in the repository")
         return f"{config.extra['repository']}/blob/main/{path}{link['anchor'] or ''}"
 
     return _LINK.sub(repository, markdown)

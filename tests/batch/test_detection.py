@@ -118,3 +118,26 @@ def test_an_unknown_model_after_the_sample_is_a_bad_row() -> None:
     bad: list[BadRow] = []
     assert len(list(parse_many(rows, "auto", errors=bad))) == 64
     assert [(b.row, b.reason) for b in bad] == [(64, "model: no dialect found for 'ours-1'")]
+
+
+BROKEN = {
+    "a brace is missing": '<tool_call>\n{"name": "f", "arguments": {"a": %d}\n</tool_call>',
+    "single quotes": "<tool_call>\n{'name': 'f', 'arguments': {'a': %d}}\n</tool_call>",
+    "a trailing comma": '<tool_call>\n{"name": "f", "arguments": {"a": %d,}}\n</tool_call>',
+    "it is cut": '<tool_call>\n{"name": "f", "arguments": {"a": "%d',
+}
+
+
+# With a whole output among cut ones, dialects that place the line breaks of a thought differently are undecided.
+@pytest.mark.parametrize(("broken", "whole"), [(b, w) for b in BROKEN for w in (0, 1) if (b, w) != ("it is cut", 1)])
+def test_broken_outputs_show_their_dialect_too(
+    broken: str, whole: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"output": BROKEN[broken] % i} for i in range(5)] + [{"output": output(1)}] * whole
+    source, read = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    words = ["--policy", "bad_arguments=repair", "--workers", "1"]
+    assert main(["batch", str(source), "-d", "auto", "-o", str(read), *words]) == 0
+    assert "dialect, by the outputs: hermes reads" in capsys.readouterr().err
+    found = [json.loads(line) for line in read.read_text(encoding="utf-8").splitlines()]
+    assert names(found) == [["f"]] * 5 + [["f", "f"]] * whole

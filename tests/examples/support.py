@@ -40,9 +40,9 @@ def example(name: str) -> ModuleType:
 
 
 @contextlib.contextmanager
-def raw_endpoint() -> Iterator[tuple[str, list[Any]]]:
-    """A server that answers prompts with `RAW` and `ANSWER`, as vLLM streams them. Yields its address and the requests
-    it got."""
+def raw_endpoint(*outputs: str) -> Iterator[tuple[str, list[Any]]]:
+    """A server that answers prompts with `RAW` and `ANSWER`, as vLLM streams them, or with the output that a request's
+    seed chooses. Yields its address and the requests it got."""
     asked: list[Any] = []
     tokenizer = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
 
@@ -52,11 +52,12 @@ def raw_endpoint() -> Iterator[tuple[str, list[Any]]]:
     async def completions(request: Request) -> Response:
         asked.append(await request.json())
 
-        prompt = asked[-1]["prompt"]
+        prompt, seed = asked[-1]["prompt"], asked[-1].get("seed", 0)
+        first = outputs[seed % len(outputs)] if outputs else RAW
         text = prompt if isinstance(prompt, str) else tokenizer.decode(prompt, skip_special_tokens=False)
 
         async def stream() -> AsyncIterator[bytes]:
-            for token in tokenizer.encode(ANSWER if "<tool_response>" in text else RAW).ids:
+            for token in tokenizer.encode(ANSWER if "<tool_response>" in text else first).ids:
                 yield _said(tokenizer.decode([token], skip_special_tokens=False), [token], None)
                 await asyncio.sleep(0)
             yield _said("", tokenizer.encode("<|im_end|>").ids, "stop") + b"data: [DONE]\n\n"

@@ -21,7 +21,7 @@ from unspool.server.main import Server
 
 from ..server.support import Live, chunks, live
 from ..tokenizer import FOLDER
-from .support import EXAMPLES, example, page_with_delay, raw_endpoint, running
+from .support import EXAMPLES, RAW, example, page_with_delay, raw_endpoint, running
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}}
 ASKED: Any = {
@@ -90,14 +90,24 @@ def test_streaming_tools_runs_tools_while_the_model_writes(capsys: pytest.Captur
 
 
 def test_rl_loop_prints_rewards_and_token_masks(capsys: pytest.CaptureFixture[str]) -> None:
-    with raw_endpoint() as (url, asked):
-        asyncio.run(example("rl_loop").main(url, str(FOLDER), "hermes", 2))
-    assert len(asked) == 2
+    paris, oslo = (RAW.split("\n\n", 1)[1].replace("Paris", city) for city in ("Paris", "Oslo"))
+    outputs = [
+        oslo + paris,
+        f"<think>\n{'Well. ' * 9}\n</think>\n\n{paris}{oslo}",
+        paris,
+        paris.replace('"Paris"', "Paris"),
+        "No.",
+    ]
+    with raw_endpoint(*outputs) as (url, asked):
+        asyncio.run(example("rl_loop").main(url, str(FOLDER), "hermes", len(outputs)))
+    assert len(asked) == len(outputs)
     assert all(isinstance(token, int) for token in asked[0]["prompt"])
-    first, second, last = capsys.readouterr().out.splitlines()
-    assert first.startswith("reward 1.00, advantage +0.00")
-    assert second.endswith("tokens to learn")
-    assert re.fullmatch(r"ids \(2, \d+\) mask \(2, \d+\)", last)
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert all(line.endswith("tokens to learn") for line in lines)
+    short, long, one, broken, none = (float(line.split()[1].rstrip(",")) for line in lines)
+    assert 1 > short > long > one > none > broken >= 0, "what is better gets more"
+    assert sum(float(line.split()[3].rstrip(",")) for line in lines) == pytest.approx(0, abs=0.03)
+    assert re.fullmatch(r"ids \(5, \d+\) mask \(5, \d+\)", last)
 
 
 def test_batch_scores_rows_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -591,6 +591,8 @@ def test_the_tokens_of_a_conversation_with_an_image_can_be_asked_for() -> None:
     assert SPAN in tokenizer.decode(tokens.json()["tokens"], skip_special_tokens=False)
     placeholder = len(tokenizer.encode(SPAN, add_special_tokens=False).ids)
     assert counted.json()["input_tokens"] - unseen.json()["input_tokens"] == placeholder + 10
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_image_of_a_stored_turn_is_sent_again_in_its_place(kind: str) -> None:
     with serving(kind) as (server, scripted):

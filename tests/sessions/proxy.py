@@ -4,13 +4,43 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import aiohttp
 from aiohttp import web
 
 from .support import Sampling
+
+
+@contextlib.contextmanager
+def serving(app: web.Application) -> Iterator[str]:
+    """A server in a thread; its URL."""
+    loop, ready, found = asyncio.new_event_loop(), threading.Event(), [""]
+
+    async def begin() -> web.AppRunner:
+        runner = web.AppRunner(app, handler_cancellation=True)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        found[0] = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        ready.set()
+        return runner
+
+    def run() -> None:
+        asyncio.set_event_loop(loop)
+        runner = loop.run_until_complete(begin())
+        loop.run_forever()
+        loop.run_until_complete(runner.cleanup())
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    assert ready.wait(20)
+    try:
+        yield found[0]
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(20)
+        loop.close()
 
 
 class Proxy:
@@ -32,40 +62,18 @@ class Proxy:
         self.record: list[Sampling] = []
         self.bodies: list[dict[str, Any]] = []
         self.hidden = 0
-        self._ready = threading.Event()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
     @contextlib.contextmanager
     def running(self) -> "Iterator[Proxy]":
-        self._thread.start()
-        assert self._ready.wait(20)
-        try:
-            yield self
-        finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(20)
-            self._loop.close()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        runner = self._loop.run_until_complete(self._started())
-        self._loop.run_forever()
-        self._loop.run_until_complete(runner.cleanup())
-        self._loop.run_until_complete(self._client.close())
-
-    async def _started(self) -> web.AppRunner:
-        self._client = aiohttp.ClientSession(auto_decompress=False)
         app = web.Application(client_max_size=1 << 26)
+        app.cleanup_ctx.append(self._client_of)
         app.router.add_route("*", "/{path:.*}", self._pass)
-        runner = web.AppRunner(app, handler_cancellation=True)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        port = runner.addresses[0][1]
-        self.url = f"http://127.0.0.1:{port}"
-        self._ready.set()
-        return runner
+        with serving(app) as self.url:
+            yield self
+
+    async def _client_of(self, app: web.Application) -> AsyncIterator[None]:
+        async with aiohttp.ClientSession(auto_decompress=False) as self._client:
+            yield
 
     async def _pass(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()

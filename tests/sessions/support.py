@@ -54,8 +54,7 @@ class Model:
             yield Delta(finish_reason="stop")
             return
         self.requests.append(request)
-        assert request.prompt_ids is not None
-        sampled = Sampling(list(request.prompt_ids), [], [])
+        sampled = Sampling([i for i in request.prompt_ids or request.prompt or () if isinstance(i, int)], [], [])
         self.record.append(sampled)
         pieces = [*self.write(request), END]
         if request.max_tokens is not None:

@@ -3,12 +3,14 @@
 import json
 from typing import Any
 
+import openai
 import pytest
 
 from unspool.engines import Request
 
 from ..server.support import CHAT, HELLO, WEATHER, Live, live
-from ..server.test_continuation import TEMPLATE, template
+from ..server.test_continuation import ANSWER, ONE, TEMPLATE, TWO, of_chat, of_responses, template
+from ..server.workshop import Workshop
 from .support import Model, ask, check, made, trajectory, tree
 
 CALL = (
@@ -176,3 +178,51 @@ def test_results_of_tools_and_kinds_of_output_are_told_apart() -> None:
     assert "Which city?" in text("reasoning")
     assert '"get_weather"' in text("calls")
     assert text("markers").endswith("<|im_end|>")
+
+
+@pytest.mark.parametrize("ask_", [of_chat, of_responses])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_rounds_with_the_servers_tools_are_calls_of_one_path(ask_: Any, streamed: bool) -> None:
+    model = answers(TWO, ONE, ANSWER, "Bye.")
+    with live(model, "hermes", prompts=template(), servers=[Workshop()], sessions=True) as server:
+        session = made(server)
+        server.openai = openai.OpenAI(base_url=f"{server.url}/v1", api_key=session["key"])
+        turn = ask_(server, HELLO, stream=streamed)
+        ask_(server, [*HELLO, *turn, user("Thanks")], stream=streamed)
+        found = trajectory(server, session)
+    check(found, model.record)
+    assert tree(found) == [(None, None), (0, None), (1, None), (2, None)]
+    (row,) = found["rows"]
+    assert "results" in row["kinds"]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_answer_that_a_stop_string_ends_keeps_all_of_its_tokens(streamed: bool) -> None:
+    model = answers("One. STOP two", "Three.")
+    with live(model, "hermes", prompts=template(), sessions=True) as server:
+        session = made(server)
+        answer = ask(session, server, CHAT, messages=HELLO, stop=["STOP"], stream=streamed)
+        assert "STOP" not in answer.text
+        chat(server, session, [*HELLO, {"role": "assistant", "content": "One. "}, user("And")])
+        found = trajectory(server, session)
+    assert found["calls"][0]["stop"] == "STOP"
+    assert tree(found) == [(None, None), (0, None)]
+    kept = model.tokenizer.decode(found["calls"][0]["output_ids"], skip_special_tokens=False)
+    assert kept == "One. STOP"
+    model.record[0].ids = found["calls"][0]["output_ids"]  # what was read before the stream was closed
+    model.record[0].logprobs = found["calls"][0]["logprobs"]
+    check(found, model.record)
+
+
+def test_raw_completions_are_recorded_as_they_were_sent() -> None:
+    model = answers("One.")
+    with live(model, "hermes", prompts=template(), sessions=True) as server:
+        session = made(server)
+        ids = model.tokenizer.encode("Hello", add_special_tokens=False).ids
+        answer = ask(session, server, "/v1/completions", prompt=ids, max_tokens=20)
+        assert answer.status_code == 200, answer.text
+        found = trajectory(server, session)
+    (call,) = found["calls"]
+    assert call["prompt_ids"] == ids
+    assert found["exact"]
+    assert sum(found["rows"][0]["loss_mask"]) == len(call["output_ids"])

@@ -23,6 +23,7 @@ from unspool.engines.capture import Asked, write_recording
 from unspool.engines.media import PlacedMedium
 from unspool.engines.upstream import Upstream
 from unspool.grammar import ToolStrictLevel
+from unspool.policy import CHOICES
 from unspool.request.prompts import Prompts, read_tokenizer
 from unspool.server import Settings
 from unspool.server.models import Served
@@ -379,7 +380,7 @@ def test_an_output_is_read_while_it_is_typed_under_edited_policies_tools_and_cut
         page.fill("u-bench textarea.raw", bad)
         page.click("u-bench summary:has-text('Tools')")
         page.locator("u-bench .card.input textarea.code").nth(1).fill("")
-        page.locator("u-bench .call .status.invalid").wait_for()
+        page.locator("u-bench .call.invalid").wait_for()
         page.click("u-bench summary:has-text('Policies')")
         page.locator(".policies label", has_text="bad_arguments").locator("select").select_option(label="repair")
         page.locator("u-bench .call .status.repaired").wait_for()
@@ -696,3 +697,102 @@ def test_an_answer_that_comes_while_the_language_is_switched_is_not_lost(visit: 
         until(lambda: engine.cancelled == 1)
         page.click(".turn footer button")
         page.locator("u-look .chip").first.wait_for()
+
+
+# -- first contact -----------------------------------------------------------------------------------------------------
+
+
+def test_a_conversation_is_there_again_after_the_page_is_loaded_again(visit: Visit) -> None:
+    engine = Scripted(cut(RAW))
+    with live(engine, "hermes") as server:
+        page = begin(visit, server)
+        say(page, "What is the weather?")
+        answered(page)
+        page.reload()
+        answered(page)
+        assert page.locator(".turn.user").all_inner_texts() == ["What is the weather?"]
+        assert page.locator(".turn.assistant .part.content").inner_text() == "Let me look."
+        page.fill(".results textarea", "sunny")
+        page.click(".results button")
+        until(lambda: len(engine.requests) == 2)
+        assert [m["role"] for m in engine.requests[1].messages] == ["user", "assistant", "tool"]
+        until(lambda: page.locator(".turn.assistant footer").count() == 2)
+        page.reload()
+        until(lambda: page.locator(".turn.assistant footer").count() == 2)
+        page.click(".turn footer button >> nth=0")
+        page.locator("#s-output .chip").first.wait_for()
+        page.click("a[data-view=try]")
+        page.click("text=New conversation")
+        page.reload()
+        page.locator(".ideas").wait_for()
+        assert page.locator(".turn").count() == 0
+
+
+def test_a_conversation_that_is_too_large_to_keep_disturbs_nothing(visit: Visit) -> None:
+    with live(Scripted(["x" * 8_000_000]), "hermes") as server:
+        page = begin(visit, server)
+        say(page)
+        answered(page)
+        page.reload()
+        page.locator(".ideas").wait_for()
+
+
+def test_a_calls_frame_shows_whether_it_is_valid(visit: Visit) -> None:
+    def frame(page: Any) -> str:
+        return str(call(page).evaluate("node => getComputedStyle(node).borderTopColor"))
+
+    def call(page: Any, how: str = "") -> Any:
+        return page.locator(f"u-bench .call{how}[aria-label='Call f']")
+
+    with live(Scripted([]), "hermes") as server:
+        page = bench(visit, server)
+        found = {}
+        for how, body in {"ok": '{"a": 1}', "invalid": '{"a": 1,}'}.items():
+            page.fill("u-bench textarea.raw", f'<tool_call>\n{{"name": "f", "arguments": {body}}}\n</tool_call>')
+            call(page, f".{how}").wait_for()
+            found[how] = frame(page)
+    assert found["ok"] != found["invalid"]
+
+
+def test_every_policy_is_explained(visit: Visit) -> None:
+    with live(Scripted([]), "hermes") as server:
+        for language in ("en", "zh"):
+            page = bench(visit, server)
+            if language == "zh":
+                page.click("button.language")
+                page.locator("u-bench .chip").first.wait_for()
+            said = page.locator("u-reading .policies small").all_text_contents()
+            assert len(said) == len(CHOICES)
+            assert all(said)
+            assert all(text.isascii() for text in said) == (language == "en")
+
+
+def test_special_tokens_are_said_to_be_highlighted_only_where_some_are(visit: Visit) -> None:
+    prompts = Prompts(read_tokenizer(FOLDER))
+    for known, engine in ((prompts, Scripted(["Hi."])), (None, Scripted(["Hi."]))):
+        with live(engine, "hermes", prompts=known) as server:
+            page = begin(visit, server)
+            say(page)
+            answered(page)
+            page.click(".turn footer button")
+            page.locator("#s-prompt .prompt").wait_for()
+            marked = page.locator("#s-prompt mark").count() > 0
+            assert marked is (known is not None)
+            assert page.locator("#s-prompt", has_text="Special tokens are highlighted").count() == int(marked)
+
+
+def test_the_bench_names_another_dialect_if_only_that_one_fits(visit: Visit) -> None:
+    with live(Scripted([]), "hermes") as server:
+        page = bench(visit, server)
+        page.fill("u-bench textarea.raw", '[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}')
+        advice = page.locator("u-bench [role=status]", has_text="No marker of hermes is in this output")
+        advice.locator("button").wait_for()
+        page.fill("u-bench textarea.raw", '<tool_call>\n{"name": "f", "arguments": {"a": 1,}}\n</tool_call>')
+        advice.wait_for(state="detached")
+        page.fill("u-bench textarea.raw", '[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}')
+        advice.locator("button").click()
+        until(lambda: page.locator("u-reading select").first.input_value() != "hermes")
+        page.locator("u-bench .call .status.ok").wait_for()
+        page.fill("u-bench textarea.raw", "Just prose.")
+        page.locator("u-bench .part.content", has_text="Just prose.").wait_for()
+        assert page.locator("u-bench", has_text="No marker of").count() == 0

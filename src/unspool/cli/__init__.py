@@ -25,6 +25,7 @@ from .open import run_show, show_arguments
 from .parse import constrain_arguments, parse_arguments, render_arguments, run_constrain, run_parse, run_render
 from .prove import prove_arguments, run_prove
 from .serve import run_serve, serve_arguments
+from .sessions import run_sessions, sessions_arguments
 from .show import (
     check_arguments,
     demo_arguments,
@@ -114,6 +115,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[a
     "show": (show_arguments, run_show, "open a recording in a page that explains it"),
     "chat": (chat_arguments, run_chat, "talk with a model, turn by turn"),
     "generate": (generate_arguments, run_generate, "send a prompt to an engine and stream its answer"),
+    "sessions": (sessions_arguments, run_sessions, "list, show or export the sessions of a server"),
     "models": (models_arguments, run_models, "list the GGUF files on this machine"),
     "constrain": (constrain_arguments, run_constrain, "print the grammar for constrained decoding"),
     "dialects": (dialects_arguments, run_dialects, "list the dialects, or show one"),

@@ -310,7 +310,9 @@ def _read(d: Dialect, text: str, stage: Stage | None) -> tuple[float, Message, b
     taken = len(MARKERS.findall(text)) - left
     # Without a marker, what looks like the beginning of a call may be anything.
     calls = [c for c in message.tool_calls if c.name and (taken > 0 or c.status in ("ok", "repaired"))]
-    doubts = sum(n.kind != "repaired" for n in message.notices) + 2 * (len(message.tool_calls) - len(calls))
+    # That a call which the end cuts is not closed says nothing.
+    known = {"repaired", "missing_close"} if any(c.status == "incomplete" for c in calls) else {"repaired"}
+    doubts = sum(n.kind not in known for n in message.notices) + 2 * (len(message.tool_calls) - len(calls))
     # A thought that nothing closed is read from a stage alone.
     unclosed = any(n.kind == "unclosed_reasoning" or n.detail == "reasoning" for n in message.notices)
     thought = bool(message.reasoning) and not unclosed
@@ -330,7 +332,8 @@ def _compared(
         written = render(message, d, tools=tools or None, stage=stage)
     except DialectError:
         exact = d.derived("detect", _marks).exact
-        return score + _EXACT * sum(literal in text for literal in exact) / max(1, len(exact)), message, False
+        same = sum(len(literal.strip()) for literal in exact if literal.strip() in text)
+        return score + _EXACT * min(1.0, same / max(1, len(text))), message, False
     rest = text.removeprefix(written)
     if rest != text and (not rest.strip() or rest.strip() in d.end):
         return score + 1, message, True

@@ -1,9 +1,8 @@
 """`Capture`: collects the tokens of one output as they were sampled."""
 
-import logging
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -12,8 +11,6 @@ from ..tokens import backend_of, token_bytes
 from ..wire.encoding import clean
 
 __all__ = ["Capture", "Output"]
-
-log = logging.getLogger("unspool.sessions")
 
 _LEAST: Final = -9999.0
 """What servers write for a token that has no probability."""
@@ -53,10 +50,15 @@ class _Hidden(NamedTuple):
 
 
 class Capture:
-    """Takes the pieces of one output."""
+    """Collects the pieces of one output. They are read only at its end, so that they delay no stream.
+
+    Attributes:
+        take: takes the next piece.
+    """
 
     def __init__(self) -> None:
-        self._text: list[str] = []
+        self._deltas: list[Delta] = []
+        self.take: Callable[[Delta], None] = self._deltas.append
         self._ids: list[int] = []
         self._logprobs = array("d")
         self._count = 0  # by the engine's own count
@@ -67,20 +69,10 @@ class Capture:
         self._missing = False
         self._wrong = 0
 
-    def take(self, delta: Delta) -> None:
-        """Take the next piece. It never fails; what goes wrong is a problem of the output."""
-        try:
-            self._take(delta)
-        except Exception:
-            log.exception("a piece could not be recorded")
-            self._missing = True
-
-    def _take(self, delta: Delta) -> None:
-        if delta.text:
-            self._text.append(delta.text)
+    def _read(self, delta: Delta) -> None:
         sampled = delta.sampled
         if sampled is None:
-            self._take_parsed(delta)
+            self._read_parsed(delta)
             return
         if sampled.count is not None:
             hidden, self._count = sampled.count - self._count - len(sampled.ids), sampled.count
@@ -94,8 +86,8 @@ class Capture:
         self._versions = sampled.versions or self._versions
         self._experts = sampled.experts or self._experts
 
-    def _take_parsed(self, delta: Delta) -> None:
-        """Take a piece of an engine that knows nothing of `Sampled`."""
+    def _read_parsed(self, delta: Delta) -> None:
+        """Read a piece of an engine that knows nothing of `Sampled`."""
         known = [entry.get("logprob") for entry in delta.logprobs]
         ids = delta.token_ids
         self._missing = self._missing or bool(delta.text and not ids)
@@ -115,6 +107,8 @@ class Capture:
         Args:
             tokenizer: finds the tokens that an engine left out, if its vocabulary allows only one reading.
         """
+        for delta in self._deltas:
+            self._read(delta)
         problems = []
         ids, logprobs = self._ids, self._logprobs
         if self._missing:
@@ -127,7 +121,15 @@ class Capture:
         if ids and any(map(math.isnan, logprobs)):
             count = sum(map(math.isnan, logprobs))
             problems.append(f"{count} of {len(ids)} tokens have no log-probability")
-        return Output(clean("".join(self._text)), ids, logprobs, self._prompt, self._versions, self._experts, problems)
+        return Output(
+            clean("".join(delta.text for delta in self._deltas)),
+            ids,
+            logprobs,
+            self._prompt,
+            self._versions,
+            self._experts,
+            problems,
+        )
 
     def _revealed(self, tokenizer: Any) -> "tuple[list[int], array[float], list[str]]":
         """The tokens with those that were left out before the last token of a character."""

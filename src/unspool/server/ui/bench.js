@@ -206,6 +206,24 @@ class Bench extends HTMLElement {
     const pieces = this.pieces();
     const found = await Promise.all([this.a, this.b].filter(Boolean).map((reading) => reading.read(pieces, { ...given })));
     this.judge(...found);
+    await this.advise(found[0]);
+  }
+
+  /** Name another dialect if this one has no marker in the output, and that one has. */
+  async advise(trace) {
+    const plain = trace && [...trace.events()].every(([{ type }]) => type === "content_delta" || type === "finish");
+    if (!plain || !this.text.value.trim() || this.a.toml !== null) {
+      if (this.advised) clear(this.detected);
+      this.advised = "";
+      return;
+    }
+    const asked = `${this.a.dialect} ${this.text.value}`;
+    if (this.advised === asked) return;
+    this.advised = asked;
+    const { candidates } = await ask("/ui/detect", { output: this.text.value });
+    const best = candidates.find(({ dialect }) => dialect !== this.a.dialect);
+    if (this.advised !== asked) return;
+    clear(this.detected, best ? [t("nothing fits", { dialect: this.a.dialect, other: best.dialect, reason: best.reason }), " ", h("button", { class: "quiet", onclick: () => this.a.choose(best.dialect) }, t("read with", { other: best.dialect }))] : null);
   }
 
   judge(a, b) {

@@ -107,19 +107,30 @@ export function download(filename, text, type = "application/jsonl") {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
-export const kept = {
+class Kept {
+  constructor(storage) {
+    this.storage = storage;
+  }
+
   get(key, otherwise = "") {
     try {
-      return localStorage.getItem(`unspool.${key}`) ?? otherwise;
+      return this.storage().getItem(`unspool.${key}`) ?? otherwise;
     } catch {
       return otherwise; // storage is switched off
     }
-  },
+  }
+
   set(key, value) {
     try {
-      localStorage.setItem(`unspool.${key}`, value);
+      this.storage().removeItem(`unspool.${key}`); // nothing stays of what is too large
+      this.storage().setItem(`unspool.${key}`, value);
     } catch {
-      // storage is switched off: the choice holds until the page is closed
+      // storage is switched off or full: the value holds until the page is closed
     }
-  },
-};
+  }
+}
+
+/** Choices, kept in the browser. */
+export const kept = new Kept(() => localStorage);
+/** What a tab keeps until it is closed, also when it is loaded again. */
+export const keptInTab = new Kept(() => sessionStorage);

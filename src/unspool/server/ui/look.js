@@ -134,7 +134,8 @@ function prompt(trace) {
     if (!messages?.length) return [h("p", {}, t("prompt unknown")), stage];
     return [h("p", {}, t("prompt none")), h("pre", { class: "prompt", tabindex: 0, dir: "ltr" }, coloured(JSON.stringify(messages, null, 2), [])), stage];
   }
-  return [h("pre", { class: "prompt", tabindex: 0, dir: "ltr" }, pictured(text, special, media)), stage];
+  const body = h("pre", { class: "prompt", tabindex: 0, dir: "ltr" }, pictured(text, special, media));
+  return [body.querySelector("mark:not([title])") ? h("p", { class: "muted" }, t("prompt special")) : null, body, stage];
 }
 
 /** A prompt with its media behind their placeholders; their places count characters, not units of UTF-16. */

@@ -132,7 +132,7 @@ class Message extends HTMLElement {
       end({ status: how }) {
         status.className = `status ${how}`;
         status.textContent = t(how);
-        card.classList.add("over");
+        card.classList.add("over", how);
         const pretty = how === "invalid" ? null : readable(text);
         if (pretty !== null) clear(body, long(pretty, (count) => t("more", { count: n(count) }), SHOWN));
       },

@@ -2,7 +2,7 @@
 
 import { ask, Refused } from "./api.js";
 import { after, clear, h, raw } from "./dom.js";
-import { n, t } from "./i18n.js";
+import { maybe, n, t } from "./i18n.js";
 import { outcome } from "./look.js";
 import { saveButton } from "./saving.js";
 import { Trace } from "./trace.js";
@@ -84,7 +84,7 @@ class Reading extends HTMLElement {
       h("option", { value: "" }, t("policy default", { value: String(this.details.policy[name]) })),
       values.map((value, i) => h("option", { value: String(i), selected: this.policy[name] === value }, String(value))),
     );
-    return field(name, select);
+    return h("div", {}, field(name, select), h("small", { class: "muted" }, maybe(`policy ${name}`)));
   }
 
   edit = after(300, () => {

@@ -1,7 +1,7 @@
 // <u-try>: a conversation with the served model; its stream is shown as it arrives.
 
 import { follow, Refused } from "./api.js";
-import { clear, h, kept, prose, raw } from "./dom.js";
+import { clear, h, kept, keptInTab, prose, raw } from "./dom.js";
 import { n, t } from "./i18n.js";
 import { choices, outcome } from "./look.js";
 import { saveButton } from "./saving.js";
@@ -41,7 +41,22 @@ class Try extends HTMLElement {
   served = [];
 
   connectedCallback() {
-    if (!this.childElementCount) this.draw();
+    if (this.childElementCount) return;
+    try {
+      const { messages, traces } = JSON.parse(keptInTab.get("conversation"));
+      this.traces = traces.map((trace) => Object.assign(new Trace(), trace));
+      this.messages = messages;
+    } catch {
+      // there is none
+    }
+    this.draw();
+    if (this.traces.length) this.answered();
+  }
+
+  /** Tell the other views of the answers, and keep the conversation. */
+  answered() {
+    keptInTab.set("conversation", JSON.stringify({ messages: this.messages, traces: this.traces }));
+    this.dispatchEvent(new CustomEvent("answered", { bubbles: true, detail: { traces: this.traces } }));
   }
 
   set about(about) {
@@ -93,6 +108,7 @@ class Try extends HTMLElement {
     this.forgotten = this.coming;
     this.messages = [];
     this.traces = [];
+    keptInTab.set("conversation", "");
     this.draw();
     this.box.focus();
   }
@@ -232,7 +248,7 @@ class Try extends HTMLElement {
     trace.from = this.messages.findLast(({ role }) => role === "user")?.content.slice(0, 40) ?? "";
     if (this.redraw) this.draw();
     else this.finished(trace, message);
-    this.dispatchEvent(new CustomEvent("answered", { bubbles: true, detail: { traces: this.traces } }));
+    this.answered();
   }
 
   answer(trace) {

@@ -1,0 +1,160 @@
+"""The command ``sessions``: what a server's sessions have recorded, listed, shown, or exported for a trainer."""
+
+import argparse
+import json
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+from .common import Misuse, colors, one_of, read_key, write, write_json
+
+_FORMATS: Final = ("json", "trl", "verl", "prime-rl", "nemo-rl", "skyrl")
+_ENCODINGS: Final = ("json", "jsonl", "arrow")
+_STYLES: Final = {
+    "prompt": "\x1b[2m",
+    "results": "\x1b[36m",
+    "reasoning": "\x1b[33m",
+    "content": "\x1b[32m",
+    "calls": "\x1b[35m",
+    "markers": "\x1b[34m",
+    "constrained": "\x1b[31m",
+}
+_RESET: Final = "\x1b[0m"
+_SECONDS: Final = 600.0
+_COLUMNS: Final = ("id", "status", "reward", "calls", "tokens")
+
+
+def sessions_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("id", metavar="ID", nargs="?", help="a session to show; default: list all")
+    text = "the server's base URL; default: http://127.0.0.1:8192"
+    p.add_argument("--url", metavar="URL", default="http://127.0.0.1:8192", help=text)
+    p.add_argument("--key", metavar="KEY|@FILE", help="the server's API key, or the session's")
+    text = f"print the session's rows for a trainer instead: {', '.join(_FORMATS)}"
+    p.add_argument("--format", type=one_of(_FORMATS), metavar="FORMAT", help=text)
+    text = f"the form of the rows: {', '.join(_ENCODINGS)}; default: json"
+    p.add_argument("--encoding", type=one_of(_ENCODINGS), metavar="ENCODING", default="json", help=text)
+    p.add_argument("-o", "--output", metavar="FILE", help="write to this file")
+    p.add_argument("--json", action="store_true", help="print the list as JSON")
+
+
+def run_sessions(options: argparse.Namespace) -> int:
+    server = _Server(options.url, read_key("--key", options.key))
+    if options.id is None:
+        if options.format is not None:
+            raise Misuse("--format: needs the ID of a session")
+        _list(server, as_json=options.json)
+        return 0
+    path = f"/sessions/{urllib.parse.quote(options.id, safe='')}/trajectory"
+    if options.format is None and options.output is None:
+        _show(server, json.loads(server.ask(path)))
+        return 0
+    data = server.ask(f"{path}?format={options.format or 'json'}&encoding={options.encoding}")
+    if options.output is None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return 0
+    try:
+        Path(options.output).write_bytes(data)
+    except OSError as error:
+        raise Misuse(f"--output: {options.output}: {error.strerror}") from None
+    return 0
+
+
+class _Server:
+    """The server, asked over HTTP.
+
+    Args:
+        url: its base URL.
+        key: a key that it may demand.
+    """
+
+    def __init__(self, url: str, key: str | None) -> None:
+        self._url = url.rstrip("/").removesuffix("/v1")
+        self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+
+    def ask(self, path: str, question: Any = None) -> bytes:
+        """The answer to a request.
+
+        Raises:
+            Misuse: there is none, or it is an error.
+        """
+        data = None if question is None else json.dumps(question).encode()
+        try:
+            asked = urllib.request.Request(self._url + path, data, self._headers)
+            with urllib.request.urlopen(asked, timeout=_SECONDS) as answer:
+                found: bytes = answer.read()
+                return found
+        except urllib.error.HTTPError as error:
+            raise Misuse(f"--url: {self._url}: {_message(error)}") from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise Misuse(f"--url: {self._url}: {getattr(reason, 'strerror', None) or reason}") from None
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.loads(error.read())["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP {error.code}; is the server started with --sessions?"
+
+
+def _list(server: _Server, *, as_json: bool) -> None:
+    found: list[dict[str, Any]] = []
+    query = ""
+    while page := json.loads(server.ask(f"/sessions{query}"))["data"]:
+        found += page
+        query = f"?after={page[-1]['place']}"
+    if as_json:
+        write_json(found)
+        return
+    counted = [{**one, **json.loads(server.ask(f"/sessions/{urllib.parse.quote(one['id'])}"))} for one in found]
+    rows = [_COLUMNS, *(tuple(_cell(one[column]) for column in _COLUMNS) for one in counted)]
+    wide = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+    write("".join("  ".join(t.ljust(w) for t, w in zip(row, wide, strict=True)).rstrip() + "\n" for row in rows))
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _show(server: _Server, found: Mapping[str, Any]) -> None:
+    """The tree of a session, and its rows with each token in the colour of its kind."""
+    exact = "exact" if found["exact"] else "not exact"
+    write(f"{found['id']}: {found['status']}, reward {found['reward']}, {exact}\n")
+    write("".join(f"  problem: {problem}\n" for problem in found["problems"]))
+    depths: dict[str, int] = {}
+    for call in _in_order(found["calls"]):
+        depth = depths[call["id"]] = depths.get(call["parent"], -1) + 1
+        fork = f", fork: {call['fork']}" if call["fork"] else ""
+        tools = "".join(f", {name} ({status})" for name, status in call["tool_calls"])
+        sizes = f"{len(call['prompt_ids'])} + {len(call['output_ids'])} tokens"
+        write(f"{'  ' * depth}- {call['id']}: {sizes}, {call['finish_reason']}{tools}{fork}\n")
+    color = colors()
+    for row in found["rows"]:
+        learnt = f"{sum(row['loss_mask'])} of {len(row['input_ids'])} tokens to learn"
+        write(f"\n{row['role']}, {len(row['calls'])} calls, {learnt}\n")
+        at = 0
+        for kind, run in groupby(row["kinds"]):
+            end = at + len(list(run))
+            text = json.loads(server.ask("/detokenize", {"tokens": row["input_ids"][at:end]}))["prompt"]
+            write(f"{_STYLES[kind]}{text}{_RESET}" if color else f"[{kind}]{text}")
+            at = end
+        write("\n")
+
+
+def _in_order(calls: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The calls, each before what continues it, and paths together."""
+    below: dict[str | None, list[Mapping[str, Any]]] = {}
+    for call in calls:
+        below.setdefault(call["parent"], []).append(call)
+    found: list[Mapping[str, Any]] = []
+    waiting = below.get(None, [])[::-1]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += below.get(found[-1]["id"], [])[::-1]
+    return found

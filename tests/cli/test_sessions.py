@@ -1,0 +1,68 @@
+"""`unspool sessions` lists what a server has recorded, shows it, and writes it for trainers."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool.cli import main
+
+from ..server.support import CHAT, HELLO, WEATHER, Live, live
+from ..server.test_continuation import template
+from ..sessions.support import Model, ask, made
+from ..sessions.test_sessions import CALL
+
+
+@pytest.fixture
+def recorded() -> Iterator[tuple[Live, dict[str, Any]]]:
+    model = Model(lambda request: CALL if len(model.requests) == 1 else "20 degrees.")
+    with live(model, "hermes", prompts=template(), sessions=True) as server:
+        session = made(server, id="run-1")
+        first = ask(session, server, CHAT, messages=HELLO, tools=[WEATHER]).json()["choices"][0]["message"]
+        result = {"role": "tool", "tool_call_id": first["tool_calls"][0]["id"], "content": "20 C"}
+        ask(session, server, CHAT, messages=[*HELLO, first, result], tools=[WEATHER])
+        yield server, session
+
+
+def test_sessions_are_listed_shown_and_exported(
+    recorded: tuple[Live, dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server, session = recorded
+    url = ["--url", server.url]
+    assert main(["sessions", *url]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["run-1", "open"]
+    assert main(["sessions", *url, "--json"]) == 0
+    assert [one["id"] for one in json.loads(capsys.readouterr().out)] == ["run-1"]
+    assert main(["sessions", "run-1", *url, "--key", session["key"]]) == 0
+    shown = capsys.readouterr().out
+    assert "get_weather (ok)" in shown
+    assert "agent, 2 calls" in shown
+    assert "[results]20 C" in shown
+    assert "[content]20 degrees." in shown
+    assert main(["sessions", "run-1", *url, "--format", "trl"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["prompt_ids"]) == 1
+    rows = tmp_path / "rows.jsonl"
+    assert main(["sessions", "run-1", *url, "--format", "verl", "--encoding", "jsonl", "-o", str(rows)]) == 0
+    assert json.loads(rows.read_text())["response_ids"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["unknown"], "there is no session 'unknown'"),
+        (["--format", "trl"], "--format: needs the ID of a session"),
+        (["--key", "unspool-session-x"], "the key of the session, or of the server, is missing or wrong"),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_line(
+    recorded: tuple[Live, dict[str, Any]], capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert main(["sessions", *words, "--url", recorded[0].url]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_server_that_is_down_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sessions", "--url", "http://127.0.0.1:9"]) == 2
+    assert "127.0.0.1:9" in capsys.readouterr().err

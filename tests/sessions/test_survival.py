@@ -1,0 +1,166 @@
+"""What was acknowledged survives the server's end by force, and a thousand sessions run at once."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import httpx2
+import pytest
+
+from unspool.sessions import Limits, Sessions
+from unspool.store import Store
+
+from ..server.support import CHAT, PATIENCE, live
+from ..server.test_continuation import template
+from .support import Model, check, made, trajectory
+
+HI: Any = [{"role": "user", "content": "Hi"}]
+SERVER = """
+import sys
+from unspool import get_dialect
+from unspool.server import Settings
+from unspool.server.main import serve
+from unspool.store import Store
+from tests.server.test_continuation import template
+from tests.sessions.support import Model
+
+settings = Settings(model="m", dialect=get_dialect("hermes"), sessions=True)
+serve(settings, Model(lambda request: "Hello."), port=int(sys.argv[1]), prompts=template(), store=Store(sys.argv[2]))
+"""
+
+
+def start(port: int, file: Path) -> "subprocess.Popen[bytes]":
+    root = Path(__file__).parents[2]
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVER, str(port), str(file)], cwd=root, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return process
+        time.sleep(0.2)
+    raise AssertionError("the server does not start")
+
+
+@pytest.mark.slow
+def test_no_acknowledged_call_is_lost_when_the_server_is_killed_and_its_sessions_go_on(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url, file = f"http://127.0.0.1:{port}", tmp_path / "store.db"
+    with httpx2.Client(timeout=PATIENCE, verify=False) as client:
+        process = start(port, file)
+        session = client.post(f"{url}/sessions", json={"metadata": {"task": 1}}).json()
+        headers = {"Authorization": f"Bearer {session['key']}"}
+        history = list(HI)
+        for _ in range(3):
+            answer = client.post(url + CHAT, json={"messages": history}, headers=headers).json()
+            history += [answer["choices"][0]["message"], {"role": "user", "content": "And?"}]
+        before = client.get(f"{url}/sessions/{session['id']}/trajectory", headers=headers).json()
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process = start(port, file)
+        try:
+            after = client.get(f"{url}/sessions/{session['id']}/trajectory", headers=headers).json()
+            assert after == before
+            answer = client.post(url + CHAT, json={"messages": history}, headers=headers)
+            assert answer.status_code == 200
+            found = client.get(f"{url}/sessions/{session['id']}/trajectory", headers=headers).json()
+        finally:
+            process.kill()
+            process.wait()
+    assert len(found["calls"]) == 4
+    assert found["calls"][3]["parent"] == before["calls"][2]["id"]
+    assert found["calls"][3]["fork"] is None
+    assert [len(row["calls"]) for row in found["rows"]] == [4]
+
+
+def test_a_full_store_marks_the_run_and_never_the_answer() -> None:
+    model = Model(lambda request: "Hello. " * 200)
+    with live(model, "hermes", prompts=template(), sessions=True, stored=16_384) as server:
+        session = made(server)
+        headers = {"Authorization": f"Bearer {session['key']}"}
+        answers = [server.http.post(CHAT, json={"messages": HI}, headers=headers) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [200] * 3
+        found = trajectory(server, session)
+    check(found, model.record, exact=False)
+    assert not found["exact"]
+    assert found["problems"] == ["a call could not be recorded; the server's log says why"]
+
+
+@pytest.mark.slow
+def test_a_thousand_sessions_at_once_keep_apart() -> None:
+    model = Model(lambda request: f"I am {request.messages[-1]['content'][:20]}.")
+    with live(model, "hermes", prompts=template(), sessions=True, generations=2000, waiting=4000) as server:
+
+        async def agent(client: aiohttp.ClientSession, number: int) -> Any:
+            async with client.post("/sessions", json={"id": f"run-{number}"}) as answer:
+                session = await answer.json()
+            headers = {"Authorization": f"Bearer {session['key']}"}
+            history: list[Any] = [{"role": "user", "content": f"agent {number}"}]
+            for _ in range(2):
+                async with client.post(CHAT, json={"messages": history}, headers=headers) as answer:
+                    assert answer.status == 200, await answer.text()
+                    message = (await answer.json())["choices"][0]["message"]
+                history += [message, {"role": "user", "content": f"agent {number}"}]
+            async with client.get(f"/sessions/{session['id']}/trajectory", headers=headers) as answer:
+                return await answer.json()
+
+        async def main() -> list[Any]:
+            timeout = aiohttp.ClientTimeout(total=300)
+            connector = aiohttp.TCPConnector(limit=0)
+            async with aiohttp.ClientSession(server.url, timeout=timeout, connector=connector) as client:
+                return await asyncio.gather(*(agent(client, number) for number in range(1000)))
+
+        found = asyncio.run(main())
+    by_prompt = {tuple(s.prompt): s for s in model.record}
+    for number, one in enumerate(found):
+        assert one["id"] == f"run-{number}"
+        own = [by_prompt[tuple(call["prompt_ids"])] for call in one["calls"]]
+        check(one, own)
+        assert len(one["calls"]) == 2
+        text = model.tokenizer.decode(one["rows"][0]["input_ids"], skip_special_tokens=False)
+        assert text.count(f"agent {number}<") == 2
+
+
+def test_idle_sessions_leave_the_memory_and_come_back_from_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unspool.sessions.registry._MOST", 20_000)
+    model = Model(lambda request: "Hello.")
+    with live(model, "hermes", prompts=template(), sessions=True) as server:
+        sessions = [made(server) for _ in range(8)]
+        for _ in range(2):
+            for session in sessions:
+                headers = {"Authorization": f"Bearer {session['key']}"}
+                history = [*HI, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "And?"}]
+                for messages in (HI, history):
+                    server.http.post(CHAT, json={"messages": messages}, headers=headers)
+        for session in sessions:
+            found = trajectory(server, session)
+            assert len(found["calls"]) == 4
+            assert json.dumps(found).count('"fork": null') == 4
+            assert sum(call["parent"] is not None for call in found["calls"]) == 2
+
+
+def test_sessions_of_a_store_are_listed_page_by_page() -> None:
+    async def main() -> list[str]:
+        store = Store()
+        sessions = Sessions(store)
+        for number in range(5):
+            await sessions.create(f"s{number}", {}, Limits(), {})
+        found: list[str] = []
+        after = None
+        while page := await sessions.all(after, 2):
+            found += [about.id for _, about in page]
+            after = page[-1][0]
+        store.close()
+        return found
+
+    assert asyncio.run(main()) == [f"s{number}" for number in range(5)]
