@@ -1,7 +1,6 @@
 """A group of rollouts for policy gradients: exact token ids, a mask of sampled tokens, and a reward for each.
 
-The reward says what to learn: most of it is for the right calls, a share for each; a little is for their format, and
-for few tokens, so that a group whose calls are all right still has something to compare.
+Most of the reward is for right calls, a share for each; some is for their format, a little for few tokens.
 
     pip install '.[server,rl]'
     vllm serve Qwen/Qwen3-8B --port 8000
@@ -29,8 +28,7 @@ TOKENS = 400
 
 async def rollout(engine: Engine, conversation: Conversation, seed: int) -> float:
     """Let the model answer, and return the reward."""
-    sampling = Sampling(temperature=1.0, seed=seed)
-    request = Request(prompt=conversation.prompt(), tools=TOOLS, sampling=sampling, max_tokens=TOKENS)
+    request = Request(prompt=conversation.prompt(), sampling=Sampling(temperature=1.0, seed=seed), max_tokens=TOKENS)
     ids: list[int] = []
     reason = "stop"
     async for delta in engine.generate(request):

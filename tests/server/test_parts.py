@@ -593,6 +593,25 @@ def test_the_tokens_of_a_conversation_with_an_image_can_be_asked_for() -> None:
     assert counted.json()["input_tokens"] - unseen.json()["input_tokens"] == placeholder + 10
 
 
+@pytest.mark.parametrize("word", ["<image>", "[img-0]", SPAN])
+def test_a_turn_that_spells_a_placeholder_is_written_by_the_template(
+    word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.OUTPUT", f"I saw {word}.")
+    with serving("llama.cpp") as (server, scripted):
+        first = body("chat", TEXT, image("chat", png()))
+        said = server.post(**first).json()["choices"][0]["message"]["content"]
+        more = {"role": "user", "content": "And?"}
+        history = [*first["messages"], {"role": "assistant", "content": said}, more]
+        answer = server.post(**{**first, "messages": history})
+        assert answer.status_code == 200, answer.text
+        *_, asked = scripted.asked
+    prompt = asked["prompt"]["prompt_string"]
+    assert prompt.count(MARKER) == 1
+    assert word not in prompt
+    assert "I saw " in prompt
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_image_of_a_stored_turn_is_sent_again_in_its_place(kind: str) -> None:
     with serving(kind) as (server, scripted):

@@ -29,7 +29,7 @@ import msgspec
 from ..chat_templates.bridge import Bridge
 from ..chat_templates.pool import Waiting
 from ..engines.kept import Kept
-from ..engines.media import Medium
+from ..engines.media import Medium, placed
 from ..message import Message
 from ..tokens import added_tokens, counted, encoded
 from ..wire.encoding import clean
@@ -37,6 +37,7 @@ from .chain import Chain, called, json_bytes, thought
 from .chat_request import ChatRequest
 from .exact import Exact, Turn
 from .fields import BadRequest
+from .parts.places import FORGED
 from .prompts import NoBridge, Prompts
 from .settings import Settings
 
@@ -192,7 +193,7 @@ class Turns:
             past = Past(chains[-1], turn.thoughts + thoughts[answers[at] :], request.caller)
             prompt = Continued(turn.prompt, None if turn.prompt_ids is None else turn.prompt_ids.tolist(), None)
             joined = self._joined(prompt, turn.text, turn.ids, bridge, past)
-            if request.media and self._placed(joined.prompt, request) is None:
+            if request.media and not self._fits(joined.prompt, request):
                 log.info("a turn is written by the template: it spells placeholders of media")
                 break
             return joined
@@ -216,6 +217,13 @@ class Turns:
     def _check(self, request: ChatRequest) -> None:
         if request.media:
             self._prompts.places.check(request.messages, self._engine)
+
+    def _fits(self, prompt: str, request: ChatRequest) -> bool:
+        """Whether a prompt that repeats turns has one placeholder for each medium, and nothing else that an engine
+        could read as one."""
+        found = self._placed(prompt, request)
+        rest = "" if found is None else placed(prompt, found, lambda i: "")
+        return found is not None and not any(word in rest for word in FORGED)
 
     def _placed(self, prompt: str, request: ChatRequest) -> tuple[Medium, ...] | None:
         return self._prompts.places.find(prompt, request.messages, request.media)
@@ -266,7 +274,7 @@ class Turns:
         for message in (answer, *results):
             past = None if past is None else past.take(message)
         joined = self._joined(prompt, written.text, written.ids, bridge, past)
-        if request.media and self._placed(joined.prompt, request) is None:
+        if request.media and not self._fits(joined.prompt, request):
             raise NoBridge("the answer spells placeholders of media")
         return joined
 

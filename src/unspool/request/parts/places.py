@@ -11,7 +11,7 @@ from ...engines.media import MEDIA, Medium, is_medium
 from ..fields import BadRequest
 from ..special_tokens import markers
 
-__all__ = ["FORGED", "Places", "find_places", "media_of"]
+__all__ = ["FORGED", "Places", "find_places"]
 
 FORGED: Final = ("<image>", "<video>", "<audio>", "<IMG_CONTEXT>", "<__media__>", "[img-")
 """What engines read as placeholders, whatever the template writes (SGLang, InternVL, llama.cpp, Ollama)."""
@@ -103,11 +103,6 @@ def _parts(messages: Sequence[Mapping[str, Any]]) -> "Iterable[tuple[Mapping[str
     for message in messages:
         if isinstance(content := message.get("content"), list):
             yield from ((message, part) for part in content if is_medium(part))
-
-
-def media_of(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The digests of all media of messages, in order."""
-    return [part["sha256"] for _, part in _parts(messages)]
 
 
 # -- finding them ------------------------------------------------------------------------------------------------------
