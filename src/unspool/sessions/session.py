@@ -454,7 +454,8 @@ class Recording:
             ids = list(output.prompt_ids or ())
             problems.append("the prompt's tokens are the engine's own, not the session's")
         elif output.prompt_ids is not None and list(output.prompt_ids) != ids:
-            problems.append("the engine read other tokens than it was sent")
+            media = "; media have one placeholder each here" if request.media else ""
+            problems.append(f"the engine read other tokens than it was sent{media}")
         follows = prompt.follows and parent is not None
         at, characters = (parent.length, parent.characters) if follows and parent is not None else (0, 0)
         known = any(p == p for p in output.logprobs)

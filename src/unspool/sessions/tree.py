@@ -74,6 +74,7 @@ class Tree(Turns):
         Raises:
             BadRequest: the template refuses the request.
         """
+        self._check(request)
         if request.body.get("continue_final_message") is True:
             return self._rendered(request, None, waiting)
         leading = len(list(takewhile(lambda m: m["role"] in _LEADING, request.messages)))
@@ -122,6 +123,8 @@ class Tree(Turns):
         before = Continued(node.prompt, node.prompt_ids.tolist() if record.prompt_ids else None, None)
         ids = memoryview(record.output_ids).cast("I").tolist() if record.output_ids else None
         joined = self._joined(before, record.output_text, ids, bridge, past)
+        if request.media and self._placed(joined.prompt, request) is None:
+            raise NoBridge("an earlier answer spells placeholders of media")
         return joined._replace(parent=record.id, fork=fork, follows=joined.ids is not None)
 
     def _rendered(
