@@ -81,8 +81,10 @@ def test_a_text_neither_begins_nor_ends_with_the_tags_around_it(dialect: Dialect
         fits = values(parse(raw, dialect, tools=tools)) == [("f", {"city": text})]
         assert fits == (text == "Paris")
         assert (not lark.refuses(raw), not stuck(plain, raw)) == (fits, fits), text
-    # In the middle of a text, what may be there once may be there twice.
-    assert [bool(lark.refuses(written.replace("Paris", f"a{after * n}b"))) for n in (1, 2)] in ([False] * 2, [True] * 2)
+    # In the middle of a text, what may be generated reads back.
+    for text in (f"a{after}b", f"a{after * 2}b"):
+        raw = written.replace("Paris", text)
+        assert lark.refuses(raw) or values(parse(raw, dialect, tools=tools)) == [("f", {"city": text})]
 
 
 def stuck(grammar: Any, text: str) -> bool:

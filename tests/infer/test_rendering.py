@@ -46,7 +46,7 @@ def test_a_hostile_or_broken_template_gets_a_clear_error(template: str, why: str
 
 def test_a_template_that_ignores_signals_is_killed_from_outside() -> None:
     limits = Limits(seconds=60, total=1)
-    with pytest.raises(TemplateError, match=r"longer than 1 s"):
+    with pytest.raises(TemplateError, match="is not rendered within 1 s"):
         Renderer("{{ (x ** 499999999) % 3 }}", {}, limits).render([{"x": 7}])
 
 

@@ -482,7 +482,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         {"input": [{"type": "function_call_output", "output": "x"}]},
         "input[0].call_id: is required",
     ),
-    "a conversation that is stored": ("/v1/responses", {"input": "x", "conversation": "c"}, "conversation: is not"),
 }
 
 

@@ -179,15 +179,17 @@ def arguments_in_python(r: Reading) -> Iterator[Found]:
 _NAMED_OBJECT = re.compile(r'\s*+(\[?)\s*+\{\s*+"(\w++)"\s*+:\s*+"[^"]*+"\s*+,\s*+"(\w++)"\s*+:\s*+\{')
 
 
-@HINTS.row("call, calls", "after {opening!r} comes an object with the call's name", instead="write {proposal}")
-def a_name_inside_the_object(r: Reading) -> Iterator[Found]:
-    d = r.dialect
-    if r.message.tool_calls or not r.example.tool_calls or not d.call or d.call[0].object is not None:
+_OBJECT = ("call, calls", "after {opening!r} comes an object with the call's name")
+
+
+def _object_instead(d: Dialect, raw: str) -> Iterator[Found]:
+    """Find an object with the call's name in a text, after a marker of a dialect that writes the name before it."""
+    if not d.call or d.call[0].object is not None:
         return
     for t in (*d.calls, *d.call):
         opening = (t.opening if t in d.calls else literal(t.head)).strip()
-        at = r.raw.find(opening) if opening else -1
-        m = _NAMED_OBJECT.match(r.raw, at + len(opening)) if at >= 0 else None
+        at = raw.find(opening) if opening else -1
+        m = _NAMED_OBJECT.match(raw, at + len(opening)) if at >= 0 else None
         if m is not None:
             bracket, name, arguments = m.groups()
             call = f'{{"{name}": "{{name}}", "{arguments}": {{arguments}}}}'
@@ -195,6 +197,12 @@ def a_name_inside_the_object(r: Reading) -> Iterator[Found]:
             listed = f", calls = {opening + ' [{calls}]'!r} and separator.calls = ', '" if bracket else ""
             yield found("call", opening=opening, proposal=f"call = {written!r}{listed}")
             return
+
+
+@HINTS.row(*_OBJECT, instead="write {proposal}")
+def a_name_inside_the_object(r: Reading) -> Iterator[Found]:
+    if not r.message.tool_calls and r.example.tool_calls:
+        yield from _object_instead(r.dialect, r.raw)
 
 
 @HINTS.row(
@@ -261,6 +269,11 @@ def white_space_that_is_written_otherwise(w: Writing) -> Iterator[Found]:
         keys = mended(w.dialect, w.written, w.raw, at, w.write)
         general = "outer white space of the templates, and `separator`, say what is written between two parts"
         yield found("examples", before=w.raw[max(at - 12, 0) : at], proposal=f"write {keys}" if keys else general)
+
+
+@WRITING.row(*_OBJECT, instead="write {proposal}")
+def an_object_that_is_read_in_any_format(w: Writing) -> Iterator[Found]:
+    yield from _object_instead(w.dialect, w.raw)
 
 
 @WRITING.row(

@@ -135,8 +135,9 @@ def test_under_end_a_closing_behind_an_object_around_the_calls_own_ends_an_open_
 def test_a_closing_that_nothing_legal_follows_is_the_strings_text(dialect: Dialect) -> None:
     after = dialect.call[0].after or dialect.calls[0].after
     marker = "".join(p for p in after if isinstance(p, str)).strip()
-    # If calls and blocks have the same closing, one may follow the other.
-    twice = marker if dialect.call[0].after == dialect.calls[0].after else marker * 2
+    # If calls and blocks have the same closing, one may follow the other; several ends are ends.
+    alike = dialect.call[0].after == dialect.calls[0].after or marker in [end.strip() for end in dialect.end]
+    twice = marker if alike else marker * 2
     for value in (f"a{marker}b", f"{marker} ", f"x {twice} y", f"{marker}\n{marker[:-1]}"):
         raw = write_calls(dialect, [("f", {"a": value, "b": "x"}), ("g", {"a": value})])
         for policy in (END, Policy(markers_in_strings="data")):
