@@ -141,10 +141,20 @@ def test_no_endless_text_is_held_back_beyond_the_cap(dialect: Dialect) -> None:
 def test_no_white_space_is_held_beyond_the_cap_wherever_an_output_stops(dialect: Dialect) -> None:
     rng = random.Random(dialect.name)
     for case in rng.choices(cases([dialect]), k=12):
-        head = case.raw[: rng.randint(0, len(case.raw))]
-        parser = Parser(dialect, stage=case.example.stage, tools=tools_of(dialect), policy=random_policy(rng))
-        assert pending(parser, [head, *[" " * 4000] * 22]) <= CAP + 8000, head
-        parser.close()
+        for surplus in ("", rng.choice("])}")):
+            head = case.raw[: rng.randint(0, len(case.raw))] + surplus
+            parser = Parser(dialect, stage=case.example.stage, tools=tools_of(dialect), policy=random_policy(rng))
+            assert pending(parser, [head, *[" " * 4000] * 22]) <= CAP + 8000, head
+            parser.close()
+
+
+@pytest.mark.parametrize(**named([d for d in DIALECTS if d.call]))
+def test_no_white_space_after_surplus_brackets_of_a_call_is_held_beyond_the_cap(dialect: Dialect) -> None:
+    raw = write_calls(dialect, [("f", {"a": "x"})])
+    for head in (raw, raw[:-1], raw[: -len(raw) // 5]):
+        for surplus in "])}":
+            parser = Parser(dialect, tools=[tool("f", a="string")])
+            assert pending(parser, [head + surplus, *[" " * 4000] * 22]) <= CAP + 8000, head + surplus
 
 
 @pytest.mark.parametrize(

@@ -372,8 +372,9 @@ class Openings(msgspec.Struct, eq=False):
         patterns = list(closings)
         for k in range(i + 1, n + 1):  # as few brackets as possible are too many: a closing may begin with others
             r = n if k == len(buf) else min(self.look.first(patterns, k), k)
-            if r == NO and buf[k - 1] in "]})":
-                r = min(self.look.end_here(skip_space(buf, k)), k)
+            behind = skip_space(buf, k)
+            if r == NO and buf[k - 1] in "]})" and behind - k <= MAX_SPACE:
+                r = min(self.look.end_here(behind), k)
             if r == MORE and not self._tape.final:
                 return MORE
             if r >= 0:
