@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -141,6 +141,42 @@ def open_model(options: argparse.Namespace) -> Model:
         Misuse: one of them is wrong, or a package is missing.
     """
     kind, argument = find_engine(options.engine or [])
+    source = _template_source(options, kind, argument)
+    template, trained = source.template, True
+    if template is not None and _names_dialect(options) in (None, WITH_TOOLS):
+        whole = with_tools(_source(options), template.tool_template, template.special)
+        trained = whole == template.tool_template
+        if not trained:
+            template = msgspec.structs.replace(template, template=whole, tool_template=whole)
+    reading = _reading(options, kind, argument, template, source.served)
+    dialect, proof = reading.dialect, reading.proof
+    if template is not None and _names_dialect(options) is not None:
+        proof = prove(dialect, template.tool_template, template.special)
+        report(dialect, proof, table=options.proof)
+    prompts = None if template is None else _prompts(options, source.folder or argument, template, dialect)
+    settings = EngineSettings(options, argument, options.engine or (), source.folder, dialect, reading.recordings)
+    engine = open_engine(kind, settings)
+    if kind.needs_template and template is None:
+        raise Misuse("--tokenizer: is required for this engine, because the model's chat template renders the prompt")
+    if options.capture is not None:
+        engine = _captured(options, engine, dialect, reading.policy)
+    name = options.model or source.served or dialect.name
+    # A local engine has the grammar at hand, so calls follow their schemas by default.
+    level = ToolStrictLevel[(options.strict_level or ("parameter" if kind.local else "off")).upper()]
+    thinking = trained and thinks(list(proof))
+    return Model(name, dialect, reading.policy, engine, prompts, level, thinking, reading.tools, reading.choice)
+
+
+class _Source(NamedTuple):
+    """The chat template, the folder or file that it comes from, and the name of the model; empty if it is not known."""
+
+    template: "Tokenizer | None"
+    folder: str | Path | None
+    served: str
+
+
+def _template_source(options: argparse.Namespace, kind: EngineKind, argument: str) -> _Source:
+    """The chat template that is named, or else that of the engine."""
     folder = options.tokenizer if options.tokenizer is not None else _folder(kind, argument)
     told = discovered(options) if kind is UPSTREAM else None
     template: Tokenizer | None
@@ -149,41 +185,33 @@ def open_model(options: argparse.Namespace) -> Model:
     else:
         template = _own_template(kind, argument) if told is None else _sent_template(options, told)
         folder = None if told is None else told.path
-    served = kind.served(argument) if told is None else told.model or ""
-    trained = True
-    if template is not None and _names_dialect(options) in (None, WITH_TOOLS):
-        whole = with_tools(_source(options), template.tool_template, template.special)
-        trained = whole == template.tool_template
-        if not trained:
-            template = msgspec.structs.replace(template, template=whole, tool_template=whole)
-    policy = read_policy(options.policy)
+    return _Source(template, folder, kind.served(argument) if told is None else told.model or "")
+
+
+class _Reading(NamedTuple):
+    """How outputs are read: by the arguments, or as the recordings of the engine say."""
+
+    dialect: Dialect
+    policy: Policy
+    proof: Sequence[Case] = ()
     tools: Sequence[Any] | None = ()
     choice: Any = "auto"
-    proof: Sequence[Case] = ()
-    recordings: list[Recording] = []
-    if kind is REPLAY:
-        recordings = open_recordings("--engine", argument)
-        asked = None if _names_dialect(options) is None else _dialect(options, template, served)[0]
-        found = read_in_common("--engine", recordings, asked)
-        dialect = found.dialect or _dialect(options, template, served)[0]
-        policy, tools, choice = policy.over(found.policy), found.tools, found.tool_choice
-        recordings = [recording.staged(dialect) for recording in recordings]
-    else:
+    recordings: "Sequence[Recording]" = ()
+
+
+def _reading(
+    options: argparse.Namespace, kind: EngineKind, argument: str, template: "Tokenizer | None", served: str
+) -> _Reading:
+    policy = read_policy(options.policy)
+    if kind is not REPLAY:
         dialect, proof = _dialect(options, template, served)
-    if template is not None and _names_dialect(options) is not None:
-        proof = prove(dialect, template.tool_template, template.special)
-        report(dialect, proof, table=options.proof)
-    prompts = None if template is None else _prompts(options, folder or argument, template, dialect)
-    engine = open_engine(kind, EngineSettings(options, argument, options.engine or (), folder, dialect, recordings))
-    if kind.needs_template and template is None:
-        raise Misuse("--tokenizer: is required for this engine, because the model's chat template renders the prompt")
-    if options.capture is not None:
-        engine = _captured(options, engine, dialect, policy)
-    name = options.model or served or dialect.name
-    # A local engine has the grammar at hand, so calls follow their schemas by default.
-    level = ToolStrictLevel[(options.strict_level or ("parameter" if kind.local else "off")).upper()]
-    thinking = trained and thinks(list(proof))
-    return Model(name, dialect, policy, engine, prompts, level, thinking, tools, choice)
+        return _Reading(dialect, policy, proof)
+    recordings = open_recordings("--engine", argument)
+    asked = None if _names_dialect(options) is None else _dialect(options, template, served)[0]
+    found = read_in_common("--engine", recordings, asked)
+    dialect = found.dialect or _dialect(options, template, served)[0]
+    staged = [recording.staged(dialect) for recording in recordings]
+    return _Reading(dialect, policy.over(found.policy), (), found.tools, found.tool_choice, staged)
 
 
 def _sent_template(options: argparse.Namespace, told: "Discovered") -> "Tokenizer":

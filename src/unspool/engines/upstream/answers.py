@@ -232,19 +232,9 @@ def read_generated(data: bytes, alternatives: int | None = 0, keep_end: bool = F
     if not event.choices:
         return found
     choice = event.choices[0]
-    ids, text = tuple(choice.token_ids or ()), choice.text
-    if (said := choice.delta) is not None:
-        if said.reasoning or said.reasoning_content or said.tool_calls:
-            raise EngineError("the engine parses its output; start it without a reasoning and a tool-call parser", 502)
-        text = said.content
-    elif text is None and ids and choice.finish_reason is None:
-        raise EngineError("the engine sends no text, only tokens; start it without --tokens-only", 502)
+    ids, text = tuple(choice.token_ids or ()), _text_of(choice)
     entries = () if choice.logprobs is None or alternatives is None else _entries(choice.logprobs, alternatives)
-    sampled = None
-    if capture:
-        content = () if choice.logprobs is None else choice.logprobs.content or ()
-        logprobs = _aligned(ids, [p.logprob for p in content])
-        sampled = Sampled(ids=ids, logprobs=logprobs, versions=_versions(choice.weight_versions))
+    sampled = _sampled_of(choice, ids) if capture else None
     if choice.finish_reason == "stop" and not keep_end and not isinstance(choice.stop_reason, str):
         if len(entries) == len(ids):
             entries = entries[:-1]
@@ -257,6 +247,29 @@ def read_generated(data: bytes, alternatives: int | None = 0, keep_end: bool = F
         finish_reason=_reason(choice.finish_reason),
         sampled=sampled,
     )
+
+
+def _text_of(choice: _Generation) -> str | None:
+    """The text of an event, in either form.
+
+    Raises:
+        EngineError: it is parsed already, or there are only tokens.
+    """
+    said = choice.delta
+    if said is None:
+        if choice.text is None and choice.token_ids and choice.finish_reason is None:
+            raise EngineError("the engine sends no text, only tokens; start it without --tokens-only", 502)
+        return choice.text
+    if said.reasoning or said.reasoning_content or said.tool_calls:
+        raise EngineError("the engine parses its output; start it without a reasoning and a tool-call parser", 502)
+    return said.content
+
+
+def _sampled_of(choice: _Generation, ids: tuple[int, ...]) -> Sampled:
+    """The sampled tokens of an event, with their log-probabilities."""
+    content = () if choice.logprobs is None else choice.logprobs.content or ()
+    logprobs = _aligned(ids, [p.logprob for p in content])
+    return Sampled(ids=ids, logprobs=logprobs, versions=_versions(choice.weight_versions))
 
 
 def _entries(reported: _Entries, alternatives: int) -> tuple[dict[str, Any], ...]:

@@ -21,7 +21,7 @@ import msgspec
 
 from ...errors import ConstraintError
 from ...grammar import Constraint
-from ..base import Delta, EngineError, Request, Thinking
+from ..base import Delta, EngineError, Request, Sampling, Thinking
 from .answers import read_completion, read_native, read_ollama
 from .sse import Events, Lines, Reader
 
@@ -287,33 +287,17 @@ def body(
     Raises:
         EngineError: the kind does not support a part of it.
     """
-    sampling = request.sampling
     asked: dict[str, Any] = {"prompt": prompt} if kind.place is None else kind.place(request, prompt)
     asked |= {"stream": True, **kind.always}
     own = {*asked, "model"}
     asked |= kind.within
     if model is not None:
         asked["model"] = model
-    for name in sampling.__struct_fields__:
-        value = getattr(sampling, name)
-        if value is None:
-            continue
-        if name in kind.fields:
-            if kind.fields[name]:  # else it is one of the prompt's fields
-                asked[kind.fields[name]] = value
-        elif value not in _NEUTRAL.get(name, ()):
-            raise EngineError(f"{name}: the engine ({kind.name}) does not support it", 400)
-    if sampling.seed is not None:
-        asked[kind.fields["seed"]] = sampling.seed % kind.seeds
-    if kind.fields.get("logprobs") == "n_probs" and sampling.logprobs == 0:
-        asked["n_probs"] = 1  # otherwise none would be reported
+    asked |= _sampling(kind, request.sampling)
     if request.capture and kind.capture is not None:
         asked = {**kind.capture, **asked}
     if request.echo:
-        if not kind.echo:
-            text = f"echo: cannot be combined with logprobs: the engine ({kind.name}) does not report those of prompts"
-            raise EngineError(text, 400)
-        asked |= {"echo": True, "logprobs": max(1, sampling.logprobs or 0)}  # SGLang takes 0 for none
+        asked |= _echo(kind, request.sampling)
     if "add_special_tokens" in asked:
         asked["add_special_tokens"] = request.add_special
     # At most one token for each 14 × 14 pixels; an engine that counts more refuses the request.
@@ -332,6 +316,33 @@ def body(
     if kind.options:
         asked[kind.options] = {name: asked.pop(name) for name in list(asked) if name not in own}
     return asked
+
+
+def _sampling(kind: Kind, sampling: Sampling) -> dict[str, Any]:
+    """The fields that say how tokens are chosen."""
+    asked: dict[str, Any] = {}
+    for name in sampling.__struct_fields__:
+        value = getattr(sampling, name)
+        if value is None:
+            continue
+        if name in kind.fields:
+            if kind.fields[name]:  # else it is one of the prompt's fields
+                asked[kind.fields[name]] = value
+        elif value not in _NEUTRAL.get(name, ()):
+            raise EngineError(f"{name}: the engine ({kind.name}) does not support it", 400)
+    if sampling.seed is not None:
+        asked[kind.fields["seed"]] = sampling.seed % kind.seeds
+    if kind.fields.get("logprobs") == "n_probs" and sampling.logprobs == 0:
+        asked["n_probs"] = 1  # otherwise none would be reported
+    return asked
+
+
+def _echo(kind: Kind, sampling: Sampling) -> dict[str, Any]:
+    """The fields that ask for the log-probabilities of the prompt."""
+    if not kind.echo:
+        text = f"echo: cannot be combined with logprobs: the engine ({kind.name}) does not report those of prompts"
+        raise EngineError(text, 400)
+    return {"echo": True, "logprobs": max(1, sampling.logprobs or 0)}  # SGLang takes 0 for none
 
 
 def _endless(kind: Kind, size: int, context: int | None) -> int | None:
