@@ -573,8 +573,15 @@ def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
     thoughts = closings(*(o.pattern for o in parts.reasoning_ends))
     others = [*thoughts, *closings(*(o.pattern for o in parts.frame_ends))]
     # Where calls are text, so is what closes reasoning, or the turn, and may close one of them.
-    called = {c for c in called if c in ends or c in {text(s.pattern) for s in thoughts}}
+    called &= ends | {text(s.pattern) for s in thoughts}
     plain = _distinct([s for s in others if text(s.pattern) not in called])
+    openings = _stray_openings(parts, pairs)
+    return _distinct([*openings, *others, *closings(*(end for _, end in pairs))]), plain
+
+
+def _stray_openings(parts: _Parts, pairs: list[tuple[Pattern, Pattern]]) -> list[Stray]:
+    """The openings of calls and blocks, by the pairs of their openings and closings, that are dropped with nothing
+    after them."""
     openings: list[Stray] = []
     for head, end in pairs:
         first = tags(head)[:1]
@@ -583,7 +590,7 @@ def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
     if all(b.marked and b.opening for b in parts.blocks):
         inner = (f for f in parts.forms if f.marked and f.shape is None and not tags(f.opening.head()))
         openings += [Stray(f.opening, True, [*tags(f.closing)], text=True) for f in inner if f.opening.first]
-    return _distinct([*openings, *others, *closings(*(end for _, end in pairs))]), plain
+    return openings
 
 
 def _distinct(strays: list[Stray]) -> list[Stray]:
