@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ..dialect.markers import Block, Form, Opening
+from ..dialect.markers import Block, Form, Marker, Opening
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape
@@ -80,8 +80,9 @@ class Calls(Steps):
         ledger.notice("call_markers_as_text", "prose before a call")
         return True
 
-    def open(self, o: Opening, i: int, match: Match) -> None:
+    def open(self, o: Marker, i: int, match: Match) -> None:
         """Open a call, whose opening is at ``buf[i:match.end]``."""
+        assert isinstance(o, Opening)
         tape, ledger = self._tape, self._ledger
         block, form, end = o.block or self.within or self._plan.calls.blocks[0], o.form, match.end
         assert form is not None

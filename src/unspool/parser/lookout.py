@@ -180,7 +180,7 @@ class Lookout(msgspec.Struct, eq=False):
 
     def end_here(self, i: int) -> int:
         """The end of an ``end`` or ``start`` at ``i``."""
-        r = self.first_marker(self.plan.ends, i)
+        r = self.first_marker(self.plan.ends.at(self._tape.buf, i), i)
         return NO if r == MORE and self._tape.final else r
 
     def end_counts(self, i: int, end: int) -> int:

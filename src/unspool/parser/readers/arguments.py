@@ -3,10 +3,11 @@
 from typing import Final
 
 from ...dialect.markers import Form
-from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
+from ...dialect.patterns import MAX_SPACE, MORE, skip_space
 from ...dialect.syntax import Syntax
 from ..call import Call
 from ..ledger import Tape
+from ..lookout import first_of
 from ..openings import NULL, Openings
 from .literal import DONE, ERROR, STRING, LiteralReader, Root, whole_members, whole_object
 from .reader import Mode, Reader, Whole
@@ -178,7 +179,7 @@ class ArgumentsReader(Reader):
         if buf.startswith(NULL, i):
             tape.i = i + len(NULL)
             return self._done("{}")
-        closing = self._openings.look.closing(i)
+        closing = self._look.closing(i)
         if closing == MORE or NULL.startswith(buf[i:]):
             if tape.final:
                 tape.i = len(buf)
@@ -216,11 +217,10 @@ class ArgumentsReader(Reader):
 
     def _closes(self, i: int) -> int:
         """The end of what closes the call at ``i``: a closing, or the next call if this one has none; `NO`; `MORE`."""
-        closing = self._openings.look.closing(i)
+        closing = self._look.closing(i)
         if closing >= 0 or self._call.form.closing or not self._call.block.closing:
             return closing
-        opens = self._openings.goes_on(i)
-        return i if opens == 1 else min(closing, MORE if opens == MORE else NO)
+        return first_of((closing, self._openings.goes_on(i)))
 
     def cut(self) -> None:
         """A closing marker is in an open string: the value and the call end."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ...dialect.markers import CALL, CALL_END, Opening
+from ...dialect.markers import CALL_END
 from ...dialect.patterns import MORE, NO
 from ...dialect.syntax import Syntax
 from ...regex import Regex
@@ -175,14 +175,12 @@ class BrokenReader(Reader):
         look = self._look
         found = NO
         for o in self._plan.calls.recover.markers.at(self._tape.buf, i):
-            if isinstance(o, Opening) and o.kind == CALL:
-                r = self._openings.match(o, i, edge=False).end
-            elif o.kind == CALL_END and o.pattern.last_name >= 0:  # a closing that repeats the name is the call's own
+            if o.kind == CALL_END and o.pattern.last_name >= 0:  # a closing that repeats the name is the call's own
                 fields: dict[str, str] = {}
                 r = look.stands(o.pattern, i, fields)
                 r = NO if r >= 0 and fields["name"] != self._call.name else r
             else:
-                r = look.marker(o, i)
+                r, _ = self._openings.marker(o, i)
             if r >= 0:
                 return r
             found = min(found, r)

@@ -252,11 +252,10 @@ class MarkupReader(Reader):
         # Neither a closing nor a call is an argument, though its key could be any text.
         if opening.first[-1:] == "<" and self._tape.buf.startswith("/", i + len(opening.first)):
             return NO
-        closing = self._look.closing(i)
-        if closing != NO:
-            return NO if closing >= 0 or self._tape.final else MORE
-        call = self._openings.opens_next(i, inside=True)
-        return NO if call == 1 else MORE if call == MORE else r
+        other = self._look.closing(i)
+        if other == NO:
+            other = self._openings.opens_next(i, inside=True)
+        return r if other == NO else NO if other >= 0 or self._tape.final else MORE
 
     def _children(self, level: Level) -> list[Parameter]:
         """The templates inside a container; elements of a list may have names of their own."""
@@ -291,14 +290,14 @@ class MarkupReader(Reader):
                 tape.i = len(tape.buf)
                 self._over()
             return False
-        opens = 0 if closing >= 0 else openings.opens_next(i, inside=True)
-        if opens == MORE:
+        ends = closing if closing >= 0 else openings.opens_next(i, inside=True)
+        if ends == MORE:
             return False
         alone = len(self.containers.levels) == 1
-        if (closing >= 0 or opens) and not call.form.closing and alone:
+        if ends >= 0 and not call.form.closing and alone:
             # If a call has no closing of its own, that of its block or of the turn closes it, or the next call.
             return self._end()
-        if closing >= 0 or opens:
+        if ends >= 0:
             # The block or the turn closes, or another call begins: this call lacks its own closing, or was cut.
             call.notice("missing_close", call.name)
             self.status = "incomplete"
