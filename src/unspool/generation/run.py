@@ -87,6 +87,8 @@ class Run:
 
     Attributes:
         id: the response's id.
+        deposit, writer: what keeps and what writes the answer.
+        streamed: whether the answer is a stream.
     """
 
     def __init__(
@@ -104,7 +106,7 @@ class Run:
         self._service = service
         self._protocol = protocol
         self._client_id = client_id
-        self._deposit = deposit
+        self.deposit = deposit
         self._last: tuple[Continued, Written] | None = None
         self._body: bytes | None = None
         self._name = f"{self.id} ({client_id})" if client_id else self.id
@@ -112,9 +114,10 @@ class Run:
         self._request = prepared.request
         self._clock = asyncio.get_running_loop().time
         self._started = self._clock()
-        self._writer = protocol.writer(self._request, self.id, int(time.time()))
+        self.streamed = self._request.stream
+        self.writer: Writer = protocol.writer(self._request, self.id, int(time.time()))
         self._choices = [self._choice(parser) for parser in prepared.parsers]
-        self._tracer = self._writer if isinstance(self._writer, TraceWriter) else None
+        self._tracer = self.writer if isinstance(self.writer, TraceWriter) else None
         self._trace: Trace | None = None
         reader = self._choices[0].reader
         if self._tracer is not None and isinstance(reader, Parser):
@@ -136,16 +139,6 @@ class Run:
         self._work: asyncio.Task[Any] | None = None
 
     @property
-    def writer(self) -> Writer:
-        """What writes the answer."""
-        return self._writer
-
-    @property
-    def streamed(self) -> bool:
-        """Whether the answer is a stream."""
-        return self._request.stream
-
-    @property
     def queued(self) -> int:
         """The number of events that wait for the client."""
         return 0 if self._outbox is None else self._outbox.events
@@ -163,7 +156,7 @@ class Run:
             return
         if now - outbox.sent_at > self._service.settings.limits.silence:
             with contextlib.suppress(OSError):  # the connection is lost; the next `put` raises it again
-                outbox.put(self._writer.KEEP_ALIVE, 0)
+                outbox.put(self.writer.KEEP_ALIVE, 0)
 
     async def generate(self, sink: Sink | None = None) -> Failure | None:
         """Generate the answer. Cancelling the task stops the engine.
@@ -182,7 +175,7 @@ class Run:
                 failure = await self._produce()
                 if failure is None:
                     self.whole()
-                    failure = await self._deposited()
+                    failure = await self.keep()
                 return failure
             return await self._stream(sink)
         except asyncio.CancelledError:
@@ -203,7 +196,7 @@ class Run:
         events: list[Sequence[AnyEvent]] = [c.kept for c in choices] if protocol.keeps_events else []
         if self._loops:
             events = [loop.kept or () for loop in self._loops]
-        return self._writer.whole(
+        return self.writer.whole(
             [loop.message() for loop in self._loops] or [c.message() for c in choices],
             self._usage(),
             logprobs=logprobs if any(logprobs) else (),
@@ -216,21 +209,21 @@ class Run:
         try:
             failure = await self._produce()
             if failure is None:
-                end = self._writer.finish(self._usage(), self._choices[0].stop)
-                failure = await self._deposited()
+                end = self.writer.finish(self._usage(), self._choices[0].stop)
+                failure = await self.keep()
                 if failure is None:
                     await outbox.end(end)
                     return None
             if outbox.begun:
-                await outbox.end(self._writer.error(failure))
+                await outbox.end(self.writer.error(failure))
             return failure
         finally:
             await outbox.close()
 
-    async def _deposited(self) -> Failure | None:
-        """Keep the answer; return why that failed."""
+    async def keep(self) -> Failure | None:
+        """Keep the answer as it is now; return why that failed."""
         try:
-            await self._deposit.keep(self.id, self._writer, self._last)
+            await self.deposit.keep(self.id, self.writer, self._last)
         except (StoreError, BadRequest) as error:  # such as of a conversation that was deleted meanwhile
             log.warning("%s: the response could not be stored: %s", self._name, error)
             return Failure(f"the response could not be stored: {error}", 507)
@@ -437,11 +430,11 @@ class Run:
         if outbox is None:
             self._choices[index].logprobs += logprobs
             return
-        start = self._writer.start() if first else b""
+        start = self.writer.start() if first else b""
         if logprobs and self._request.sampling.logprobs is not None:
-            data = self._writer.events(index, events, logprobs)
+            data = self.writer.events(index, events, logprobs)
         else:
-            data = self._writer.events(index, events)
+            data = self.writer.events(index, events)
         if start or data:
             outbox.put(start + data, len(events))
 

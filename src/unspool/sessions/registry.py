@@ -13,6 +13,7 @@ import msgspec
 
 from ..engines import EngineError
 from ..regex import Regex
+from ..request.fields import BadRequest
 from ..store import Reading, RecordExists, Store, Writing
 from .examine import Examined, examine
 from .records import Recorded
@@ -73,12 +74,12 @@ class Sessions:
             sampling, limits, metadata: see `About`.
 
         Raises:
-            ValueError: the id has another form.
+            BadRequest: the id has another form.
             Refused: 409 if there is such a session.
             StoreError: it cannot be stored.
         """
         if id is not None and not _ID.fullmatch(id):
-            raise ValueError("id: must have 1 to 128 letters, digits and . _ -, and begin with a letter or a digit")
+            raise BadRequest("id", "must have 1 to 128 letters, digits and . _ -, and begin with a letter or a digit")
         about = About(
             id=id or f"session-{secrets.token_hex(12)}",
             key=self.PREFIX + secrets.token_urlsafe(24),

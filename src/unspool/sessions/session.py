@@ -19,6 +19,7 @@ from ..engines.token_kinds import Codes
 from ..errors import ConstraintError
 from ..request.chat_request import ChatRequest
 from ..request.continuation import Continued, Written
+from ..request.fields import BadRequest
 from ..request.prepared import Prepared
 from ..request.prompts import Prompts
 from ..request.settings import Settings
@@ -52,16 +53,11 @@ _WANTED: Final = (
 _Request = TypeVar("_Request", bound=ChatRequest)
 
 
-class Refused(Exception):
-    """A session takes no request now.
-
-    Attributes:
-        status: the HTTP status.
-    """
+class Refused(BadRequest):
+    """A session takes no request now."""
 
     def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
+        super().__init__(None, message, status)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
