@@ -7,16 +7,15 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from ..engines import Delta, EngineError, Request, check_media
 from ..engines.capture import asked_of
-from ..engines.threads import Awaited
 from ..events import Event
-from ..message import Message
 from ..parser import Parser
 from ..request.continuation import Continued, Written
 from ..request.exact import Exact
@@ -102,7 +101,7 @@ class Run:
         session: "Session | None" = None,
     ) -> None:
         self._session = session
-        self.id = protocol.id_prefix + new_id()
+        self.id = protocol.id_prefix + uuid.uuid4().hex
         self._service = service
         self._protocol = protocol
         self._client_id = client_id
@@ -236,13 +235,12 @@ class Run:
         self._producing = True
         try:
             if self._loops:  # each round takes its own place
-                await self._all([loop.run(_Seat(self, i)) for i, loop in enumerate(self._loops)])
+                await self._all(
+                    [loop.run(partial(self._round, i), partial(self._send, i)) for i, loop in enumerate(self._loops)]
+                )
                 return None
             async with self._service.admission.places(len(self._choices)):
-                if len(self._choices) == 1:
-                    await self._generate(0, self._prepared)
-                else:
-                    await self._all([self._generate(i, self._prepared) for i in range(len(self._choices))])
+                await self._all([self._generate(i, self._prepared) for i in range(len(self._choices))])
             return None
         except Overloaded as error:
             return Failure(str(error), 429, retry_after=error.retry_after)
@@ -280,7 +278,7 @@ class Run:
             await asyncio.gather(*tasks, return_exceptions=True)
             del tasks, task  # their error holds this frame, which would hold them, and with them all of the request
 
-    async def round(self, index: int, prepared: Prepared) -> Written:
+    async def _round(self, index: int, prepared: Prepared) -> Written:
         """Generate one round of a choice; see `Loop`."""
         if prepared is not self._prepared:
             last = self._choices[index]
@@ -290,7 +288,7 @@ class Run:
         async with self._service.admission.places(1, begun=self._begun):
             return await self._generate(index, prepared)
 
-    async def send(self, index: int, events: Sequence[AnyEvent]) -> None:
+    async def _send(self, index: int, events: Sequence[AnyEvent]) -> None:
         """Pass on a loop's events."""
         if events:
             self._write(index, events)
@@ -318,36 +316,35 @@ class Run:
     async def _output(
         self, index: int, prepared: Prepared, asked: Request, watched: Callable[[_Stream], _Stream] = lambda s: s
     ) -> Written:
-        choice, recording = self._choices[index], await self._recording(prepared, asked)
+        service, choice = self._service, self._choices[index]
+        recording: Recording | None = None
+        if self._session is not None and service.sessions is not None:
+            recording = self._session.recording(service, prepared, asked, await service.sessions.examine(service))
         most = None if asked.echo else asked.max_tokens or None
         try:
-            await self._pass_on(index, watched(self._service.engine.generate(asked)), most, recording)
+            await self._pass_on(index, watched(service.engine.generate(asked)), most, recording)
         except BaseException as error:
             if recording is not None:
                 recording.broken(choice.written(), "error" if isinstance(error, EngineError) else "abort")
             raise
         self._deliver(index, choice.close())
-        prompt = asked.prompt
+        prompt, tokenizer = asked.prompt, service.engine.tokenizer
         if choice.uncounted and prompt is not None:
             if not isinstance(prompt, str):
                 choice.counted(len(prompt))
-            elif self._service.engine.tokenizer is not None:
-                choice.counted(await self._service.in_thread(len(prompt), lambda awaited: self._count(prompt, awaited)))
+            elif tokenizer is not None:
+                size = len(prompt)
+                choice.counted(await service.in_thread(size, lambda waited: counted(tokenizer, prompt, waited.check)))
         written = choice.written()
         self._last = None if prepared.continued is None else (prepared.continued, written)
-        self._finished(written.message)
+        service.metrics.output(written.message)
+        for notice in written.message.notices:
+            log.warning("%s: %s at %d: %s", self._name, notice.kind, notice.start, notice.detail)
         if recording is not None:
             written = await recording.done(written, choice.stop)
         if prepared.turns is not None and prepared.continued is not None and not self._loops:
             prepared.turns.remember(prepared.continued, written)
         return written
-
-    async def _recording(self, prepared: Prepared, asked: Request) -> "Recording | None":
-        """Begin to record a generation, if it belongs to a session."""
-        service = self._service
-        if self._session is None or service.sessions is None:
-            return None
-        return self._session.recording(service, prepared, asked, await service.sessions.examine(service))
 
     async def _pass_on(self, index: int, stream: _Stream, tokens: int | None, recording: "Recording | None") -> None:
         """Read the engine's output until it ends, or until the choice ends earlier.
@@ -471,15 +468,6 @@ class Run:
             self._service.metrics.usage(usage)
         return usage
 
-    def _finished(self, message: Message) -> None:
-        self._service.metrics.output(message)
-        for notice in message.notices:
-            log.warning("%s: %s at %d: %s", self._name, notice.kind, notice.start, notice.detail)
-
-    def _count(self, prompt: str, awaited: Awaited) -> int:
-        """The number of the prompt's tokens, by the engine's tokenizer."""
-        return counted(self._service.engine.tokenizer, prompt, awaited.check)
-
     def _choice(self, parser: Reader) -> Choice:
         settings, request = self._service.settings, self._request
         return Choice(
@@ -502,36 +490,22 @@ def _size(delta: Delta) -> int:
     return size
 
 
-class _Seat:
-    """The `Host` of a loop: one choice of a run."""
-
-    def __init__(self, run: Run, index: int) -> None:
-        self._run = run
-        self._index = index
-
-    async def generate_round(self, prepared: Prepared) -> Written:
-        return await self._run.round(self._index, prepared)
-
-    async def send(self, events: Sequence[AnyEvent]) -> None:
-        await self._run.send(self._index, events)
-
-
 def added(usages: Sequence[Usage | None]) -> Usage | None:
     """The sum of counts that each have their own prompt, such as those of rounds. A single one is unchanged."""
     known = [u for u in usages if u is not None]
     if len(known) < 2:
         return known[0] if known else None
-
-    def sum_of(counts: Sequence[int | None]) -> int | None:
-        known = [count for count in counts if count is not None]
-        return sum(known) if known else None
-
     return Usage(
         prompt_tokens=sum(u.prompt_tokens for u in known),
         completion_tokens=sum(u.completion_tokens for u in known),
-        cached_tokens=sum_of([u.cached_tokens for u in known]),
-        reasoning_tokens=sum_of([u.reasoning_tokens for u in known]),
+        cached_tokens=_sum(u.cached_tokens for u in known),
+        reasoning_tokens=_sum(u.reasoning_tokens for u in known),
     )
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def total(usages: Sequence[Usage | None]) -> Usage | None:
@@ -539,15 +513,9 @@ def total(usages: Sequence[Usage | None]) -> Usage | None:
     known = [u for u in usages if u is not None]
     if len(known) < 2:
         return known[0] if known else None
-    reasoning = [u.reasoning_tokens for u in known if u.reasoning_tokens is not None]
     return msgspec.structs.replace(
         known[0],
         completion_tokens=sum(u.completion_tokens for u in known),
         total_tokens=None,
-        reasoning_tokens=sum(reasoning) if reasoning else None,
+        reasoning_tokens=_sum(u.reasoning_tokens for u in known),
     )
-
-
-def new_id() -> str:
-    """A unique id, without the protocol's prefix."""
-    return uuid.uuid4().hex
