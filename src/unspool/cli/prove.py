@@ -165,4 +165,5 @@ def report(dialect: Dialect, proof: list[Case], *, table: bool, origin: str = ""
     if table and proof:
         print(proof_table(proof), file=sys.stderr)
     if proof:
-        print(f"unspool: dialect {dialect.name}{origin and f' ({origin})'}: {summary(proof)}", file=sys.stderr)
+        policy = "" if dialect.policy.text_before_tools != "content" else "; by its policy, calls behind text are content"
+        print(f"unspool: dialect {dialect.name}{origin and f' ({origin})'}: {summary(proof)}{policy}", file=sys.stderr)
