@@ -56,7 +56,7 @@ def test_a_dialects_form_is_proven_whatever_its_policies_make_of_text_before_cal
     proof = prove_dialect(dialect, invented.KNOWN)
     assert holds(proof)
     report(dialect, proof, table=False)
-    assert capsys.readouterr().err.endswith(" cases pass; by its policy, calls behind text are content\n")
+    assert capsys.readouterr().err.endswith(" cases pass; by its policy, calls after text are content\n")
 
 
 def test_a_shipped_dialect_may_leave_white_space_with_the_text() -> None:
