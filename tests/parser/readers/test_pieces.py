@@ -30,7 +30,7 @@ def test_a_piece_is_read_the_same_from_memory_and_anew() -> None:
         known = kind.state(waits)
         for letters in product('ab"\\nu0\n', repeat=4):
             text = "".join(letters)
-            fresh = StringKind().state(waits)
+            fresh = StringKind(kind.split).state(waits)
             part = kind.split(waits + text)
             turn, again, anew = known[text], known[text], fresh[text]
             if part is None:
@@ -140,7 +140,7 @@ def test_the_memory_of_pieces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
                 assert sum(map(len, kind._states.values())) <= 20
                 assert len(kind._states) <= module._MOST_STATES
         assert len(module._kinds) <= 3
-    known = StringKind().state("")
+    known = StringKind(JSON_STRINGS.split).state("")
     assert known["\\n" * 50] == ("\\n" * 50, "\\n" * 50, known)
     assert not known
 

@@ -9,8 +9,9 @@ from ..call import Call
 from ..ledger import Tape
 from ..lookout import first_of
 from ..openings import NULL, Openings
-from .literal import DONE, ERROR, STRING, LiteralReader, Root, whole_members, whole_object
+from .literal import DONE, ERROR, STRING, LiteralReader, Root
 from .reader import Mode, Reader, Whole
+from .whole import whole_members, whole_object
 from .wrapped import UNWRAPPED, Unwrapping, UnwrapReader, unwrapping
 
 _CUT: Final = "a closing marker inside a value"

@@ -9,16 +9,13 @@ must come again with more text after it. Strict JSON is read in runs of complete
 complete in the text is read at once.
 """
 
-import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
 from json.encoder import encode_basestring
-from math import isinf
 from typing import Any, Final
 
-from ...dialect.patterns import NO
-from ...dialect.syntax import KEYWORD, KEYWORDS, Syntax
+from ...dialect.syntax import KEYWORD, Syntax
 from ...regex import Prefix, Regex
 from .memory import Changes
 from .numbers import Magnitude
@@ -31,47 +28,39 @@ from .strings import (
     STRETCH,
     escaped,
     json_run,
-    json_string,
     marker_scan,
     quote_in,
     translated,
     unescaped,
 )
-from .syntax import (
-    AFTER,
-    COLON,
-    DONE,
-    DOT,
-    ERROR,
-    EXP,
-    EXP_DIGITS,
-    EXP_SIGN,
-    FIRST_ITEM,
-    FIRST_KEY,
-    FRACTION,
-    INT,
-    KEY,
-    MAX_DEPTH,
-    MAX_HELD,
-    MAX_KEY,
-    MAX_KEYS,
-    MAX_SPACE,
-    MAX_WORD,
-    NUMBER,
-    SIGN,
-    STRING,
-    VALUE,
-    WORD,
-    ZERO,
-    Root,
-)
+from .whole import MAX_DEPTH, MAX_WORD, PYTHON_WORDS, WORDS, whole_value
 
-__all__ = ["DONE", "ERROR", "MAX_DEPTH", "STRING", "VALUE", "LiteralReader", "Root", "Syntax"]
+MAX_KEY: Final = 1024
+MAX_KEYS: Final = 1024
+"""How many keys of one object are remembered, to find repeated ones."""
+MAX_HELD: Final = 65_536
+"""How many characters may be held back until their meaning is certain."""
+MAX_SPACE: Final = 4096
+"""How much white space after a quote is examined before the quote counts as text."""
+
+
+class Root:
+    """The required kind of the outermost value."""
+
+    OBJECT: Final = "object"
+    KEYWORDS: Final = "keywords"
+    """Python keyword arguments, which end before the closing parenthesis."""
+    ANY: Final = "any"
+
+
+# Modes: what is expected next, or what the reader is inside of.
+VALUE, FIRST_ITEM, FIRST_KEY, KEY, COLON, AFTER, STRING, NUMBER, WORD, DONE, ERROR = range(11)
+
+# States of a number, named after its last part so far.
+SIGN, ZERO, INT, DOT, FRACTION, EXP, EXP_SIGN, EXP_DIGITS = range(8)
 
 _SPACE = Prefix(r"[ \t\n\r]*+")
 PYTHON_SPACE = Prefix(r"\s*+")
-_WORDS = {"true": "true", "false": "false", "null": "null"}
-PYTHON_WORDS = _WORDS | {"True": "true", "False": "false", "None": "null"}
 _DIGITS = Prefix(r"[0-9]*+")
 _WORD = Regex(r"[A-Za-z_][A-Za-z_0-9]*+")
 _EXPONENT = Regex(r"[eE][+-]?[0-9]++")
@@ -106,106 +95,6 @@ _ESCAPE_MAYBE = Regex(r"\\(?:\r|[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9
 _SIMPLE = {"n": "\\n", "t": "\\t", "r": "\\r", "b": "\\b", "f": "\\f", "a": "\\u0007", "v": "\\u000b"}
 
 
-# -- literals that are complete in the text ---------------------------------------------------------------------------
-
-LONGEST: Final = 4096
-"""The longest object or array, in characters, that is read in one go."""
-
-
-def whole_object(text: str, i: int) -> int:
-    """The end of the object that begins at ``i``, if it is plain; else 0, which decides nothing."""
-    return whole_value(text, i, 0) if text.startswith("{", i) else 0
-
-
-def whole_value(text: str, i: int, depth: int) -> int:
-    """The end of the object or array that begins at ``i``, if it is plain; else 0, which decides nothing.
-
-    It is plain if a `LiteralReader` would pass it on unchanged, without a notice: strict JSON, no repeated key, no
-    number beyond a float, not too deep. ``depth``: how many brackets are open around it.
-    """
-    if text.find("}" if text[i] == "{" else "]", i, i + LONGEST) < 0:
-        return 0
-    piece = text[i : i + LONGEST]
-    try:
-        value, end = _scan(piece, 0)
-        members = len(value) if piece[0] == "{" else 0
-        if members != piece.count(":", 0, end):  # else each member has a key of its own, and no string a colon
-            end = _scan_members(piece, 0)[1]
-    except (ValueError, RecursionError, StopIteration):
-        return 0
-    return i + end if depth + piece.count("{", 0, end) + piece.count("[", 0, end) <= MAX_DEPTH else 0
-
-
-def _members(pairs: list[tuple[str, Any]]) -> None:
-    if len(pairs) > 1 and len(dict(pairs)) < len(pairs):
-        raise ValueError("a key is given twice")
-
-
-def _float(number: str) -> float:
-    value = float(number)
-    if isinf(value):
-        raise ValueError("a number too large for a float")
-    return value
-
-
-def _constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _scanner(**hooks: Any) -> Callable[[str, int], tuple[Any, int]]:
-    decoder = json.JSONDecoder(parse_float=_float, parse_constant=_constant, **hooks)
-    return decoder.scan_once  # type: ignore[attr-defined, no-any-return]  # it is no part of the stub
-
-
-_scan: Final = _scanner()
-_scan_members: Final = _scanner(object_pairs_hook=_members)
-"""Reads one value, without the checks of `json.JSONDecoder.raw_decode`."""
-
-_GAP: Final = r"\s{0,64}+"
-_NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,200}+)(?:\.[0-9]{1,90})?"
-
-
-@lru_cache(64)
-def _member(python: bool, quote: str) -> re.Pattern[str]:
-    """Matches a plain member and the comma or bracket after it: its key, a string, what JSON writes alike, a word."""
-    q = re.escape(quote)
-    if python:
-        key = rf"{q}([^{q}\\]{{1,256}}+){q}{_GAP}:" if q else rf"({KEYWORDS}){_GAP}="
-        string, words = r"""(?:'([^'\\]*+)'|"([^"\\]*+)")""", "True|False|None|true|false|null"
-    else:
-        key = rf"((?!{q}|[\"'])[^:,{{}}\[\]\s]{{1,256}}+){_GAP}:"
-        string = rf"{q}((?:(?!{q})[{re.escape(quote[0])}]|[^{re.escape(quote[0])}]++)*+)()?{q}"
-        words = "true|false|null"
-    end = "[,}]" if q else "[,)]"
-    return re.compile(rf"{_GAP}{key}{_GAP}(?:{string}|({_NUMBER})|({words})){_GAP}({end})")
-
-
-def whole_members(text: str, i: int, *, python: bool, quote: str) -> tuple[str, int]:
-    """The JSON of plain keyword arguments, or of a plain object with other quotes, and where its bracket closes.
-
-    They begin after the opening bracket, at ``i``. The text is ``""`` if they are not plain, or not complete. Keywords
-    have no quote.
-    """
-    member = _member(python, quote)
-    found: dict[str, str] = {}
-    while True:
-        m = member.match(text, i)
-        if m is None:
-            return "", NO
-        key, string, other, number, word, after = m.groups()
-        if key in found or len(key) > MAX_WORD:
-            return "", NO
-        string = other if string is None else string
-        found[key] = json_string(string) if string is not None else number or PYTHON_WORDS[word]
-        i = m.end()
-        if after != ",":
-            inside = ", ".join([f"{encode_basestring(key)}: {value}" for key, value in found.items()])
-            return f"{{{inside}}}", i - 1
-
-
-# -- literals that arrive in pieces -----------------------------------------------------------------------------------
-
-
 class Spelling:
     """How a literal is written, and what kind of value it must be.
 
@@ -232,7 +121,7 @@ class Spelling:
         self.stops = stops
         self.keep = syntax == Syntax.JSON
         self.space = _SPACE if syntax == Syntax.JSON and not repair else PYTHON_SPACE
-        self.words = PYTHON_WORDS if self.python or repair else _WORDS
+        self.words = PYTHON_WORDS if self.python or repair else WORDS
         self.quote = quote
         self.scan = marker_scan(quote) if self.quoted else None
 

@@ -19,9 +19,9 @@ from ..lookout import first_of
 from ..openings import Openings
 from ..white import common_prefix, common_suffix, held_suffix
 from .containers import Containers, Level
-from .literal import MAX_DEPTH
 from .reader import Mode, Reader, Whole
 from .value import Value, ValueKind, marked_by, plain_value
+from .whole import MAX_DEPTH
 from .wrapped import WRAPPERS
 
 

@@ -12,8 +12,9 @@ from ..call import Call
 from ..ledger import Tape
 from ..openings import NULL, Openings
 from .arguments import ArgumentsReader
-from .literal import LiteralReader, Root, whole_members, whole_object
+from .literal import LiteralReader, Root
 from .reader import Mode, Reader, Whole
+from .whole import whole_members, whole_object
 
 MAX_TOKEN: Final = 1024
 """The longest key, name or id, in characters, with its quotes."""

@@ -7,8 +7,7 @@ from typing import Final
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ...schema import Schema, declared_object
-from .literal import DONE, ERROR, STRING, VALUE, LiteralReader, Root
-from .syntax import MAX_HELD
+from .literal import DONE, ERROR, MAX_HELD, STRING, VALUE, LiteralReader, Root
 
 
 class UnwrapReader:
