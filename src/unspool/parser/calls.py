@@ -231,7 +231,7 @@ class Calls(Steps):
             self.reader = TextReader(call, self._openings, tape)
             self._at.state = states.MARKUP
         elif form.syntax is None:
-            self.reader = MarkupReader(call, self._openings, tape, self._desk.schema(call.name))
+            self.reader = MarkupReader(call, self._openings, tape, self._desk.tools.schema(call.name))
             self._at.state = states.MARKUP
         else:
             reader = self.reader = ArgumentsReader(call, self._openings, tape)
@@ -449,7 +449,7 @@ class Calls(Steps):
         if ledger.holds and not ledger.held_for(Why.HEADER):
             self._overflow()  # its end comes too late to decide, however the text is cut
         self._let_out(call)
-        self.call = self.reader = self.broken = None
+        self._forget()
         if call.sink != Sink.CALL:
             call.pass_by(end)
             self.given_back = self.given_back or (call.sink == Sink.TEXT and self._opens_block)
@@ -476,10 +476,13 @@ class Calls(Steps):
             ledger.notice("bad_arguments", call.name)
             return
         if ledger.holds and ledger.held_for(Why.THOUGHT_CALL, Why.BAD_CALL):
-            ledger.commit()
+            ledger.holds.pop()
             ledger.commit_thought()
         ledger.count_call()
         self.given_back = False
+
+    def _forget(self) -> None:
+        self.call = self.reader = self.broken = None
 
     def discard(self) -> Hold:
         """Discard what the innermost hold holds."""
@@ -507,7 +510,7 @@ class Calls(Steps):
             self._look.spare(hold.start - self._tape.base, *(s for s in call_closings if s))
         here = min(self._tape.here, hold.start + CAP + 1)
         self._tape.rewind(here, keep=True)  # what lies beyond the cap is read again, however the text is cut
-        self.call = self.reader = self.broken = None
+        self._forget()
         state = hold.place.state
         if state is states.BLOCK:
             self._ledger.text(here)
@@ -524,7 +527,7 @@ class Calls(Steps):
 
     def back_to_thought(self, hold: Hold) -> None:
         """What began as a call in reasoning was not one: read it again, without calls."""
-        self.call = self.reader = self.broken = None
+        self._forget()
         self._openings.text_until = min(self._tape.here, hold.start + CAP)
         self._rewind(hold.start)
         self._at.state = states.RESUMING if hold.paused else hold.place.state
@@ -533,14 +536,14 @@ class Calls(Steps):
     def _discard_to(self, hold: Hold) -> None:
         """Discard what a hold holds, and forget the call in it."""
         while self._ledger.holds[-1] is not hold:
-            self._ledger.commit()
+            self._ledger.holds.pop()
         self.discard()
-        self.call = self.reader = self.broken = None
+        self._forget()
 
     def _take_bare(self, call: Call, hold: Hold, end: int) -> bool:
         """Read the text in a closed call, which ends at an offset, as its only required string; false if it is none."""
         tape, arguments = self._tape, self._plan.arguments.parameters
-        schema = self._desk.schema(call.name)
+        schema = self._desk.tools.schema(call.name)
         key = None if schema is None or call.form.syntax is not None or call.sink != Sink.CALL else schema.only_string()
         begin = self._doubted
         raw = tape.source(begin, end)
@@ -604,7 +607,7 @@ class Calls(Steps):
                 self._back_to_text(doubtful, self._tape.here)
             else:
                 call = ledger.held_for(Why.BAD_CALL, Why.THOUGHT_CALL)
-                ledger.commit()
+                ledger.holds.pop()
                 ledger.notice("hold_overflow", "a call" if call else "reasoning")
 
     def cut_header(self) -> None:
@@ -619,7 +622,7 @@ class Calls(Steps):
             self._abort_header()
             return
         self.discard()
-        self.call = self.reader = self.broken = None
+        self._forget()
         self._at.state = states.TEXT if hold.place.state is states.EDGE else hold.place.state
         ledger.markup(tape.here)
         ledger.notice("stray_open", marker.strip())

@@ -371,7 +371,7 @@ class Parser:
             if machine.look.counted and machine.calls.call is not None and closes(literal, plan):
                 machine.end_string()
         if foreign and machine.calls.call is None:
-            machine.ledger.foreign(at, at + len(literal))
+            machine.ledger.foreign_spans.append((at, at + len(literal)))
         return self._feed(literal, stage)
 
 

@@ -148,7 +148,7 @@ class ArgumentsReader(Reader):
         if not self._looked:
             self._looked = True
             if call.started and not UNWRAPPED.match(fragment):
-                self._unwrapping = unwrapping(self._call.desk.schema(call.name))
+                self._unwrapping = unwrapping(call.desk.tools.schema(call.name))
         watch = self._unwrapping
         if watch is not None:
             passed = watch.push(fragment)
@@ -172,7 +172,7 @@ class ArgumentsReader(Reader):
             call.put(text, self._tape.here)
         call.complete = True
         if literal.repaired:
-            call.repair()
+            call.status = "repaired" if call.status == "ok" else call.status
             call.notice("repaired", literal.repaired)
 
     def _none(self, i: int) -> bool:
