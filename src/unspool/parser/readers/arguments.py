@@ -136,8 +136,9 @@ class ArgumentsReader(Reader):
         end = literal.read(buf, i) if until == len(buf) else i + literal.read(buf[i:until], 0)
         tape.i = end
         if literal.notes:
-            for kind, detail in literal.take_notes():
+            for kind, detail in literal.notes:
                 self._call.notice(kind, detail)
+            literal.notes = []
         fragment = literal.take()
         if not self.skip and (fragment or end > i):
             self._hand_on(fragment, tape.base + end)

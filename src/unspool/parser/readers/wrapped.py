@@ -19,6 +19,7 @@ class UnwrapReader:
     def __init__(self, *, repair: bool = False) -> None:
         self._outer = LiteralReader(Syntax.JSON, Root.ANY, repair=repair)
         self._inner = LiteralReader(Syntax.JSON, Root.OBJECT, repair=repair)
+        self.stack = self._outer.stack
         self._inner_error = ""
         self._decoded = ""
         self._raw = ""
@@ -30,11 +31,6 @@ class UnwrapReader:
         self.out: list[str] = []
 
     @property
-    def stack(self) -> list[str]:
-        """The open brackets around the string."""
-        return self._outer.stack
-
-    @property
     def delimiter(self) -> str:
         """The quote that ends the string, inside of it."""
         return self._outer.delimiter
@@ -44,11 +40,6 @@ class UnwrapReader:
         text = "".join(self.out)
         self.out = []
         return text
-
-    def take_notes(self) -> list[tuple[str, str]]:
-        """The notices that are due since the last call."""
-        notes, self.notes = self.notes, []
-        return notes
 
     def rest(self) -> str:
         """Take the held text."""
@@ -88,7 +79,8 @@ class UnwrapReader:
             self._decoded = self._decoded[used:]
             out.append(self._inner.rest() if self._inner.mode == ERROR else self._inner.take())
             self.repaired = self.repaired or self._inner.repaired
-            self.notes += self._inner.take_notes()
+            self.notes += self._inner.notes
+            self._inner.notes = []
             if self._inner.mode == ERROR:
                 self._inner_error = self._inner.error
             elif self._inner.mode == DONE and self._decoded.strip():
