@@ -214,6 +214,11 @@ class Turns:
             raise BadRequest("messages", "the chat template does not write one placeholder for each medium")
         return found
 
+    @property
+    def media_kinds(self) -> frozenset[str]:
+        """The kinds of media that the chat template writes."""
+        return frozenset(self._prompts.places.spans)
+
     def _check(self, request: ChatRequest) -> None:
         if request.media:
             self._prompts.places.check(request.messages, self._engine)
@@ -255,7 +260,7 @@ class Turns:
         """Return the prompt that continues a turn that was just written, with the results of its calls.
 
         Args:
-            request: the request that the turn answers.
+            request: the request that the turn answers, with the media of the results.
             prompt: the prompt of the turn.
             written: the turn.
             answer: the turn as a message.
@@ -274,7 +279,8 @@ class Turns:
         for message in (answer, *results):
             past = None if past is None else past.take(message)
         joined = self._joined(prompt, written.text, written.ids, bridge, past)
-        if request.media and not self._fits(joined.prompt, request):
+        whole = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
+        if request.media and not self._fits(joined.prompt, whole):
             raise NoBridge("the answer spells placeholders of media")
         return joined
 

@@ -32,9 +32,9 @@ def call_of(id: str, name: str, arguments: str) -> dict[str, Any]:
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def result_of(id: str, name: str, text: str) -> dict[str, Any]:
+def result_of(id: str, name: str, content: Any) -> dict[str, Any]:
     """A result in the form of chat completions."""
-    return {"role": "tool", "tool_call_id": id, "name": name, "content": text}
+    return {"role": "tool", "tool_call_id": id, "name": name, "content": content}
 
 
 def refused(reason: str) -> str:
