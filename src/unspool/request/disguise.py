@@ -79,12 +79,8 @@ class Neutral:
 
 
 def _texts(value: Any, *, named: bool) -> Iterator[str]:
-    """The strings and keys in a value, except for words of schemas and messages, which nobody else chooses.
-
-    Args:
-        value: the value.
-        named: whether its own keys are names.
-    """
+    """The strings and keys in a value, except for words of schemas and messages, which nobody else chooses; its own
+    keys if they are names."""
     waiting = [(value, named, named)]
     while waiting:
         one, names, all_names = waiting.pop()
@@ -101,12 +97,7 @@ def _texts(value: Any, *, named: bool) -> Iterator[str]:
 
 
 class Disguise:
-    """Changes values as `Neutral` does, and then their characters.
-
-    Args:
-        special: the special tokens.
-        letters: whether letters are changed as well as signs.
-    """
+    """Changes values as `Neutral` does, and then their signs, and also their letters if wanted."""
 
     def __init__(self, special: SpecialTokens, *, letters: bool) -> None:
         self._special = special
@@ -140,13 +131,7 @@ class Disguise:
         return self._changed(self._special.break_up(value), named=True)
 
     def _changed(self, value: Any, key: str = "", *, named: bool = False) -> Any:
-        """The value with other characters.
-
-        Args:
-            value: the value.
-            key: its own key in a message or a schema.
-            named: whether all keys in it are names.
-        """
+        """The value, whose own key is given, with other characters; all keys in it may be names."""
         if isinstance(value, str):
             return value if key == "type" and value in _TYPES else value.translate(self._table)
         if isinstance(value, dict):
@@ -166,12 +151,10 @@ def broken_up(prompt: str, disguised: Iterable[Callable[[], str | None]], specia
     """A prompt, in which special tokens that come from values are broken up.
 
     Args:
-        prompt: the prompt.
-        disguised: the same in one disguise after another; ``None`` where the template refused it.
-        special: the special tokens.
+        disguised: writes the same in one disguise after another; ``None`` where the template refused it.
 
     Returns:
-        The prompt; ``None`` if it has more special tokens than in any disguise, and it is unknown which.
+        ``None`` if the prompt has more special tokens than in any disguise, and it is unknown which.
     """
     places = special.places(prompt)
     if not places:

@@ -63,10 +63,7 @@ class NoBridge(TemplateError):
 
 
 class Prompts:
-    """Renders prompts. It is thread-safe.
-
-    Args:
-        tokenizer: the model's prompt settings.
+    """Renders prompts with a model's prompt settings. It is thread-safe.
 
     Raises:
         TemplateError: a template is not valid Jinja, or meets a limit.
@@ -114,12 +111,8 @@ class Prompts:
         return self._tokenizer.special
 
     def render(self, request: ChatRequest, waiting: Waiting | None = None, *, generate: bool = True) -> str:
-        """Render the prompt of a request, without lone surrogates, which tokenizers refuse.
-
-        Args:
-            request: the request.
-            waiting: whether somebody waits for the prompt.
-            generate: whether the model's turn begins at the end.
+        """Render the prompt of a request, without lone surrogates, which tokenizers refuse. The model's turn begins at
+        its end if it is to generate.
 
         Raises:
             BadRequest: the request sets a variable that the template does not use, or the template refuses it, meets a
@@ -145,11 +138,8 @@ class Prompts:
         """Return the text between an answer that was just written and the next answer, with the results of its calls.
 
         Args:
-            request: the request that was answered.
             answer: a message with calls, all of which have results.
-            results: the tools' messages.
             ends: strings that end an answer.
-            waiting: whether somebody waits for the text.
 
         Raises:
             NoBridge: the template would write earlier text differently, or changes calls.
@@ -162,13 +152,7 @@ class Prompts:
         return found.bridge
 
     def bridge(self, request: ChatRequest, at: int, ends: Sequence[str], waiting: Waiting | None = None) -> Bridge:
-        """Return the text between an answer of the history and the next answer.
-
-        Args:
-            request: the request.
-            at: the index of that answer among the messages; it is not the last message.
-            ends: strings that end answers.
-            waiting: whether somebody waits for the text.
+        """Return the text between an answer of the history, not its last message, and the next answer.
 
         Raises:
             NoBridge: the template changes the answer's last text, or what follows it.
@@ -247,11 +231,7 @@ class Prompts:
         variables: Mapping[str, Any] | None = None,
         waiting: Waiting | None = None,
     ) -> Rendered:
-        """What the template writes for these very messages.
-
-        Raises:
-            TemplateError: the template meets a limit.
-        """
+        """What the template writes for these very messages."""
         asked = {
             "messages": messages,
             "tools": list(tools) or None,
@@ -271,12 +251,10 @@ class Prompts:
     # -- messages --------------------------------------------------------------------------------------------------
 
     def message(self, message: Mapping[str, Any], change: "_Change") -> dict[str, Any]:
-        """A message in the form that templates expect: the content as one string, since few templates handle parts or
-        missing content, and the reasoning under both names that templates use.
+        """A message in the form that templates expect, with what does not belong to the application changed.
 
-        Args:
-            message: the message.
-            change: changes what does not belong to the application.
+        The content is one string, since few templates handle parts or missing content, and the reasoning has both names
+        that templates use.
         """
         made = {**message, "content": _in_one_piece(message.get("content")) or ""}
         media = made["content"] if isinstance(made["content"], list) else ()
@@ -427,11 +405,7 @@ class Prompts:
 
 class _Writing:
     """Writes conversations of one request: in the shape that the template writes whole, without special tokens of
-    others, in the template's limits.
-
-    Raises:
-        TemplateError: the template meets a limit when it is rendered for the first time.
-    """
+    others, in the template's limits."""
 
     def __init__(self, prompts: Prompts, request: ChatRequest, waiting: Waiting | None) -> None:
         self._prompts = prompts
@@ -448,20 +422,12 @@ class _Writing:
         self._sides = {change: _Side(prompts, change, self._tools, self._guard.trusted) for change in changes}
 
     def write(self, messages: Sequence[Mapping[str, Any]], *, generate: bool = True) -> str:
-        """The prompt of a conversation.
-
-        Raises:
-            BadRequest: the template refuses the conversation, meets a limit, or leaves out a message.
-        """
+        """The prompt of a conversation; an error if the template refuses it, meets a limit, or leaves out a message."""
         return self._write(messages, lambda side: side.made(messages), len(messages), generate=generate)
 
     def begun(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """The prompt of a conversation whose last message the model goes on with. That message's text is a beginning
-        that the application wrote, so it is not changed.
-
-        Raises:
-            BadRequest: see `write`; or the last message cannot be continued.
-        """
+        that the application wrote, so it is not changed."""
         last = [self._prompts.message(m, _UNCHANGED) for m in messages[-1:]]
         _append_sentinel(last)
         history = messages[:-1]
@@ -706,11 +672,7 @@ def _in_one_piece(content: Any) -> Any:
 
 
 def _append_sentinel(messages: Sequence[dict[str, Any]]) -> None:
-    """Append the sentinel to the last message's text.
-
-    Raises:
-        BadRequest: the message is not the assistant's, or contains more than text.
-    """
+    """Append the sentinel to the last message's text, which must be the assistant's."""
     last = messages[-1] if messages else {"role": "", "content": None}
     if last["role"] != "assistant" or not isinstance(last["content"], str):
         raise BadRequest("continue_final_message", "needs an assistant message with text at the end")
@@ -718,11 +680,7 @@ def _append_sentinel(messages: Sequence[dict[str, Any]]) -> None:
 
 
 def _before_sentinel(prompt: str) -> str:
-    """Cut a prompt where the model continues the last message.
-
-    Raises:
-        BadRequest: the prompt does not contain the sentinel.
-    """
+    """Cut a prompt where the model continues the last message."""
     before, found, after = prompt.rpartition(_SENTINEL)
     if not found:
         raise BadRequest(

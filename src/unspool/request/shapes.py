@@ -110,12 +110,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shape(messages: Sequence[Mapping[str, Any]], traits: Traits) -> list[_Message]:
-    """The same conversation in the shape that a template with these traits writes whole.
-
-    Args:
-        messages: messages whose contents are strings, or lists of parts, or ``None`` beside calls.
-        traits: what the template writes.
-    """
+    """The same conversation in the shape that a template with these traits writes whole. Contents are strings, lists of
+    parts, or ``None`` beside calls."""
     made = [_renamed(m, traits) for m in messages]
     _identify_results(made)
     if traits.names:
@@ -535,15 +531,11 @@ class _Probe:
 
 
 def examine(write: Write, known: Iterable[str], nothing: str | None) -> tuple[Traits, list[str]]:
-    """Find out what a template writes whole.
+    """Find out what a template writes whole: its traits, and what was rendered on the way.
 
     Args:
-        write: renders messages.
         known: the texts in the template.
         nothing: see `Traits`.
-
-    Returns:
-        Its traits, and what was rendered on the way.
     """
     probe = _Probe(write)
     settled = probe.settled
