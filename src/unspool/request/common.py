@@ -28,7 +28,7 @@ def tool(name: str, description: Any, parameters: Any, strict: Any = None) -> di
     return {"type": "function", "function": {k: v for k, v in function.items() if v is not None}}
 
 
-def call_of(id: str, name: str, arguments: str) -> dict[str, Any]:
+def call_of(id: str, name: str, arguments: Any) -> dict[str, Any]:
     """A call in the form of chat completions."""
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 

@@ -189,10 +189,10 @@ def read_choice(fields: Fields, found: Declared) -> Any:
     if not isinstance(choice, Mapping):
         return choice
     spaces: dict[str | None, list[str]] = {}
-    for name, kind in found.kinds.items():
-        spaces.setdefault(kind.namespace, []).append(name)
+    for name, one in found.kinds.items():
+        spaces.setdefault(one.namespace, []).append(name)
     if choice.get("type") == "allowed_tools" and isinstance(choice.get("tools"), list):
-        listed = [each for one in choice["tools"] for each in _chosen(one, spaces)]
+        listed = [each for tool in choice["tools"] for each in _chosen(tool, spaces)]
         return {**choice, "tools": listed or choice["tools"]}
     kind = choice.get("type")
     if kind in ("custom", SEARCH) or (kind == "function" and choice.get("namespace")):

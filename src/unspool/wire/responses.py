@@ -202,7 +202,8 @@ class ResponsesWriter(BlockWriter):
 
     def _close(self, kind: TextKind) -> bytes:
         text, place = "".join(self._parts), {**self._place(), "content_index": 0}
-        name, extra = ("reasoning_text", {}) if kind == "reasoning" else ("output_text", {"logprobs": []})
+        name = "reasoning_text" if kind == "reasoning" else "output_text"
+        extra: dict[str, Any] = {} if kind == "reasoning" else {"logprobs": []}
         status: Status = "incomplete" if self._finish_reason in INCOMPLETE else "completed"
         summed = b"" if self._summary is None else self._summarize(self._summary.close())
         self._summary = None
@@ -220,7 +221,7 @@ class ResponsesWriter(BlockWriter):
             return {"type": "message", "id": self._item_id, "role": "assistant", "status": status, "content": content}
         # No status: not even the whole answer shows whether reasoning was complete.
         summary = [] if text is None else [_summary_part(sentence) for sentence in self._sentences]
-        item = {"type": "reasoning", "id": self._item_id, "summary": summary, "content": content}
+        item: dict[str, Any] = {"type": "reasoning", "id": self._item_id, "summary": summary, "content": content}
         if text is not None and self._seal is not None:
             item["encrypted_content"] = self._seal(text)
         return item
