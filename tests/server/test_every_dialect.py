@@ -86,7 +86,8 @@ def by_agui(server: Live, case: Case, messages: list[Any]) -> list[Answer]:
 
 
 def without_ids(answer: Answer) -> Any:
-    return answer._replace(calls=tuple(call[1:] for call in answer.calls))  # type: ignore[arg-type]
+    calls: Any = [call[1:] for call in answer.calls]
+    return answer._replace(calls=calls)
 
 
 @pytest.mark.parametrize("group", GROUPS.values(), ids=[f"{name}-{stage}" if stage else name for name, stage in GROUPS])
