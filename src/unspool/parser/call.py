@@ -71,7 +71,10 @@ class Ids(msgspec.Struct, eq=False):
         size = template.count("?")
         if not instead:
             return fill_letters(template, random_letters(size))
-        number = int.from_bytes(_digest(f"{index}:{instead}", len(template)))
+        from hashlib import shake_128  # rarely needed
+
+        digest = shake_128(f"{index}:{instead}".encode("utf-8", "surrogatepass")).digest(len(template))
+        number = int.from_bytes(digest)
         letters = ""
         for _ in range(size):
             number, digit = divmod(number, len(_ALPHABET))
@@ -107,17 +110,8 @@ def fill_id(template: str, name: str, index: str) -> str:
 
 def fill_letters(template: str, letters: str) -> str:
     """Replace each ``?`` of a template with the next letter; there are at least as many letters."""
-    head = template.rstrip("?")
-    if "?" not in head:  # all at the end, as nearly everywhere
-        return head + letters[: len(template) - len(head)]
     head, *rest = template.split("?")
     return head + "".join(letter + part for letter, part in zip(letters, rest, strict=False))
-
-
-def _digest(text: str, size: int) -> bytes:
-    from hashlib import shake_128  # rarely needed
-
-    return shake_128(text.encode("utf-8", "surrogatepass")).digest(size)
 
 
 def _written_around(own: str, name: str, prefixes: tuple[str, ...], numbered: bool) -> bool:

@@ -11,6 +11,7 @@ from ..regex import Regex
 from . import states
 from .call import Call, Desk, Sink
 from .ledger import CAP, Hold, Why
+from .lookout import first_of
 from .openings import Match
 from .parts import Steps
 from .readers.arguments import ArgumentsReader
@@ -291,22 +292,19 @@ class Calls(Steps):
 
     def inside(self) -> bool:
         """In arguments that are one literal, or written one by one."""
-        reader = self.reader
-        assert reader is not None
+        assert self.reader is not None
+        return self._read_on(self.reader)
+
+    def recover(self) -> bool:
+        """In the rest of a broken call: it ends at a marker, or where its brackets close."""
+        assert self.broken is not None
+        return self._read_on(self.broken)
+
+    def _read_on(self, reader: Reader) -> bool:
         assert self.call is not None
         going = reader.read()
         if reader.mode != Mode.READING:
             self._after(self.call, reader.mode)
-        return going
-
-    def recover(self) -> bool:
-        """In the rest of a broken call: it ends at a marker, or where its brackets close."""
-        broken = self.broken
-        assert broken is not None
-        assert self.call is not None
-        going = broken.read()
-        if broken.mode != Mode.READING:
-            self._after(self.call, broken.mode)
         return going
 
     def _after(self, call: Call, mode: str) -> None:
@@ -384,9 +382,11 @@ class Calls(Steps):
         if j == len(tape.buf) and not tape.final:
             return False
         r = self._look.stands(call.form.closing, j, dict(call.fields))
-        closings = self._closings(call) if r < 0 else []
-        if r < 0:
-            r = self._closing(call, closings, j)
+        if r < 0:  # other calls' closings, which a model may write instead; if it is broken, brackets may be missing
+            own = call.form.closing
+            closings = [own, *(s for s in self._plan.calls.call_closings if s is not own)]
+            bare = [own.unbracketed()] if call.status != "ok" and call.form.shape is not None else []
+            r = first_of(self._look.stands(c, j, dict(call.fields)) for c in (*closings, *bare))
         if r >= 0:
             tape.i = r
             self._end_call(call.status, tape.here)
@@ -401,29 +401,9 @@ class Calls(Steps):
             self._ledger.notice("stray_close", tape.buf[j:r].strip())
             tape.i = r
             return True
-        end = len(tape.buf) if cut else max(self._look.progress(p, j) for p in self._own_and_others(call))
+        end = len(tape.buf) if cut else max(self._look.progress(p, j) for p in closings)
         self._end_unclosed(call, end if end > j else i)
         return True
-
-    def _own_and_others(self, call: Call) -> list[Pattern]:
-        """The call's closing, then the closings of other calls, which a model may write instead."""
-        own = call.form.closing
-        return [own, *(s for s in self._plan.calls.call_closings if s is not own)]
-
-    def _closings(self, call: Call) -> list[Pattern]:
-        """What closes the call. If it is broken, the brackets around its object may be missing."""
-        bare = [call.form.closing.unbracketed()] if call.status != "ok" and call.form.shape is not None else []
-        return self._own_and_others(call) + bare
-
-    def _closing(self, call: Call, closings: list[Pattern], j: int) -> int:
-        """The end of the first of some closings that is at ``j``; what it repeats of the opening must be the same."""
-        found = NO
-        for closing in closings:
-            r = self._look.stands(closing, j, dict(call.fields))
-            if r >= 0:
-                return r
-            found = min(found, r)
-        return found
 
     def _end_unclosed(self, call: Call, i: int) -> None:
         """The call ends at ``buf[i]`` without its closing."""
@@ -643,18 +623,6 @@ class Calls(Steps):
             tape.i = len(tape.buf)
             self._end_call("incomplete", tape.end, closed=False)
 
-    def _reading_value(self) -> bool:
-        """Whether the text being read belongs to the call's arguments, not to markers."""
-        if self.broken is not None:
-            return False
-        reader = self.reader
-        if isinstance(reader, MarkupReader):
-            return reader.in_value or reader.guessing or reader.containers.holding
-        if isinstance(reader, TextReader):
-            return True
-        inner = self.arguments
-        return inner is not None and not (inner.shut or inner.skip)
-
     def release_space(self) -> None:
         """Emit markup inside a call, which must not wait without limit."""
         call = self.call
@@ -663,7 +631,7 @@ class Calls(Steps):
             return
         if call.sink != Sink.CALL:
             call.pass_by(here)
-        elif call.started and not self._reading_value():
+        elif call.started and not (self.broken is None and self.reader is not None and self.reader.in_value()):
             self._ledger.markup(here)
 
     def ends_with_thought(self) -> bool:

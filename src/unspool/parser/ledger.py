@@ -293,10 +293,6 @@ class Ledger(msgspec.Struct, eq=False):
         at = max(self.at, 0)
         self.events.append(Finish(reason, at, at))
 
-    def foreign_at(self, offset: int) -> int:
-        """Take the special token without a template that begins at an offset: its end, or -1 if there is none."""
-        return self.foreign_spans.pop(0)[1] if self.foreign_spans and self.foreign_spans[0][0] == offset else -1
-
     def _span(self, end: int) -> tuple[int, int]:
         start = self.at
         if end > start:

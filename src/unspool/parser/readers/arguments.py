@@ -88,6 +88,9 @@ class ArgumentsReader(Reader):
     def close_all(self) -> str:
         return "" if self.literal is None else self.literal.close_all()
 
+    def in_value(self) -> bool:
+        return self.literal is not None and not (self.shut or self.skip)
+
     def in_string(self) -> bool:
         """Whether the literal is inside a string of the arguments."""
         return self.literal is not None and self.literal.mode == STRING and not self.skip
@@ -207,17 +210,14 @@ class ArgumentsReader(Reader):
                 return False
             if closing >= 0 and self._shut():
                 return True
+        # Other calls may follow in the block, and nothing but brackets shows where this one ends.
+        unended = call.block.closing and not (call.form.closing or call.form.marked)
         if call.form.shape is not None:
             self.track = ["{", *literal.stack]
-        elif call.form.syntax == Syntax.PYTHON or (literal.stack and self._unended()):
+        elif call.form.syntax == Syntax.PYTHON or (literal.stack and unended):
             self.track = [*literal.stack]
         self.within = literal.delimiter[:1]
         return self._fail(literal.error)
-
-    def _unended(self) -> bool:
-        """Whether other calls may follow in the block, and nothing but brackets shows where this one ends."""
-        call = self._call
-        return bool(call.block.closing) and not (call.form.closing or call.form.marked)
 
     def _closes(self, i: int) -> int:
         """The end of what closes the call at ``i``: a closing, or the next call if this one has none; `NO`; `MORE`."""

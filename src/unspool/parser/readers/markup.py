@@ -111,15 +111,10 @@ class MarkupReader(Reader):
     def take(self) -> str | None:
         return self.containers.take()
 
-    @property
     def in_value(self) -> bool:
-        """Whether it is reading the text of a value."""
-        return self._reading == Reading.VALUE
-
-    @property
-    def guessing(self) -> bool:
-        """Whether a value that may be JSON begins."""
-        return self._reading == Reading.START and self._value is not None and self._value.kind == ValueKind.GUESS
+        value = self._value
+        guessing = self._reading == Reading.START and value is not None and value.kind == ValueKind.GUESS
+        return self._reading == Reading.VALUE or guessing or self.containers.holding
 
     def streams(self) -> Value | None:
         """The value, if its text is passed on piece by piece."""

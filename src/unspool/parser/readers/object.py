@@ -82,6 +82,9 @@ class ObjectReader(Reader):
         call = self._call
         return bool(call.name) and self.role != "name" and (call.complete or not call.thought)
 
+    def in_value(self) -> bool:
+        return self.inner is not None and self.inner.in_value()
+
     def take(self) -> str | None:
         return None if self.inner is None else self.inner.take()
 

@@ -70,7 +70,8 @@ class UnwrapReader:
         m = None if ended else _HIGH_SURROGATE.search(raw)
         keep = 6 if m is not None and len(m.group(1)) % 2 else 0
         self._raw = raw[len(raw) - keep :]
-        self._decoded += _decode(raw[: len(raw) - keep])
+        complete = raw[: len(raw) - keep]
+        self._decoded += _JSON_ESCAPE.sub(_unescape, complete) if "\\" in complete else complete
         if self._inner.mode == VALUE and not self._inner.stack:
             self._decoded = self._decoded.lstrip()
         out = []
@@ -104,11 +105,6 @@ class UnwrapReader:
 _HIGH_SURROGATE = Regex(r"(\\++)u[dD][89abAB][0-9a-fA-F]{2}\Z")
 _JSON_ESCAPE = Regex(r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))", re.S)
 _UNESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
-
-
-def _decode(raw: str) -> str:
-    """Decode the inside of a JSON string."""
-    return _JSON_ESCAPE.sub(_unescape, raw) if "\\" in raw else raw
 
 
 def _unescape(m: re.Match[str]) -> str:
