@@ -140,7 +140,7 @@ class Machine:
     def begin(self, stage: Stage) -> None:
         """Begin the output in this stage."""
         if stage is _CONTENT:
-            self._parts.starts()
+            self._parts.margin = self._plan.content_lead
         elif stage is _REASONING and self._plan.reasoning.ends:
             self._parts.begin_reasoning(0, self._plan.reasoning.lead, seen=False)
         elif stage is Stage.UNDECIDED and self._plan.reasoning.ends:
@@ -148,7 +148,7 @@ class Machine:
         elif stage is Stage.TOOL_CALL and self.look.outline.calls:
             self._blocks.enter()
         else:
-            self._parts.starts()
+            self._parts.margin = self._plan.content_lead
 
     def force(self, stage: Stage) -> None:
         """Go to a stage because an engine says so: what was open ends."""
@@ -180,7 +180,7 @@ class Machine:
         tape.buf = tail
         ledger.at = tape.base = -len(tail)
         self.look.replay = True
-        self._parts.starts()
+        self._parts.margin = self._plan.content_lead
         self.run()
         self.look.replay = False
         call = self.calls.call

@@ -347,9 +347,7 @@ class MarkupReader(Reader):
             if r != NO:
                 return r == 1
         lead = value.parameter.lead
-        k = 0
-        while k < len(lead) and i + k < n and buf[i + k] == lead[k]:
-            k += 1
+        k = common_prefix(buf, lead, i)
         if i + k == n and not tape.final and (k < len(lead) or plan.arguments.quoted):
             return False
         tape.i = i + k
