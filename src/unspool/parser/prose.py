@@ -272,12 +272,7 @@ class Prose(Steps):
                 if edge and match is None and partial.weak is not None:
                     break
                 cut = partial.cut
-                if (
-                    cut is not None
-                    and r < len(self._tape.buf)
-                    and (o.kind in (END, START) or o.kind == cut.kind == REASONING)
-                    and self._drop_cut(cut, i) >= 0
-                ):
+                if cut is not None and self._goes_on(cut, o, r) and self._drop_cut(cut, i) >= 0:
                     return r
                 return self._take(o, i, r, match, edge=edge)
             elif r == MORE:
@@ -455,6 +450,10 @@ class Prose(Steps):
             return True
         tag = tag_of(o.pattern)
         return bool(tag) and self._tape.buf.startswith(tag, p)
+
+    def _goes_on(self, cut: Marker, o: Marker, end: int) -> bool:
+        """Whether ``o``, which ends at ``end``, is only the beginning of a marker that the output's end cuts."""
+        return end < len(self._tape.buf) and (o.kind in (END, START) or o.kind == cut.kind == REASONING)
 
     def _cut_at(self, markers: Candidates[Marker], p: int) -> int:
         """Drop the beginning of a marker's first literal, which is at ``p`` and ends the output, if that is no text."""
