@@ -26,6 +26,7 @@ from .readers.reader import Mode, Reader, Whole
 from .readers.strings import json_string
 from .readers.text import TextReader
 from .readers.wrapped import WRAPPED
+from .states import State
 from .white import common_suffix
 
 _NAMELESS = Regex(
@@ -474,10 +475,12 @@ class Calls(Steps):
         if self.call is None and not self._ledger.holds:
             self._tape.kept = None
 
-    def _rewind(self, to: int) -> None:
-        """Go back to an offset, and read again from there."""
-        self._tape.rewind(to, keep=bool(self._ledger.holds))
-        self._ledger.at = to
+    def _read_again(self, hold: Hold, state: State) -> None:
+        """Read what was held again, in a state."""
+        self._tape.rewind(hold.start, keep=bool(self._ledger.holds))
+        self._ledger.at = hold.start
+        self._at.state = state
+        self.let_go()
 
     def _abort_header(self) -> None:
         """Give back as text an opening without a name; its closings are text, too."""
@@ -492,26 +495,18 @@ class Calls(Steps):
         self._tape.rewind(here, keep=True)  # what lies beyond the cap is read again, however the text is cut
         self._forget()
         state = hold.place.state
-        if state is states.BLOCK:
-            self._ledger.text(here)
-            state = states.BLOCK_TEXT
-        elif state in (states.EDGE, states.TEXT):
-            if state is states.EDGE:
-                self._parts.put_edge(here)
-            self._ledger.text(here)
+        if state is states.EDGE:
+            self._parts.put_edge(here)
             state = states.TEXT
-        else:
-            self._ledger.text(here)
-        self._at.state = state
+        self._ledger.text(here)
+        self._at.state = states.BLOCK_TEXT if state is states.BLOCK else state
         self.let_go()
 
     def back_to_thought(self, hold: Hold) -> None:
         """What began as a call in reasoning was not one: read it again, without calls."""
         self._forget()
         self._openings.text_until = min(self._tape.here, hold.start + CAP)
-        self._rewind(hold.start)
-        self._at.state = states.RESUMING if hold.paused else hold.place.state
-        self.let_go()
+        self._read_again(hold, states.RESUMING if hold.paused else hold.place.state)
 
     def _discard_to(self, hold: Hold) -> None:
         """Discard what a hold holds, and forget the call in it."""
@@ -554,17 +549,13 @@ class Calls(Steps):
         self._discard_to(hold)
         self._parts.margin = hold.place.margin
         self._openings.text_until = end
-        self._rewind(hold.start)
-        self._at.state = hold.place.state
-        self.let_go()
+        self._read_again(hold, hold.place.state)
 
     def reopen(self) -> None:
         """Read an opening of reasoning in content again, as text."""
         hold = self.discard()
         self._look.thoughts_from = min(self._tape.here, hold.start + CAP)
-        self._rewind(hold.start)
-        self._at.state = states.TEXT
-        self.let_go()
+        self._read_again(hold, states.TEXT)
 
     def release_holds(self) -> None:
         """Release what was held too long, or cannot be a call any more."""
@@ -611,17 +602,13 @@ class Calls(Steps):
     def cut(self) -> None:
         call, tape = self.call, self._tape
         assert call is not None
-        if self.broken is not None and self._at.state is states.RECOVER:
+        broken = self.broken is not None and self._at.state is states.RECOVER
+        if broken and self.broken is not None:
             self.broken.finish()
-            self._end_call(call.status, tape.end, closed=False)
-        elif call.complete:
-            if call.form.closing or call.form.shape is not None:
-                self._ledger.notice("missing_close", call.name)
-            tape.i = len(tape.buf)
-            self._end_call(call.status, tape.end, closed=False)
-        else:
-            tape.i = len(tape.buf)
-            self._end_call("incomplete", tape.end, closed=False)
+        elif call.complete and (call.form.closing or call.form.shape is not None):
+            self._ledger.notice("missing_close", call.name)
+        tape.i = len(tape.buf)
+        self._end_call(call.status if broken or call.complete else "incomplete", tape.end, closed=False)
 
     def release_space(self) -> None:
         """Emit markup inside a call, which must not wait without limit."""

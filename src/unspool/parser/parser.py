@@ -7,7 +7,6 @@ from typing import Any
 from ..arguments import check, check_ids, check_prompt, check_tokenizer, described, wrong_type
 from ..dialect.compiling import compile_plan
 from ..dialect.file import Dialect
-from ..dialect.plan import Plan
 from ..dialect.registry import as_dialect
 from ..events import Event, Stage, ToolCallDelta
 from ..message import Fold, Message
@@ -70,7 +69,13 @@ class Parser:
     ) -> None:
         if tokenizer is not None:
             check_tokenizer(tokenizer)
-        plan, request = _asked(dialect, tools, tool_choice, policy, ids)
+        known = as_dialect(dialect)
+        request = read_toolset(tools, tool_choice)
+        if policy is not None and not isinstance(policy, Policy):
+            raise wrong_type("policy", policy, "a Policy, such as Policy(bad_arguments='drop'), or None")
+        if ids is not None and not callable(ids):
+            raise wrong_type("ids", ids, "a callable (index, name) -> str or None")
+        plan = compile_plan(known, policy, request.kind)
         calls = bool(plan.calls.forms) and request.kind != "none" and (request.tools is None or bool(request.tools))
         tape = self._tape = Tape()
         ledger = Ledger(tape)
@@ -426,23 +431,6 @@ def to_stage(value: Stage | str, where: str) -> Stage:
 
 
 _REASON = "a string or None"
-
-
-def _asked(
-    dialect: str | Dialect,
-    tools: Sequence[Any] | Toolset | None,
-    tool_choice: ToolChoice | None,
-    policy: Policy | None,
-    ids: MakeId | None,
-) -> tuple[Plan, Toolset]:
-    """Check the arguments of a parser."""
-    d = as_dialect(dialect)
-    request = read_toolset(tools, tool_choice)
-    if policy is not None and not isinstance(policy, Policy):
-        raise wrong_type("policy", policy, "a Policy, such as Policy(bad_arguments='drop'), or None")
-    if ids is not None and not callable(ids):
-        raise wrong_type("ids", ids, "a callable (index, name) -> str or None")
-    return compile_plan(d, policy, request.kind), request
 
 
 def parse(
