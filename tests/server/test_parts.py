@@ -23,7 +23,7 @@ from tests.engines.upstream.support import (
     fails,
 )
 from tests.media import base64_of, digest, part, png, url, wav
-from tests.request.parts.test_places import BLIND, BLIND_RESULTS, SEEING, SPAN, prompts
+from tests.request.parts.test_places import BLIND_RESULTS, SEEING, SPAN, prompts
 from tests.request.parts.test_reading import PROTOCOLS, image
 from tests.tokenizer import FOLDER
 from unspool.cli.open import _lines
@@ -420,55 +420,40 @@ def test_an_image_of_a_result_moves_where_the_template_cannot_hold_it(kind: str)
     assert media_of(kind, asked) == [base64_of(png())]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_template_without_images_is_a_400_that_names_engine_template_and_role(protocol: str) -> None:
-    with serving("vllm", BLIND) as (server, scripted):
-        answer = server.post(PATHS[protocol], **body(protocol, image(protocol, png())))
-        assert not scripted.asked
-    assert answer.status_code == 400
-    assert "the chat template takes text only in a message of role 'user'; the engine (vllm)" in answer.text
+TAKES_TEXT: dict[str, tuple[str | None, dict[str, Any], str]] = {
+    "an engine": (
+        None,
+        {},
+        "scripted) takes text only; the chat template would take it in this message of role 'user'",
+    ),
+    "a kind": ("fastdeploy", {}, "fastdeploy) takes text only"),
+    "llama.cpp without a projector": ("llama.cpp", {"modalities": {"vision": False}}, "llama.cpp, with this model)"),
+    "a model of Ollama": ("ollama", {"capabilities": ["completion", "tools"]}, "ollama, with this model)"),
+    "a model of SGLang": ("sglang", {"has_image_understanding": False}, "sglang, with this model)"),
+}
 
 
-def test_an_engine_without_images_is_a_400_that_names_engine_template_and_role() -> None:
-    with live(Scripted(["x"]), "hermes", prompts=prompts(SEEING)) as server:
-        answer = server.post(**body("chat", image("chat", png())))
-    assert answer.status_code == 400
-    assert answer.json()["error"]["message"] == (
-        "image: the engine (scripted) takes text only; the chat template would take it in this message of role 'user'"
-    )
-
-
-def test_a_llama_cpp_without_projector_is_a_400() -> None:
-    with serving("llama.cpp", props={"modalities": {"vision": False}}) as (server, scripted):
-        answer = server.post(**body("chat", image("chat", png())))
-        assert not scripted.asked
-    assert answer.status_code == 400
-    assert "the engine (llama.cpp, with this model) takes text only" in answer.text
-    assert "role 'user'" in answer.text
-
-
-@pytest.mark.parametrize(
-    ("kind", "told"),
-    [("ollama", {"capabilities": ["completion", "tools"]}), ("sglang", {"has_image_understanding": False})],
-)
-def test_a_model_that_sees_nothing_is_a_400_although_its_server_would_say_nothing(kind: str, told: Any) -> None:
+@pytest.mark.parametrize(("kind", "told", "message"), TAKES_TEXT.values(), ids=TAKES_TEXT)
+def test_what_takes_text_only_is_a_400_that_names_it(kind: str | None, told: Any, message: str) -> None:
     async def describe(connection: Connection, asked: Asked) -> None:
         await connection.json(told)
 
-    with serving(kind) as (server, scripted):
-        scripted.fake.routes |= {"/api/show": describe, "/model_info": describe}
+    with contextlib.ExitStack() as running:
+        engine: Any = Scripted(["x"])
+        if kind == "fastdeploy":
+            engine = Upstream("http://127.0.0.1:9", kind=kind, model="m", check_interval=1000)
+        elif kind is not None:
+            scripted = running.enter_context(Seeing(kind, props=told))
+            scripted.fake.routes |= {"/api/show": describe, "/model_info": describe}
+            engine = Upstream(scripted.fake.url, kind=kind, model="m", check_interval=1000)
+        server = running.enter_context(live(engine, "hermes", prompts=prompts(SEEING)))
         answer = server.post(**body("chat", image("chat", png())))
-        assert not [one for one in scripted.asked if (one and "images" in one) or (one and "image_data" in one)]
+        assert kind in (None, "fastdeploy") or not any(
+            one and {"images", "image_data"} & {*one} for one in scripted.asked
+        )
     assert answer.status_code == 400
-    assert f"the engine ({kind}, with this model) takes text only" in answer.text
-
-
-def test_a_kind_of_server_without_images_is_a_400() -> None:
-    engine = Upstream("http://127.0.0.1:9", kind="fastdeploy", model="m", check_interval=1000)
-    with live(engine, "hermes", prompts=prompts(SEEING)) as server:
-        answer = server.post(**body("chat", image("chat", png()), max_tokens=5))
-    assert answer.status_code == 400
-    assert "the engine (fastdeploy) takes text only" in answer.text
+    assert f"the engine ({message}" in answer.text
+    assert "role 'user'" in answer.text
 
 
 @pytest.mark.parametrize("kind", ["vllm", "ollama"])
@@ -584,17 +569,6 @@ def test_a_turn_with_an_image_is_continued_exactly(kind: str) -> None:
     assert media_of(kind, third) == [base64_of(png(8)), base64_of(png(9))]
 
 
-def test_a_stored_response_is_continued_with_its_image() -> None:
-    with serving("vllm") as (server, scripted):
-        first = server.post("/v1/responses", **body("responses", TEXT, image("responses", png())))
-        more = [{"role": "user", "content": [image("responses", png(9))]}]
-        second = server.post("/v1/responses", input=more, previous_response_id=first.json()["id"])
-        assert second.status_code == 200, second.text
-        _, asked = scripted.asked
-    assert media_of("vllm", asked) == [base64_of(png()), base64_of(png(9))]
-    assert f"What is this?{SPAN}" in prompt_of("vllm", asked)
-
-
 def test_the_tokens_of_a_conversation_with_an_image_can_be_asked_for() -> None:
     with Seeing("vllm") as scripted:
         tokenizer = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
@@ -635,11 +609,12 @@ def test_an_image_of_a_stored_turn_is_sent_again_in_its_place(kind: str) -> None
     with serving(kind) as (server, scripted):
         sent = png(color=1)
         first = server.post(PATHS["responses"], **body("responses", TEXT, image("responses", sent))).json()
-        again = server.post(PATHS["responses"], input="And its color?", previous_response_id=first["id"])
+        other = [{"role": "user", "content": [{"type": "input_text", "text": "Or?"}, image("responses", png(9))]}]
+        again = server.post(PATHS["responses"], input=other, previous_response_id=first["id"])
         assert again.status_code == 200, again.text
         before, now = scripted.asked
-        assert media_of(kind, now) == [base64_of(sent)]
+        assert media_of(kind, now) == [base64_of(sent), base64_of(png(9))]
         assert prompt_of(kind, now).startswith(prompt_of(kind, before) + OUTPUT)
-        assert prompt_of(kind, now).count(SPAN) == 1
+        assert prompt_of(kind, now).count(SPAN) == 2
         listed = server.http.get(f"/v1/responses/{again.json()['id']}/input_items?order=asc").json()["data"]
         assert [part["type"] for part in listed[0]["content"]] == ["input_text", "input_image"]

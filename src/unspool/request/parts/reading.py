@@ -75,16 +75,7 @@ Forms = Mapping[str, Callable[[Fields], Unread]]
 
 
 def read_part(part: Fields, forms: Forms, *others: str) -> dict[str, Any]:
-    """Read a part that is not text.
-
-    Args:
-        part: the part.
-        forms: the forms of its protocol.
-        others: the types that the protocol reads besides, for messages.
-
-    Raises:
-        BadRequest: it is of no such form.
-    """
+    """Read a part that is not text; ``others`` are the types that the protocol reads besides, for messages."""
     read = forms.get(part.text("type"))
     if read is None:
         allowed = ", ".join((*others, *forms))
@@ -203,11 +194,7 @@ def unread(request: ChatRequest) -> Iterator[Unread]:
 
 
 def urls(request: ChatRequest, limits: Limits) -> list[Unread]:
-    """The parts of a request that must be fetched.
-
-    Raises:
-        BadRequest: there are too many parts.
-    """
+    """The parts of a request that must be fetched; an error if there are too many parts."""
     found = list(unread(request))
     if len(found) > limits.parts:
         raise BadRequest(found[limits.parts].where, f"{len(found):,} parts; allowed are {limits.parts:,}")
@@ -215,16 +202,8 @@ def urls(request: ChatRequest, limits: Limits) -> list[Unread]:
 
 
 def settled(request: ChatRequest, fetched: Mapping[str, bytes], limits: Limits) -> ChatRequest:
-    """The request with its media, which its messages name by their digests, and with the texts of its documents.
-
-    Args:
-        request: a request as a protocol reads it.
-        fetched: the bytes at URLs.
-        limits: on parts.
-
-    Raises:
-        BadRequest: a part is not what it says, or too large.
-    """
+    """The request with its media, which its messages name by their digests, and with the texts of its documents. URLs
+    have the bytes that were fetched."""
     left = limits.media
     media: dict[str, Medium] = dict(request.media)
     messages = []
