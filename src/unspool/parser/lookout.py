@@ -59,8 +59,6 @@ class Lookout(msgspec.Struct, eq=False):
     _spared_at: int = ALWAYS
     """The last marker that was spared."""
 
-    # -- tokens -------------------------------------------------------------------------------------------------------
-
     def know_tokens(self, added: Iterable[str], *, counted: bool = False, constrained: bool = False) -> None:
         """Distinguish special tokens, given by their literals, from text. ``constrained``: in reasoning only."""
         self.counted = counted
@@ -109,8 +107,6 @@ class Lookout(msgspec.Struct, eq=False):
             if p >= 0:
                 return True
         return False
-
-    # -- patterns -----------------------------------------------------------------------------------------------------
 
     def stands(self, pattern: Pattern, i: int, fields: dict[str, str] | None = None) -> int:
         """The end of a pattern at ``i``; a token that is only spelled may not count. Fills ``fields``."""
@@ -191,8 +187,6 @@ class Lookout(msgspec.Struct, eq=False):
         r = self.first(self.plan.calls.closings, i)
         return r if r >= 0 else first_of((r, self.end_here(i)))
 
-    # -- code, and closings of openings that are text -----------------------------------------------------------------
-
     def quoted(self, i: int) -> bool:
         """Whether a marker at ``i`` is in a code span of the content."""
         ledger = self.ledger
@@ -223,8 +217,6 @@ class Lookout(msgspec.Struct, eq=False):
                 self._spared_at = here
                 return True
         return False
-
-    # -- strays -------------------------------------------------------------------------------------------------------
 
     def stray_counts(self, i: int) -> bool:
         """Whether a marker at ``i`` that contains nothing counts as stray."""

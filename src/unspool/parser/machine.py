@@ -56,8 +56,6 @@ class Machine:
         self._owners: tuple[Any, ...] = (prose, blocks, calls)
         self._closed_at = ALWAYS  # no closing of reasoning lies between the cursor and here
 
-    # -- running ------------------------------------------------------------------------------------------------------
-
     def run(self) -> None:
         """Take steps until more text is needed."""
         ledger, calls, at, owners, tape = self.ledger, self.calls, self.at, self._owners, self.tape
@@ -120,8 +118,6 @@ class Machine:
                 self._closed_at = tape.base + p
                 return p, max(ends) >= 0
             pos = p + 1
-
-    # -- from outside -------------------------------------------------------------------------------------------------
 
     def stage(self) -> Stage:
         """The stage that the output has reached."""

@@ -102,8 +102,6 @@ class ArgumentsReader(Reader):
             return None
         return literal if self._looked and literal.mode < DONE else None
 
-    # -- reading ------------------------------------------------------------------------------------------------------
-
     def _read_on(self, literal: LiteralReader | UnwrapReader) -> bool:
         """Read more of the literal; true if a marker in an open string ended it."""
         tape = self._tape
@@ -165,8 +163,6 @@ class ArgumentsReader(Reader):
             if watch.overflown:
                 call.notice("hold_overflow", call.name)
         call.put(fragment, end)
-
-    # -- its end ------------------------------------------------------------------------------------------------------
 
     def _complete(self, literal: LiteralReader | UnwrapReader) -> None:
         call = self._call

@@ -152,8 +152,6 @@ class ObjectReader(Reader):
             self.mode = Mode.NAMED
         return True
 
-    # -- members ------------------------------------------------------------------------------------------------------
-
     def _string_at(self, i: int) -> tuple[str, int]:
         """A short string that begins at ``i``, and its end; else `NO` or `MORE`."""
         buf = self._tape.buf
@@ -268,8 +266,6 @@ class ObjectReader(Reader):
             self._lose(inner.why)
         elif inner.mode == Mode.FAILED:
             self._fail(inner.why)
-
-    # -- its end ------------------------------------------------------------------------------------------------------
 
     def _over(self, i: int) -> bool:
         self._tape.i = i + 1
