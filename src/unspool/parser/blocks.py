@@ -60,11 +60,11 @@ class Blocks(Steps):
 
     def _block_closing(self, j: int) -> int:
         """The block's closing, or another block's."""
-        within, look = self._bracketed(), self._look
-        closings = [b.closing for b in self._plan.calls.closed_blocks if b is not within]
-        if within is not None:
-            closings.insert(0, within.closing)
-        r = look.first(closings, j) if self._tape.final else look.soonest(closings, j)
+        within, look, final = self._bracketed(), self._look, self._tape.final
+        r = NO if within is None else look.stands(within.closing, j)
+        if r == NO or (r == MORE and final):
+            closings = [b.closing for b in self._plan.calls.closed_blocks if b is not within]
+            r = first_of((r, look.first(closings, j) if final else look.soonest(closings, j)))
         if r >= 0:
             self._close_block(r)
         return r

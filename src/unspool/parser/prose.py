@@ -287,10 +287,11 @@ class Prose(Steps):
         """The end of a marker at ``i``, if it counts, and how it matches if it opens a call."""
         look = self._look
         match: Match | None = None
-        if o.kind == CALL and not edge and not look.outline.calls:
-            r = look.stands(o.pattern, i)
+        if isinstance(o, Opening) and o.kind == CALL and (edge or look.outline.calls):
+            match = self._openings.match(o, i, edge=edge)
+            r = match.end
         else:
-            r, match = self._openings.marker(o, i, edge=edge)
+            r = look.marker(o, i) if o.kind == END else look.stands(o.pattern, i)
         if r < 0 or edge or self._ledger.thinking or (match is not None and match.weak):
             return r, match
         return self._counted(o, i, r), match
