@@ -2,7 +2,7 @@
 which `unspool check` uses too."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -59,6 +59,7 @@ __all__ = [
     "number",
     "parse_case",
     "random_split",
+    "readings",
     "run",
     "same",
     "splits",
@@ -138,6 +139,12 @@ def tool(name: str, **properties: Any) -> dict[str, Any]:
 def native_id(dialect: Dialect, call_id: str) -> str | None:
     """A call's id if the model wrote it; ``None`` if it was generated with random letters."""
     return None if "?" in dialect.id else call_id
+
+
+def readings(dialect: Dialect | str, text: str, **options: Any) -> Iterator[Message]:
+    """The message of a text, read whole and one character at a time."""
+    for chunks in ([text], list(text)):
+        yield run(dialect, chunks, **options)[0]
 
 
 def text_events(events: Iterable[Event]) -> str:

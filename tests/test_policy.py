@@ -404,48 +404,23 @@ class Row(NamedTuple):
 
 
 CALL = "\0"
+TEXT = "call_markers_as_text"
 ROWS = [
     Row("3.2.1 reasoning stage", "reasoning", "ABCD", "ABCD", "", 0, notice="unclosed_reasoning"),
     Row("3.2.1 content stage", "content", "ABCD", "", "ABCD", 0),
     Row("3.2.2 no call", "reasoning", "ABCD </think> EFG", "ABCD ", " EFG", 0),
     Row("3.2.2 the stage is unknown", None, "ABCD </think> EFG", "ABCD ", " EFG", 0),
-    Row(
-        "3.2.3 prose before a call",
-        "reasoning",
-        f"ABCD </think>\nEFG\n{CALL}",
-        "ABCD ",
-        f"EFG\n{CALL}",
-        0,
-        notice="call_markers_as_text",
-    ),
+    Row("3.2.3 prose and a call", "reasoning", f"ABCD </think>\nEFG\n{CALL}", "ABCD ", f"EFG\n{CALL}", 0, notice=TEXT),
     Row("3.2.4 line breaks before a call", "reasoning", f"ABCD </think>\n\n{CALL}", "ABCD ", "", 1, "tool_calls"),
     Row("3.2.4 the stage is unknown", None, f"ABCD </think>\n\n{CALL}", "ABCD ", "", 1, "tool_calls"),
-    Row(
-        "3.2.5 white space between calls", "reasoning", f"ABCD </think>\n\n{CALL}\n{CALL}", "ABCD ", "", 2, "tool_calls"
-    ),
-    Row(
-        "3.2.5 prose between calls",
-        "reasoning",
-        f"ABCD </think>\n\n{CALL}XYZ\n{CALL}",
-        "ABCD ",
-        f"XYZ\n{CALL}",
-        1,
-        "tool_calls",
-        "call_markers_as_text",
-    ),
+    Row("3.2.5 blank calls", "reasoning", f"ABCD </think>\n\n{CALL}\n{CALL}", "ABCD ", "", 2, "tool_calls"),
+    Row("3.2.5 prose between calls", "reasoning", f"ABCD </think>\n\n{CALL}XYZ\n{CALL}", "ABCD ", f"XYZ\n{CALL}", 1,
+        "tool_calls", TEXT),
     Row("3.3 prose alone", "content", "content</s>", "", "content", 0),
     Row("3.3 a call alone", "content", f"{CALL}</s>", "", "", 1, "tool_calls"),
     Row("3.3 a call alone, unknown stage", None, f"{CALL}</s>", "", "", 1, "tool_calls"),
-    Row("3.3 prose before a call", "content", f"EFG\n{CALL}", "", f"EFG\n{CALL}", 0, notice="call_markers_as_text"),
-    Row(
-        "3.3 prose before a call, unknown stage",
-        None,
-        f"EFG\n{CALL}",
-        "",
-        f"EFG\n{CALL}",
-        0,
-        notice="call_markers_as_text",
-    ),
+    Row("3.3 prose before a call", "content", f"EFG\n{CALL}", "", f"EFG\n{CALL}", 0, notice=TEXT),
+    Row("3.3 prose before a call, unknown stage", None, f"EFG\n{CALL}", "", f"EFG\n{CALL}", 0, notice=TEXT),
     Row("edge: no marker at all", None, "ABCD", "", "ABCD", 0),
     Row("edge: only a closing", None, "ABCD</think>EFG", "ABCD", "EFG", 0),
     Row("edge: a call right behind the closing", None, f"ABCD</think>{CALL}", "ABCD", "", 1, "tool_calls"),
@@ -456,7 +431,7 @@ ROWS = [
     Row("1 reasoning alone", None, "<think>ABCD</think>", "ABCD", "", 0),
     Row("1 empty reasoning", None, "<think></think>EFG", "", "EFG", 0),
     Row("1 an opening without a closing", None, "<think>ABCD", "ABCD", "", 0, notice="unclosed_reasoning"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RFC_NAMES)

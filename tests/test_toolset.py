@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import unspool
+from tests.grammar.support import constrained
 from tests.support import CALLING, named, tool
 from unspool.cli import main
 from unspool.errors import ToolsError
@@ -153,16 +154,14 @@ def test_flat_and_nested_choices_mean_the_same() -> None:
 
 def test_a_list_of_allowed_tools_is_all_that_a_grammar_lets_through() -> None:
     allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [choice_of("g")]}}
-    constraint = unspool.constrain("hermes", [F, G], allowed)
-    assert constraint is not None
+    constraint = constrained("hermes", [F, G], allowed)
     assert constraint.json_schema is not None
     assert constraint.json_schema["items"]["properties"]["name"] == {"const": "g"}
 
 
 def test_a_name_of_other_characters_is_constrained_where_the_dialect_can_write_it() -> None:
     odd = [tool("look up: a<b>")]
-    constraint = unspool.constrain("hermes", odd, "required", stage="content")
-    assert constraint is not None
+    constraint = constrained("hermes", odd, "required", stage="content")
     assert '\\"look up: a<b>\\"' in constraint.lark
     with pytest.raises(unspool.ConstraintError, match="'look up: a<b>' cannot be written in dialect 'qwen3-coder'"):
         unspool.constrain("qwen3-coder", odd, "required")

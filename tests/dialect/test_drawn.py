@@ -6,7 +6,8 @@ import random
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from unspool import Policy, constrain
+from tests.grammar.support import constrained
+from unspool import Policy
 from unspool.check import promises
 from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
@@ -116,8 +117,7 @@ call = "* {name}:{arguments} *"
 argument = "<p={key}>{value}</p>"
 """
     dialect = parse_dialect(written(keys), "drawn.toml", find_base)
-    constraint = constrain(dialect, [tool("f", a="string")], strict_level=ToolStrictLevel.PARAMETER)
-    assert constraint is not None
+    constraint = constrained(dialect, [tool("f", a="string")], strict_level=ToolStrictLevel.PARAMETER)
     assert promises.refusal(constraint.lark, "<<a\n* g: and f>>") == ""
     assert promises.refusal(constraint.lark, "<<a\n* f: and g>>").startswith("does not allow")
 
@@ -183,8 +183,7 @@ def test_an_end_tag_opens_no_call_and_no_argument_where_names_are_tags() -> None
 @pytest.mark.parametrize("item", ["", 'item = "<|li|>{value}<|/li|>"\n'], ids=["flat", "nested"])
 def test_texts_may_contain_tags_that_are_no_markers_where_names_are_tags(item: str) -> None:
     dialect = parse_dialect(written(TAGS + item), "drawn.toml", find_base)
-    constraint = constrain(dialect, [tool("f", a="string", b="string"), tool("g")], "required")
-    assert constraint is not None
+    constraint = constrained(dialect, [tool("f", a="string", b="string"), tool("g")], "required")
     assert promises.refusal(constraint.lark, "<do><f><a>1<2, <u>&amp;</u></a></f></do>") == ""
     for marker in ("</a>", "</f>", "</do>", "<b>" if item else "</a>"):
         refused = promises.refusal(constraint.lark, f"<do><f><a>x{marker}y</a></f></do>")

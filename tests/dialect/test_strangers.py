@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from unspool import Dialect, DialectError, Policy, constrain
+from tests.grammar.support import constrained
+from unspool import Dialect, DialectError, Policy
 from unspool.check import check_dialect, promises
 from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
@@ -73,8 +74,7 @@ def test_what_separates_arguments_is_no_part_of_a_value_however_the_text_is_cut(
 
 
 def test_a_grammar_for_indented_arguments_keeps_the_openings_of_others_out_of_a_value() -> None:
-    constraint = constrain(load(INDENTED), TOOLS, "required", strict_level=ToolStrictLevel.PARAMETER)
-    assert constraint is not None
+    constraint = constrained(load(INDENTED), TOOLS, "required", strict_level=ToolStrictLevel.PARAMETER)
     assert promises.refusal(constraint.lark, "tool: f\nargs:\n  - a: x\n  - c <end>\ndone.") == ""
     assert promises.refusal(constraint.lark, "tool: f\nargs:\n  - a: x\n  - b: y <end>\ndone.") != ""
 
@@ -130,8 +130,7 @@ separator.arguments = " "
 def test_a_grammar_allows_a_closing_that_begins_as_the_next_argument_does() -> None:
     dialect = parse_dialect(written(GUILLEMETS), "mine.toml", find_base)
     assert check_dialect(dialect) == []
-    constraint = constrain(dialect, TOOLS, "required", strict_level=ToolStrictLevel.PARAMETER)
-    assert constraint is not None
+    constraint = constrained(dialect, TOOLS, "required", strict_level=ToolStrictLevel.PARAMETER)
     for arguments in ("«a = x»", "«a = x» «b = y»"):
         assert promises.refusal(constraint.lark, f"«calls»«call f» {arguments} «/call»«/calls»") == ""
     assert read(dialect, "«calls»«call f» «a = x» «call now»  «/call»«/calls»") == [("f", {"a": "x"}), ("now", {})]
