@@ -42,6 +42,11 @@ PLAIN = [d for d in DIALECTS if not any(t.before for t in d.content)]
 Calls = list[tuple[str, Any]]
 
 
+def ways(raw: str) -> list[list[str]]:
+    """The chunks of a text: whole, and one character at a time."""
+    return [[raw], list(raw)] if raw else [[]]
+
+
 def assert_calls(dialect: Dialect, raw: str, calls: Calls, content: str = "", **options: Any) -> None:
     """Assert that a raw text means calls and content in both ways, and that the calls are ok."""
     for message in readings(dialect, raw, **{"tools": TOOLS, **options}):
