@@ -4,18 +4,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = [
-    "check",
-    "check_ids",
-    "check_prompt",
-    "check_tokenizer",
-    "described",
-    "json_kind",
-    "json_shown",
-    "near",
-    "wrong_type",
-]
-
 _SHOWN: Final = 60  # how many characters of a wrong value an error repeats
 _LONGEST: Final = 100  # the longest word, in characters, that gets a suggestion
 

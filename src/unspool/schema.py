@@ -21,18 +21,6 @@ import msgspec
 
 from .regex import Regex
 
-__all__ = [
-    "MAX_NESTING",
-    "JsonType",
-    "Schema",
-    "decode",
-    "for_tool",
-    "function_of",
-    "resolve",
-    "takes_text",
-    "tool_name",
-]
-
 JsonType = Literal["string", "number", "integer", "boolean", "null", "object", "array"]
 Types = frozenset[JsonType]
 Node = dict[Any, Any]

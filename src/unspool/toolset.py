@@ -12,8 +12,6 @@ from .arguments import json_kind, json_shown
 from .errors import ToolsError
 from .schema import Schema, for_tool, function_of, tool_name
 
-__all__ = ["CHOICES", "ToolChoice", "Toolset", "choice_of", "read_tools", "read_toolset"]
-
 ToolChoice = str | Mapping[str, Any]
 """``auto``, ``none``, ``required``, or an object as in OpenAI's API: a named function, or allowed tools."""
 Kind = Literal["auto", "none", "required", "named"]

@@ -9,8 +9,6 @@ from ..dialect.file import Dialect
 from ..dialect.template import parse_template
 from ..errors import DialectError
 
-__all__ = ["mended"]
-
 Edit = dict[str, str]
 """New texts by key: of first templates, and of separators."""
 

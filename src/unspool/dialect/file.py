@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ..arguments import described
 from ..errors import DialectError
 from ..events import Stage
 from ..policy import Policy
@@ -216,7 +217,7 @@ def _example(table: dict[str, Any], where: str, at: str) -> Example:
         raise _fail(where, f"{at}.stage", f"{stage!r} is not one of {', '.join(Stage)}")
     for key in ("reasoning", "content"):
         if not isinstance(table.get(key, ""), str):
-            raise _fail(where, f"{at}.{key}", f"must be a string, not {kind_of(table[key])}")
+            raise _fail(where, f"{at}.{key}", f"must be a string, not {described(table[key])}")
     try:
         calls = msgspec.convert(
             [{"arguments": {}, **c} for c in table.get("tool_calls", [])], tuple[_StrictCall, ...], strict=True
@@ -264,8 +265,3 @@ def _is_json(value: Any) -> bool:
         elif not isinstance(v, str | int | float) or (isinstance(v, float) and not math.isfinite(v)):
             return False
     return True
-
-
-def kind_of(value: object) -> str:
-    """The type of a value, for errors."""
-    return type(value).__name__

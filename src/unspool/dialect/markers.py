@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterable, Set
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -280,19 +280,8 @@ def _spellings(pattern: Pattern) -> list[str]:
 
 
 class Scan:
-    """A set of markers that may be in running text, and how to find the first of them.
-
-    Attributes:
-        triggers: the literals that the markers begin with.
-        markers: the markers in the order in which they are tried, the most literal first.
-        find: finds a trigger, or the beginning of one at the end of the text.
-        heads: the characters that triggers begin with.
-    """
-
-    markers: "Candidates[Marker]"
-    triggers: Set[str]
-    find: re.Pattern[str]
-    heads: str
+    """A set of markers that may be in running text, and how to find the first of them. What it knows is made on first
+    use: most of a dialect's sets are never used."""
 
     def __init__(
         self, markers: Iterable[Marker], strays: "list[Stray] | tuple[()]" = (), *, cuts: bool = False
@@ -309,22 +298,26 @@ class Scan:
         ends = [marker.pattern.match(text, i, {}) for marker in self.markers.at(text, i)]
         return 1 if max(ends, default=NO) >= 0 else -1 if MORE in ends else 0
 
-    def __getattr__(self, name: str) -> Any:
-        # Made on first use: most of a dialect's sets are never used.
-        if name == "markers":
-            # Markers that begin with a field cannot be found in text.
-            self.markers = Candidates(ranked(m for m in self._given[0] if m.pattern.first))
-            return self.markers
-        if name == "triggers":
-            self.triggers = firsts(x.pattern for x in (*self.markers, *self._given[1]))
-            return self.triggers
-        if name == "find":
-            self.find = finder(self.triggers, {} if self._cuts else _follows(self.markers, self._given[1]))
-            return self.find
-        if name == "heads":
-            self.heads = "".join(sorted({t[0] for t in self.triggers}))
-            return self.heads
-        raise AttributeError(name)
+    @cached_property
+    def markers(self) -> "Candidates[Marker]":
+        """The markers in the order in which they are tried, the most literal first; those that begin with a field
+        cannot be found in text."""
+        return Candidates(ranked(m for m in self._given[0] if m.pattern.first))
+
+    @cached_property
+    def triggers(self) -> Set[str]:
+        """The literals that the markers begin with."""
+        return firsts(x.pattern for x in (*self.markers, *self._given[1]))
+
+    @cached_property
+    def find(self) -> re.Pattern[str]:
+        """Finds a trigger, or the beginning of one at the end of the text."""
+        return finder(self.triggers, {} if self._cuts else _follows(self.markers, self._given[1]))
+
+    @cached_property
+    def heads(self) -> str:
+        """The characters that triggers begin with."""
+        return "".join(sorted({t[0] for t in self.triggers}))
 
 
 def _follows(markers: Iterable[Marker], strays: Iterable[Stray]) -> dict[str, str]:

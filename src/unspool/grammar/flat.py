@@ -7,8 +7,6 @@ from functools import lru_cache
 from ..dialect.patterns import solid
 from .nodes import Chars, Choice, Const, Node, Repeat, Seq, Word, seq
 
-__all__ = ["ANY", "OPEN_SPAN", "begun", "cases", "count", "expression", "folded", "lacking", "literal", "searched"]
-
 ANY = r"[\s\S]"
 """Any character."""
 

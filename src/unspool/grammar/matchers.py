@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Llguidance", "Matcher", "Xgrammar"]
-
 
 # Tokens that most text may contain anywhere, which llguidance handles together. They exclude the characters with which
 # strings and markers of any dialect begin or end, so these sets serve the masks of all dialects.

@@ -162,6 +162,9 @@ class Grammar(msgspec.Struct, frozen=True):
 EMPTY = Const("")
 WHITE: Final = "\\s\\x1c-\\x1f"
 """The parser's white space (Python's), as the inside of a character class for llguidance."""
+SPACES: Final = Chars(WHITE, min=0, max=None)
+SEPARATORS: Final = Chars(WHITE + ",;", min=0, max=None)
+"""What may come between calls or arguments, so that text after a call may not begin with it and another call."""
 
 
 def seq(*parts: Node) -> Node:

@@ -7,8 +7,6 @@ from typing import Any
 from ..errors import ConstraintError
 from .nodes import Chars, Const, Node, choice, seq
 
-__all__ = ["integers"]
-
 
 def integers(schema: Mapping[str, Any]) -> Node:
     """The whole numbers of a schema with ``minimum``, ``maximum``, ``exclusiveMinimum`` or ``exclusiveMaximum``.

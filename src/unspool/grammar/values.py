@@ -18,18 +18,6 @@ from .flat import lacking
 from .nodes import EMPTY, Chars, Const, Json, Node, Ref, Repeat, Seq, Text, Word, choice, optional, seq
 from .schemas import merged
 
-__all__ = [
-    "JSON_SPELLING",
-    "PYTHON_SPELLING",
-    "Rules",
-    "Spelling",
-    "Values",
-    "named",
-    "other_names",
-    "quote_spelling",
-    "shape",
-]
-
 Schema = dict[str, Any] | bool
 
 MAX_NAME: Final = 64
