@@ -140,11 +140,13 @@ class ArgumentsReader:
             self._read_to(literal, p)
             if literal.mode >= DONE:
                 return False
-            if tape.i == p and literal.mode == STRING:
+            in_escape = openings.repairing and tape.i < p and tape.buf[tape.i] == "\\"
+            if (tape.i == p or in_escape) and literal.mode == STRING:
                 r = openings.ends_string(scan, p, m)
                 if r == MORE:
                     return False
                 if r >= 0:
+                    tape.i = p  # the beginning of an escape means nothing
                     self.cut()
                     return True
             pos = p + 1

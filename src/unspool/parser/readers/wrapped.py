@@ -67,7 +67,7 @@ class UnwrapReader:
 
     def rest(self) -> str:
         """Take the held text."""
-        return self.take()
+        return self.take() + self._inner.rest()
 
     def close_all(self) -> str:
         """The text that would close the object inside."""
@@ -101,7 +101,7 @@ class UnwrapReader:
         if not self._inner_error:
             used = self._inner.read(self._decoded, 0)
             self._decoded = self._decoded[used:]
-            out.append(self._inner.take())
+            out.append(self._inner.rest() if self._inner.mode == ERROR else self._inner.take())
             self.repaired = self.repaired or self._inner.repaired
             self.notes += self._inner.take_notes()
             if self._inner.mode == ERROR:
