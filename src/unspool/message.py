@@ -160,10 +160,6 @@ class Fold(msgspec.Struct, eq=False):
     _finish: str = ""
     reasoning_tokens: int | None = None
 
-    def add(self, event: Event) -> None:
-        """Take one event."""
-        self.extend((event,))
-
     def extend(self, events: Iterable[Event]) -> None:
         """Take events."""
         growing = self._growing
@@ -232,10 +228,6 @@ class Fold(msgspec.Struct, eq=False):
                 if type(event) is ReasoningDelta:
                     self.reasoning_tokens = (self.reasoning_tokens or 0) + event.token_end - event.token_start
 
-    def count_reasoning_tokens(self) -> None:
-        """Count reasoning tokens: the output comes as token ids."""
-        self.reasoning_tokens = 0
-
     def growing(self, kind: str) -> OpenSegment | None:
         """The segment to which text of a kind is added."""
         segment = self._open
@@ -293,7 +285,7 @@ def fold(events: Iterable[Event]) -> Message:
     folding = Fold()
     for i, event in enumerate(checked_events(events)):
         try:
-            folding.add(event)
+            folding.extend((event,))
         except (KeyError, IndexError):
             raise ValueError(f"events[{i}]: refers to a call without a ToolCallStart: {event!r}") from None
     return folding.message()

@@ -118,25 +118,23 @@ def _form(t: Template, before: tuple[Piece, ...], d: Dialect, barriers: tuple[st
         else:
             syntax = Syntax.PYTHON if d.codec.name == "python" else Syntax.JSON
     known = marked(before, d.anywhere) or (before != t.before and marked(t.before, d.anywhere))
-    return Form(opening, closing(t.after), t.object, syntax, bool(t.body), known)
+    return Form(opening, closing(t.after), t.object, syntax, bool(t.body), known, template=t)
 
 
-def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[tuple[Template, Form]]:
-    """The forms of calls whose only argument is bare text, each with its template."""
+def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[Form]:
+    """The forms of calls whose only argument is bare text."""
     return [
-        (
-            t,
-            Form(
-                Pattern(_unstarted(t.before, d.start), barriers),
-                end := closing(t.after),
-                None,
-                Syntax.TEXT,
-                True,
-                marked(t.before, d.anywhere),
-                name=one.name,
-                key=one.key,
-                triggers=frozenset((end.first, *(b for b in barriers if b))),
-            ),
+        Form(
+            Pattern(_unstarted(t.before, d.start), barriers),
+            end := closing(t.after),
+            None,
+            Syntax.TEXT,
+            True,
+            marked(t.before, d.anywhere),
+            name=one.name,
+            key=one.key,
+            triggers=frozenset((end.first, *(b for b in barriers if b))),
+            template=t,
         )
         for one in d.trained.text
         for t in one.templates
@@ -323,23 +321,20 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
     def openings(kind: str, t: Template, *, any_case: bool = False) -> list[Opening]:
         return [Opening(kind, Pattern(b, barriers, any_case=any_case), template=t) for b in _openings(t, d)]
 
-    forms = [(t, _form(t, before, d, barriers)) for t in d.call for before in _openings(t, d)]
+    forms = [_form(t, before, d, barriers) for t in d.call for before in _openings(t, d)]
     forms += _text_forms(d, barriers)
-    named = {text(f.opening) for _, f in forms if ANY not in [a.kind for a in f.opening.atoms]}
-    for _, form in forms:
+    named = {text(f.opening) for f in forms if ANY not in [a.kind for a in f.opening.atoms]}
+    for form in forms:
         kinds = [a.kind for a in form.opening.atoms if a.kind in (ANY, NAME)]
         form.demands = kinds[:1] == [ANY] and text(form.opening) in named
     blocks = _blocks(d, policy, barriers)
     framed = _framed(d)
     return _Parts(
         policy=policy,
-        forms=[f for _, f in forms],
-        inside=list({t.text: f for t, f in forms}.values()),  # the last of each template, whose opening is in full
-        blocks=[b for _, b in blocks],
-        calls=[
-            *(_call(d, block, form) for block in blocks for form in forms),
-            *_objects([b for _, b in blocks], [f for _, f in forms], framed),
-        ],
+        forms=forms,
+        inside=list({f.template and f.template.text: f for f in forms}.values()),  # the last, whose opening is in full
+        blocks=blocks,
+        calls=[*(_call(d, b, f) for b in blocks for f in forms), *_objects(blocks, forms, framed)],
         forced=_forced_calls() if forced and forms else [],
         # Tags of reasoning are matched in any case: models write `<Think>` too.
         reasoning=[o for t in d.reasoning for o in openings(REASONING, t, any_case=True)],
@@ -361,25 +356,23 @@ def _words(d: Dialect) -> frozenset[str]:
     return frozenset(p.first for p in begun if p.first and not tag_of(p) and not listed(p.first, d.anywhere))
 
 
-def _blocks(d: Dialect, policy: Policy, barriers: tuple[str, ...]) -> list[tuple[Template | None, Block]]:
-    """Each block with its template, if the file has one."""
-    blocks: list[tuple[Template | None, Block]] = [
-        (t, Block(Pattern(before, barriers), closing(t.after), t.lead, t.trail, marked(before, d.anywhere)))
+def _blocks(d: Dialect, policy: Policy, barriers: tuple[str, ...]) -> list[Block]:
+    blocks = [
+        Block(Pattern(before, barriers), closing(t.after), t.lead, t.trail, marked(before, d.anywhere), template=t)
         for t in d.calls
         for before in _openings(t, d)
     ]
-    if d.call and policy.bare_calls and all(b.opening for _, b in blocks):
-        blocks.append((None, Block(Pattern(()), Pattern(()), "", "", False)))
-    longest = _longest([b.lead for _, b in blocks] + [t.lead for t in d.reasoning])
-    for _, block in blocks:
+    if d.call and policy.bare_calls and all(b.opening for b in blocks):
+        blocks.append(Block(Pattern(()), Pattern(()), "", "", False))
+    longest = _longest([b.lead for b in blocks] + [t.lead for t in d.reasoning])
+    for block in blocks:
         block.margin = block.lead or longest
     return blocks
 
 
-def _call(d: Dialect, block: tuple[Template | None, Block], form: tuple[Template, Form]) -> Opening:
-    (around, b), (call, f) = block, form
+def _call(d: Dialect, b: Block, f: Form) -> Opening:
     marked = b.marked or (f.marked and not b.opening)
-    anywhere = around is not None and loose(around, call, d.anywhere)
+    anywhere = b.template is not None and f.template is not None and loose(b.template, f.template, d.anywhere)
     spaced = " " in b.lead
     return Opening(CALL, joined(b.opening, f.opening), marked, block=b, form=f, spaced=spaced, anywhere=anywhere)
 

@@ -26,7 +26,7 @@ _DOTTED = Regex(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t
 _WILD = re.compile(r"\[[^\]]*\]|[*?]")
 
 
-class ExampleCall(msgspec.Struct, frozen=True):
+class ExampleCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A call in an example; ``arguments`` are plain values."""
 
     name: str
@@ -220,7 +220,7 @@ def _example(table: dict[str, Any], where: str, at: str) -> Example:
             raise _fail(where, f"{at}.{key}", f"must be a string, not {described(table[key])}")
     try:
         calls = msgspec.convert(
-            [{"arguments": {}, **c} for c in table.get("tool_calls", [])], tuple[_StrictCall, ...], strict=True
+            [{"arguments": {}, **c} for c in table.get("tool_calls", [])], tuple[ExampleCall, ...], strict=True
         )
     except (msgspec.ValidationError, TypeError) as error:
         allowed = 'allowed are name, arguments, id, as in { name = "f", arguments = { city = "Paris" } }'
@@ -235,18 +235,12 @@ def _example(table: dict[str, Any], where: str, at: str) -> Example:
         None if stage is None else Stage(stage),
         table.get("reasoning", ""),
         table.get("content", ""),
-        tuple(ExampleCall(c.name, c.arguments, c.id) for c in calls),
+        calls,
     )
 
 
 def _fail(where: str, key: str, why: str) -> DialectError:
     return DialectError(f"{where}: {key}: {why}")
-
-
-class _StrictCall(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    arguments: dict[str, Any]
-    id: str | None = None
 
 
 def _fits(name: str, glob: str) -> bool:

@@ -102,6 +102,7 @@ class Form(msgspec.Struct, eq=False):
     """The texts that may end the bare text."""
     demands: bool = False
     """Whether it must have arguments, because it skips text that is the name in another form."""
+    template: Template | None = None
     _find: re.Pattern[str] | None = None
     around: Outside | Literal[False] | None = False
 
@@ -130,6 +131,7 @@ class Block(msgspec.Struct, eq=False):
     """White space that it removes from the text before it: its own, or the longest of all."""
     inner: "list[Opening]" = msgspec.field(default_factory=list)
     """The calls that may follow in it, if they are not the dialect's."""
+    template: Template | None = None
 
 
 class Marker(msgspec.Struct, eq=False):
