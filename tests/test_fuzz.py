@@ -26,10 +26,3 @@ def test_the_plain_fuzz_finds_nothing() -> None:
     tried, case, why = fuzz.search(SECONDS, random.SystemRandom().randrange(2**32), DIALECTS)
     assert case is None, f"{case}\n{why}"
     assert tried > 100
-
-
-def test_a_failing_case_is_made_small() -> None:
-    text = "some long text with a <needle> in it " * 5
-    small = fuzz.minimise(fuzz.Attempt(DIALECTS[0], text, {"ids": number, "tools": []}), lambda c: "<needle>" in c.text)
-    assert small.text == "<needle>"
-    assert small.options == {"ids": number}
