@@ -466,7 +466,6 @@ def _admits(types: Types, kind: JsonType) -> bool:
 
 
 def _kind(json_text: str) -> JsonType:
-    """The type of a JSON text."""
     c = json_text[0]
     if c in '"{[tfn':
         return cast(JsonType, {'"': "string", "{": "object", "[": "array", "n": "null"}.get(c, "boolean"))

@@ -151,7 +151,6 @@ def _written_plainly(tools: Sequence[Any]) -> dict[str, Mapping[str, Any]] | Non
 
 
 def _nameless(where: str, tool: object) -> ToolsError:
-    """The error for a tool without a name."""
     if not isinstance(tool, Mapping):
         return ToolsError(where, f"must be an object, not {json_kind(tool)}")
     if "name" not in tool or "function" in tool:
@@ -163,7 +162,6 @@ def _nameless(where: str, tool: object) -> ToolsError:
 
 
 def _no_name(name: object) -> str:
-    """The fault of a name."""
     if name is None:
         return "is required"
     return "is empty" if name == "" else f"must be a string, not {json_kind(name)}"
@@ -176,7 +174,6 @@ def _required(tools: Mapping[str, Any] | None) -> Kind:
 
 
 def _named(where: str, choice: Mapping[str, Any], tools: Mapping[str, Any] | None) -> str:
-    """The function that an object names."""
     if "name" not in choice or "function" in choice:
         where = f"{where}.function"
         choice = choice.get("function", {})

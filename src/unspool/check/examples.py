@@ -15,6 +15,7 @@ from ..parser import Parser
 from ..renderer import render
 from .hints import explained, soft_rules, why_written
 from .reading import Reading, Writing
+from .trials import number
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -63,14 +64,9 @@ def try_examples(dialect: Dialect) -> Iterator[Problem]:
 
 def _parse(dialect: Dialect, tools: list[dict[str, Any]], example: Example, raw: str) -> tuple[Message, list[Event]]:
     # Random ids would differ from run to run. Other ids may be what an example expects.
-    parser = Parser(dialect, tools=tools, stage=example.stage, ids=_made_id if "?" in dialect.id else None)
+    parser = Parser(dialect, tools=tools, stage=example.stage, ids=number if "?" in dialect.id else None)
     events = parser.feed(raw) + parser.close()
     return parser.message, events
-
-
-def _made_id(index: int, name: str) -> str:
-    """An id that is the same in every run."""
-    return f"made-{index}"
 
 
 def _differences(got: Message, example: Example) -> Iterator[str]:

@@ -220,7 +220,6 @@ def check_events(events: Sequence[Event], output: str) -> None:
 
 
 def _check_places(events: Sequence[Event], output: str) -> None:
-    """Check that events tile an output and quote it."""
     at = 0
     for event in events:
         if event.start != at:

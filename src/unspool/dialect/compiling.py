@@ -292,7 +292,6 @@ def _bare(blocks: list[Block]) -> list[Pattern]:
 
 
 def _framed(d: Dialect) -> list[Template]:
-    """The templates of content that is in a frame."""
     return [t for t in (*d.content, *d.preamble) if t.before or t.after]
 
 
@@ -305,7 +304,6 @@ def _breaks(d: Dialect) -> tuple[str, ...]:
 
 
 def _between(d: Dialect, t: Template) -> str:
-    """What is written between two arguments."""
     return t.trail + d.separator.arguments + t.lead
 
 
@@ -348,7 +346,6 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
 
 
 def _words(d: Dialect) -> frozenset[str]:
-    """See `_Parts.words`."""
     texts = (t for one in d.trained.text for t in one.templates)
     parts = [t for t in (*d.reasoning, *_framed(d), *d.calls, *d.call, *texts) if t.before]
     unstarted = [before for t in parts for before in _openings(t, d) if before != t.before]
@@ -404,7 +401,6 @@ def _untagged(parts: _Parts) -> list[Opening]:
 
 
 def _forced_calls() -> list[Opening]:
-    """A bare object, or a list of them."""
     bare = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, True)
     found: list[Opening] = []
     for before, after in (((), ()), (("[",), ("]",))):

@@ -373,11 +373,12 @@ class Outline(msgspec.Struct, eq=False):
 
 def ranked(markers: Iterable[_M]) -> list[_M]:
     """Markers with the most literal first; among equals, the ends of turns come last, and other formats after all."""
-    return sorted(markers, key=lambda m: (_is_other(m), -m.pattern.weight, m.kind in (END, START)))
 
+    def rank(m: Marker) -> tuple[bool, int, bool]:
+        other = isinstance(m, Opening) and m.form is not None and m.form.other
+        return other, -m.pattern.weight, m.kind in (END, START)
 
-def _is_other(marker: Marker) -> bool:
-    return isinstance(marker, Opening) and marker.form is not None and marker.form.other
+    return sorted(markers, key=rank)
 
 
 @lru_cache(256)

@@ -44,7 +44,6 @@ def _files() -> dict[str, str]:
 
 
 def _shipped(key: str) -> str | None:
-    """The shipped file of a name in lower case."""
     own = os.path.join(_FOLDER, f"{key}.toml")  # a file is named after its dialect
     if own in _paths():
         return own

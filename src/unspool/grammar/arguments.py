@@ -286,7 +286,6 @@ class _Markup:
         return Finer(plain, choice(seq(Const(text), node) for text, node in self.next(0, "")))
 
     def alone(self, i: int, follow: list[tuple[str, Node]]) -> Node:
-        """A separate argument."""
         return seq(Const(self.opening), self.argument(i, follow))
 
     def next(self, i: int, separator: str) -> list[tuple[str, Node]]:
@@ -477,7 +476,6 @@ def _guard(template: Template, plan: Plan) -> tuple[Node, ...]:
 
 
 def _names(schema: object) -> list[str]:
-    """The names of all properties in a schema, at any depth."""
     found = (node.get("properties") for node in tables(schema))
     return list(dict.fromkeys(name for properties in found if isinstance(properties, dict) for name in properties))
 
@@ -496,7 +494,6 @@ openings."""
 
 
 def _opening(pattern: Pattern, names: list[str]) -> Node:
-    """The opening of one of these arguments, as the parser reads it."""
     name = choice(map(Const, names)) if len(names) <= _MAX_TOLD else Chars("\\n", negated=True, max=256)
     parts: list[Node] = []
     for atom in pattern.atoms:
@@ -513,7 +510,6 @@ _WORD: Final = Chars("A-Za-z_", max=32)
 
 
 def _whole(pattern: Pattern) -> Node:
-    """A closing, as the parser reads it."""
     return seq(*(Const(a.text) if a.kind == LITERAL else SPACES for a in pattern.atoms))
 
 
@@ -524,7 +520,6 @@ def others(texts: Collection[str], stop: str) -> tuple[str, ...]:
 
 
 def _objects(values: Values, schema: dict[str, Any], at: str) -> list[dict[str, Any]]:
-    """The schemas of the objects that a tool's parameters admit."""
     found = [b if isinstance(b, dict) else {} for b in values.branches(schema) if b is not False]
     found = [b for b in found if "type" not in b or b["type"] == "object" or "object" in b["type"]]
     if not found:
@@ -547,7 +542,6 @@ _KINDS: Final = {str: "string", bool: "boolean", int: "number", float: "number",
 
 
 def _by_type(branch: dict[str, Any], at: str) -> list[tuple[str, dict[str, Any]]]:
-    """A branch for each type of a schema."""
     if "enum" in branch or "const" in branch:
         listed = branch["enum"] if "enum" in branch else [branch["const"]]
         kinds: dict[str, list[Any]] = {}

@@ -21,7 +21,6 @@ from ..dialect.template import (
     ObjectShape,
     Step,
     Template,
-    TextCall,
     id_steps,
     literal,
     unstarted,
@@ -34,7 +33,23 @@ from ..events import Stage
 from ..renderer.values import JSON
 from .arguments import Arguments, Tool, others, spelled
 from .flat import cases
-from .nodes import EMPTY, SEPARATORS, SPACES, WHITE, Chars, Const, Grammar, Json, Node, Repeat, Text, Word, choice, seq
+from .nodes import (
+    EMPTY,
+    SEPARATORS,
+    SPACES,
+    WHITE,
+    Chars,
+    Const,
+    Grammar,
+    Json,
+    Node,
+    Repeat,
+    Text,
+    Word,
+    choice,
+    optional,
+    seq,
+)
 from .values import JSON_SPELLING, Rules, Values
 
 _ANYTHING: Final = Chars("", min=0, max=None)
@@ -123,7 +138,6 @@ class _Builder:
         return calls if self.block is None or self.block.opening else choice((self.section(first=True), calls))
 
     def reasoning(self, *, first: bool, opened: bool = False) -> Node:
-        """A reasoning part, with the white space that the template writes after it."""
         template = writable(self.d.reasoning)[0]
         opening, closed = template.opening, template.closing
         scan = self.plan.reading.reasoning.scan
@@ -154,7 +168,6 @@ class _Builder:
         return Text(stop, exact, unlike, folded=tuple(sorted(tags)), code=code)
 
     def body(self, *, first: bool) -> Node:
-        """The output after reasoning: content, calls, or both."""
         if self.demand.low:
             return self.calls(first=first)
         if self.demand.answer is not None:
@@ -272,9 +285,8 @@ class _Builder:
         return tuple(seq(choice(dict.fromkeys(those)), tail) for tail, those in heads.items())
 
     def frames(self, *, first: bool) -> Node:
-        """A frame of content, or calls, with content of their own before them."""
         template = writable(self.d.content)[0]
-        content = seq(self.frame(template, first=first), _optional_text(template.trail))
+        content = seq(self.frame(template, first=first), optional(Const(template.trail)))
         nothing = EMPTY if first else self.margin(template)
         if not self.demand.tools:
             return choice((content, nothing))
@@ -291,14 +303,12 @@ class _Builder:
         return seq(margin, self.free(head, closed, without, unlike))
 
     def headed(self, template: Template, *, first: bool) -> tuple[Node, str]:
-        """The white space before a frame, and its opening."""
         opening = template.opening
         if first:
             return EMPTY, self.started(opening)
         return self.margin(template) if opening else EMPTY, opening  # without an opening, text may begin with it
 
     def answer(self, *, first: bool) -> Node:
-        """Content that matches the schema of the answer."""
         schema = self.demand.answer
         assert schema is not None
         template = writable(self.d.content)[0]
@@ -320,11 +330,9 @@ class _Builder:
     # -- calls ----------------------------------------------------------------------------------------------------
 
     def calls(self, *, first: bool) -> Node:
-        """Calls, with nothing before them."""
         return self.section(first=first, margin=self.margin())
 
     def announced(self, *, first: bool) -> list[Node]:
-        """Calls after a frame of content."""
         preamble = writable(self.d.preamble or self.d.content)[0]
         if self.content_first:
             return []
@@ -337,7 +345,6 @@ class _Builder:
         return [self.preceded()] if self.lined or self.trigger else []
 
     def mixed(self) -> Node:
-        """Text and calls, in any order that reads back."""
         if self.content_first:
             return choice((self.text(""), seq(self.calls(first=True), self.text("", called=True))))
         if self.block is not None and not self.distinct(self.block):
@@ -475,15 +482,12 @@ class _Builder:
         for tool in self.demand.tools:
             own = tool.text
             if own is not None:
-                found.append(seq(head(own.templates[0].head, tool), self.text_and_end(own)))
+                # Bare text, without anything that might end it.
+                ends = (t for f in self.plan.calls.forms if f.name == own.name for t in f.triggers)
+                found.append(seq(head(own.templates[0].head, tool), self.kept(own.templates[0].closing, ends)))
             if own is None or own.key not in tool.parameters.get("required", ()):
                 found.append(seq(head(self.d.call_of(tool.name).head, tool), self.arguments_and_end(tool)))
         return choice(found)
-
-    def text_and_end(self, own: TextCall) -> Node:
-        """Bare text, without anything that might end it, and what closes the call."""
-        ends = (t for f in self.plan.calls.forms if f.name == own.name for t in f.triggers)
-        return self.kept(own.templates[0].closing, ends)
 
     def header(self, opening: Sequence[Step], tool: Tool) -> Node:
         name = tool.name if self.d.call[0].object is None else JSON.string(tool.name)[1:-1]
@@ -511,7 +515,6 @@ class _Builder:
         return seq(*parts)
 
     def arguments_and_end(self, tool: Tool) -> Node:
-        """A tool's arguments and what closes the call."""
 
         def make() -> Node:
             closing_ = ""
@@ -546,10 +549,6 @@ def _first_member(shape: ObjectShape, names: Node) -> Node:
 
 def _literals(o: Opening) -> str:
     return "".join(a.text for a in o.pattern.atoms if a.kind == LITERAL)
-
-
-def _optional_text(text: str) -> Node:
-    return choice((Const(text), EMPTY))
 
 
 def _named(pattern: Pattern) -> Node:

@@ -159,7 +159,6 @@ def constrain(
 
 
 def _grammars(grammars: Mapping[str, Freeform] | None, request: Toolset) -> dict[str, Freeform]:
-    """The grammars of tools that may be called."""
     check("grammars", grammars, (Mapping, type(None)), "an object of grammars by the names of tools, or None")
     for name, one in (grammars or {}).items():
         check(f"grammars[{name!r}]", one, Freeform, "a Freeform")
@@ -287,7 +286,6 @@ def _check_keys(d: Dialect, parameters: Mapping[str, Any], where: str) -> None:
 
 
 def _keys(node: object) -> Iterator[str]:
-    """The names of all properties in a prepared schema."""
     if isinstance(node, list):
         for one in node:
             yield from _keys(one)

@@ -221,8 +221,6 @@ def _imported(name: str, definitions: _Definitions) -> None:
 
 
 class _Terminals:
-    """The terminals as expressions."""
-
     def __init__(self, definitions: _Definitions) -> None:
         self.definitions = definitions
         self.found: dict[str, regular.Part | None] = {}
@@ -380,7 +378,6 @@ def _rule(name: str) -> str:
 
 
 def _spelled(text: str, quote: str) -> str:
-    """Escape a text for use between quotes."""
     if not quote:
         return text
     escaped = json.dumps(text, ensure_ascii=False)[1:-1]

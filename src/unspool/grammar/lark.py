@@ -71,7 +71,6 @@ class _Printer(Printer):
         return " ".join(f"<[{self.special[p]}]>" if p in self.special else _quoted(p) for p in self.pieces(text))
 
     def pieces(self, text: str) -> list[str]:
-        """The pieces of a text, cut at special tokens."""
         return [piece for piece in self.cut.split(text) if piece]
 
     def text(self, node: Text) -> str:

@@ -176,7 +176,7 @@ def seq(*parts: Node) -> Node:
     for part in _flattened(parts, Seq):
         if part == EMPTY:
             continue
-        if found and _is_text(found[-1]) and _begun(part):
+        if found and all(isinstance(o, Const) for o in _options(found[-1])) and _begun(part):
             part = choice(_joined(one, other) for one in _options(found.pop()) for other in _options(part))
             found += part.parts if isinstance(part, Seq) else (part,)
         else:
@@ -187,11 +187,6 @@ def seq(*parts: Node) -> Node:
 
 def _options(node: Node) -> tuple[Node, ...]:
     return node.parts if isinstance(node, Choice) else (node,)
-
-
-def _is_text(node: Node) -> bool:
-    """Whether a node is a text, or a choice of texts."""
-    return all(isinstance(o, Const) for o in _options(node))
 
 
 def _begun(node: Node) -> bool:

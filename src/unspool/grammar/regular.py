@@ -426,6 +426,5 @@ def _character(ranges: Ranges, banned: frozenset[int]) -> Node:
 
 
 def _in_class(pair: tuple[int, int]) -> str:
-    """A range inside a character class."""
     low, high = (f"\\{chr(c)}" if chr(c) in "\\]^-[" else chr(c) for c in pair)
     return low if low == high else f"{low}-{high}"

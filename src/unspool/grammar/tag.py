@@ -105,7 +105,6 @@ class _Printer:
         return found
 
     def rule(self, ref: Ref) -> Format:
-        """A rule, expanded in place."""
         name = ref.name
         if name not in self.made:
             before = self.size
@@ -196,7 +195,6 @@ def _excluded(node: Text) -> list[str]:
 
 
 def _members(characters: Iterable[str]) -> str:
-    """Characters as the inside of a character class."""
     named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
     return "".join("\\" + c if c in "\\]^-[" else named.get(c, c) for c in sorted(characters))
 
@@ -236,7 +234,6 @@ def _repeated(part: Format, low: int, high: int | None) -> Format:
 
 
 def _recursive(grammar: Grammar) -> frozenset[str]:
-    """The recursive rules."""
     uses = {name: _references(node) for name, node in grammar.rules.items()}
     found = set()
     for name in uses:
@@ -269,8 +266,6 @@ _BOUNDED: Final = "$ref: structural tags do not support the bounds in this recur
 
 
 class _Ebnf(Printer):
-    """Writes recursive rules in xgrammar's EBNF."""
-
     def __init__(self, rules: dict[str, Node]) -> None:
         self.rules = rules
         self.lines: list[str] = []

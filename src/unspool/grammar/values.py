@@ -448,5 +448,4 @@ def named(schema: dict[str, Any]) -> list[str]:
 
 
 def _rest(schema: dict[str, Any]) -> str:
-    """The keywords next to a reference, as a key."""
     return json.dumps({k: v for k, v in schema.items() if k not in ("$ref", "$defs")}, sort_keys=True)

@@ -60,8 +60,6 @@ def render(
 
 @dataclass(slots=True)
 class _Part:
-    """The text of a part, with its margins."""
-
     lead: str
     text: str
     trail: str
@@ -141,7 +139,6 @@ class _Renderer:
         return text, self.differs(text)
 
     def check(self) -> None:
-        """Refuse parts for which the dialect has no templates."""
         d, turn = self.d, self.turn
         if turn.reasoning and not d.reasoning:
             raise DialectError(f"reasoning: dialect {d.name!r} has no markers for reasoning")
@@ -214,7 +211,6 @@ class _Renderer:
     # -- writing --------------------------------------------------------------------------------------------------
 
     def text(self) -> str:
-        """The text of all parts, with margins collapsed."""
         parts = self.parts()
         out: list[str] = []
         margin = ""
@@ -319,7 +315,6 @@ class _Renderer:
     # -- reading back ---------------------------------------------------------------------------------------------
 
     def differs(self, text: str) -> _Difference | None:
-        """The first field that reads back differently."""
         turn = self.turn
         read = parse(text, self.d, tools=self.tools, stage=self.stage)
         for name, want, got in (("reasoning", turn.reasoning, read.reasoning), ("content", turn.content, read.content)):
