@@ -80,11 +80,6 @@ def turn(d: Dialect, *calls: tuple[str, dict[str, Any]], **parts: Any) -> dict[s
     return {"role": "assistant", "content": "", "tool_calls": made, **parts}
 
 
-def first_id(d: Dialect) -> str:
-    """The id of a model's first call: in the dialect's form, or a number that counts."""
-    return d.id.replace("?", "a") if "?" in d.id else "0"
-
-
 @pytest.mark.parametrize("d", WITH_CALLS, ids=lambda d: d.name)
 def test_rendered_calls_are_accepted(d: Dialect) -> None:
     reader = Reader(gbnf(constraint(d).grammar))

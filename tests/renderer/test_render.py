@@ -12,9 +12,8 @@ import pytest
 
 import unspool
 from tests.support import CALLING, DIALECTS, THINKING, dialect_of, named, tools_of
-from unspool import Dialect, DialectError, Message, Policy, Stage, ToolCall, render
+from unspool import Dialect, DialectError, Message, Policy, Stage, ToolCall, check, render
 from unspool.check.promises import stands_out
-from unspool.dialect.file import Example
 from unspool.dialect.template import unstarted
 from unspool.renderer.values import Number, Value, declare, read_json
 
@@ -32,13 +31,6 @@ def message(reasoning: str = "", content: str = "", *calls: Call) -> dict[str, A
             for n, a in calls
         ]
     return message
-
-
-def example_message(example: Example) -> dict[str, Any]:
-    turn = message(example.reasoning, example.content, *((c.name, c.arguments) for c in example.tool_calls))
-    for written, call in zip(turn.get("tool_calls", []), example.tool_calls, strict=True):
-        written["id"] = call.id
-    return turn
 
 
 def arguments_of(message: dict[str, Any]) -> list[tuple[str, Value]]:
@@ -62,7 +54,7 @@ def assert_reads_back(message: dict[str, Any], text: str, dialect: Dialect | str
 def test_an_example_is_written_as_its_first_raw_text(dialect: Dialect) -> None:
     for example in dialect.examples:
         for tools in (tools_of(dialect), None):
-            assert render(example_message(example), dialect, tools=tools, stage=example.stage) == example.raw[0]
+            assert render(check.example_message(example), dialect, tools=tools, stage=example.stage) == example.raw[0]
 
 
 def test_json_arguments_keep_their_own_bytes() -> None:
