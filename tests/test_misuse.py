@@ -64,28 +64,18 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a grammar of JSON": (lambda: constrain("hermes", "[]"), "tools: must be a list of tools, not a string"),
     "a level by its name": (lambda: constrain("hermes", TOOLS, strict_level="function"), "strict_level: must be a Too"),
     "a flag by its name": (lambda: constrain("hermes", TOOLS, "required", "false"), "parallel_tool_calls: must be tru"),
-    "a grammar for messages": (
-        lambda: constrain("hermes", TOOLS, "required", prompt=MESSAGES),
-        "prompt: must be the r",
-    ),
+    "a grammar for messages": (lambda: constrain("hermes", TOOLS, "required", prompt=MESSAGES),
+     "prompt: must be the r"),
     "a format as text": (lambda: constrain("hermes", response_format="json"), "response_format: must be an object"),
-    "a grammar with a path as tokenizer": (
-        lambda: constrain("hermes", TOOLS, "required", tokenizer="x.json"),
-        "tokenizer: must be a tokenizer (an object",
-    ),
+    "a grammar with a path as tokenizer": (lambda: constrain("hermes", TOOLS, "required", tokenizer="x.json"),
+     "tokenizer: must be a tokenizer (an object"),
     "grammars in a list": (lambda: constrain("hermes", TOOLS, "required", grammars=[]), "grammars: must be an object"),
-    "a grammar as text": (
-        lambda: constrain("hermes", TOOLS, "required", grammars={"f": "start: /a/"}),
-        "grammars['f']: must be a Freeform, not str",
-    ),
-    "a flag by its name for a host": (
-        lambda: structure_constraint("hermes", TOOLS, "required", "false"),
-        "parallel_tool_calls: must be true or false, not str",
-    ),
-    "a level as a number for a host": (
-        lambda: structure_constraint("hermes", TOOLS, strict_level=2),
-        "strict_level: must be a ToolStrictLevel, not int",
-    ),
+    "a grammar as text": (lambda: constrain("hermes", TOOLS, "required", grammars={"f": "start: /a/"}),
+     "grammars['f']: must be a Freeform, not str"),
+    "a flag by its name for a host": (lambda: structure_constraint("hermes", TOOLS, "required", "false"),
+     "parallel_tool_calls: must be true or false, not str"),
+    "a level as a number for a host": (lambda: structure_constraint("hermes", TOOLS, strict_level=2),
+     "strict_level: must be a ToolStrictLevel, not int"),
     "an info of a number": (lambda: structure_info("hermes", 3), "tool: must be an OpenAI tool dict, or a tool's name"),
     "an info with a text as index": (lambda: structure_info("hermes", "f", index="1"), "index: must be an integer fr"),
     "an info before the first": (lambda: structure_info("hermes", "f", index=-1), "index: -1 is not an index; it coun"),
@@ -99,18 +89,14 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "detecting with a number to call": (lambda: detect_dialect(output="Hi", awaited=3), "awaited: must be a callable"),
     "choosing by bytes": (lambda: choose_dialect(b"x"), "template: must be the text of a chat template, not bytes"),
     "choosing by a number as model": (lambda: choose_dialect("x", model=3), "model: must be a model's name or None"),
-    "choosing by a text as response template": (
-        lambda: choose_dialect("x", response_template="{}"),
-        "response_template: must be an object or None, not str",
-    ),
+    "choosing by a text as response template": (lambda: choose_dialect("x", response_template="{}"),
+     "response_template: must be an object or None, not str"),
     "proving a name": (lambda: prove_dialect("hermes", "x"), "dialect: must be a Dialect, such as get_dialect(name)"),
     "proving without a template": (lambda: prove_dialect(DIALECTS[0], None), "template: must be the text of a chat"),
     "inferring with a path as tokenizer": (lambda: infer_dialect("x", "tokenizer.json"), "tokenizer: must be a tokeni"),
     "inferring with tokens in a list": (lambda: infer_dialect("x", special_tokens=["<s>"]), "special_tokens: must be"),
-    "inferring with a token by its id": (
-        lambda: infer_dialect("x", special_tokens={"bos_token": 1}),
-        "special_tokens['bos_token']: must be a string, not int",
-    ),
+    "inferring with a token by its id": (lambda: infer_dialect("x", special_tokens={"bos_token": 1}),
+     "special_tokens['bos_token']: must be a string, not int"),
     "inferring with limits in a dict": (lambda: infer_dialect("x", limits={}), "limits: must be Limits or None, not"),
     "getting no dialect": (lambda: get_dialect(None), "name: must be the name of a dialect, not None"),
     "reasoning of an object": (lambda: get_dialect("hermes", DIALECTS[0]), "reasoning: must be the name of a dialect"),
@@ -120,8 +106,8 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "folding text": (lambda: fold("Hi"), "events: must be a list of events, not str"),
     "folding lists of events": (lambda: fold([new().feed("Hi")]), "events[0]: must be an event, not list"),
     "folding part of a call": (lambda: fold([unspool.ToolCallDelta(0, "{", 0, 1)]), "events[0]: refers to a call with"),
-    "a policy of no value": (lambda: unspool.Policy(bad_arguments="fix"), "policy bad_arguments: 'fix' is not one of"),  # type: ignore[arg-type]
-}
+    "a policy of no value": (lambda: unspool.Policy(bad_arguments="fix"), "policy bad_arguments: 'fix' is not one of"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("call", "message"), WRONG.values(), ids=WRONG)

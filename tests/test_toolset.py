@@ -32,16 +32,10 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
     "a tool without a function": ([{"type": "function"}], "auto", "tools[0].function: must be an object, not null"),
     "a tool without a name": ([F, {"function": {}}], "auto", "tools[1].function.name: is required"),
     "a name that is a number": ([{"function": {"name": 3}}], "auto", "tools[0].function.name: must be a string, not a"),
-    "parameters in a text": (
-        [{"function": {"name": "f", "parameters": "{}"}}],
-        "auto",
-        "tools[0].function.parameters: must be an object, not a string",
-    ),
-    "parameters in a list": (
-        [F, {"function": {"name": "g", "parameters": []}}],
-        "auto",
-        "tools[1].function.parameters: must be an object, not a list",
-    ),
+    "parameters in a text": ([{"function": {"name": "f", "parameters": "{}"}}], "auto",
+     "tools[0].function.parameters: must be an object, not a string"),
+    "parameters in a list": ([F, {"function": {"name": "g", "parameters": []}}], "auto",
+     "tools[1].function.parameters: must be an object, not a list"),
     "tools in an object": ({"f": F}, "auto", "tools: must be a list of tools, not an object"),
     "an undeclared function": ([F], choice_of("h"), 'tool_choice.function.name: "h" is not declared; allowed are f'),
     "a function without tools": ([], choice_of("f"), "is not declared; allowed are none: no tools"),
@@ -49,17 +43,12 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
     "an unknown word": ([F], "any", 'tool_choice: "any" is not one of none, auto, required or {"type": "function"'),
     "a choice without a name": ([F], {"type": "function"}, "tool_choice.function.name: is required"),
     "a choice of another type": ([F], {"type": "tool"}, 'tool_choice.type: "tool" is not one of function, allowed_too'),
-    "an allowed tool that is not declared": (
-        [F],
-        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [choice_of("h")]}},
-        'tool_choice.allowed_tools.tools[0].function.name: "h" is not declared; allowed are f',
-    ),
-    "no allowed tool": (
-        [F],
-        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}},
-        "tool_choice.allowed_tools.tools: must be a non-empty list",
-    ),
-}
+    "an allowed tool that is not declared": ([F],
+     {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [choice_of("h")]}},
+     'tool_choice.allowed_tools.tools[0].function.name: "h" is not declared; allowed are f'),
+    "no allowed tool": ([F], {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}},
+     "tool_choice.allowed_tools.tools: must be a non-empty list"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("tools", "choice", "message"), WRONG.values(), ids=WRONG)

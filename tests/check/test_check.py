@@ -243,22 +243,14 @@ def test_a_long_trace_shows_the_events_around_the_difference() -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "hint"),
-    [
-        (
-            HEAD.replace("<think>{reasoning}</think>", "<tools>a{reasoning}</think>"),
-            "`reasoning`, `calls` begin with '<tools>'",
-        ),
-        (
-            HEAD.replace("<think>{reasoning}</think>", "%% plan {reasoning}%%"),
-            "`reasoning` begins with '%% plan', in which white space is soft: only '%%' is searched for",
-        ),
-        (
-            HEAD.replace("</tools>", "<|end|>"),
-            "the `end` string '<|end|>' occurs in `calls` too",
-        ),
+    ("head", "hint"), [
+        (HEAD.replace("<think>{reasoning}</think>", "<tools>a{reasoning}</think>"),
+         "`reasoning`, `calls` begin with '<tools>'"),
+        (HEAD.replace("<think>{reasoning}</think>", "%% plan {reasoning}%%"),
+         "`reasoning` begins with '%% plan', in which white space is soft: only '%%' is searched for"),
+        (HEAD.replace("</tools>", "<|end|>"), "the `end` string '<|end|>' occurs in `calls` too"),
     ],
-)
+)  # fmt: skip
 def test_a_failing_file_is_explained_by_the_rules_that_apply(head: str, hint: str) -> None:
     example = '[[examples]]\nraw = "Hello."\ncontent = "Bye."\n'
     found = problems(example, head)
@@ -388,20 +380,13 @@ tool_calls = [{ name = "f" }]
 
 
 @pytest.mark.parametrize(
-    ("keys", "where", "what"),
-    [
+    ("keys", "where", "what"), [
         ('calls = "<a>{calls}</x>"\ncall = "<b>{name}|{arguments}</x>"', "calls", "of `call` both close with '</x>'"),
-        (
-            'call = "<b>{name}|{arguments}</x>"\nargument = "<c {key}>{value}</x>"',
-            "call",
-            "of `argument` both close with '</x>'",
-        ),
+        ('call = "<b>{name}|{arguments}</x>"\nargument = "<c {key}>{value}</x>"', "call",
+         "of `argument` both close with '</x>'"),
         ('call = "<b>{name}({arguments}) </x>"\nreasoning = "<c>{reasoning}</x>"', "reasoning", "with '</x>'"),
-        (
-            'call = "<b>{name}({arguments}) </x>"\nreasoning = "<c>{reasoning}</x>"\ncontent = "<d>{content}</d>"',
-            "reasoning",
-            "with '</x>'",
-        ),
+        ('call = "<b>{name}({arguments}) </x>"\nreasoning = "<c>{reasoning}</x>"\ncontent = "<d>{content}</d>"',
+         "reasoning", "with '</x>'"),
         ('calls = "tools:{calls};"\ncall = "<b>{name}|{arguments}</b>"', "calls", "may also separate two parts"),
         ('calls = "tools:{calls};/"\ncall = "<b>{name}|{arguments}</b>"', "calls", "like a separator of calls"),
         ('reasoning = "```think\\n{reasoning}\\n```"', "reasoning", "and its opening begins with it"),
@@ -420,7 +405,7 @@ tool_calls = [{ name = "f" }]
         ("call = '[\"{name}\", {arguments}]'\nanywhere = ['[\"']", "anywhere", "and JSON contains it: leave it out"),
         ("call = '\"{name}\"<a>{arguments}'\nanywhere = ['\"']", "anywhere", "and JSON contains it: leave it out"),
     ],
-)
+)  # fmt: skip
 def test_markers_that_could_be_read_as_another_parts_are_refused(keys: str, where: str, what: str) -> None:
     found = problems('[[examples]]\nraw = "x"\ncontent = "x"\n', f'name = "mine"\n{keys}\n')
     assert any(p.where == where and what in p.what for p in found), found
@@ -520,16 +505,12 @@ def test_white_space_after_a_call_belongs_to_calls() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "where", "message"),
-    [
-        (
-            "content = '<a>{content}</a>'\ncalls = '<c>{calls}</c>'\ncall = '<a>{name}{arguments}</f>'",
-            "call",
-            "in text, they look the same",
-        ),
+    ("keys", "where", "message"), [
+        ("content = '<a>{content}</a>'\ncalls = '<c>{calls}</c>'\ncall = '<a>{name}{arguments}</f>'", "call",
+         "in text, they look the same"),
         ("calls = '```tools{calls}```'\ncall = '<f>{name}{arguments}</f>'", "calls", "write anywhere = ['```tools']"),
     ],
-)
+)  # fmt: skip
 def test_a_call_that_does_not_fit_its_block_is_refused(keys: str, where: str, message: str) -> None:
     found = problems(GOOD.replace("<think>plan</think>", "plan"), f'name = "mine"\n{keys}\n')
     assert any(p.where == where and message in p.what for p in found), found
@@ -617,88 +598,49 @@ OK = """content = "ok"\ntool_calls = [{ name = "f", arguments.a = 1 }]"""
 
 
 @pytest.mark.parametrize(
-    ("head", "example", "hint"),
-    [
-        (
-            HEAD,
-            """raw = 'ok <tools>[{"name": "f", "arguments": {}}]</tools>'\ncontent = "ok"\n"""
-            """tool_calls = [{ name = "f" }]""",
-            "to exclude it, write calls = ' <tools>[{calls}]</tools>'",
-        ),
-        (
-            HEAD,
-            """raw = '<think>a</think> ok'\nreasoning = "a"\ncontent = "ok\"""",
-            "to exclude it, write reasoning = '<think>{reasoning}</think> '",
-        ),
+    ("head", "example", "hint"), [
+        (HEAD, """raw = 'ok <tools>[{"name": "f", "arguments": {}}]</tools>'\ncontent = "ok"\n"""
+         """tool_calls = [{ name = "f" }]""", "to exclude it, write calls = ' <tools>[{calls}]</tools>'"),
+        (HEAD, """raw = '<think>a</think> ok'\nreasoning = "a"\ncontent = "ok\"""",
+         "to exclude it, write reasoning = '<think>{reasoning}</think> '"),
         (HEAD, """raw = 'ok<|end|>'\ncontent = "ok\"""", "list the text without '<|end|>' first"),
-        (
-            HEAD,
-            """raw = '<tools>[{"name": "f", "arguments": {}},{"name": "f", "arguments": {}}]</tools>'\n"""
-            """tool_calls = [{ name = "f" }, { name = "f" }]""",
-            ": write separator.calls = ','",
-        ),
-        (
-            HEAD,
-            r"""raw = '<think>a</think>\nok'""" + """\nreasoning = "a"\ncontent = "ok\"""",
-            "a line break is meant: TOML has no escapes in single quotes",
-        ),
-        (
-            """name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = '<a k="{key}">{value}</a>'\n""",
-            """raw = ['<f n="g"><a k="x">1</a></f>']\ntool_calls = [{ name = "g", arguments = { x = 1 } }]\n"""
-            """[[examples]]\nraw = ['<f n="g"><a k="x">a</a></f>']\n"""
-            """tool_calls = [{ name = "g", arguments = { x = "a" } }]""",
-            "argument 'x' of 'g' is a string in one example",
-        ),
-        (
-            HEAD,
-            """raw = '<think>\\na</think>\\n\\nok'\nreasoning = "a"\ncontent = "ok\"""".replace("'", '"'),
-            r"to exclude it, write reasoning = '<think>\n{reasoning}</think>\n\n'",
-        ),
-        (
-            HEAD,
-            """raw = 'a</think>ok'\nreasoning = "a"\ncontent = "ok\"""",
-            "nothing opens the reasoning that '</think>' closes: if the prompt does, write stage = 'reasoning'",
-        ),
-        (
-            f'{HEAD}stage = "reasoning"\n',
-            """raw = 'ok'\ncontent = "ok\"""",
-            "if the prompt closes the reasoning, write stage = 'content' in the example",
-        ),
-        (
-            """name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = '<a k="{key}">{value}</a>'\n""",
-            """raw = '<f n="g"><a k="x"> a </a></f>'\ntool_calls = [{ name = "g", arguments = { x = "a" } }]""",
-            """to exclude it, write argument = '<a k="{key}"> {value} </a>'""",
-        ),
-        (
-            """name = "mine"\ncalls = "<t>{calls}</t>"\ncall = "{name}({arguments})"\n""",
-            """raw = "<t>f(a=1)</t>"\ntool_calls = [{ name = "f", arguments = { a = 1 } }]""",
-            "these look like Python: write arguments = 'python'",
-        ),
-        (
-            """name = "mine"\ncalls = "<t>{calls}</t>"\ncall = "{name}({arguments})"\narguments = "python"\n""",
-            """raw = '<t>f(a="x")</t>'\ntool_calls = [{ name = "f", arguments = { a = "x" } }]""",
-            "list the rendered text first in `raw`",
-        ),
-        (
-            """name = "mine"\ncalls = "[CALLS]{calls}"\ncall = "{name}{arguments}"\n""",
-            """raw = '[CALLS] [{"name": "f", "arguments": {"a": 1}}]'\n"""
-            """tool_calls = [{ name = "f", arguments = { a = 1 } }]""",
-            'write call = \'{"name": "{name}", "arguments": {arguments}}\', calls = \'[CALLS] [{calls}]\' and',
-        ),
-        (
-            """name = "mine"\ncall = "<f>{name}{arguments}</f>"\n""",
-            """raw = '<f>{"tool": "f", "input": {"a": 1}}</f>'\ntool_calls = [{ name = "f", arguments = { a = 1 } }]""",
-            """write call = '<f>{"tool": "{name}", "input": {arguments}}</f>'""",
-        ),
+        (HEAD, """raw = '<tools>[{"name": "f", "arguments": {}},{"name": "f", "arguments": {}}]</tools>'\n"""
+         """tool_calls = [{ name = "f" }, { name = "f" }]""", ": write separator.calls = ','"),
+        (HEAD, r"""raw = '<think>a</think>\nok'""" + """\nreasoning = "a"\ncontent = "ok\"""",
+         "a line break is meant: TOML has no escapes in single quotes"),
+        ("""name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = '<a k="{key}">{value}</a>'\n""",
+         """raw = ['<f n="g"><a k="x">1</a></f>']\ntool_calls = [{ name = "g", arguments = { x = 1 } }]\n"""
+         """[[examples]]\nraw = ['<f n="g"><a k="x">a</a></f>']\n"""
+         """tool_calls = [{ name = "g", arguments = { x = "a" } }]""",
+         "argument 'x' of 'g' is a string in one example"),
+        (HEAD, """raw = '<think>\\na</think>\\n\\nok'\nreasoning = "a"\ncontent = "ok\"""".replace("'", '"'),
+         r"to exclude it, write reasoning = '<think>\n{reasoning}</think>\n\n'"),
+        (HEAD, """raw = 'a</think>ok'\nreasoning = "a"\ncontent = "ok\"""",
+         "nothing opens the reasoning that '</think>' closes: if the prompt does, write stage = 'reasoning'"),
+        (f'{HEAD}stage = "reasoning"\n', """raw = 'ok'\ncontent = "ok\"""",
+         "if the prompt closes the reasoning, write stage = 'content' in the example"),
+        ("""name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = '<a k="{key}">{value}</a>'\n""",
+         """raw = '<f n="g"><a k="x"> a </a></f>'\ntool_calls = [{ name = "g", arguments = { x = "a" } }]""",
+         """to exclude it, write argument = '<a k="{key}"> {value} </a>'"""),
+        ("""name = "mine"\ncalls = "<t>{calls}</t>"\ncall = "{name}({arguments})"\n""",
+         """raw = "<t>f(a=1)</t>"\ntool_calls = [{ name = "f", arguments = { a = 1 } }]""",
+         "these look like Python: write arguments = 'python'"),
+        ("""name = "mine"\ncalls = "<t>{calls}</t>"\ncall = "{name}({arguments})"\narguments = "python"\n""",
+         """raw = '<t>f(a="x")</t>'\ntool_calls = [{ name = "f", arguments = { a = "x" } }]""",
+         "list the rendered text first in `raw`"),
+        ("""name = "mine"\ncalls = "[CALLS]{calls}"\ncall = "{name}{arguments}"\n""",
+         """raw = '[CALLS] [{"name": "f", "arguments": {"a": 1}}]'\n"""
+         """tool_calls = [{ name = "f", arguments = { a = 1 } }]""",
+         'write call = \'{"name": "{name}", "arguments": {arguments}}\', calls = \'[CALLS] [{calls}]\' and'),
+        ("""name = "mine"\ncall = "<f>{name}{arguments}</f>"\n""",
+         """raw = '<f>{"tool": "f", "input": {"a": 1}}</f>'\ntool_calls = [{ name = "f", arguments = { a = 1 } }]""",
+         """write call = '<f>{"tool": "{name}", "input": {arguments}}</f>'"""),
         (BARE, f"""raw = 'ok {F}'\n{OK}""", "at a new line, or after a space: write calls = ' {calls}'"),
         (BARE, f"""raw = 'ok{F}'\n{OK}""", "write anywhere = ['{'] if content does not contain it"),
-        (
-            """name = "mine"\ncall = "{name}({arguments})"\n""",
-            f"""raw = 'ok f({{"a": 1}})'\n{OK}""",
-            "write a marker before it, as in call = '<call>{name}({arguments})'",
-        ),
+        ("""name = "mine"\ncall = "{name}({arguments})"\n""", f"""raw = 'ok f({{"a": 1}})'\n{OK}""",
+         "write a marker before it, as in call = '<call>{name}({arguments})'"),
     ],
-)
+)  # fmt: skip
 def test_a_single_difference_comes_with_a_proposal(head: str, example: str, hint: str) -> None:
     found = problems(f"\n[[examples]]\n{example}\n", head)
     assert any(hint in line for p in found for line in p.why), [p.why for p in found]

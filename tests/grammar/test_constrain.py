@@ -95,8 +95,7 @@ def nodes(grammar: Grammar) -> Iterator[Node]:
 
 
 @pytest.mark.parametrize(
-    ("tools", "choice", "message"),
-    [
+    ("tools", "choice", "message"), [
         ([{"type": "function"}], "auto", r"tools\[0\].function: must be an object, not null"),
         ("now", "auto", "tools: must be a list"),
         ([STRICT[0], STRICT[0]], "auto", r'tools\[1\]: the name "get_weather" is declared twice'),
@@ -106,17 +105,14 @@ def nodes(grammar: Grammar) -> Iterator[Node]:
         (STRICT, named("later"), 'tool_choice.function.name: "later" is not declared; allowed are get_weather, now'),
         (as_tools({"f": {"type": "string"}}), "required", "tools.f.parameters.type: must be 'object'"),
         (as_tools({"f": {"not": {}}}), "required", "tools.f.parameters.not: is not supported"),
-        (
-            as_tools({"f": {"type": "object", "properties": []}}),
-            "required",
-            "f.parameters.properties: must be an object",
-        ),
+        (as_tools({"f": {"type": "object", "properties": []}}), "required",
+         "f.parameters.properties: must be an object"),
         (as_tools({"f": {"$ref": "#/nowhere"}}), "required", r"\$ref: '#/nowhere' cannot be resolved"),
         (as_tools({"f": {"properties": {"a": {"enum": []}}}}), "required", "a.enum: must be a non-empty list"),
         (as_tools({"f": {"properties": {"a": {"minLength": -1}}}}), "required", "a.minLength: must be an integer"),
         (as_tools({"f": {"properties": {"a": False}, "required": ["a"]}}), "required", "admits no"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_tool_or_choice_is_refused_by_its_field(tools: Any, choice: Any, message: str) -> None:
     with pytest.raises(ConstraintError, match=message):
         assert constrain("qwen3-coder", tools, choice)
