@@ -8,7 +8,7 @@ import pytest
 
 from unspool import ConstraintError
 from unspool.grammar.flat import expression
-from unspool.grammar.ranges import integers
+from unspool.grammar.gbnf import integers
 
 PAIRS = [(0, 0), (0, 9), (1, 14), (7, 123), (10, 10), (-5, 5), (-120, -8), (99, 1001), (-1, 0), (1000, 1000)]
 BOUNDS: list[dict[str, Any]] = [

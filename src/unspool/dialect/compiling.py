@@ -247,9 +247,8 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
 def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...]) -> CallPlan:
     forms, blocks = parts.forms, parts.blocks
     inner = ranked(Opening(CALL, f.opening, form=f) for f in parts.inside)
-    objects = (
-        [Opening(CALL, _OBJECT.opening, False, form=_OBJECT)] if any(c.form is _OBJECT for c in parts.calls) else []
-    )
+    readable = any(c.form is _OBJECT for c in parts.calls)
+    objects = [Opening(CALL, _OBJECT.opening, False, form=_OBJECT)] if readable else []
     # In markup, calls that no word marks, or that begin with their name or number, count if the tool is declared,
     # unless arguments begin alike.
     alike = tuple(first for t in d.argument if (first := Pattern(t.before, barriers).first))
@@ -525,13 +524,11 @@ def _recover(parts: _Parts) -> Scan:
     # Brackets after an object, or after Python arguments, close in turn, like their own.
     brackets = [f for f in forms if set(text(f.closing)) <= set("]}) ")]
     nested = [f for f in brackets if f.shape is not None or f.syntax == Syntax.PYTHON]
-    closed = [f for f in forms if f.closing and f not in nested]
+    closed = [f for f in forms if f.closing and f not in nested and (f.marked or (sure and f.closing.weight > 1))]
     closings = [
-        *(Closing(CALL_END, _outer(f)) for f in closed if f.marked or (sure and f.closing.weight > 1)),
-        *(Closing(CALL_END, _outer(f)) for f in forms if worded(_outer(f).first)),
+        *(Closing(CALL_END, _outer(f)) for f in forms if f in closed or worded(_outer(f).first)),
         *(Closing(CALL_END, f.closing) for f in forms if f.closing.first and f.closing.last_name >= 0),
-        *(Closing(BLOCK_END, b.closing, block=b) for b in blocks if worded(b.closing.first)),
-        *(Closing(BLOCK_END, b.closing, block=b) for b in blocks if b.closing.weight > 1),
+        *(Closing(BLOCK_END, b.closing, block=b) for b in blocks if worded(b.closing.first) or b.closing.weight > 1),
         *(Closing(BLOCK_END, rest) for rest in _bare(blocks)),
     ]
     marked = (c for c in parts.calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked))
