@@ -292,11 +292,7 @@ def fold(events: Iterable[Event]) -> Message:
 
 
 def checked_events(events: Iterable[Event]) -> Iterator[Event]:
-    """Check events, and yield them.
-
-    Raises:
-        TypeError: something else than an event.
-    """
+    """Yield events; `TypeError` if one is something else."""
     if isinstance(events, str | Message) or not isinstance(events, Iterable):
         raise wrong_type("events", events, "a list of events")
     for i, event in enumerate(events):
@@ -306,11 +302,7 @@ def checked_events(events: Iterable[Event]) -> Iterator[Event]:
 
 
 def checked_messages(messages: Sequence[Message]) -> Sequence[Message]:
-    """Check a list of messages.
-
-    Raises:
-        TypeError: something else.
-    """
+    """Check a list of messages; `TypeError` if it is something else."""
     if not isinstance(messages, list | tuple):
         raise wrong_type("messages", messages, "a list of messages")
     for i, message in enumerate(messages):

@@ -106,11 +106,8 @@ def read_toolset(tools: object = None, tool_choice: object = None) -> Toolset:
 
 
 def read_tools(tools: object) -> dict[str, Mapping[str, Any]] | None:
-    """Read tools by name, in order; ``None`` if they are unknown.
-
-    Raises:
-        ToolsError: they are not a list, there are too many, or one has no name, that of another, or wrong parameters.
-    """
+    """Read tools by name, in order; ``None`` if they are unknown; `ToolsError` if they are not a list, there are too
+    many, or one has no name, that of another, or wrong parameters."""
     if tools is None:
         return None
     if type(tools) is not list and (isinstance(tools, str | bytes) or not isinstance(tools, Sequence)):

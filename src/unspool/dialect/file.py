@@ -171,12 +171,8 @@ def literal(glob: str) -> int:
 
 
 def read_toml(text: str, where: str) -> dict[str, Any]:
-    """Read the tables of a TOML text.
-
-    Raises:
-        DialectError: it is not TOML, or a key has too many parts (reading a key takes time quadratic in their
-            number).
-    """
+    """Read the tables of a TOML text; `DialectError` if it is not TOML, or a key has too many parts (reading a key
+    takes time quadratic in their number)."""
     import tomllib  # slow to import; `import unspool` alone does not need it
 
     if long := _DOTTED.search(text):
@@ -191,11 +187,7 @@ def read_toml(text: str, where: str) -> dict[str, Any]:
 
 
 def read_examples(data: Mapping[str, Any], where: str) -> tuple[Example, ...]:
-    """Read the examples of a file's tables.
-
-    Raises:
-        DialectError: an example is invalid.
-    """
+    """Read the examples of a file's tables; `DialectError` if an example is invalid."""
     tables = data.get("examples", [])
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
         raise _fail(where, "examples", "must be an array of tables")

@@ -184,11 +184,8 @@ def check_count(keyword: str, value: int, at: str) -> None:
 
 
 def check_finite(root: Any, definitions: Mapping[str, Any], at: str) -> None:
-    """Check that a finite value may satisfy a prepared schema, as far as its references show.
-
-    Raises:
-        ConstraintError: every value that satisfies it would have to contain itself.
-    """
+    """Refuse a prepared schema with a `ConstraintError` if every value that satisfies it would have to contain itself,
+    as far as its references show."""
     done: set[str] = set()
     walk = _Walk(done)
     changed = True

@@ -91,11 +91,7 @@ class Demand(msgspec.Struct, frozen=True):
 
 
 def build(d: Dialect, demand: Demand) -> Grammar:
-    """Build the grammar of an output.
-
-    Raises:
-        ConstraintError: the dialect or a schema does not permit such a grammar.
-    """
+    """Build the grammar of an output; `ConstraintError` if the dialect or a schema does not permit such a grammar."""
     builder = _Builder(d, demand)
     root = builder.output()
     return Grammar(root, builder.rules.found, frozenset(builder.rules.dense))

@@ -65,11 +65,7 @@ def _lacking(marker: str, stops: tuple[str, ...]) -> str:
 
 
 def expression(node: Node) -> str:
-    """A flat node as a regular expression.
-
-    Raises:
-        TypeError: the node is not flat.
-    """
+    """A flat node as a regular expression; `TypeError` if the node is not flat."""
     if isinstance(node, Const):
         return literal(node.text)
     if isinstance(node, Chars):

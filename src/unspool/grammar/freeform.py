@@ -115,11 +115,7 @@ class Freeform(msgspec.Struct, frozen=True):
 
 
 def read_lark(source: str) -> Freeform:
-    """Check a grammar.
-
-    Raises:
-        ConstraintError: it is wrong, or uses what is not supported.
-    """
+    """Check a grammar; `ConstraintError` if it is wrong, or uses what is not supported."""
     found = Freeform(source)
     found.written('"')
     return found

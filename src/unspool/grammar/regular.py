@@ -78,11 +78,7 @@ def parse(pattern: str, flags: str = "") -> Part:
 
 
 def sought(pattern: str) -> Part:
-    """The tree of the texts in which a pattern of JSON Schema is found.
-
-    Raises:
-        ValueError: see `parse`.
-    """
+    """The tree of the texts in which a pattern of JSON Schema is found; errors are those of `parse`."""
     anything = Several(Set(((0, _LAST),)), 0, None)
     ended = pattern.endswith("$") and not pattern.endswith("\\$")
     return Row((*(() if pattern.startswith("^") else (anything,)), parse(pattern), *(() if ended else (anything,))))

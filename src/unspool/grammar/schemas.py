@@ -285,11 +285,7 @@ _BOUNDS: Final = dict.fromkeys(("minLength", "minItems", "minimum", "exclusiveMi
 
 
 def merged(parts: list[Node | bool]) -> Node | bool:
-    """Merge the parts into one schema.
-
-    Raises:
-        ConstraintError: they contradict each other in a keyword.
-    """
+    """Merge the parts into one schema; `ConstraintError` if they contradict each other in a keyword."""
     whole: dict[str, Any] = {}
     for part in parts:
         step(len(part) if isinstance(part, dict) else 1)

@@ -42,11 +42,7 @@ _VALUES: Final = frozenset({"enum", "const", "default", "examples"})
 
 
 def structural_tag(grammar: Grammar) -> dict[str, Any]:
-    """``{"type": "structural_tag", "format": …}``.
-
-    Raises:
-        ConstraintError: the format cannot express a schema.
-    """
+    """``{"type": "structural_tag", "format": …}``; `ConstraintError` if the format cannot express a schema."""
     plain = lowered(grammar, _ABILITIES)
     return {"type": "structural_tag", "format": _Printer(plain).format(plain.root)}
 
