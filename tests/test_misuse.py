@@ -106,7 +106,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "folding text": (lambda: fold("Hi"), "events: must be a list of events, not str"),
     "folding lists of events": (lambda: fold([new().feed("Hi")]), "events[0]: must be an event, not list"),
     "folding part of a call": (lambda: fold([unspool.ToolCallDelta(0, "{", 0, 1)]), "events[0]: refers to a call with"),
-    "a policy of no value": (lambda: unspool.Policy(bad_arguments="fix"), "policy bad_arguments: 'fix' is not one of"),
+    "a policy of no value": (lambda: unspool.Policy(bad_arguments="fix"), "policy bad_arguments: 'fix' is not one of"),  # type: ignore[arg-type]
 }  # fmt: skip
 
 
