@@ -17,7 +17,6 @@ from .fuzz import mutate
 from .support import (
     CALLING,
     DIALECTS,
-    THINKING,
     VERBATIM,
     Case,
     cases,
@@ -38,7 +37,7 @@ from .support import (
     tools_of,
     values,
 )
-from .writing import write_arguments, write_calls, write_content, write_reasoning
+from .writing import write_arguments, write_calls
 
 CASES = cases()
 CAP = 65_536
@@ -253,19 +252,6 @@ def test_every_marker_bracket_and_quote_inside_a_string_is_data(dialect: Dialect
                 assert message.content == ""
 
 
-@pytest.mark.parametrize(**named(JSON_LIKE))
-def test_all_markers_together_inside_one_string_are_data(dialect: Dialect) -> None:
-    value = " ".join(holdable(dialect)) * 2
-    calls: list[tuple[str, Any]] = [("f", {"a": value, "b": value[::-1]}), ("now", {})]
-    if dialect.codec.quote != '"':
-        calls = [("f", {"a": value, "b": "x"}), ("now", {})]
-    raw = write_calls(dialect, calls)
-    rng = random.Random(dialect.name)
-    for chunks in ([raw], list(raw), random_split(raw, rng, 7)):
-        message, _ = run(dialect, chunks, tools=TOOLS, policy=Policy(markers_in_strings="data"))
-        assert values(message) == calls
-
-
 @pytest.mark.parametrize(**named(XML))
 def test_markers_inside_text_values_are_data_as_are_closings_that_nothing_legal_follows(dialect: Dialect) -> None:
     own = closings(dialect)
@@ -368,14 +354,6 @@ def test_calls_written_by_the_templates_are_read_back(dialect: Dialect) -> None:
             assert values(message) == calls, raw
             assert [c.status for c in message.tool_calls] == ["ok"] * len(calls), raw
             assert (message.reasoning, message.content) == ("", ""), raw
-
-
-@pytest.mark.parametrize(**named(THINKING))
-def test_reasoning_and_content_written_by_the_templates_are_read_back(dialect: Dialect) -> None:
-    for reasoning in ("plan", "one\n\ntwo < 3 [sic] {y} `z`", "é 北京"):
-        raw = write_reasoning(dialect, reasoning) + dialect.reasoning[0].trail + write_content(dialect, "An answer.")
-        for message in readings(dialect, raw, tools=TOOLS):
-            assert (message.reasoning, message.content, message.tool_calls) == (reasoning, "An answer.", []), raw
 
 
 # -- 9. order ----------------------------------------------------------------------------------------------------------

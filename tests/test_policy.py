@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from unspool import Dialect, Message, Policy, ToolCallEnd, ToolCallStart, get_dialect, parse
+from unspool import Dialect, Message, Policy, ToolCallEnd, ToolCallStart, get_dialect
 from unspool.dialect.compiling import compile_plan
 from unspool.policy import CHOICES
 
@@ -490,12 +490,6 @@ def test_a_stream_under_the_rfcs_rules_sends_prose_at_once_and_no_call_after_it(
     raw = "ABCD</think>EFG\n" + section(V31)
     _, events = run("deepseek", list(raw), tools=WEATHER, stage="reasoning")
     assert not [e for e in events if isinstance(e, ToolCallStart | ToolCallEnd)]
-
-
-def test_dropped_calls_do_not_make_the_finish_reason_tool_calls() -> None:
-    raw = write_calls(get_dialect("hermes"), [("f", BAD)])
-    assert parse(raw, "hermes", policy=Policy(bad_arguments="drop")).finish_reason == "stop"
-    assert parse(raw, "hermes", policy=Policy(bad_arguments="raw")).finish_reason == "tool_calls"
 
 
 def test_after_a_call_that_is_text_the_same_markers_count_however_the_output_is_cut() -> None:

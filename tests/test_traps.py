@@ -77,16 +77,6 @@ def test_several_calls_in_one_chunk_are_all_read(dialect: Dialect) -> None:
     assert values(parser.message) == calls
 
 
-@pytest.mark.parametrize(**named(CALLING))
-def test_the_last_call_and_the_end_may_come_in_one_chunk(dialect: Dialect) -> None:
-    raw = write_calls(dialect, [("f", {"a": "x"}), ("g", {"a": "y"})])
-    for end in ("", *dialect.end):
-        for at in (1, len(raw) // 2, len(raw) - 1):
-            message, _ = run(dialect, [raw[:at], raw[at:] + end], tools=TOOLS)
-            assert values(message) == [("f", {"a": "x"}), ("g", {"a": "y"})], end
-            assert (message.content, message.finish_reason) == ("", "tool_calls")
-
-
 @pytest.mark.parametrize(**named([d for d in KEEPING if d not in BARE]))
 def test_several_sections_of_calls_in_one_output_are_read(dialect: Dialect) -> None:
     one = write_calls(dialect, [("f", {"a": "x"})])
@@ -113,16 +103,6 @@ def test_white_space_that_the_template_writes_before_calls_is_no_content(dialect
     assert_calls(dialect, f"Before.{lead}{raw}", [("f", {"a": "x"})], "Before.")
     assert_calls(dialect, f"Before. {lead}{raw}", [("f", {"a": "x"})], "Before. ")
     assert_calls(dialect, f"Before.\t\n\n\n{lead}{raw}", [("f", {"a": "x"})], "Before.\t\n\n\n")
-
-
-@pytest.mark.parametrize(**named(THINKING))
-def test_a_call_may_follow_reasoning_at_once(dialect: Dialect) -> None:
-    if not dialect.call:
-        pytest.skip("reasoning only")
-    calls: Calls = [("f", {"a": "x"})]
-    raw = write_reasoning(dialect, "plan") + write_calls(dialect, calls)
-    for message in readings(dialect, raw, tools=TOOLS):
-        assert (message.reasoning, message.content, values(message)) == ("plan", "", calls), raw
 
 
 @pytest.mark.parametrize(**named(CALLING))
@@ -275,29 +255,6 @@ def test_names_of_any_usual_form_are_read_whole(dialect: Dialect) -> None:
         assert_calls(dialect, write_calls(dialect, calls), calls, tools=[tool(name, a="string")])
 
 
-@pytest.mark.parametrize(**named(CALLING))
-def test_unknown_tools_are_forwarded_and_marked_unknown(dialect: Dialect) -> None:
-    raw = write_calls(dialect, [("f", {"a": "x"}), ("stranger", {"a": "y"}), ("g", {"a": "z"})])
-    message, _ = run(dialect, [raw], tools=TOOLS)
-    assert run(dialect, list(raw), tools=TOOLS)[0].content == message.content
-    if dialect in BARE:
-        assert message.tool_calls[0].name == "f"
-        return
-    assert [(c.name, c.known, c.status) for c in message.tool_calls] == [
-        ("f", True, "ok"),
-        ("stranger", False, "ok"),
-        ("g", True, "ok"),
-    ]
-    assert notices(message) == ["undeclared_tool"]
-
-
-@pytest.mark.parametrize(**named([d for d in CALLING if d not in BARE]))
-def test_where_the_tools_are_unknown_marked_calls_are_read_and_known_is_none(dialect: Dialect) -> None:
-    message, _ = run(dialect, [write_calls(dialect, [("f", {"a": "x"})])], tools=None)
-    assert [(c.name, c.known) for c in message.tool_calls] == [("f", None)]
-    assert notices(message) == []
-
-
 @pytest.mark.parametrize(
     **named(
         [d for d in VERBATIM if d.call[0].object is not None and not d.call[0].object.name_is_key and d not in BARE]
@@ -404,14 +361,6 @@ def test_a_required_call_may_be_bare_json(dialect: Dialect) -> None:
         "{}",
     ):
         assert_calls(dialect, text, [("g", json.loads(text))], tool_choice=named_g, stage="content")
-
-
-@pytest.mark.parametrize(**named(CALLING))
-def test_a_required_call_may_have_its_native_form(dialect: Dialect) -> None:
-    calls: Calls = [("g", {"a": "x"})]
-    raw = write_calls(dialect, calls)
-    assert_calls(dialect, raw, calls, tool_choice="required")
-    assert_calls(dialect, raw, calls, tool_choice={"type": "function", "function": {"name": "g"}})
 
 
 @pytest.mark.parametrize(
