@@ -39,22 +39,6 @@ def both(dialect: Dialect | str, raw: str, policy: Policy | None, **options: Any
 # -- the class ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_librarys_defaults_come_first_and_every_field_is_tested_here() -> None:
-    assert {field: allowed[0] for field, allowed in CHOICES.items()} == {
-        "text_before_tools": "keep",
-        "text_between_tools": "keep",
-        "bad_arguments": "raw",
-        "unknown_tool": "forward",
-        "unclosed_reasoning": "reasoning",
-        "call_in_reasoning": "text",
-        "bare_calls": False,
-        "text_markers": "accept",
-        "reasoning_in_content": "open",
-        "stray_markers": "drop",
-        "markers_in_strings": "data",
-    }
-
-
 @pytest.mark.parametrize("field", CHOICES)
 def test_a_value_that_is_not_listed_is_an_error_that_lists_what_is(field: str) -> None:
     with pytest.raises(ValueError, match=field) as error:
