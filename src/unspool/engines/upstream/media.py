@@ -19,7 +19,7 @@ import msgspec
 from ...grammar import Constraint
 from ..base import EngineError, Request
 from ..media import MEDIA, placed
-from .answers import SglangReader, read_generated
+from .answers import SglangReader
 from .kinds import KINDS, Kind
 
 __all__ = ["CHAT", "SGLANG", "WITH_MEDIA", "ranges", "with_marker"]
@@ -120,7 +120,6 @@ WITH_MEDIA: Final = {
         within=_SHOWN,
         constrain=_structured,
         place=_vllm,
-        read=read_generated,
     ),
     "sglang": _row(
         "sglang",
@@ -163,7 +162,6 @@ CHAT: Final = _row(
     fields={**KINDS["vllm"].fields, "logprobs": ""},
     always={**_STREAM, **_SHOWN},
     place=_chat,
-    read=read_generated,
     capture=None,
 )
 """vLLM's row where it does not take ids with media."""
