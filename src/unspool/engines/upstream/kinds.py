@@ -25,7 +25,7 @@ from ..base import Delta, EngineError, Request, Sampling, Thinking
 from .answers import read_completion, read_native, read_ollama
 from .sse import Events, Lines, Reader
 
-__all__ = ["KINDS", "Kind", "Served", "body", "detect"]
+__all__ = ["KINDS", "Kind", "Served", "body", "detect", "listed"]
 
 _OPENAI: Final = {
     "temperature": "temperature",
@@ -366,14 +366,21 @@ def _constrained(kind: Kind, constraint: Constraint) -> dict[str, Any]:
         raise EngineError(f"the engine ({kind.name}) does not support this constraint: {error}", 400) from None
 
 
-def detect(owner: str, paths: Mapping[str, Any]) -> Kind | None:
+def listed(answer: Any, model: str | None) -> dict[str, Any]:
+    """The entry of a model in the answer of ``/v1/models``, or else the first one; empty if there is none."""
+    found = answer.get("data") if isinstance(answer, dict) else None
+    entries = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return next((one for one in entries if one.get("id") == model), entries[0] if entries else {})
+
+
+def detect(entry: Mapping[str, Any], description: Any = None) -> Kind | None:
     """Detect the kind of a server.
 
     Args:
-        owner: the owner of the first model in its ``/v1/models``.
-        paths: the paths of its ``/openapi.json``, if any.
+        entry: a model's entry in the answer of ``/v1/models``.
+        description: the answer of ``/openapi.json``, if any.
     """
-    for kind in KINDS.values():
-        if (kind.owner and kind.owner == owner) or (kind.path and kind.path in paths):
-            return kind
-    return None
+    paths = description.get("paths") if isinstance(description, dict) else None
+    owner, known = entry.get("owned_by"), paths if isinstance(paths, dict) else ()
+    found = [kind for kind in KINDS.values() if kind.owner and kind.owner == owner]
+    return next(iter(found + [kind for kind in KINDS.values() if kind.path and kind.path in known]), None)
