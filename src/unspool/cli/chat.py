@@ -11,7 +11,7 @@ import msgspec
 
 from ..events import ContentDelta, Event, Finish, ReasoningDelta, ToolCallDelta, ToolCallStart
 from ..message import fold
-from .common import Misuse, missing, read_key, read_tool_choice, write
+from .common import Misuse, needing, read_key, read_tool_choice, write
 from .generate import Answer, request_arguments, request_body
 from .local import is_local
 from .model import Model, model_arguments, name_engine, open_model
@@ -51,12 +51,13 @@ def run_chat(options: argparse.Namespace) -> int:
     model = open_model(options) if options.url is None else None
     import asyncio  # slow to import
 
-    with asyncio.Runner() as runner, contextlib.closing(_Chat(options, runner, model, body)) as chat:
-        try:
-            chat.open_tools()
-            return chat.run()
-        except ImportError as error:
-            raise missing(error, "server,mcp") from None
+    with (
+        asyncio.Runner() as runner,
+        contextlib.closing(_Chat(options, runner, model, body)) as chat,
+        needing("server,mcp"),
+    ):
+        chat.open_tools()
+        return chat.run()
 
 
 class _Chat:

@@ -98,7 +98,7 @@ class Grammars:
                 break
         else:
             raise EngineError("the grammar process has exited", 500)
-        if kept.prototype is None:
+        if kept.error:
             raise EngineError(kept.error, 400)
         return self._library.copy(kept.prototype)
 

@@ -23,7 +23,7 @@ from ...errors import ConstraintError
 from ...grammar import Constraint
 from ..base import Delta, EngineError, Request, Sampling, Thinking
 from .answers import read_completion, read_native, read_ollama
-from .sse import Events, Lines, Reader
+from .sse import Events, Lines
 
 __all__ = ["KINDS", "Kind", "Served", "body", "detect", "listed"]
 
@@ -121,7 +121,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     place: Callable[[Request, Any], dict[str, Any]] | None = None
     marks: bool = False
     stream: str = "text/event-stream"
-    events: Callable[[], Reader] = Events
+    events: Callable[[], Events | Lines] = Events
     opt_in: bool = False
     read: Callable[..., Delta] = read_completion
     echo: bool = False
@@ -134,16 +134,8 @@ def _tag(constraint: Constraint) -> dict[str, Any]:
     return {"response_format": constraint.structural_tag}
 
 
-def _guided(constraint: Constraint) -> dict[str, Any]:
-    return {"guided_grammar": constraint.gbnf}
-
-
 def _grammar(constraint: Constraint) -> dict[str, Any]:
     return {"grammar": constraint.gbnf}
-
-
-def _lark(constraint: Constraint) -> dict[str, Any]:
-    return {"grammar": constraint.lark}
 
 
 def _llama_budget(thinking: Thinking) -> dict[str, Any]:
@@ -209,7 +201,9 @@ KINDS: Final = {
             echo=True,
         ),
         _LLAMA_CPP,
-        msgspec.structs.replace(_LLAMA_CPP, name="llama.cpp-llguidance", owner="", constrain=_lark),
+        msgspec.structs.replace(
+            _LLAMA_CPP, name="llama.cpp-llguidance", owner="", constrain=lambda constraint: {"grammar": constraint.lark}
+        ),
         Kind(
             name="ollama",
             owner="library",
@@ -232,7 +226,7 @@ KINDS: Final = {
             owner="FastDeploy",
             always={**_USAGE, "skip_special_tokens": False, "add_special_tokens": False},
             end="include_stop_str_in_output",
-            constrain=_guided,
+            constrain=lambda constraint: {"guided_grammar": constraint.gbnf},
             budget=lambda thinking: {"reasoning_max_tokens": thinking.budget},
         ),
         Kind(

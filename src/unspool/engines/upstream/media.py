@@ -75,10 +75,6 @@ def _ollama(request: Request, prompt: Any) -> dict[str, Any]:
     return {"prompt": text, "images": [m.base64 for m in request.media]}
 
 
-def _structured(constraint: Constraint) -> dict[str, Any]:
-    return {"structured_outputs": {"structural_tag": msgspec.json.encode(constraint.structural_tag).decode()}}
-
-
 def _structural(constraint: Constraint) -> dict[str, Any]:
     return {"structural_tag": msgspec.json.encode(constraint.structural_tag).decode()}
 
@@ -118,7 +114,7 @@ WITH_MEDIA: Final = {
         always={**_STREAM, "output_mode": "text"},
         options="sampling_params",
         within=_SHOWN,
-        constrain=_structured,
+        constrain=lambda constraint: {"structured_outputs": _structural(constraint)},
         place=_vllm,
     ),
     "sglang": _row(
