@@ -350,7 +350,7 @@ def test_an_internal_error_is_reported_in_the_protocols_form(
     def broken(*_: Any) -> Any:
         raise LookupError("a secret path")
 
-    monkeypatch.setattr("unspool.server.endpoint.prepare", broken)
+    monkeypatch.setattr("unspool.server.protocol_endpoint.prepare", broken)
     with live(Scripted(["a"])) as server:
         answer = server.post(messages=HELLO)
     assert (answer.status_code, answer.json()["error"]["message"]) == (500, "internal server error")

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
-from starlette.types import Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from ..regex import Regex
 from ..wire import sse
@@ -45,6 +45,10 @@ class Reply(msgspec.Struct, frozen=True):
     request_id: str = ""
     retry_after: int | None = None
     close: bool = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send all of it, as an ASGI application."""
+        await self.send(send)
 
     async def send(self, send: Send) -> None:
         """Send all of it."""

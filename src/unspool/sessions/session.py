@@ -19,17 +19,19 @@ from ..engines.token_kinds import Codes
 from ..errors import ConstraintError
 from ..request.chat_request import ChatRequest
 from ..request.continuation import Continued, Written
+from ..request.fields import BadRequest
 from ..request.prepared import Prepared
 from ..request.prompts import Prompts
 from ..request.settings import Settings
 from ..rl.rollouts import Call, Link, Rollout, rows_of
+from ..store import Store
 from .capture import Capture, Output
 from .examine import Examined
 from .kinds import Grammar, output_codes, prompt_codes
-from .records import Node, Recorded, ids_of, packed
+from .records import About, Node, Recorded, ids_of, packed, put_about, put_call
 from .tree import Tree
 
-__all__ = ["About", "Journal", "Limits", "Model", "Recording", "Refused", "Session"]
+__all__ = ["Model", "Recording", "Refused", "Session"]
 
 log = logging.getLogger("unspool.sessions")
 
@@ -52,58 +54,11 @@ _WANTED: Final = (
 _Request = TypeVar("_Request", bound=ChatRequest)
 
 
-class Refused(Exception):
-    """A session takes no request now.
-
-    Attributes:
-        status: the HTTP status.
-    """
+class Refused(BadRequest):
+    """A session takes no request now."""
 
     def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How much a session may do; ``None`` means any number.
-
-    Attributes:
-        calls: generations.
-        tokens: tokens of all outputs together. The last output is cut there.
-        seconds: the time after which it takes no request.
-    """
-
-    calls: int | None = None
-    tokens: int | None = None
-    seconds: float | None = None
-
-
-class About(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is stored of a session besides its calls.
-
-    Attributes:
-        id: its id.
-        key: its API key.
-        secret: for the digests by which calls are found.
-        created: the time, in seconds since 1970.
-        sampling: replaces what requests say, by the names of `unspool.engines.Sampling`, and ``max_tokens``.
-        limits: its limits.
-        metadata: the caller's.
-        status: ``open``, or ``finished``.
-        reward: the reward; ``None`` if none was given.
-        problems: what went wrong in recording.
-    """
-
-    id: str
-    key: str
-    secret: bytes
-    created: float
-    sampling: dict[str, Any] = {}
-    limits: Limits = Limits()
-    metadata: dict[str, Any] = {}
-    status: str = "open"
-    reward: float | None = None
-    problems: list[str] = []
+        super().__init__(None, message, status)
 
 
 class Model(Protocol):
@@ -122,22 +77,12 @@ class Model(Protocol):
         """What generates its outputs."""
 
 
-class Journal(Protocol):
-    """Keeps what sessions record. What it returns is done once that survives the end of the process, if it can."""
-
-    def about(self, about: About) -> "Future[Any]":
-        """Keep a session."""
-
-    def call(self, id: str, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> "Future[Any]":
-        """Keep a call of a session, with the model's name, and what it refers to."""
-
-
 class Session:
     """An agent's run.
 
     Args:
         about: what is stored of it.
-        journal: keeps what it records.
+        store: keeps what it records.
         blobs: tools and grammars, by their digests.
 
     Attributes:
@@ -147,9 +92,9 @@ class Session:
         deleted: whether it was deleted.
     """
 
-    def __init__(self, about: About, journal: Journal, blobs: "dict[bytes, bytes] | None" = None) -> None:
+    def __init__(self, about: About, store: Store, blobs: dict[bytes, bytes] | None = None) -> None:
         self.about = about
-        self._journal = journal
+        self._store = store
         self.blobs = blobs or {}
         self._records: list[tuple[str, Recorded]] = []
         self._trees: dict[str, Tree] = {}
@@ -252,13 +197,13 @@ class Session:
         """Change what is stored of it."""
         for name, value in fields.items():
             setattr(self.about, name, value)
-        await asyncio.wrap_future(self._journal.about(self.about))
+        await self._store.writing(lambda w: put_about(w, self.about))
 
     # -- recording -------------------------------------------------------------------------------------------------
 
     def recording(self, model: Model, prepared: Prepared, asked: engines.Request, examined: Examined) -> "Recording":
         """Begin to record a generation."""
-        return Recording(self, self.tree(model), model, prepared, asked, examined)
+        return Recording(self, model, prepared, asked, examined)
 
     def record(self, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> "Future[Any]":
         """Add a call. What it returns is done once the call is kept."""
@@ -268,7 +213,7 @@ class Session:
         self._records.append((model, record))
         self._trees[model].add(record)
         self._count(record)
-        return self._journal.call(self.about.id, model, record, new)
+        return self._store.write(lambda w: put_call(w, self.about.id, model, record, new))
 
     def blame(self, problem: str) -> None:
         """Note what went wrong in recording."""
@@ -388,16 +333,10 @@ class Recording:
     """Records one generation. A failure of its own is noted in the session, and never reaches the agent's answer."""
 
     def __init__(
-        self,
-        session: Session,
-        tree: Tree,
-        model: Model,
-        prepared: Prepared,
-        asked: engines.Request,
-        examined: Examined,
+        self, session: Session, model: Model, prepared: Prepared, asked: engines.Request, examined: Examined
     ) -> None:
         self._session = session
-        self._tree = tree
+        self._tree = session.tree(model)
         self._model = model
         self._request = prepared.request
         self._prompt = prepared.continued or _written_by_client(asked)
