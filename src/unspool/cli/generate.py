@@ -127,15 +127,7 @@ async def _generate(model: Model, body: dict[str, Any], form: str) -> None:
 
 
 class Answer:
-    """One answer of a model's engine, without a server.
-
-    Args:
-        model: the model that answers.
-        body: a chat completions request.
-
-    Raises:
-        Misuse: the request cannot be read.
-    """
+    """One answer of a model's engine to a chat completions request, without a server."""
 
     def __init__(self, model: Model, body: dict[str, Any]) -> None:
         with needing("server"):

@@ -127,13 +127,7 @@ def start_local(
 ) -> "LlamaProcess":
     """Start the process of llama.cpp, and return while it loads the model.
 
-    Args:
-        options: the command line.
-        argument: see `find_local`.
-        failed: called with a sentence if the model cannot be loaded.
-
-    Raises:
-        ImportError: xllamacpp is not installed.
+    ``failed`` is called with a sentence if the model cannot be loaded.
     """
     from ..engines.local import Launch, LlamaProcess
 

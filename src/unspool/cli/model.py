@@ -55,11 +55,7 @@ class Model:
     tool_choice: Any = "auto"
 
     def settings(self, **others: Any) -> "Settings":
-        """The settings for serving the model.
-
-        Args:
-            others: the fields of `Settings` that do not belong to the model.
-        """
+        """The settings for serving the model, with the fields that do not belong to it."""
         from ..request.settings import Settings
 
         return Settings(
@@ -206,13 +202,7 @@ def _prompts(options: argparse.Namespace, folder: str | Path, template: "Tokeniz
 
 
 def _dialect(options: argparse.Namespace, template: "Tokenizer | None", served: str) -> tuple[Dialect, Sequence[Case]]:
-    """The dialect that the arguments name, or else the one that the template proves, with that proof.
-
-    Args:
-        options: the command line.
-        template: the chat template, if there is one.
-        served: the model's name; empty if it is not known.
-    """
+    """The dialect that the arguments name, or else the one that the template proves, with that proof."""
     reasoning, calls = options.reasoning_parser, options.tool_call_parser
     if options.dialect is not None and (reasoning is not None or calls is not None):
         raise Misuse("--dialect: cannot be combined with --reasoning-parser and --tool-call-parser")

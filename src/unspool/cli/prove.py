@@ -99,11 +99,7 @@ WITH_TOOLS: Final = TOOLS.stem
 
 
 def with_tools(argument: str, template: str, special: dict[str, str]) -> str:
-    """The template, with tools in its first message if it does not write them itself; this is said on standard error.
-
-    Raises:
-        Misuse: the template cannot be run; the message names ``argument``.
-    """
+    """The template, with tools in its first message if it writes none itself; this is said on standard error."""
     try:
         if writes_tools(template, special_tokens=special, limits=_LIMITS):
             return template
@@ -121,21 +117,12 @@ def with_tools(argument: str, template: str, special: dict[str, str]) -> str:
 
 
 def wrapped(template: str, role: Literal["system", "user"] = "system") -> str:
-    """A chat template behind the one that adds tools.
-
-    Args:
-        template: the template.
-        role: the role of the message that has the tools. Some templates refuse or drop messages of the system.
-    """
+    """A chat template behind the one that adds tools to the message of a role: some refuse or drop the system's."""
     return f"{{%- set told = '{role}' -%}}" + TOOLS.read_text(encoding="utf-8").removesuffix("\n") + template
 
 
 def choose(argument: str, template: str, special: dict[str, str], model: str | None, given: Any) -> Choice:
-    """The dialect that the chat template proves, for a server.
-
-    Raises:
-        Misuse: no dialect is proven; the message names ``argument``, the candidates, and what failed.
-    """
+    """The dialect that the chat template proves, for a server."""
     try:
         return choose_dialect(template, model=model, response_template=given, special_tokens=special, limits=_LIMITS)
     except TemplateError as error:

@@ -98,16 +98,7 @@ class Reading(NamedTuple):
 
 
 def read_in_common(argument: str, recordings: "Sequence[Recording]", dialect: Dialect | None) -> Reading:
-    """The settings with which all of the recordings can be read.
-
-    Args:
-        argument: the argument that errors name.
-        recordings: at least one recording.
-        dialect: a dialect that overrides theirs.
-
-    Raises:
-        Misuse: the recordings have several dialects or several policies.
-    """
+    """The settings with which all of the recordings can be read; a dialect overrides theirs."""
     first = recordings[0].asked
     if dialect is None:
         named = {(r.asked.dialect, r.asked.reasoning, r.asked.toml) for r in recordings}

@@ -179,11 +179,7 @@ def run_serve(options: argparse.Namespace) -> int:
 
 
 class Local:
-    """The processes of llama.cpp of one command: one for each GGUF that it serves.
-
-    Args:
-        of_models: the arguments of each model.
-    """
+    """The processes of llama.cpp of one command: one for each GGUF that it serves."""
 
     def __init__(self, of_models: Mapping[str, argparse.Namespace]) -> None:
         found = {name: find_engine(options.engine or []) for name, options in of_models.items()}
@@ -350,8 +346,7 @@ def _supervise(words: list[str], options: argparse.Namespace, operation: "Operat
 
 
 def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -> "Served":
-    """One of the models: the name of its table in the configuration (or empty), its arguments, and all models'
-    settings."""
+    """One of the models, by the name of its table in the configuration, or an empty one."""
     from ..server.models import Served
 
     try:

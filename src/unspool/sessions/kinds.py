@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..dialect.file import Dialect
-from ..engines.judge import read_tokenizer
+from ..engines.local.judge import read_tokenizer
 from ..engines.token_kinds import PROMPT, RESULTS, Codes, codes_of
 from ..errors import ConstraintError
 from ..grammar.matchers import from_lark
@@ -84,7 +84,7 @@ class Grammar:
         import llguidance
 
         if hasattr(tokenizer, "described"):
-            self._tokenizer = read_tokenizer(llguidance, tokenizer.options, tokenizer.described)
+            self._tokenizer = read_tokenizer(llguidance, tokenizer.described)
         else:
             self._tokenizer = llguidance.LLTokenizer(backend_of(tokenizer).to_str())
 

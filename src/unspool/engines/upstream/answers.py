@@ -85,11 +85,7 @@ _REASONS: Final = {"length": "length", "content_filter": "content_filter"}
 
 
 def _reason(word: str | None) -> str | None:
-    """A finish reason in OpenAI's terms; any other regular end is ``stop``.
-
-    Raises:
-        EngineError: the generation was aborted, or failed.
-    """
+    """A finish reason in OpenAI's terms; any other regular end is ``stop``."""
     if word in ("abort", "error"):
         raise EngineError(f"the engine aborted the generation ({word})", 503)
     return word and _REASONS.get(word, "stop")
@@ -189,11 +185,7 @@ def read_completion(data: bytes, alternatives: int | None = 0, keep_end: bool = 
 
 
 def _text(choice: _Choice) -> str:
-    """The text of an event.
-
-    Raises:
-        EngineError: it is parsed already, or there are only tokens.
-    """
+    """The text of an event."""
     said = choice.delta
     if said is None:
         if choice.text is None and choice.token_ids and choice.finish_reason is None:

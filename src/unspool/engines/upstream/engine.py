@@ -261,11 +261,7 @@ class Upstream:
     async def _prompt(
         self, backend: Backend, kind: Kind, request: Request, model: str | None
     ) -> tuple[str | list[int], list[list[int]]]:
-        """The prompt as a backend takes it, and the tokens of its placeholders if it is sent as tokens.
-
-        Raises:
-            EngineError: it does not take such a prompt.
-        """
+        """The prompt as a backend takes it, and the tokens of its placeholders if it is sent as tokens."""
         given = request.needed_prompt()
         if request.prompt_ids is not None and kind.ids:
             given = request.prompt_ids
@@ -307,11 +303,7 @@ class Upstream:
         return [backend.spans[span] for span in texts]
 
     async def _described(self, backend: Backend, kind: Kind, request: Request, model: str | None) -> dict[str, Any]:
-        """What a server says of its model, if the prompt has media.
-
-        Raises:
-            EngineError: 400 if the model does not take them.
-        """
+        """What a server says of its model, if the prompt has media."""
         if not kind.described:
             return {}
         question = {"model": model} if kind.described == "/api/show" else None
@@ -374,11 +366,7 @@ class Upstream:
             return None, error
 
     async def _probe(self, backend: Backend) -> None:
-        """Return if a backend is up and its kind is known; its description is requested again.
-
-        Raises:
-            EngineError: it is down, or would refuse every request.
-        """
+        """Return if a backend is up and its kind is known; its description is requested again."""
         kind = await self._kind(backend)
         await self._client.ask(backend, kind.health)
         if kind.listed:
@@ -394,11 +382,7 @@ class Upstream:
 
 
 def _with_more(kind: Kind, backend: Backend, request: Request) -> Kind:
-    """The row of a kind for a prompt with media, or for SGLang's tokens as they were sampled.
-
-    Raises:
-        EngineError: 400 if it takes none, or not all of these.
-    """
+    """The row of a kind for a prompt with media, or for SGLang's tokens as they were sampled."""
     row = WITH_MEDIA.get(kind.name)
     for medium in request.media:
         if row is None or medium.kind not in row.media:
@@ -430,11 +414,7 @@ def base_urls(urls: Sequence[str], kind: str | None) -> list[str]:
 
 
 def _base(url: str) -> str:
-    """Check a base URL, and remove ``/v1``.
-
-    Raises:
-        ValueError: it is not a base URL.
-    """
+    """Check a base URL, and remove ``/v1``."""
     try:
         parts = urlsplit(url)
         port = parts.port

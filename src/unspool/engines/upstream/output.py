@@ -129,16 +129,7 @@ class Output:
 
 def _without_prompt(delta: Delta, prompt: Sequence[int] | None, most: int | None) -> Delta:
     """The first piece of an output that begins with its prompt, without the prompt's text, which servers may decode
-    differently, but with the entries of the prompt's tokens.
-
-    Args:
-        delta: the piece.
-        prompt: the prompt's tokens, if they were sent.
-        most: the largest number of tokens of the output.
-
-    Raises:
-        EngineError: how many tokens the prompt has is not known.
-    """
+    differently, but with the entries of the prompt's tokens."""
     count = len(prompt) if prompt is not None else delta.usage.prompt_tokens if delta.usage else 0
     if not 0 < count <= len(delta.logprobs):
         raise EngineError("the engine does not report the tokens of the prompt", 502)
