@@ -142,7 +142,7 @@ def start_local(
         given=[_field(one) for one in options.llama],
         log=options.engine_log,
     )
-    with blaming("--engine-log", options.engine_log):
+    with blaming("--engine-log", options.engine_log or "a temporary folder"):
         process = LlamaProcess(launch, failed or (lambda fault: None))
     process.start()
     return process
