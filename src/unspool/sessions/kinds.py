@@ -92,7 +92,7 @@ class Kinds:
         import llguidance
 
         if hasattr(self._tokenizer, "described"):
-            return read_tokenizer(llguidance, self._tokenizer.options, self._tokenizer.described)
+            return read_tokenizer(llguidance, self._tokenizer.described)
         return llguidance.LLTokenizer(backend_of(self._tokenizer).to_str())
 
     def _mark(self, codes: Codes, ids: Sequence[int], lark: str) -> None:
