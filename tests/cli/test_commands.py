@@ -357,14 +357,8 @@ def test_a_notice_inside_a_call_is_shown_after_it() -> None:
         ("parse -d mine.toml cut", "cut: not UTF-8"),
         ("parse -d mine.toml --tools none.json", "--tools: none.json: No such file"),
         ("parse -d mine.toml --tools answer.txt", "--tools: answer.txt: not JSON"),
-        (
-            "parse -d mine.toml --tools object.json",
-            "--tools: object.json: tools: must be a list of tools, not an",
-        ),
-        (
-            "parse -d mine.toml --tools nameless.json",
-            "--tools: nameless.json: tools[0].function: must be an object",
-        ),
+        ("parse -d mine.toml --tools object.json", "--tools: object.json: tools: must be a list of tools, not an"),
+        ("parse -d mine.toml --tools nameless.json", "--tools: nameless.json: tools[0].function: must be an object"),
         (
             "parse -d mine.toml --tools tools.json --tool-choice get_wether",
             '--tool-choice: "get_wether" is not declared; allowed are get_weather; did you mean get_weather?',

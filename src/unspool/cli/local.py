@@ -159,13 +159,7 @@ def make_local(options: argparse.Namespace, argument: str, dialect: "Dialect") -
     if address is None:
         process = start_local(options, argument, getattr(options, "failed", None))
         address = process.address
-    return Local(
-        address,
-        gguf,
-        markers=sorted(compile_plan(dialect).literals),
-        ends=dialect.end,
-        process=process,
-    )
+    return Local(address, gguf, markers=sorted(compile_plan(dialect).literals), ends=dialect.end, process=process)
 
 
 def _fields(options: argparse.Namespace, gguf: "Gguf", projector: Mapping[str, str]) -> dict[str, Any]:

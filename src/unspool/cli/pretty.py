@@ -2,16 +2,7 @@
 
 from collections.abc import Callable
 
-from ..events import (
-    ContentDelta,
-    Event,
-    Finish,
-    Notice,
-    ReasoningDelta,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-)
+from ..events import ContentDelta, Event, Finish, Notice, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
 
 _RESET, _BOLD, _DIM, _RED, _GREEN, _YELLOW, _CYAN = (f"\x1b[{n}m" for n in (0, 1, 2, 31, 32, 33, 36))
 _STATUS = {"ok": _GREEN, "repaired": _YELLOW, "incomplete": _YELLOW, "invalid": _RED}

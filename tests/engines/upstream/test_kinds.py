@@ -341,13 +341,7 @@ SENT: dict[str, dict[str, Any]] = {
         "cache_prompt": True,
         "response_fields": ["content", "stop", "stop_type", "tokens_predicted", "tokens_evaluated", "timings"],
     },
-    "llama-cpp-python": {
-        **LLAMA_NAMES,
-        "prompt": "<s>Hi",
-        "repeat_penalty": 1.1,
-        "logprobs": 2,
-        "max_tokens": 50,
-    },
+    "llama-cpp-python": {**LLAMA_NAMES, "prompt": "<s>Hi", "repeat_penalty": 1.1, "logprobs": 2, "max_tokens": 50},
 }
 
 

@@ -17,13 +17,7 @@ STREAM = (
     "data: [DONE]\n\n"
     "data: cut"
 ).encode()
-EVENTS = [
-    '{"text": "héllo 🌍"}'.encode(),
-    b'{"no": "space"}',
-    b"two\nlines",
-    b" a space is kept",
-    b"[DONE]",
-]
+EVENTS = ['{"text": "héllo 🌍"}'.encode(), b'{"no": "space"}', b"two\nlines", b" a space is kept", b"[DONE]"]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])

@@ -46,10 +46,7 @@ def _address_space() -> int:
 
 def _compile(library: Any, tokenizer: Any, grammar: str, limits: dict[str, Any]) -> dict[str, Any]:
     matcher = library.LLMatcher(
-        tokenizer,
-        library.LLMatcher.grammar_from_lark(grammar),
-        log_level=0,
-        limits=library.LLParserLimits(**limits),
+        tokenizer, library.LLMatcher.grammar_from_lark(grammar), log_level=0, limits=library.LLParserLimits(**limits)
     )
     if not matcher.is_error():
         matcher.compute_bitmask()
