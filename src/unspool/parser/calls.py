@@ -151,7 +151,7 @@ class Calls(Steps):
         call.name = self._openings.named
         call.announce(tape.base + i)
         literal = LiteralReader(Syntax.JSON, Root.OBJECT, repair=self._openings.repairing)
-        self.reader = ArgumentsReader(call, self._openings, tape, literal)
+        self.reader = ArgumentsReader(call, self._openings, literal)
         tape.i = i
         self._at.state = states.ARGUMENTS
 
@@ -162,7 +162,7 @@ class Calls(Steps):
         quote = "'" if j < len(tape.buf) and tape.buf[j] == "'" else shape.quote
         if quote != shape.quote:
             call.status = "repaired"
-        self.reader = ObjectReader(call, self._openings, tape, quote)
+        self.reader = ObjectReader(call, self._openings, quote)
         tape.i = i
         self._at.state = states.OBJECT
 
@@ -230,13 +230,13 @@ class Calls(Steps):
             call.complete = True
             self._at.state = states.CLOSE
         elif form.syntax == Syntax.TEXT:
-            self.reader = TextReader(call, self._openings, tape)
+            self.reader = TextReader(call, self._openings)
             self._at.state = states.MARKUP
         elif form.syntax is None:
-            self.reader = MarkupReader(call, self._openings, tape, self._desk.tools.schema(call.name))
+            self.reader = MarkupReader(call, self._openings, self._desk.tools.schema(call.name))
             self._at.state = states.MARKUP
         else:
-            reader = self.reader = ArgumentsReader(call, self._openings, tape)
+            reader = self.reader = ArgumentsReader(call, self._openings)
             if form.syntax == Syntax.PYTHON:
                 reader.begin("(", Syntax.PYTHON)
             self._at.state = states.ARGUMENTS
@@ -323,16 +323,16 @@ class Calls(Steps):
             else:
                 self._ledger.notice("bad_arguments", reader.why)
                 call.status = "invalid"
-            self.broken = BrokenReader(call, self._openings, tape, track=["{"], quiet=call.complete)
+            self.broken = BrokenReader(call, self._openings, track=["{"], quiet=call.complete)
             self._at.state = states.RECOVER
         elif mode == Mode.JSON:
-            arguments = self.reader = ArgumentsReader(call, self._openings, tape)
+            arguments = self.reader = ArgumentsReader(call, self._openings)
             arguments.begin("{", Syntax.JSON)
             self._at.state = states.ARGUMENTS
         elif mode == Mode.OBJECT:
             self.broken = None
             if not isinstance(reader, ObjectReader):
-                reader = self.reader = ObjectReader(call, self._openings, tape, "")
+                reader = self.reader = ObjectReader(call, self._openings, "")
             reader.resume()
             self._at.state = states.OBJECT
         elif mode == Mode.OVER:
@@ -346,7 +346,7 @@ class Calls(Steps):
         self._ledger.notice("bad_arguments", reader.why)
         inner = reader.inner if isinstance(reader, ObjectReader) else reader
         track, within = (inner.track, inner.within) if isinstance(inner, ArgumentsReader) else (None, "")
-        self.broken = BrokenReader(call, self._openings, self._tape, track=track, within=within)
+        self.broken = BrokenReader(call, self._openings, track=track, within=within)
         self._at.state = states.RECOVER
 
     def _let_out(self, call: Call) -> None:

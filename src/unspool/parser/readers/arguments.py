@@ -6,7 +6,6 @@ from ...dialect.markers import Form
 from ...dialect.patterns import MAX_SPACE, MORE, skip_space
 from ...dialect.syntax import Syntax
 from ..call import Call
-from ..ledger import Tape
 from ..lookout import first_of
 from ..openings import NULL, Openings
 from .literal import DONE, ERROR, STRING, LiteralReader, Root
@@ -33,12 +32,11 @@ class ArgumentsReader(Reader):
         self,
         call: Call,
         openings: Openings,
-        tape: Tape,
         literal: LiteralReader | UnwrapReader | None = None,
         *,
         skip: bool = False,
     ) -> None:
-        super().__init__(call, openings, tape)
+        super().__init__(call, openings)
         self.literal = literal
         self.skip = skip
         self.shut = False

@@ -14,7 +14,6 @@ from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...events import Status
 from ...schema import Schema
 from ..call import Call
-from ..ledger import Tape
 from ..lookout import first_of
 from ..openings import Openings
 from ..white import common_prefix, common_suffix, held_suffix
@@ -92,8 +91,8 @@ class MarkupReader(Reader):
         containers: the arguments, and the containers inside them.
     """
 
-    def __init__(self, call: Call, openings: Openings, tape: Tape, schema: Schema | None) -> None:
-        super().__init__(call, openings, tape)
+    def __init__(self, call: Call, openings: Openings, schema: Schema | None) -> None:
+        super().__init__(call, openings)
         self.status: Status = "ok"
         self.containers = Containers(call, schema)
         self._reading = Reading.BETWEEN

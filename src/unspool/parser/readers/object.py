@@ -9,7 +9,6 @@ from ...dialect.patterns import MORE, NO, skip_space
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ..call import Call
-from ..ledger import Tape
 from ..openings import NULL, Openings
 from .arguments import ArgumentsReader
 from .literal import LiteralReader, Root
@@ -62,8 +61,8 @@ class ObjectReader(Reader):
         inner: reads the arguments, or a skipped member.
     """
 
-    def __init__(self, call: Call, openings: Openings, tape: Tape, quote: str) -> None:
-        super().__init__(call, openings, tape)
+    def __init__(self, call: Call, openings: Openings, quote: str) -> None:
+        super().__init__(call, openings)
         self.role = ""
         self.inner: ArgumentsReader | None = None
         self._quote = quote
@@ -222,7 +221,7 @@ class ObjectReader(Reader):
             return self._lose("a name that is not a string")
         self.role = "skip"
         literal = LiteralReader(self._syntax(), Root.ANY)
-        self.inner = ArgumentsReader(call, self._openings, self._tape, literal, skip=True)
+        self.inner = ArgumentsReader(call, self._openings, literal, skip=True)
         return True
 
     def _id_may_come(self) -> bool:
@@ -250,7 +249,7 @@ class ObjectReader(Reader):
             return self._lose(none)
         shape = call.form.shape
         python = self._quote == "'" and shape is not None and shape.quote == "'"
-        self.inner = ArgumentsReader(call, self._openings, self._tape)
+        self.inner = ArgumentsReader(call, self._openings)
         self.inner.begin(c, Syntax.PYTHON if python else Syntax.JSON)
         return True
 

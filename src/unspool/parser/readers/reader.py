@@ -6,7 +6,6 @@ import msgspec
 
 from ...dialect.patterns import NO
 from ..call import Call
-from ..ledger import Tape
 from ..openings import Openings
 
 
@@ -63,14 +62,14 @@ class Reader:
         why: the error, if there is one.
     """
 
-    def __init__(self, call: Call, openings: Openings, tape: Tape) -> None:
+    def __init__(self, call: Call, openings: Openings) -> None:
         self.mode = Mode.READING
         self.why = ""
         self._call = call
         self._openings = openings
         self._look = openings.look
         self._plan = openings.look.plan
-        self._tape = tape
+        self._tape = openings.tape
 
     def read(self) -> bool:
         """Take a step, which consumes text from the tape; false if more text is needed."""
