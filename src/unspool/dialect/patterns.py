@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
+import msgspec
+
 from ..regex import Regex
 from .template import Field, Piece, unescape
 
@@ -85,7 +87,7 @@ def _bounded_space(text: str, i: int) -> int:
     return i if m is None else m.end()
 
 
-class Atom:
+class Atom(msgspec.Struct, eq=False):
     """One step of a pattern.
 
     Attributes:
@@ -97,17 +99,12 @@ class Atom:
             nor contain ``<``.
     """
 
-    __slots__ = ("any_case", "kind", "quote", "stops", "tag", "text")
-
-    def __init__(
-        self, kind: int, text: str = "", quote: str = "", *, any_case: bool = False, tag: bool = False
-    ) -> None:
-        self.kind = kind
-        self.text = text
-        self.quote = quote
-        self.any_case = any_case
-        self.tag = tag
-        self.stops: tuple[str, ...] = ()
+    kind: int
+    text: str = ""
+    quote: str = ""
+    stops: tuple[str, ...] = ()
+    any_case: bool = False
+    tag: bool = False
 
 
 class Pattern:
