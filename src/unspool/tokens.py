@@ -229,18 +229,13 @@ def _forget(key: int, ref: weakref.ref[Any]) -> None:
         _weak.pop(key, None)
 
 
-def _added_by_id(holder: Any) -> Any:
-    """The added tokens of a tokenizer, by id; ``None`` if it does not list them."""
-    listed = getattr(holder, "get_added_tokens_decoder", None) or getattr(holder, "added_tokens_decoder", None)
-    return listed() if callable(listed) else listed
-
-
 def _find_added(tokenizer: Any) -> tuple[dict[int, str], frozenset[str]]:
     """The added tokens by id, and those that are marked as special."""
     found: dict[int, str] = {}
     marked: set[str] = set(getattr(tokenizer, "all_special_tokens", ()))
     for holder in (getattr(tokenizer, "backend_tokenizer", None), tokenizer):
-        by_id = _added_by_id(holder)
+        listed = getattr(holder, "get_added_tokens_decoder", None) or getattr(holder, "added_tokens_decoder", None)
+        by_id = listed() if callable(listed) else listed
         if isinstance(by_id, Mapping):
             found.update((token, getattr(text, "content", None) or str(text)) for token, text in by_id.items())
             marked.update(str(t.content) for t in by_id.values() if getattr(t, "special", False))
