@@ -50,16 +50,8 @@ def test_a_custom_tool_is_called_and_answered_by_the_official_client() -> None:
     ask: Any = {"model": "m", "tools": [PATCH]}
     with live(engine, "hermes") as server:
         whole: Any = server.openai.responses.create(**ask, input="Go")
-        with server.openai.responses.stream(**ask, input="Go") as stream:
-            events: list[Any] = list(stream)
-            streamed: Any = stream.get_final_response()
-        for response in (whole, streamed):
-            (item,) = response.output
-            assert (item.type, item.name, item.input) == ("custom_tool_call", "apply_patch", TEXT)
-        deltas = [e.delta for e in events if e.type == "response.custom_tool_call_input.delta"]
-        assert "".join(deltas) == TEXT
-        assert len(deltas) > 5
-        assert next(e.input for e in events if e.type == "response.custom_tool_call_input.done") == TEXT
+        (item,) = whole.output
+        assert (item.type, item.name, item.input) == ("custom_tool_call", "apply_patch", TEXT)
         result = {"type": "custom_tool_call_output", "call_id": item.call_id, "output": "Done!"}
         history = [{"role": "user", "content": "Go"}, item.model_dump(exclude_none=True), result]
         server.openai.responses.create(**ask, input=history)
@@ -126,6 +118,7 @@ def test_the_accumulators_of_the_official_clients_end_with_the_whole_answer_what
             elif event.type == "response.output_item.added" and event.item.type == "custom_tool_call":
                 assert (event.item.input, event.item.status) == ("", "in_progress")
         assert [e.input for e in events if e.type == "response.custom_tool_call_input.done"] == inputs
+        assert sum(e.type == "response.custom_tool_call_input.delta" for e in events) > (5 if size < 9 else 0)
         assert [e.sequence_number for e in events] == list(range(len(events)))
 
 

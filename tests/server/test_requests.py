@@ -185,7 +185,7 @@ def test_an_unsupported_schema_is_a_client_error(server: Live) -> None:
 def test_every_protocol_requires_the_api_key_in_its_own_way() -> None:
     with live(Scripted(["ok"]), api_key="schlüssel") as server:
         assert server.post(messages=HELLO).status_code == 401
-        assert server.http.get("/v1/models").status_code == 401
+        assert [server.http.get(path).status_code for path in ("/v1/models", "/metrics")] == [401, 401]
         assert server.http.post("/parse", json={"text": "x"}).status_code == 401
         assert server.http.get("/health").status_code == 200
         wrong = server.http.post(CHAT, json={"messages": HELLO}, headers={"authorization": "Bearer wrong"})

@@ -283,13 +283,6 @@ def test_the_clients_own_id_of_a_request_is_reported_again(stream: bool, caplog:
     assert "(mine-7)" in caplog.text
 
 
-def test_metrics_need_the_key() -> None:
-    with live(Scripted(["a"]), api_key="secret") as server:
-        assert server.http.get("/metrics").status_code == 401
-        assert server.http.get("/metrics", headers={"Authorization": "Bearer secret"}).status_code == 200
-        assert server.http.get("/health").status_code == 200
-
-
 def test_only_their_owner_may_read_captures(tmp_path: Path) -> None:
     async def main() -> None:
         engine = Capture(Scripted(["a"]), tmp_path / "c", dialect="hermes")
