@@ -20,6 +20,7 @@ class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
     Attributes:
         follows: whether the prompt begins with the parent's prompt and output.
         prompt_text, prompt_ids: what the prompt adds to them, or all of it.
+        answer: the id of the answer that the agent got.
         results: the ranges of that text that tools wrote.
         output_text: the raw output.
         digests: what identifies the answer in a history.
@@ -35,6 +36,8 @@ class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
     parent: str = ""
     fork: str = ""
     follows: bool = False
+    answer: str = ""
+    edges: list[tuple[str, str]] = []
     prompt_text: str = ""
     prompt_ids: bytes = b""
     results: list[tuple[int, int]] = []
