@@ -184,14 +184,7 @@ class Telemetry:
 
     @contextmanager
     def output(self, asked: Request, chat: ChatRequest, choice: Choice, engine: Engine) -> Iterator["Output"]:
-        """A context in which an engine generates an output.
-
-        Args:
-            asked: what the engine is asked.
-            chat: the request.
-            choice: reads the output.
-            engine: the engine.
-        """
+        """A context in which an engine generates an output."""
         operation = "chat" if asked.messages else "text_completion"
         attributes = {
             "gen_ai.operation.name": operation,
@@ -226,12 +219,7 @@ class Telemetry:
 
     @contextmanager
     def call(self, tool: ServerTool, id: str, arguments: str) -> Iterator["Call"]:
-        """A context in which the server runs a call.
-
-        Args:
-            tool: the tool.
-            id, arguments: the call's.
-        """
+        """A context in which the server runs a call."""
         name = clean(tool.original[:_NAME])
         attributes = {
             "gen_ai.operation.name": "execute_tool",

@@ -37,14 +37,7 @@ class Background:
         self._news = asyncio.Event()
 
     def start(self, service: Service, run: Run, owner: bytes, closing: AsyncExitStack) -> None:
-        """Run a response, whose record is stored.
-
-        Args:
-            service: what all requests share.
-            run: generates it.
-            owner: whose it is.
-            closing: closes what the request opened, at its end.
-        """
+        """Run a response, whose record is stored, and then close what its request opened."""
         task = asyncio.ensure_future(self._work(service, run, owner, closing))
         self._running[run.id] = run, task
 
@@ -93,15 +86,7 @@ class Background:
         self._news = asyncio.Event()
 
     async def stream(self, service: Service, owner: bytes, id: str, after: int, send: Send) -> None:
-        """Send the events of a response, as they come, until its end.
-
-        Args:
-            service: what all requests share.
-            owner: whose it is.
-            id: the response's id.
-            after: the number of the event after which they begin.
-            send: takes messages of ASGI.
-        """
+        """Send the events of a response after one of them, as they come, until its end."""
         reply = StreamReply(send, id)
         async for data in self._events(service, owner, id, after):
             await reply.write(data)
@@ -141,11 +126,7 @@ class Background:
 class _Journal:
     """Stores the events of a response, several at once; a `Sink` of `unspool.generation.outbox`.
 
-    Args:
-        background: is told about news.
-        store: where they go.
-        owner: whose they are.
-        run: generates them; it ends if they cannot be stored.
+    The run ends if they cannot be stored.
 
     Attributes:
         begun: whether there were any.

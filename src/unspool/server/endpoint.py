@@ -108,7 +108,6 @@ class ThreadEndpoint(Endpoint):
         self._work = work
 
     async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
-        """See `Endpoint.respond`."""
         await self._answer(self._reply(body), scope, send)
 
     async def _reply(self, body: bytes) -> Reply:
@@ -119,13 +118,7 @@ class ThreadEndpoint(Endpoint):
 
 
 def failure_of(error: Exception, scope: Scope, invalid: int = 400) -> Failure:
-    """What a client gets to know of an error. If it is nobody's, the log has it.
-
-    Args:
-        error: the error.
-        scope: the request.
-        invalid: the HTTP status for a wrong field.
-    """
+    """What a client gets to know of an error; ``invalid`` is the status for a wrong field. Our own faults are logged."""
     if isinstance(error, BadRequest):
         return Failure(str(error), error.status or invalid, error.param, code=error.code)
     if isinstance(error, Overloaded):

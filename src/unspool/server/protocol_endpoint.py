@@ -113,7 +113,6 @@ class ProtocolEndpoint(_Reading):
         self._retries = Retries(self._respond)
 
     async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
-        """See `Endpoint.respond`."""
         session = session_of(scope)
         try:
             if session is None:
@@ -144,14 +143,7 @@ class ProtocolEndpoint(_Reading):
         closing: AsyncExitStack,
         session: "Session | None",
     ) -> Run:
-        """Read a request.
-
-        Args:
-            scope, body: the request.
-            hold: counts its bytes.
-            closing: closes what it opens.
-            session: the session that it belongs to.
-        """
+        """Read a request: its bytes are counted by ``hold``, and ``closing`` closes what it opens."""
         service = self._service
         fields, deposit = await self._recalled(scope, await self._parse(body))
         hold(deposit.size)
@@ -247,7 +239,6 @@ class CountEndpoint(_Reading):
     protocol's own endpoint would use."""
 
     async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
-        """See `Endpoint.respond`."""
         await self._answer(self._reply(scope, body), scope, send)
 
     async def _reply(self, scope: Scope, body: bytes) -> Reply:

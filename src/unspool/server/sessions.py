@@ -47,14 +47,7 @@ _SAMPLING: Final = (*(name for name in Sampling.__struct_fields__ if name != "lo
 
 
 class SessionRoutes:
-    """Routes the requests of sessions.
-
-    Args:
-        service: what all requests share.
-        sessions: the sessions.
-        error_body: writes the body of an error, for a path.
-        app: answers the requests of models.
-    """
+    """Routes the requests of sessions, and passes those of models to the application."""
 
     def __init__(
         self, service: Service, sessions: Sessions, error_body: Callable[[str], ErrorBody], app: ASGIApp

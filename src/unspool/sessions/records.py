@@ -70,16 +70,13 @@ class Model(Protocol):
     """A served model."""
 
     @property
-    def settings(self) -> Settings:
-        """Its settings."""
+    def settings(self) -> Settings: ...
 
     @property
-    def prompts(self) -> Prompts | None:
-        """Its chat template."""
+    def prompts(self) -> Prompts | None: ...
 
     @property
-    def engine(self) -> Engine:
-        """What generates its outputs."""
+    def engine(self) -> Engine: ...
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
