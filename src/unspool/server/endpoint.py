@@ -118,7 +118,7 @@ class ThreadEndpoint(Endpoint):
 
 
 def failure_of(error: Exception, scope: Scope, invalid: int = 400) -> Failure:
-    """What a client gets to know of an error; ``invalid`` is the status for a wrong field. Our own faults are logged."""
+    """What a client gets to know of an error; ``invalid`` is the status for a wrong field. Other errors are logged."""
     if isinstance(error, BadRequest):
         return Failure(str(error), error.status or invalid, error.param, code=error.code)
     if isinstance(error, Overloaded):
