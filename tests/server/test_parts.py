@@ -5,7 +5,7 @@ import contextlib
 import json
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from unspool.engines import Capture, Delta, Recording, Replay, read_recordings
 from unspool.engines.capture import Asked as Recorded
 from unspool.engines.upstream import Upstream
 from unspool.request.shapes import MOVED
+from unspool.tools import ToolServer
 
 from .support import Live, Scripted, chunks, live
 
@@ -43,9 +44,14 @@ EXPANDED = 70
 
 
 class Seeing:
-    """A server of a kind, which counts a token for each character, and `EXPANDED` for each image."""
+    """A server of a kind, which counts a token for each character, and `EXPANDED` for each image.
+
+    Attributes:
+        outputs: what it says, one after the other, before it says `OUTPUT`.
+    """
 
     def __init__(self, kind: str, *, props: dict[str, Any] | None = None, closed: bool = False) -> None:
+        self.outputs: list[str] = []
         owner = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llamacpp", "ollama": "library"}[kind]
         self.props = {
             "media_marker": MARKER,
@@ -63,7 +69,7 @@ class Seeing:
         routes |= {"v1__chat__completions": self._chat, "api__version": self._props}
         if closed:
             routes["inference__v1__generate"] = fails(403, {"detail": "start with --enable-scale-out"})
-        self.fake = Fake(owner, fails(500), **routes)
+        self.fake = Fake(owner, self._completions, **routes)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -94,29 +100,37 @@ class Seeing:
         )
         return [a.body for a in self.fake.asked if a.path not in silent]
 
+    def _said(self) -> str:
+        return self.outputs.pop(0) if self.outputs else OUTPUT
+
     async def _tokenize(self, connection: Connection, asked: Asked) -> None:
         text = asked.body.get("prompt", asked.body.get("content"))
         begun = [1] if asked.body.get("add_special") and self.props.get("adds_bos", True) else []
         await connection.json({"tokens": begun + [ord(c) for c in text]})
+
+    async def _completions(self, connection: Connection, asked: Asked) -> None:
+        said: list[dict[str, Any]] = [{"text": self._said()}, {"text": "", "finish_reason": "stop"}]
+        await connection.stream(*(event({"choices": [{"index": 0, **one}]}) for one in said), DONE, head=STREAM)
 
     async def _props(self, connection: Connection, asked: Asked) -> None:
         await connection.json(self.props)
 
     async def _vllm(self, connection: Connection, asked: Asked) -> None:
         ids, ranges = expanded(asked.body["token_ids"])
+        said = self._said()
         first = {
-            "choices": [{"index": 0, "text": OUTPUT[:3], "token_ids": [1, 2], "logprobs": None, "finish_reason": None}],
+            "choices": [{"index": 0, "text": said[:3], "token_ids": [1, 2], "logprobs": None, "finish_reason": None}],
             "prompt_token_ids": ids,
             "mm_placeholders": {"image": [{"offset": a, "length": n} for a, n in ranges]},
         }
-        last = {"choices": [{"index": 0, "text": OUTPUT[3:], "token_ids": [3, 9], "finish_reason": "stop"}]}
+        last = {"choices": [{"index": 0, "text": said[3:], "token_ids": [3, 9], "finish_reason": "stop"}]}
         usage = {"prompt_tokens": len(ids), "completion_tokens": 4, "total_tokens": len(ids) + 4}
         await connection.stream(event(first), event(last), event({"choices": [], "usage": usage}), DONE, head=STREAM)
 
     async def _chat(self, connection: Connection, asked: Asked) -> None:
         said: list[dict[str, Any]] = [
             {"delta": {"role": "assistant", "content": ""}},
-            {"delta": {"content": OUTPUT}, "token_ids": [1, 2]},
+            {"delta": {"content": self._said()}, "token_ids": [1, 2]},
         ]
         last: dict[str, Any] = {"delta": {"content": ""}, "finish_reason": "stop", "token_ids": [9]}
         usage = {"prompt_tokens": 90, "completion_tokens": 3}
@@ -125,23 +139,25 @@ class Seeing:
 
     async def _sglang(self, connection: Connection, asked: Asked) -> None:
         ids, _ = expanded(asked.body["input_ids"])
+        said = self._said()
 
         def one(size: int, count: int, ended: Any) -> bytes:
             meta = {"prompt_tokens": len(ids), "completion_tokens": count, "cached_tokens": 0, "finish_reason": ended}
-            told = {"text": OUTPUT[:size], "output_ids": [1, 2, 3, 9][:count], "meta_info": meta}
+            told = {"text": said[:size], "output_ids": [1, 2, 3, 9][:count], "meta_info": meta}
             return event({**told, "prompt_token_ids": ids})
 
         ended = {"type": "stop", "matched": 9}
-        await connection.stream(one(3, 2, None), one(len(OUTPUT), 4, ended), DONE, head=STREAM)
+        await connection.stream(one(3, 2, None), one(len(said), 4, ended), DONE, head=STREAM)
 
     async def _llama_cpp(self, connection: Connection, asked: Asked) -> None:
-        text = asked.body["prompt"]["prompt_string"]
+        text = asked.body["prompt"]
+        text = text["prompt_string"] if isinstance(text, dict) else ""
         count = len(text.replace(MARKER, "")) + EXPANDED * text.count(MARKER)
         last = {"content": "", "stop": True, "stop_type": "eos", "tokens_predicted": 3, "tokens_evaluated": count}
-        await connection.stream(event({"content": OUTPUT, "stop": False}), event(last), head=STREAM)
+        await connection.stream(event({"content": self._said(), "stop": False}), event(last), head=STREAM)
 
     async def _ollama(self, connection: Connection, asked: Asked) -> None:
-        lines = [{"response": OUTPUT, "done": False}]
+        lines: list[dict[str, Any]] = [{"response": self._said(), "done": False}]
         lines.append({"response": "", "done": True, "done_reason": "stop", "prompt_eval_count": 90, "eval_count": 3})
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
         await connection.stream(*(json.dumps(line).encode() + b"\n" for line in lines), head=head)
@@ -162,11 +178,13 @@ def expanded(ids: list[int]) -> tuple[list[int], list[tuple[int, int]]]:
 
 
 @contextlib.contextmanager
-def serving(kind: str, template: str = SEEING, context: str = "all", **options: Any) -> Iterator[tuple[Live, Seeing]]:
+def serving(
+    kind: str, template: str = SEEING, context: str = "all", servers: Sequence[ToolServer] = (), **options: Any
+) -> Iterator[tuple[Live, Seeing]]:
     """A server in front of a scripted one."""
     with Seeing(kind, **options) as scripted:
         engine = Upstream(scripted.fake.url, kind=kind, model="m", check_interval=1000)
-        with live(engine, "hermes", prompts=prompts(template), context=context) as server:
+        with live(engine, "hermes", prompts=prompts(template), context=context, servers=servers) as server:
             yield server, scripted
 
 
