@@ -17,7 +17,7 @@ from unspool.generation.run import Run
 from unspool.request.fields import Fields
 from unspool.wire import Usage
 
-from .support import CHAT, HEAD, HELLO, USAGE, WEATHER, Scripted, chunks, live, replay, until
+from .support import CHAT, HEAD, HELLO, PATIENCE, USAGE, WEATHER, Scripted, chunks, live, replay, until
 
 CALLS = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "%s"}}\n</tool_call>'
 TWO = f"{CALLS % 'Oslo'}\n{CALLS % 'Rome'} and more"
@@ -194,7 +194,7 @@ def test_heads_that_are_too_large_are_refused(head: bytes) -> None:
 
 @pytest.mark.parametrize("behind", [b"X: y\r\n" * 20_000, b"X: " + b"x" * 100_000, b"1;" + b"x" * 100_000])
 def test_headers_behind_a_body_and_around_its_chunks_are_limited_too(behind: bytes) -> None:
-    with live(Scripted(["a"]), headers=1900, receive=5) as server:
+    with live(Scripted(["a"]), headers=1900, receive=PATIENCE) as server:
         one = server.connect()
         last = b"" if behind.startswith(b"1;") else b"0\r\n"
         one.sendall(f"POST {CHAT} {HEAD}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n".encode() + last)
