@@ -3,19 +3,14 @@
 import asyncio
 import json
 import logging
-import re
 from typing import Any
 
 import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageCustomToolCall
 
-from unspool import get_dialect
 from unspool.engines import EngineError
 from unspool.engines.upstream.kinds import KINDS, body
-from unspool.request.fields import BadRequest, Fields
-from unspool.request.protocols import ResponsesProtocol
-from unspool.request.settings import Settings
 from unspool.toolset import choice_of
 
 from .support import PATIENCE, Live, Scripted, live
@@ -282,36 +277,3 @@ def test_tools_that_only_openai_runs_are_left_out_with_a_line_in_the_log(caplog:
         assert server.post("/v1/responses", input="Go", tools=hosted, tool_choice=allowed).status_code == 200
     assert [t["function"]["name"] for t in engine.requests[0].tools] == ["later"]
     assert "left out: tool_search, web_search" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("tools", "choice", "said"),
-    [
-        ([{"type": "custom"}], None, "tools[0].name: is required"),
-        ([{"type": "rocket"}], None, 'tools[0].type: "rocket" is not one of function, custom, namespace'),
-        ([{**SPACE, "tools": [SPACE]}], None, 'tools[0].tools[0].type: "namespace" is not one of function, custom'),
-        ([PATCH, PATCH], None, "declared twice"),
-        (
-            [{**PATCH, "format": {"type": "grammar", "syntax": "abnf", "definition": ""}}],
-            None,
-            "tools[0].format.syntax",
-        ),
-        (
-            [{**PATCH, "format": {"type": "grammar", "syntax": "lark", "definition": "x: y"}}],
-            None,
-            "tools[0].format.definition: has no rule named start",
-        ),
-        (
-            [{**PATCH, "format": {"type": "grammar", "syntax": "regex", "definition": "(?=a)"}}],
-            None,
-            "tools[0].format.definition: only groups",
-        ),
-        ([PATCH], {"type": "custom", "name": "other"}, "tool_choice.name"),
-        ([PATCH], {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "web_search"}]}, "tool_choice.tools"),
-    ],
-)
-def test_wrong_tools_are_named(tools: Any, choice: Any, said: str) -> None:
-    protocol = ResponsesProtocol(Settings(model="m", dialect=get_dialect("hermes")))
-    given = {"input": "x", "tools": tools, **({} if choice is None else {"tool_choice": choice})}
-    with pytest.raises(BadRequest, match=re.escape(said)):
-        protocol.read(Fields(given))
