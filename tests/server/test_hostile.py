@@ -371,34 +371,43 @@ def test_no_value_of_any_field_fails_the_server(rendering: Live, protocol: Proto
 # -- one by one --------------------------------------------------------------------------------------------------------
 
 TALK: Any = {"max_tokens": 1, "messages": HELLO}
-HARMLESS: dict[str, tuple[str, dict[str, Any]]] = {
-    "tools: null": (CHAT, {"messages": HELLO, "tools": None}),
-    "tool_choice: null": (CHAT, {"messages": HELLO, "tools": [WEATHER], "tool_choice": None}),
-    "stop: null": (CHAT, {"messages": HELLO, "stop": None}),
-    "n: null": (CHAT, {"messages": HELLO, "n": None}),
-    "response_format: text": (CHAT, {"messages": HELLO, "response_format": {"type": "text"}}),
-    "stream_options without stream": (CHAT, {"messages": HELLO, "stream_options": {"include_usage": True}}),
-    "logprobs without top_logprobs": (CHAT, {"messages": HELLO, "logprobs": True}),
-    "top_logprobs of 0": (CHAT, {"messages": HELLO, "logprobs": True, "top_logprobs": 0}),
-    "functions: null": (CHAT, {"messages": HELLO, "functions": None, "function_call": None}),
-    "a result without an id": (CHAT, {"messages": [*HELLO, {"role": "tool", "content": "r"}]}),
-    "a legacy result": (CHAT, {"messages": [*HELLO, {"role": "function", "name": "f", "content": "r"}]}),
-    "no content": (CHAT, {"messages": [{"role": "user"}]}),
-    "a lone surrogate": (CHAT, {"messages": [{"role": "user", "content": "\ud83d"}]}),
-    "an empty text": ("/v1/responses", {"input": ""}),
-    "an answer of nothing": ("/v1/messages", {**TALK, "messages": [*HELLO, {"role": "assistant", "content": []}]}),
-    "a lone surrogate in a block": (
-        "/v1/messages",
-        {**TALK, "messages": [{"role": "user", "content": [{"type": "text", "text": "\ud83d"}]}]},
-    ),
-    "no messages of a run": ("/ag-ui", {"threadId": "t", "runId": "r", "messages": []}),
+MINIMAL: dict[str, dict[str, Any]] = {
+    CHAT: {"messages": HELLO},
+    "/v1/completions": {"prompt": "Once"},
+    "/v1/responses": {"input": "x"},
+    "/v1/messages": TALK,
+    "/ag-ui": {"threadId": "t", "runId": "r", "messages": []},
+}
+HARMLESS: dict[str, list[dict[str, Any]]] = {
+    CHAT: [
+        {"tools": None},
+        {"tools": [WEATHER], "tool_choice": None},
+        {"stop": None},
+        {"n": None},
+        {"response_format": {"type": "text"}},
+        {"stream_options": {"include_usage": True}},  # without stream
+        {"logprobs": True},
+        {"logprobs": True, "top_logprobs": 0},
+        {"functions": None, "function_call": None},
+        {"messages": [*HELLO, {"role": "tool", "content": "r"}]},
+        {"messages": [*HELLO, {"role": "function", "name": "f", "content": "r"}]},
+        {"messages": [{"role": "user"}]},
+        {"messages": [{"role": "user", "content": "\ud83d"}]},
+    ],
+    "/v1/responses": [{"input": ""}],
+    "/v1/messages": [
+        {"messages": [*HELLO, {"role": "assistant", "content": []}]},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "\ud83d"}]}]},
+    ],
+    "/ag-ui": [{"messages": []}],
 }
 
 
-@pytest.mark.parametrize(("path", "ask"), HARMLESS.values(), ids=HARMLESS.keys())
-def test_harmless_oddities_are_answered(server: Live, path: str, ask: dict[str, Any]) -> None:
-    answer = server.post(path, **ask)
-    assert answer.status_code == 200, answer.text
+@pytest.mark.parametrize("path", HARMLESS)
+def test_harmless_oddities_are_answered(server: Live, path: str) -> None:
+    for ask in HARMLESS[path]:
+        answer = server.post(path, **{**MINIMAL[path], **ask})
+        assert answer.status_code == 200, (ask, answer.text)
 
 
 def nested(depth: int) -> Any:
@@ -426,13 +435,6 @@ THINKING: Any = {"type": "enabled", "budget_tokens": 1024}
 CLEAR: Any = {"type": "clear_tool_uses_20250919"}
 CLEAR_THINKING: Any = {"type": "clear_thinking_20251015"}
 ALLOWED: Any = {"type": "allowed_tools", "mode": "auto"}
-MINIMAL: dict[str, dict[str, Any]] = {
-    CHAT: {"messages": HELLO},
-    "/v1/completions": {"prompt": "Once"},
-    "/v1/responses": {"input": "x"},
-    "/v1/messages": TALK,
-    "/ag-ui": {"threadId": "t", "runId": "r", "messages": []},
-}
 REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     CHAT: [
         ({"function_call": "auto"}, "function_call: is not supported; use tool_"),

@@ -217,25 +217,3 @@ def test_parse_takes_the_arguments_of_the_function(server: Live) -> None:
     assert [e["type"] for e in events] == ["content_delta", "finish"]
     kept = server.post("/parse", text="a", dialect="hermes", prompt="<|im_start|>assistant\n<think>\n").json()
     assert kept["message"]["reasoning"] == "a"
-
-
-@pytest.mark.parametrize(
-    ("ask", "param", "message"),
-    [
-        ({}, "text", "is required"),
-        ({"text": "", "dialect": "hermse"}, "dialect", "did you mean hermes"),
-        ({"text": "", "dialect": "/etc/passwd.toml"}, "dialect", "there is no dialect"),
-        ({"text": "", "reasoning": "json"}, "reasoning", "has no reasoning markers"),
-        ({"text": "", "policy": {"bad_arguments": "fix"}}, "policy.bad_arguments", "raw, drop, text, repair"),
-        ({"text": "", "policy": {"foo": 1}}, "policy.foo", "allowed are text_before_tools"),
-        ({"text": "", "stage": "end"}, "stage", "reasoning, content, tool_call, undecided"),
-        ({"text": "", "tool_choice": "maybe"}, "tool_choice", "none, auto, required"),
-        ({"text": "", "tool": []}, "tool", "allowed are text, pieces, dialect"),
-        ({"text": "", "format": "xml"}, "format", "message, events, steps"),
-    ],
-)
-def test_parse_names_the_field_that_is_wrong(server: Live, ask: dict[str, Any], param: str, message: str) -> None:
-    answer = server.post("/parse", **ask)
-    assert answer.status_code == 400
-    assert answer.json()["error"]["param"] == param
-    assert message in answer.json()["error"]["message"]
