@@ -106,32 +106,6 @@ def test_each_model_is_served_by_both_parsers_of_the_plain_name(model: str, tmp_
                 assert choice.finish_reason == expected.finish_reason, asked
 
 
-def test_the_models_outputs_are_read_as_the_rfc_says() -> None:
-    fields = {
-        (model, asked): parse(raw, "deepseek", tools=TOOLS)
-        for model, outputs in OUTPUTS.items()
-        for asked, raw in outputs.items()
-    }
-    assert all(m.reasoning for (model, _), m in fields.items() if "R1" in model)
-    assert not any(m.reasoning for (model, _), m in fields.items() if "0324" in model)
-    calls = {asked: len(m.tool_calls) for (model, asked), m in fields.items() if "V3.1" in model}
-    assert calls == {
-        "answer": 0,
-        "answer with thinking": 0,
-        "call": 1,
-        "call with thinking": 1,
-        "calls": 2,
-        "broken": 1,
-        "text between": 1,
-    }
-    for (_, asked), message in fields.items():
-        if "call" in asked:
-            assert not message.content, "calls and content exclude one another"
-            assert json.loads(message.tool_calls[0].arguments) == {"location": "北京", "unit": "c"}
-        if asked == "prose first":
-            assert (message.tool_calls, "get_weather" in message.content) == ([], True)
-
-
 def test_the_example_of_the_rfc_runs_verbatim(tmp_path: Path) -> None:
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", 8192)) == 0:
