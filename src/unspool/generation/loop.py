@@ -273,9 +273,9 @@ class Loop:
         telemetry = self._service.telemetry
         if telemetry is None:
             return await self._run_call(session, served, arguments)
-        with telemetry.call(served.tool, id, arguments) as span:
+        with telemetry.call(served.tool, id, arguments) as end:
             result = await self._run_call(session, served, arguments)
-            span.end(result)
+            end(result)
         return result
 
     async def _run_call(self, session: Session, served: Served, arguments: str) -> ToolResult:

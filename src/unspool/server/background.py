@@ -62,9 +62,10 @@ class Background:
             with service.running(run):
                 failure = await run.generate(journal)
             if failure is not None:
-                data = run.writer.error(failure) if journal is None or journal.begun else run.writer.start()
                 if journal is not None and not journal.begun:
-                    await journal.write(data + run.writer.error(failure))
+                    await journal.write(run.writer.start() + run.writer.error(failure))
+                else:
+                    run.writer.error(failure)  # which is stored with the response
                 await run.deposit.keep(run.id, run.writer, None)
         except StoreError as error:
             log.warning("%s: the failure of the response could not be stored: %s", run.id, error)

@@ -59,7 +59,7 @@ class Incoming(NamedTuple):
     edges: list[tuple[str, str]]
 
 
-class _Reading(Endpoint):
+class _OfProtocol(Endpoint):
     """Reads the requests of one protocol."""
 
     def __init__(self, service: Service, protocol: WireProtocol) -> None:
@@ -105,7 +105,7 @@ class _Reading(Endpoint):
         return msgspec.structs.replace(request, caller=offer.caller)
 
 
-class ProtocolEndpoint(_Reading):
+class ProtocolEndpoint(_OfProtocol):
     """An ASGI application that generates the answers of one protocol."""
 
     def __init__(self, service: Service, protocol: WireProtocol) -> None:
@@ -234,7 +234,7 @@ class CompletionsEndpoint(ProtocolEndpoint):
         return await self._service.in_thread(incoming.size, make)
 
 
-class CountEndpoint(_Reading):
+class CountEndpoint(_OfProtocol):
     """An ASGI application for Anthropic's ``/v1/messages/count_tokens``: counts the tokens of the prompt that the
     protocol's own endpoint would use."""
 
