@@ -168,6 +168,17 @@ def keys_of(scope: Scope) -> list[bytes]:
     return found
 
 
+def check_known(fields: Fields, allowed: tuple[str, ...]) -> None:
+    """Refuse unknown fields.
+
+    Raises:
+        BadRequest: there is an unknown field.
+    """
+    unknown = sorted(fields.raw.keys() - set(allowed))
+    if unknown:
+        raise fields.wrong(unknown[0], f"is unknown; allowed are {', '.join(allowed)}")
+
+
 def query_of(scope: Scope) -> dict[str, str]:
     """The query of a request.
 

@@ -164,7 +164,7 @@ class ProtocolEndpoint(_OfProtocol):
                 self._service.answered(scope["path"], "failed" if failure else 200)
                 return
             if failure is None:
-                reply = Reply(run.whole(), request_id=run.id)
+                reply = Reply(run.body, request_id=run.id)
             else:
                 reply = failed(self._error_body, failure, run.id)
             await self._send(reply, scope, send)

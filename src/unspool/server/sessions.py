@@ -29,8 +29,7 @@ from ..rl import exports
 from ..sessions import About, Limits, Refused, Session, Sessions
 from ..store import StoreError
 from ..wire.encoding import encode
-from .endpoint import SESSION, failure_of, integer_of, keys_of, query_of, read_body
-from .parse_endpoint import check_known
+from .endpoint import SESSION, check_known, failure_of, integer_of, keys_of, query_of, read_body
 from .replies import ErrorBody, Reply, failed, header
 
 __all__ = ["SessionRoutes"]
