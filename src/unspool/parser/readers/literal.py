@@ -77,6 +77,10 @@ _WORD = Regex(r"[A-Za-z_][A-Za-z_0-9]*+")
 _EXPONENT = Regex(r"[eE][+-]?[0-9]++")
 _JSON_SPACE = Regex(r"[ \t\n\r]*+")
 _BARE_KEY = Prefix(r"[^:,{}\[\]]*+")
+_EQUALS = Regex(r"([A-Za-z_][\w.-]{0,255}+)\s{0,64}+=\s{0,64}+")
+"""Matches a key and what some models write in place of a colon."""
+_PLAIN_VALUE = re.compile(r"[\"'\[{0-9-]|true|false|null")
+_PLAIN_VALUES = "true", "false", "null"
 
 _ITEMS = Regex(
     r'(?:(?:"[^"\\\x00-\x1f]*+"|-?(?:0|[1-9][0-9]{0,200}+)(?:\.[0-9]{1,90}+)?|true|false|null)'
@@ -173,7 +177,7 @@ def _member(python: bool, quote: str) -> re.Pattern[str]:
         key = rf"{q}([^{q}\\]{{1,256}}+){q}{_GAP}:" if q else rf"({KEYWORDS}){_GAP}="
         string, words = r"""(?:'([^'\\]*+)'|"([^"\\]*+)")""", "True|False|None|true|false|null"
     else:
-        key = rf"((?!{q}|[\"'])[^:,{{}}\[\]\s]{{1,256}}+){_GAP}:"
+        key = rf"((?!{q}|[\"'])[^:=,{{}}\[\]\s]{{1,256}}+){_GAP}:"
         string = rf"{q}((?:(?!{q})[{re.escape(quote[0])}]|[^{re.escape(quote[0])}]++)*+)()?{q}"
         words = "true|false|null"
     end = "[,}]" if q else "[,)]"
@@ -311,7 +315,8 @@ class LiteralReader:
         error: what was wrong, or ``""``.
         repaired: the first repair that was made (only with ``repair``), or ``""``.
         notes: kinds and details of notices to emit.
-        stack: the open brackets, innermost last; ``t`` is a tuple, ``s`` a set, ``d`` a dict in ``**{…}``.
+        stack: the open brackets, innermost last; ``t`` is a tuple, ``s`` a set, ``d`` a dict in ``**{…}``, and ``(`` the
+            round brackets around all arguments.
         delimiter: inside a string, the quote that ends it.
     """
 
@@ -742,7 +747,7 @@ class LiteralReader:
                 self._ended()
                 return i
             self._is_object()
-        if c != ("=" if self.stack[-1] == "(" else ":"):
+        if c not in (":=" if self._how.quoted else "=" if self.stack[-1] == "(" else ":"):
             return self._fail(text, i, f"{c!r} after a key")
         if not self._how.keep:
             self.out.append(": ")
@@ -757,10 +762,10 @@ class LiteralReader:
         return True
 
     def _key(self, text: str, i: int, n: int, c: str) -> int:
-        if self.stack[-1] == "(":
-            return self._keyword(text, i, n)
         if self._how.quoted:
             return self._quoted_key(text, i, n)
+        if self.stack[-1] == "(":
+            return self._keyword(text, i, n)
         if c == '"' or (c in "'rRuU" and self._how.python) or (c == "'" and self._how.repair):
             return self._open_string(text, i, n, True)
         if self._how.repair and (c.isalpha() or c == "_"):
@@ -811,6 +816,12 @@ class LiteralReader:
         opens = self._string_opens(text, i, n, text[i])
         if opens:
             return self._open_string(text, i, n, True) if opens > 0 else -1
+        equals = _EQUALS.match(text, i)
+        begins = 0 if equals is None else self._value_begins(text, equals.end())
+        if begins < 0:
+            return -1
+        if begins and equals is not None:
+            return self._bare_key(equals.group(1), i, equals.end(1))
         bare = _BARE_KEY.match(text, i)
         if bare.end() - i > MAX_KEY:
             return self._fail(text, i, "an unterminated key")
@@ -820,9 +831,16 @@ class LiteralReader:
             return self._fail(text, i, "an object without a key")
         return self._bare_key(bare.group().rstrip(), i, bare.end())
 
+    def _value_begins(self, text: str, i: int) -> int:
+        """Whether a value with other quotes begins at ``i``: 1, 0, or -1 if that is undecided."""
+        if _PLAIN_VALUE.match(text, i) or text.startswith(self._how.quote, i):
+            return 1
+        rest = text[i : i + len(self._how.quote) + MAX_WORD]
+        return -1 if any(value.startswith(rest) for value in (self._how.quote, *_PLAIN_VALUES)) else 0
+
     def _name_follows(self, text: str, i: int, n: int) -> int:
         """Whether a keyword argument begins where a comma was left out: 1, 0, or -1 if that is undecided."""
-        if not self.stack or self.stack[-1] != "(":
+        if not self.stack or self.stack[-1] != "(" or self._how.quoted:
             return 0
         m = KEYWORD.match(text, i)
         end = self._how.space.match(text, m.end()).end()
@@ -861,12 +879,13 @@ class LiteralReader:
 
     def _value(self, text: str, i: int, n: int, c: str) -> int:
         how = self._how
-        if how.whole and not self.stack and c != "{":
+        around = c == "(" and how.quoted and not self.stack
+        if how.whole and not self.stack and c != "{" and not around:
             return self._fail(text, i, "not an object")
         opens = self._string_opens(text, i, n, c)
         if opens:
             return self._open_string(text, i, n, False) if opens > 0 else -1
-        if c in "{[" or (c == "(" and how.python):
+        if c in "{[" or (c == "(" and how.python) or around:
             if len(self.stack) >= MAX_DEPTH:
                 return self._fail(text, i, f"nested deeper than {MAX_DEPTH}")
             return self._open_bracket(text, i, c)
@@ -895,6 +914,7 @@ class LiteralReader:
 
     def _open_bracket(self, text: str, i: int, c: str) -> int:
         self._begin(text, i)
+        is_object = c == "{" or (c == "(" and self._how.quoted)
         # If sets are repaired, what follows decides whether this is one.
         maybe_set = c == "{" and self._how.mend and not self._how.quoted and bool(self.stack)
         if maybe_set and self._doubt.dropping < 0:
@@ -902,11 +922,11 @@ class LiteralReader:
             self.out.append(c)
             self._mark = i + 1
         elif not self._how.keep:
-            self.out.append("[" if c == "(" else c)
-        self.stack.append("t" if c == "(" else c)
-        if c == "{":
+            self.out.append("{" if is_object else "[")
+        self.stack.append("t" if c == "(" and not is_object else c)
+        if is_object:
             self._given.append({})
-        self.mode = FIRST_KEY if c == "{" else FIRST_ITEM
+        self.mode = FIRST_KEY if is_object else FIRST_ITEM
         self._comma = False
         return i + 1
 
@@ -960,7 +980,7 @@ class LiteralReader:
         if c == ")" and top == "(":
             self.out.append("}")
             self.mode = DONE
-            return -1
+            return i + 1 if self._how.quoted else -1
         if top + c not in _PAIRS:
             return self._fail(text, i, f"{c!r} where ',' or the end of a value is expected")
         if self._pending:  # a trailing comma is dropped, its white space stays

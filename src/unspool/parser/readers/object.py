@@ -2,6 +2,7 @@
 
 import json
 import re
+from json.encoder import encode_basestring
 from typing import Final
 
 from ...dialect.markers import ARGUMENT_KEYS, Form
@@ -9,7 +10,7 @@ from ...dialect.patterns import MORE, NO, skip_space
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ..call import Call, Desk
-from ..ledger import Tape
+from ..ledger import CAP, Tape
 from ..openings import NULL, Openings
 from .arguments import ArgumentsReader
 from .literal import LiteralReader, Root, whole_members, whole_object
@@ -57,14 +58,16 @@ class ObjectReader:
     """Reads a call that is an object.
 
     Attributes:
-        role: the meaning of the current member: ``name``, ``id``, ``arguments``, or ``skip``.
-        inner: reads the arguments, or a skipped member.
+        role: the meaning of the current member: ``name``, ``id``, ``arguments``, ``argument`` (one that stands beside the
+            name), or ``skip``.
+        inner: reads the arguments, or another member.
     """
 
     __slots__ = (
         "_call",
         "_desk",
         "_expects",
+        "_loose",
         "_openings",
         "_quote",
         "_skip",
@@ -89,6 +92,7 @@ class ObjectReader:
         self._expects = Expects.FIRST
         self._skip = 0  # how much of the header comes after the name
         self._skipped = ""  # the key of the first member that was skipped
+        self._loose: dict[str, str] | None = {}  # the JSON of arguments beside the name; ``None``: there is too much
 
     def resume(self) -> None:
         """Go on after the broken part of a member."""
@@ -209,6 +213,11 @@ class ObjectReader:
             self.role = role or ("arguments" if key in ARGUMENT_KEYS else "skip")
         if self.role == "skip":
             self._skipped = self._skipped or key
+            schema = self._desk.schema(call.name) if call.name and not call.complete else None
+            loose = self._loose
+            if loose is not None and key not in loose and schema is not None and schema.declares(key):
+                self.role = "argument"
+                loose[key] = ""
         if self.role == "arguments" and call.complete:
             call.notice("duplicate_arguments", key)
             self.role = "skip"
@@ -238,9 +247,9 @@ class ObjectReader:
             return True
         if self.role == "name" and not call.started:
             return self._lose("a name that is not a string")
-        self.role = "skip"
         literal = LiteralReader(self._syntax(), Root.ANY)
         self.inner = ArgumentsReader(call, self._desk, self._openings, self._tape, literal, skip=True)
+        self.inner.skipped = [] if self.role == "argument" else None
         return True
 
     def _id_may_come(self) -> bool:
@@ -281,6 +290,8 @@ class ObjectReader:
     def settle(self, inner: ArgumentsReader) -> None:
         """Act on the mode of the member's reader."""
         if inner.mode == Mode.DONE:
+            if inner.skipped is not None:
+                self._keep("".join(inner.skipped))
             self.inner = None
             self._expects = Expects.AFTER
             if inner.shut:
@@ -291,6 +302,16 @@ class ObjectReader:
         elif inner.mode == Mode.FAILED:
             self.why = inner.why
             self.mode = Mode.FAILED
+
+    def _keep(self, value: str) -> None:
+        """Keep an argument that stands beside the name, in case that all of them do."""
+        loose = self._loose
+        assert loose is not None
+        key = next(reversed(loose))
+        loose[key] = value
+        if sum(map(len, loose.values())) > CAP:
+            self._loose = None
+            self._call.notice("hold_overflow", key)
 
     # -- its end ------------------------------------------------------------------------------------------------------
 
@@ -308,9 +329,13 @@ class ObjectReader:
     def _end(self) -> bool:
         call = self._call
         if not call.complete:
-            if self._skipped:
+            loose = self._loose or {}
+            if loose:
+                call.notice("loose_arguments", next(iter(loose)))
+            elif self._skipped:
                 call.notice("skipped_member", self._skipped)
-            call.put("{}", self._tape.here)
+            members = ", ".join([f"{encode_basestring(key)}: {value}" for key, value in loose.items()])
+            call.put(f"{{{members}}}", self._tape.here)
             call.complete = True
         self.mode = Mode.DONE
         return True
