@@ -95,8 +95,8 @@ class ReasoningHalf:
     # -- the prompt -----------------------------------------------------------------------------------------------
 
     def set_prompt_token_ids(self, prompt_token_ids: Sequence[int]) -> None:
-        """Set where the output begins, from the end of the prompt."""
-        self._prompt = list(prompt_token_ids)
+        """Set where the output begins, from the end of the prompt. Without ids, the prompt is unknown."""
+        self._prompt = list(prompt_token_ids) or None
 
     adjust_initial_state_from_prompt = set_prompt_token_ids
 

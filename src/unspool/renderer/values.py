@@ -138,7 +138,7 @@ def escaped(char: str) -> str:
 
 
 def quoted(marker: str) -> Style:
-    """A style with bare keys, and with unescaped strings between two markers, as keys are that would be read otherwise."""
+    """A style with bare keys, and with unescaped strings between two markers, as keys are that would not read back."""
 
     def string(text: str) -> str:
         return f"{marker}{text}{marker}"

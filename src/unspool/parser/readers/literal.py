@@ -315,8 +315,8 @@ class LiteralReader:
         error: what was wrong, or ``""``.
         repaired: the first repair that was made (only with ``repair``), or ``""``.
         notes: kinds and details of notices to emit.
-        stack: the open brackets, innermost last; ``t`` is a tuple, ``s`` a set, ``d`` a dict in ``**{…}``, and ``(`` the
-            round brackets around all arguments.
+        stack: the open brackets, innermost last; ``t`` is a tuple, ``s`` a set, ``d`` a dict in ``**{…}``, and ``(``
+            what is around all arguments.
         delimiter: inside a string, the quote that ends it.
     """
 

@@ -58,8 +58,8 @@ class ObjectReader:
     """Reads a call that is an object.
 
     Attributes:
-        role: the meaning of the current member: ``name``, ``id``, ``arguments``, ``argument`` (one that stands beside the
-            name), or ``skip``.
+        role: the meaning of the current member: ``name``, ``id``, ``arguments``, ``argument`` (one beside the name), or
+            ``skip``.
         inner: reads the arguments, or another member.
     """
 
