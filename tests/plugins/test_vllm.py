@@ -172,10 +172,13 @@ def test_halves_of_two_dialects_are_combined(tokens: Tokens) -> None:
     ("switch", "reasoning", "content"),
     [({"thinking": True}, "plan", "answer"), ({"enable_thinking": False}, "", "plananswer"), (None, "plan", "answer")],
 )
+@pytest.mark.parametrize("empty", [False, True])
 def test_without_a_prompt_the_thinking_switch_decides(
-    tokens: Tokens, switch: Any, reasoning: str, content: str
+    tokens: Tokens, switch: Any, reasoning: str, content: str, empty: bool
 ) -> None:
     first, _ = halves("deepseekv31", tokens, chat_template_kwargs=switch)
+    if empty:
+        first.set_prompt_token_ids([])
     got = first.extract_reasoning("plan</think>answer", asked([]))
     assert got == (reasoning or None, content)
 
