@@ -225,8 +225,6 @@ class Spelling:
             such a text closes its string.
     """
 
-    __slots__ = ("keep", "mend", "python", "quote", "quoted", "repair", "scan", "space", "stops", "whole", "words")
-
     def __init__(
         self, syntax: str, root: str, repair: bool, quote: str, stops: Callable[[str, int], int] | None
     ) -> None:
@@ -258,8 +256,6 @@ class Doubt:
         start: where the last reading began.
         size: how many characters were held when the last reading ended.
     """
-
-    __slots__ = ("dropping", "maybe_set", "since", "size", "start")
 
     def __init__(self) -> None:
         self.since = -1
@@ -319,29 +315,6 @@ class LiteralReader:
             what is around all arguments.
         delimiter: inside a string, the quote that ends it.
     """
-
-    __slots__ = (
-        "_broken",
-        "_comma",
-        "_doubt",
-        "_given",
-        "_how",
-        "_is_key",
-        "_key_at",
-        "_key_text",
-        "_mark",
-        "_number",
-        "_pending",
-        "_prefix",
-        "_size",
-        "delimiter",
-        "error",
-        "mode",
-        "notes",
-        "out",
-        "repaired",
-        "stack",
-    )
 
     def __init__(
         self,
