@@ -302,9 +302,12 @@ class ObjectReader(Reader):
         if self._call.complete:
             self.mode = Mode.DONE
             return True
-        if self._skipped:
+        loose = self._loose or {}
+        if loose:
+            self._call.notice("loose_arguments", next(iter(loose)))
+        elif self._skipped:
             self._call.notice("skipped_member", self._skipped)
-        return self._done("{}")
+        return self._done("{" + ", ".join([f"{encode_basestring(key)}: {value}" for key, value in loose.items()]) + "}")
 
     def _lose(self, why: str) -> bool:
         """The object is broken outside of its arguments."""
