@@ -48,6 +48,29 @@ def raws(dialect: Dialect) -> Iterator[tuple[Example, str]]:
             yield example, raw
 
 
+class Gathered:
+    """What the deltas of a stream say together."""
+
+    def __init__(self) -> None:
+        self._texts = ["", ""]
+        self._calls: list[list[str]] = []
+
+    def say(self, reasoning: str | None, content: str | None) -> None:
+        self._texts[0] += reasoning or ""
+        self._texts[1] += content or ""
+
+    def call(self, index: int, name: str | None, arguments: str | None) -> None:
+        """An update of a call; it has a name if the call begins."""
+        if name is not None:
+            assert index == len(self._calls)
+            self._calls.append([name, ""])
+        self._calls[index][1] += arguments or ""
+
+    @property
+    def parts(self) -> Parts:
+        return self._texts[0], self._texts[1], [(name, arguments) for name, arguments in self._calls]
+
+
 def pieces(raw: str, size: int) -> list[str]:
     """A text cut into pieces."""
     return [raw[i : i + size] for i in range(0, len(raw), size)]

@@ -344,11 +344,3 @@ def test_the_file_for_the_plugin_flag_registers_both_kinds(host: Host) -> None:
     host.tools.import_tool_parser(str(Path(plugin.__file__).with_name("fastdeploy_plugin.py")))
     assert set(RFC_NAMES) <= set(host.tools.parsers)
     assert set(RFC_NAMES) <= set(host.reasoning.parsers)
-
-
-def test_a_host_without_these_interfaces_gets_one_line_of_explanation(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.ERROR):
-        plugin.register_tools()
-        plugin.register_reasoning()
-    assert [r.getMessage().count("\n") for r in caplog.records] == [0, 0]
-    assert "nothing is registered with fastdeploy of an unknown version" in caplog.records[0].getMessage()

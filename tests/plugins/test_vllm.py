@@ -1,6 +1,5 @@
 """The two halves as vLLM's serving code calls them, without vLLM; `test_vllm_host` runs the real thing."""
 
-import logging
 import os
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from unspool.plugins.reader import CallDelta, Delta
 from unspool.tokens import Detokenizer
 
 from ..support import CALLING, named, tools_of
-from .support import WEATHER, Parts, objects, parts, pieces, raws
+from .support import WEATHER, Gathered, Parts, objects, parts, pieces, raws
 
 MARKERS = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<|im_start|>", "<|im_end|>"]
 FOREIGN = "<|nobody|>"
@@ -104,17 +103,14 @@ def through(dialect: Dialect, tokenizer: Any, raw: str, prompt: str, size: int, 
             assert first.finish_streaming() is None
         deltas.append(second.extract_tool_calls_streaming("", text, text, [], [], [], request))
     deltas = [t for t in [*deltas, second.finish_streaming()] if t is not None]
-    found: list[list[str]] = []
-    for call in (call for t in deltas for call in t.tool_calls):
-        if call.name is not None:
-            found.append([call.name, ""])
-        found[call.index][1] += call.arguments
-    assert second.streamed_args_for_tool == [p["arguments"] for p in second.prev_tool_call_arr] == [a for _, a in found]
-    return (
-        "".join(t.reasoning or "" for t in deltas),
-        "".join(t.content or "" for t in deltas),
-        [(name, arguments) for name, arguments in found],
-    )
+    found = Gathered()
+    for delta in deltas:
+        found.say(delta.reasoning, delta.content)
+        for call in delta.tool_calls:
+            found.call(call.index, call.name, call.arguments)
+    sent = [arguments for _, arguments in found.parts[2]]
+    assert second.streamed_args_for_tool == [p["arguments"] for p in second.prev_tool_call_arr] == sent
+    return found.parts
 
 
 @pytest.fixture(scope="module")
@@ -395,13 +391,6 @@ def test_the_dialect_is_found_by_the_model(tokens: Tokens) -> None:
 def test_a_dialect_without_calls_is_refused(tokens: Tokens) -> None:
     with pytest.raises(ValueError, match="'think' has no calls"):
         halves("think", tokens)
-
-
-def test_a_host_without_the_needed_interfaces_gets_one_line_of_explanation(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.ERROR):
-        plugin.register()
-    assert [r.getMessage().count("\n") for r in caplog.records] == [0]
-    assert "nothing is registered with vllm" in caplog.records[0].getMessage()
 
 
 def test_the_module_for_the_flags_registers_when_it_is_imported_and_the_others_import_no_engine() -> None:
