@@ -8,7 +8,6 @@ from typing import Any
 
 import pydantic
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import unspool
 from unspool import Dialect, Stage, ToolCallDelta, ToolsError, ToolStrictLevel
@@ -19,7 +18,7 @@ from unspool.plugins.reader import CallDelta, Delta
 from unspool.tokens import Detokenizer
 
 from ..support import CALLING, named, tools_of
-from .support import WEATHER, Gathered, Parts, objects, parts, pieces, raws
+from .support import WEATHER, Gathered, Parts, byte_level, objects, parts, pieces, raws
 
 MARKERS = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<|im_start|>", "<|im_end|>"]
 FOREIGN = "<|nobody|>"
@@ -30,11 +29,7 @@ class Tokens:
     """A byte-level tokenizer with special tokens, and with only the methods that the halves use."""
 
     def __init__(self) -> None:
-        alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-        inner = Tokenizer(models.BPE({c: i for i, c in enumerate(alphabet)}, []))
-        inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-        inner.decoder = decoders.ByteLevel()
-        inner.add_special_tokens([*MARKERS, FOREIGN])
+        inner = byte_level([*MARKERS, FOREIGN])
         self.backend_tokenizer = inner
         self.added_tokens_decoder = inner.get_added_tokens_decoder()
         self.name_or_path = "Qwen/Qwen3-8B"

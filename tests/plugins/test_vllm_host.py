@@ -13,7 +13,7 @@ from unspool import Dialect, Policy, Stage, ToolStrictLevel
 
 from ..infer import invented
 from ..support import CALLING, named, tools_of
-from .support import WEATHER, Gathered, Parts, parts, pieces, raws, read
+from .support import WEATHER, Gathered, Parts, byte_level, parts, pieces, raws, read
 from .vllm_server import markers
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
@@ -37,14 +37,7 @@ def tokenizer() -> Any:
 
 def make_tokenizer(special: list[str]) -> Any:
     """A byte-level tokenizer of transformers with special tokens."""
-    tokenizers = importlib.import_module("tokenizers")
-    transformers = importlib.import_module("transformers")
-    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
-    inner = tokenizers.Tokenizer(tokenizers.models.BPE({c: i for i, c in enumerate(alphabet)}, []))
-    inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    inner.decoder = tokenizers.decoders.ByteLevel()
-    inner.add_special_tokens(special)
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=inner)
+    return importlib.import_module("transformers").PreTrainedTokenizerFast(tokenizer_object=byte_level(special))
 
 
 def parser_of(
