@@ -789,13 +789,13 @@ class LiteralReader:
         opens = self._string_opens(text, i, n, text[i])
         if opens:
             return self._open_string(text, i, n, True) if opens > 0 else -1
-        equals = _EQUALS.match(text, i)
+        bare = _BARE_KEY.match(text, i)
+        equals = _EQUALS.match(text, i) if "=" in bare.group() else None
         begins = 0 if equals is None else self._value_begins(text, equals.end())
         if begins < 0:
             return -1
         if begins and equals is not None:
             return self._bare_key(equals.group(1), i, equals.end(1))
-        bare = _BARE_KEY.match(text, i)
         if bare.end() - i > MAX_KEY:
             return self._fail(text, i, "an unterminated key")
         if bare.end() == n:
