@@ -159,6 +159,7 @@ NOTICES: dict[str, str] = {
     "duplicate_id": "a call had the id of an earlier call, and got another",
     "empty": "the output has text, but no reasoning, no call, and no content except white space",
     "hold_overflow": "held text exceeded its limit and was released",
+    "loose_arguments": "the arguments of a call were members beside its name; the detail is the first one's key",
     "mended_name": "a call named a declared tool with its id or prefix written wrongly; the detail is the written name",
     "missing_close": "a call, a block or a frame had no closing marker",
     "missing_open": "a tag between the key and the value of an argument was missing",

@@ -342,12 +342,15 @@ def test_where_a_key_or_value_begins_an_ordinary_quote_opens_a_string(dialect: D
         ('{data_refs:["ds_1"],opts:{"mode": "fast"}}', {"data_refs": ["ds_1"], "opts": {"mode": "fast"}}),
         ("{'a':'x',\"b\" : 'say \"hi\"',c:[\"\",'']}", {"a": "x", "b": 'say "hi"', "c": ["", ""]}),
         (f'{{"a":{q}x"y\'z{q},b:"<x>}}, \\"\\n\\u00e9\\/"}}', {"a": "x\"y'z", "b": '<x>}, "\n\u00e9/'}),
+        (f"{{a='1:2',b = \"y\",c=[{q}z{q}],opts={{n=3}}}}", {"a": "1:2", "b": "y", "c": ["z"], "opts": {"n": 3}}),
+        (f"(a:{q}x)y{q}, b='z')", {"a": "x)y", "b": "z"}),
+        ("()", {}),
     ):
         raw = write_call(dialect, 0, "run", written)
         for tools in (None, [tool("run", data_refs="array", opts="object", a="string", b="string", c="array")]):
             message = read(raw, dialect, tools=tools)
             assert [(c.name, json.loads(c.arguments), c.status) for c in message.tool_calls] == [("run", wanted, "ok")]
-    for value in ({"a": "'x'", "b": '"'}, {"'k": 1, '"': {"\"'": "x"}}):
+    for value in ({"a": "'x'", "b": '"'}, {"'k": 1, '"': {"\"'": "x"}}, {"a='": 1, "b=true": {"c=": "x"}}):
         call = {"id": "", "function": {"name": "run", "arguments": json.dumps(value)}}
         text = render({"role": "assistant", "content": "", "tool_calls": [call]}, dialect)
         assert values(parse(text, dialect)) == [("run", value)]
@@ -392,6 +395,18 @@ def test_a_family_s_versions_know_each_other_s_block_markers(name: str) -> None:
         for tools in (TOOLS, None):
             assert said(read(raw, name, tools=tools)) == said(read("Sure." + fill(own, calls=call), name, tools=tools))
         assert notices(read(raw, name)) == []
+
+
+@pytest.mark.parametrize("name", ["deepseekv32", "deepseekv4", "deepseekv41"])
+def test_a_call_in_dsml_may_end_with_a_bare_tag(name: str) -> None:
+    dialect = next(d for d in CALLING if d.name == name)
+    for argument, wanted in (("ls", "ls"), ("<a></invoke></a>", "<a></invoke></a>")):
+        call = write_call(dialect, 0, "bash", {"cmd": argument}).strip()
+        own = call[call.rindex("</") :]
+        for calls in (call.replace(own, "</invoke>"), f"{call}\n{call.replace(own, '</invoke>')}"):
+            message = read(fill(dialect.calls[0].text, calls=calls), dialect)
+            assert values(message) == [("bash", {"cmd": wanted})] * calls.count("bash")
+            assert message.content == ""
 
 
 def test_gemma_s_end_of_text_after_the_end_of_a_turn_is_not_shown() -> None:

@@ -18,6 +18,8 @@ from importlib.metadata import entry_points
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
+from .support import Gathered, Parts
+
 Ids = list[int]
 logger = logging.getLogger("fastdeploy")
 
@@ -249,8 +251,6 @@ VERSIONS = {
     "fields, with the request": Version(takes_end_away=True, asks_with="dict", replaces=False),
     "fields, with the response": Version(takes_end_away=True, asks_with="response", replaces=False),
 }
-Read = tuple[str, str, list[tuple[str, str]]]
-"""Reasoning, content and calls, as the client gets them."""
 
 
 class Serving:
@@ -279,7 +279,7 @@ class Serving:
             self.status[choice] = status
             self.asked[choice] = {**request, "tool_choice": "auto", **({"tools": tools} if tools else {})}
 
-    def whole(self, request_id: str, ids: Ids) -> Read:
+    def whole(self, request_id: str, ids: Ids) -> Parts:
         """A whole answer."""
         text = self.tokenizer.decode(self._kept(ids, over=True))
         request = self._request(request_id)
@@ -292,20 +292,16 @@ class Serving:
             content = found.content or ""
         return reasoning, content, calls
 
-    def streamed(self, request_id: str, ids: Ids, size: int) -> Read:
+    def streamed(self, request_id: str, ids: Ids, size: int) -> Parts:
         """A streamed answer, ``size`` tokens at a time."""
-        reasoning, content = "", ""
-        calls: list[list[str]] = []
+        found = Gathered()
         for delta in self.deltas(request_id, ids, size):
-            reasoning += delta.reasoning_content or ""
-            content += delta.content or ""
+            found.say(delta.reasoning_content, delta.content)
             for call in delta.tool_calls or []:
                 assert call.index is not None
-                if call.function.name is not None:
-                    assert (call.index, bool(call.id), call.type) == (len(calls), True, "function")
-                    calls.append([call.function.name, ""])
-                calls[call.index][1] += call.function.arguments or ""
-        return reasoning, content, [(name, arguments) for name, arguments in calls]
+                assert call.function.name is None or (bool(call.id), call.type) == (True, "function")
+                found.call(call.index, call.function.name, call.function.arguments)
+        return found.parts
 
     def deltas(self, request_id: str, ids: Ids, size: int) -> Iterator[Delta]:
         """The deltas that are sent, without those that are skipped."""

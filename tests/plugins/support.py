@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
 import unspool
 from unspool import Dialect, Message, Stage
 from unspool.dialect.file import Example
@@ -46,6 +48,39 @@ def raws(dialect: Dialect) -> Iterator[tuple[Example, str]]:
     for example in dialect.examples:
         for raw in example.raw:
             yield example, raw
+
+
+def byte_level(special: list[str]) -> Any:
+    """A tokenizer of bytes with special tokens."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made = Tokenizer(models.BPE({c: i for i, c in enumerate(alphabet)}, []))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    made.decoder = decoders.ByteLevel()
+    made.add_special_tokens(special)
+    return made
+
+
+class Gathered:
+    """What the deltas of a stream say together."""
+
+    def __init__(self) -> None:
+        self._texts = ["", ""]
+        self._calls: list[list[str]] = []
+
+    def say(self, reasoning: str | None, content: str | None) -> None:
+        self._texts[0] += reasoning or ""
+        self._texts[1] += content or ""
+
+    def call(self, index: int, name: str | None, arguments: str | None) -> None:
+        """An update of a call; it has a name if the call begins."""
+        if name is not None:
+            assert index == len(self._calls)
+            self._calls.append([name, ""])
+        self._calls[index][1] += arguments or ""
+
+    @property
+    def parts(self) -> Parts:
+        return self._texts[0], self._texts[1], [(name, arguments) for name, arguments in self._calls]
 
 
 def pieces(raw: str, size: int) -> list[str]:

@@ -1,21 +1,7 @@
 """A contract with FastDeploy's stored interface; the host itself cannot be installed where these tests run.
 
 `fastdeploy_host` stands in for it: abstract classes, managers, loader, and the serving code that calls parsers, in
-three versions. The RFC for DeepSeek's parsers and FastDeploy's plug-ins require, with the tests of each requirement:
-
-* Names for both flags, looked up with ``-`` for ``_``; the host is not changed: `test_names_are_registered…`,
-  `test_the_entry_points…`, `test_the_file_for_the_plugin_flag…`.
-* Constructors with only the tokenizer, or with ``model_name`` too; abstract methods and signatures of the interface:
-  `test_the_signatures…`, `test_the_rfcs_keywords_are_taken`.
-* ``is_reasoning_end``, ``extract_content_ids``: `test_the_two_think_tokens…`.
-* ``extract_reasoning_content`` and ``extract_tool_calls``, whole and streamed, after each kind of prompt, by DeepSeek's
-  own ids; ``""`` if there is no reasoning, and an empty message if there is no call: `test_what_the_rfc_says_holds…`,
-  `test_text_passes_the_tool_parser…`.
-* ``output_stage`` and ``model_status``: `test_the_rfcs_keywords_are_taken`, `test_the_prompts_ids_tell_the_status`.
-* The tool parser also gets the reasoning, but no status: `test_what_the_rfc_says_holds…`, `test_a_call_in_reasoning…`.
-* Helpers, and the version of a model: `test_the_rfcs_helpers…`, `test_the_version_comes…`.
-* State, such as ``current_tool_id``: `test_the_lists_that_the_host_keeps_are_kept`.
-* One reasoning parser for all requests and choices: `test_choices_of_many_requests…`, `test_one_reasoning_parser…`.
+three versions. What the RFC for DeepSeek's parsers requires is tested beside what FastDeploy's plug-ins do.
 """
 
 import inspect
@@ -84,24 +70,6 @@ def test_a_parser_of_the_host_that_is_replaced_is_named_in_the_log(
     ]
 
 
-@pytest.mark.parametrize("name", RFC_NAMES)
-@pytest.mark.parametrize("text", ["A</think>B", "<think>A</think>B", "A"])
-def test_a_prompt_that_leaves_the_beginning_open_is_read_alike_whole_and_streamed(
-    host: Host, name: str, text: str
-) -> None:
-    tokenizer = Tokenizer()
-    parser = host.reasoning.get(name)(tokenizer)
-    whole = parser.extract_reasoning_content(text, request(), "response_start")
-    stream, before = ["", ""], ""
-    for c in text:
-        ids = [tokenizer.eos_token_id + 1]
-        delta = parser.extract_reasoning_content_streaming(before, before + c, c, [], ids, ids, "response_start")
-        stream[0] += delta.reasoning_content or ""
-        stream[1] += delta.content or ""
-        before += c
-    assert tuple(stream) == tuple(whole) == (("A", "B") if text.startswith("<") else ("", text))
-
-
 def request(**more: Any) -> Any:
     return SimpleNamespace(tools=[WEATHER], tool_choice="auto", **more)
 
@@ -118,6 +86,8 @@ CASES = {
     "closed twice": ("<｜Assistant｜><think>", "plan</think>an</think>swer", ("plan", "an</think>swer", 0)),
     "opened in the output": ("<｜Assistant｜>", "<think>plan</think>CALL", ("plan", "", 1)),
     "no markers": ("<｜Assistant｜>", "answer", ("", "answer", 0)),
+    "only closed, after an open beginning": ("<｜Assistant｜>", "plan</think>answer", ("", "plan</think>answer", 0)),
+    "call in a thought": ("<｜Assistant｜><think>", "So CALL now.</think>answer", ("So CALL now.", "answer", 0)),
     "after a tool's output": (
         "CALL<｜tool▁output▁begin｜>9<｜tool▁output▁end｜>",
         "answer 北京",
@@ -146,32 +116,14 @@ def test_what_the_rfc_says_holds_whole_and_streamed(host: Host, name: str, versi
     for case, (prompt, output, (reasoning, content, calls)) in CASES.items():
         serving.take(case, tokenizer.encode(prompt.replace("CALL", call)), [WEATHER])
         ids = tokenizer.encode(output.replace("CALL", call) + END)
-        want = (reasoning, content.replace("CALL", call), [("get_weather", ARGUMENTS)] * calls)
+        want = (reasoning.replace("CALL", call), content.replace("CALL", call), [("get_weather", ARGUMENTS)] * calls)
         assert (case, serving.whole(case, ids)) == (case, want)
-        sizes = (1, 3, len(ids)) if case != "what may begin a marker" else (1,)
-        for size in sizes:
-            assert (case, size, serving.streamed(case, ids, size)) == (case, size, want)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_closing_alone_is_content_behind_a_prompt_that_leaves_the_beginning_open(host: Host, version: str) -> None:
-    tokenizer = Tokenizer()
-    serving = Serving(host, "deepseek", tokenizer, VERSIONS[version])
-    serving.take("r", tokenizer.encode("<｜Assistant｜>"), [WEATHER])
-    output = tokenizer.encode("plan</think>answer")
-    assert serving.whole("r", output) == ("", "plan</think>answer", [])
-    assert serving.streamed("r", output, 3) == ("", "plan</think>answer", [])
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_call_in_reasoning_is_ignored_if_the_request_reports_the_reasoning(host: Host, version: str) -> None:
-    tokenizer = Tokenizer()
-    serving = Serving(host, "deepseek", tokenizer, VERSIONS[version])
-    serving.take("r", tokenizer.encode("<｜Assistant｜><think>"), [WEATHER])
-    call = form_of("deepseek")
-    output = tokenizer.encode(f"I could {call} now.</think>answer{END}")
-    assert serving.whole("r", output) == (f"I could {call} now.", "answer", [])
-    assert serving.streamed("r", output, 2) == (f"I could {call} now.", "answer", [])
+        if case == "what may begin a marker":
+            assert serving.streamed(case, ids, 1) == want
+            continue
+        for size in (1, 3, len(ids)):
+            for sent in (ids, ids[:-1]):  # with the end, and as the host goes on without one
+                assert (case, size, serving.streamed(case, sent, size)) == (case, size, want)
 
 
 def test_choices_of_many_requests_are_read_side_by_side(host: Host) -> None:
@@ -344,11 +296,3 @@ def test_the_file_for_the_plugin_flag_registers_both_kinds(host: Host) -> None:
     host.tools.import_tool_parser(str(Path(plugin.__file__).with_name("fastdeploy_plugin.py")))
     assert set(RFC_NAMES) <= set(host.tools.parsers)
     assert set(RFC_NAMES) <= set(host.reasoning.parsers)
-
-
-def test_a_host_without_these_interfaces_gets_one_line_of_explanation(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.ERROR):
-        plugin.register_tools()
-        plugin.register_reasoning()
-    assert [r.getMessage().count("\n") for r in caplog.records] == [0, 0]
-    assert "nothing is registered with fastdeploy of an unknown version" in caplog.records[0].getMessage()

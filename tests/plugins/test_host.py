@@ -3,6 +3,7 @@
 import importlib.metadata
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 import unspool
 from unspool import Policy, UnknownDialect
-from unspool.plugins import lmdeploy
+from unspool.plugins import fastdeploy, lmdeploy, sglang, vllm
 from unspool.plugins.host import dialect_of, environment_policy, names, registered, tool_choice_of, tools_of
 from unspool.plugins.sglang import FunctionCallParser
 
@@ -106,11 +107,24 @@ def test_every_entry_point_names_an_importable_function() -> None:
         assert callable(getattr(sys.modules[module], function))
 
 
-def test_without_lmdeploy_its_adapter_says_so_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    lmdeploy.register()
-    assert [record.getMessage().partition(" (")[0] for record in caplog.records] == [
-        "unspool: nothing is registered with lmdeploy of an unknown version"
-    ]
+@pytest.mark.parametrize(
+    ("host", "register"),
+    [
+        ("vllm", vllm.register),
+        ("sglang", sglang.register),
+        ("lmdeploy", lmdeploy.register),
+        ("fastdeploy", fastdeploy.register_tools),
+        ("fastdeploy", fastdeploy.register_reasoning),
+    ],
+)
+def test_without_its_host_a_plug_in_says_so_in_one_line(
+    caplog: pytest.LogCaptureFixture, host: str, register: Callable[[], None]
+) -> None:
+    register()
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith(f"unspool: nothing is registered with {host} of an unknown version (the plug-in knows")
+    assert f"No module named '{host}" in line
+    assert "\n" not in line
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from unspool import Dialect, Stage
 from unspool.plugins import lmdeploy as plugin
 
 from ..support import CALLING, named, tools_of
-from .support import WEATHER, Parts, pieces, raws, read
+from .support import WEATHER, Gathered, Parts, pieces, raws, read
 from .test_vllm_host import make_tokenizer
 
 pytestmark = [pytest.mark.lmdeploy, pytest.mark.filterwarnings("default")]
@@ -56,13 +56,12 @@ def through(kind: Any, raw: str, request: Any, size: int) -> Parts:
     chunks = [parser.stream_chunk(piece, [1], final=i == len(cut) - 1) for i, piece in enumerate(cut)]
     messages = [message for pairs in chunks for message, _ in pairs]
     assert all(bool(m.tool_calls) == called for pairs in chunks for m, called in pairs)
-    found: list[list[str]] = []
-    for call in [c for m in messages for c in m.tool_calls or []]:
-        if call.id is not None:
-            found.append([call.function.name, ""])
-        found[call.index][1] += call.function.arguments or ""
-    reasoning = "".join(m.reasoning_content or "" for m in messages)
-    return reasoning, "".join(m.content or "" for m in messages), [(n, a) for n, a in found]
+    found = Gathered()
+    for message in messages:
+        found.say(message.reasoning_content, message.content)
+        for call in message.tool_calls or []:
+            found.call(call.index, call.function.name, call.function.arguments)
+    return found.parts
 
 
 @pytest.mark.parametrize(**named(CALLING))

@@ -6,7 +6,6 @@ from functools import cache
 from typing import Any
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import unspool
 from unspool import Dialect, Message, Parser, Policy, Stage
@@ -19,7 +18,7 @@ from ..parser import test_tokens as feeding
 from ..parser.test_tokens import FOREIGN
 from ..support import CALLING, named, tools_of
 from ..test_tokens import make_deepseek, make_metaspace
-from .support import WEATHER, Parts, parts, raws
+from .support import WEATHER, Parts, byte_level, parts, raws
 from .support import read as read_text
 from .vllm_server import markers
 
@@ -41,12 +40,7 @@ class Host:
 @cache
 def special(name: str) -> Host:
     """A tokenizer of bytes whose special tokens are a dialect's tags and `FOREIGN`."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    inner = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    inner.decoder = decoders.ByteLevel()
-    inner.add_special_tokens([FOREIGN, *markers(unspool.get_dialect(name))])
-    return Host(inner)
+    return Host(byte_level([FOREIGN, *markers(unspool.get_dialect(name))]))
 
 
 def known(dialect: Dialect, tokenizer: Any) -> Special:

@@ -1,8 +1,6 @@
 """The detectors and `FunctionCallParser`, which have SGLang's interface, without SGLang."""
 
-import importlib.metadata
 import json
-import logging
 from typing import Any
 
 import pytest
@@ -13,34 +11,13 @@ from unspool.plugins import sglang as plugin
 from unspool.plugins.sglang import FunctionCallParser, ReasoningDetector, StreamingParseResult, ToolCallItem
 
 from ..support import CALLING, named, tools_of
-from .support import WEATHER, Parts, objects, pieces, raws, read
+from .support import WEATHER, Gathered, Parts, objects, pieces, raws, read
 
 SURVEY = [
-    "qwen",
-    "qwen25",
-    "qwen3_coder",
-    "deepseekv3",
-    "deepseekv31",
-    "deepseekv32",
-    "llama3",
-    "pythonic",
-    "mistral",
-    "hermes",
-    "gemma4",
-    "glm",
-    "glm45",
-    "glm47",
-    "gpt-oss",
-    "kimi_k2",
-    "lfm2",
-    "mimo",
-    "minimax-m2",
-    "step3",
-    "step3p5",
-    "trinity",
-    "interns1",
-    "gigachat3",
-]
+    "qwen", "qwen25", "qwen3_coder", "deepseekv3", "deepseekv31", "deepseekv32", "llama3", "pythonic", "mistral",
+    "hermes", "gemma4", "glm", "glm45", "glm47", "gpt-oss", "kimi_k2", "lfm2", "mimo", "minimax-m2", "step3",
+    "step3p5", "trinity", "interns1", "gigachat3",
+]  # fmt: skip
 TEXT = 'Sure.\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 
 
@@ -56,20 +33,15 @@ def chain(dialect: Dialect, raw: str, stage: Stage | None, size: int) -> Parts:
         result = calls.detect_and_parse(parted.normal_text, tools)
         assert [c.tool_index for c in result.calls] == list(range(len(result.calls)))
         return parted.reasoning_text, result.normal_text, [(c.name, c.parameters) for c in result.calls]
-    reasoning, content = "", ""
-    found: list[list[str]] = []
+    found = Gathered()
     for parted in [*(thoughts.parse_streaming_increment(p) for p in pieces(raw, size)), thoughts.finish(), None]:
-        reasoning += parted.reasoning_text if parted else ""
         result = calls.parse_streaming_increment(parted.normal_text, tools) if parted else calls.finish(tools)
-        content += result.normal_text
+        found.say(parted.reasoning_text if parted else "", result.normal_text)
         for item in result.calls:
-            if item.name is None:
-                found[item.tool_index][1] += item.parameters
-            else:
-                assert (item.tool_index, item.parameters) == (len(found), "")
-                found.append([item.name, ""])
+            assert item.name is None or not item.parameters
+            found.call(item.tool_index, item.name, item.parameters)
     assert [p["arguments"] for p in calls.prev_tool_call_arr] == calls.streamed_args_for_tool
-    return reasoning, content, [(name, arguments) for name, arguments in found]
+    return found.parts
 
 
 @pytest.mark.parametrize(**named(CALLING))
@@ -178,13 +150,6 @@ def test_a_name_that_needs_escaping_is_escaped() -> None:
     assert info.begin == '<tool_call>\n{"name": "say \\"hi\\"", "arguments": '
 
 
-def test_two_calls_written_as_structure_info_says_get_different_ids() -> None:
-    info = FunctionCallParser([WEATHER], "kimi_k2").detector.structure_info()("get_weather")
-    raw = (info.begin + "{}" + info.end) * 2
-    calls = unspool.parse(raw, "kimi_k2", tools=[WEATHER]).tool_calls
-    assert len({c.id for c in calls}) == 2
-
-
 @pytest.mark.parametrize(("choice", "kind"), [("auto", None), ("required", "json_schema"), ("none", None)])
 def test_the_choice_decides_the_constraint(choice: str, kind: str | None) -> None:
     made = FunctionCallParser([WEATHER], "qwen25").get_structure_constraint(choice)
@@ -269,19 +234,3 @@ def test_without_a_detector_of_calls_their_markup_is_text() -> None:
 def test_finish_without_input_returns_no_text() -> None:
     assert reasoning().finish().normal_text == ""
     assert plugin.ToolDetector.result_type is StreamingParseResult
-
-
-def test_a_host_without_the_needed_interfaces_gets_one_line_of_explanation(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def version(host: str) -> str:
-        return f"9.9 of {host}"
-
-    monkeypatch.setattr(importlib.metadata, "version", version)
-    with caplog.at_level(logging.ERROR):
-        plugin.register()
-    assert len(caplog.records) == 1
-    line = caplog.records[0].getMessage()
-    assert line.startswith("unspool: nothing is registered with sglang 9.9 of sglang (the plug-in knows")
-    assert "\n" not in line
-    assert "No module named 'sglang'" in line

@@ -1,7 +1,6 @@
 """The plug-in in SGLang itself: its loader, its parsers, its constraints; run by ``make sglang``."""
 
 import importlib
-import json
 from typing import Any
 
 import pytest
@@ -11,42 +10,10 @@ from unspool import Dialect, Stage
 from unspool.plugins import sglang
 
 from ..support import CALLING, named, tools_of
-from .support import WEATHER, Parts, pieces, raws, read
+from .support import WEATHER, Gathered, Parts, pieces, raws, read
 from .test_sglang import SURVEY
 
 pytestmark = [pytest.mark.sglang, pytest.mark.filterwarnings("default")]
-
-READ_OTHERWISE = {
-    "deepseekv3",
-    "deepseekv31",
-    "deepseekv32",
-    "gemma4",
-    "gigachat3",
-    "glm",
-    "glm45",
-    "glm47",  # `<tool_call>NAME>{json}`, as GLM-5.3-Flash writes
-    "gpt-oss",
-    "hermes",
-    "hunyuan",
-    "inkling",
-    "interns1",
-    "kimi_k2",
-    "kimi_k3",
-    "llama3",
-    "mimo",
-    "minicpm5",
-    "minimax-m2",
-    "mistral",
-    "muse",
-    "nanbeige",
-    "pythonic",
-    "qwen",
-    "qwen25",
-    "qwen3_coder",
-    "step3",
-    "step3p5",
-}
-"""SGLang's own parsers that read at least one example without reasoning differently from the dialect."""
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +41,14 @@ def through(host: Any, dialect: Dialect, raw: str, stage: Stage | None, size: in
     steps: list[tuple[str, str]] = [behind.parse_stream_chunk(p) if behind else ("", p) for p in pieces(raw, size)]
     steps += [behind.parse_stream_end()] if behind else []
     results = [front.parse_stream_chunk(text) for _, text in steps] + [front.parse_stream_end()]
-    streamed: list[list[str]] = []
-    for item in (item for _, items in results for item in items):
-        if item.name is not None:
-            streamed.append([item.name, ""])
-        streamed[item.tool_index][1] += item.parameters
-    return "".join(r for r, _ in steps), "".join(t for t, _ in results), [(n, a) for n, a in streamed]
+    found = Gathered()
+    for thought, _ in steps:
+        found.say(thought, "")
+    for text, items in results:
+        found.say("", text)
+        for item in items:
+            found.call(item.tool_index, item.name, item.parameters)
+    return found.parts
 
 
 @pytest.mark.parametrize(**named(CALLING))
@@ -138,25 +107,6 @@ def test_structure_info_equals_sglangs_own_exactly(host: Any) -> None:
     assert otherwise == WRITTEN_OTHERWISE
     assert known - WRITTEN_OTHERWISE == set(sglang._forms())
     assert len(known & {*SURVEY}) == 12, "the other twelve keys have none in SGLang"
-
-
-def test_the_list_of_sglangs_differing_parsers_is_up_to_date(host: Any) -> None:
-    calls, _, tool = host
-    otherwise: set[str] = set()
-    for d in CALLING:
-        tools = [tool(**t) for t in tools_of(d)]
-        for name in sorted(set(d.names) & set(calls.ToolCallParserEnum)):
-            for example, raw in raws(d):
-                if example.reasoning:
-                    continue
-                want = [(n, json.loads(a)) for n, a in read(raw, d, example.stage)[2]]
-                try:
-                    got = [(c.name, json.loads(c.parameters)) for c in calls(tools, name).parse_non_stream(raw)[1]]
-                except (ValueError, AttributeError):
-                    got = []
-                if got != want:
-                    otherwise.add(name)
-    assert otherwise == READ_OTHERWISE
 
 
 def test_every_parser_of_sglang_has_a_dialect_or_is_listed_on_the_migration_page() -> None:

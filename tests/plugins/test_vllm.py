@@ -1,6 +1,5 @@
 """The two halves as vLLM's serving code calls them, without vLLM; `test_vllm_host` runs the real thing."""
 
-import logging
 import os
 import subprocess
 import sys
@@ -9,7 +8,6 @@ from typing import Any
 
 import pydantic
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import unspool
 from unspool import Dialect, Stage, ToolCallDelta, ToolsError, ToolStrictLevel
@@ -20,7 +18,7 @@ from unspool.plugins.reader import CallDelta, Delta
 from unspool.tokens import Detokenizer
 
 from ..support import CALLING, named, tools_of
-from .support import WEATHER, Parts, objects, parts, pieces, raws
+from .support import WEATHER, Gathered, Parts, byte_level, objects, parts, pieces, raws
 
 MARKERS = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<|im_start|>", "<|im_end|>"]
 FOREIGN = "<|nobody|>"
@@ -31,11 +29,7 @@ class Tokens:
     """A byte-level tokenizer with special tokens, and with only the methods that the halves use."""
 
     def __init__(self) -> None:
-        alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-        inner = Tokenizer(models.BPE({c: i for i, c in enumerate(alphabet)}, []))
-        inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-        inner.decoder = decoders.ByteLevel()
-        inner.add_special_tokens([*MARKERS, FOREIGN])
+        inner = byte_level([*MARKERS, FOREIGN])
         self.backend_tokenizer = inner
         self.added_tokens_decoder = inner.get_added_tokens_decoder()
         self.name_or_path = "Qwen/Qwen3-8B"
@@ -104,17 +98,14 @@ def through(dialect: Dialect, tokenizer: Any, raw: str, prompt: str, size: int, 
             assert first.finish_streaming() is None
         deltas.append(second.extract_tool_calls_streaming("", text, text, [], [], [], request))
     deltas = [t for t in [*deltas, second.finish_streaming()] if t is not None]
-    found: list[list[str]] = []
-    for call in (call for t in deltas for call in t.tool_calls):
-        if call.name is not None:
-            found.append([call.name, ""])
-        found[call.index][1] += call.arguments
-    assert second.streamed_args_for_tool == [p["arguments"] for p in second.prev_tool_call_arr] == [a for _, a in found]
-    return (
-        "".join(t.reasoning or "" for t in deltas),
-        "".join(t.content or "" for t in deltas),
-        [(name, arguments) for name, arguments in found],
-    )
+    found = Gathered()
+    for delta in deltas:
+        found.say(delta.reasoning, delta.content)
+        for call in delta.tool_calls:
+            found.call(call.index, call.name, call.arguments)
+    sent = [arguments for _, arguments in found.parts[2]]
+    assert second.streamed_args_for_tool == [p["arguments"] for p in second.prev_tool_call_arr] == sent
+    return found.parts
 
 
 @pytest.fixture(scope="module")
@@ -172,10 +163,13 @@ def test_halves_of_two_dialects_are_combined(tokens: Tokens) -> None:
     ("switch", "reasoning", "content"),
     [({"thinking": True}, "plan", "answer"), ({"enable_thinking": False}, "", "plananswer"), (None, "plan", "answer")],
 )
+@pytest.mark.parametrize("empty", [False, True])
 def test_without_a_prompt_the_thinking_switch_decides(
-    tokens: Tokens, switch: Any, reasoning: str, content: str
+    tokens: Tokens, switch: Any, reasoning: str, content: str, empty: bool
 ) -> None:
     first, _ = halves("deepseekv31", tokens, chat_template_kwargs=switch)
+    if empty:
+        first.set_prompt_token_ids([])
     got = first.extract_reasoning("plan</think>answer", asked([]))
     assert got == (reasoning or None, content)
 
@@ -392,13 +386,6 @@ def test_the_dialect_is_found_by_the_model(tokens: Tokens) -> None:
 def test_a_dialect_without_calls_is_refused(tokens: Tokens) -> None:
     with pytest.raises(ValueError, match="'think' has no calls"):
         halves("think", tokens)
-
-
-def test_a_host_without_the_needed_interfaces_gets_one_line_of_explanation(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.ERROR):
-        plugin.register()
-    assert [r.getMessage().count("\n") for r in caplog.records] == [0]
-    assert "nothing is registered with vllm" in caplog.records[0].getMessage()
 
 
 def test_the_module_for_the_flags_registers_when_it_is_imported_and_the_others_import_no_engine() -> None:

@@ -22,7 +22,7 @@ import pytest
 import unspool
 from unspool import Dialect, Stage
 
-from .support import WEATHER, Call, Parts, parts
+from .support import WEATHER, Gathered, Parts, parts
 from .test_vllm_host import make_tokenizer
 from .vllm_server import free_port, markers, serving, wait, write_model
 
@@ -164,20 +164,15 @@ class Model:
 
     def streamed(self, case: Case, ids: list[int], **fields: Any) -> tuple[Parts, str, Any]:
         """The same for a stream."""
-        reasoning, content, reason, usage = "", "", "", None
-        found: list[list[str]] = []
+        found, reason, usage = Gathered(), "", None
         for chunk in self.ask(case, ids, stream=True, **fields):
             usage = chunk.usage or usage
             for choice in chunk.choices:
                 reason = choice.finish_reason or reason
-                reasoning += thoughts(choice.delta)
-                content += choice.delta.content or ""
+                found.say(thoughts(choice.delta), choice.delta.content)
                 for call in choice.delta.tool_calls or []:
-                    if call.id:
-                        found.append([call.function.name, ""])
-                    found[call.index][1] += call.function.arguments or ""
-        calls: list[Call] = [(name, arguments) for name, arguments in found]
-        return (reasoning, content, calls), reason, usage
+                    found.call(call.index, call.function.name if call.id else None, call.function.arguments)
+        return found.parts, reason, usage
 
 
 def thoughts(message: Any) -> str:

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from unspool import Dialect, Policy, Stage, ToolStrictLevel
 
 from ..infer import invented
 from ..support import CALLING, named, tools_of
-from .support import WEATHER, Parts, parts, pieces, raws, read
+from .support import WEATHER, Gathered, Parts, byte_level, parts, pieces, raws, read
 from .vllm_server import markers
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
@@ -36,14 +37,7 @@ def tokenizer() -> Any:
 
 def make_tokenizer(special: list[str]) -> Any:
     """A byte-level tokenizer of transformers with special tokens."""
-    tokenizers = importlib.import_module("tokenizers")
-    transformers = importlib.import_module("transformers")
-    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
-    inner = tokenizers.Tokenizer(tokenizers.models.BPE({c: i for i, c in enumerate(alphabet)}, []))
-    inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    inner.decoder = tokenizers.decoders.ByteLevel()
-    inner.add_special_tokens(special)
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=inner)
+    return importlib.import_module("transformers").PreTrainedTokenizerFast(tokenizer_object=byte_level(special))
 
 
 def parser_of(
@@ -90,20 +84,22 @@ def through(host: Any, tokenizer: Any, dialect: Dialect, raw: str, prompt: str, 
         parser.set_prompt_token_ids(ids)
         reasoning, content, calls = parser.parse(raw, request, enable_auto_tools=True)
         return reasoning or "", content or "", [(c.name, c.arguments) for c in calls or []]
-    reasoning, content = "", ""
-    found: list[list[str]] = []
     cut = pieces(raw, size)
-    for i, piece in enumerate(cut):
-        delta = parser.parse_delta(piece, tokenizer.encode(piece), request, ids, finished=i == len(cut) - 1)
-        if delta is None:
-            continue
-        reasoning += delta.reasoning or ""
-        content += delta.content or ""
-        for call in delta.tool_calls:
-            if call.id is not None:
-                found.append([call.function.name, ""])
-            found[call.index][1] += call.function.arguments or ""
-    return reasoning, content, [(name, arguments) for name, arguments in found]
+    return gathered(
+        parser.parse_delta(piece, tokenizer.encode(piece), request, ids, finished=i == len(cut) - 1)
+        for i, piece in enumerate(cut)
+    )
+
+
+def gathered(deltas: Iterable[Any]) -> Parts:
+    """What vLLM's messages say together; ``None`` says nothing."""
+    found = Gathered()
+    for delta in deltas:
+        if delta is not None:
+            found.say(delta.reasoning, delta.content)
+            for call in delta.tool_calls:
+                found.call(call.index, call.function.name if call.id is not None else None, call.function.arguments)
+    return found.parts
 
 
 @pytest.mark.parametrize(**named(CALLING))
@@ -155,22 +151,15 @@ class Pipe:
 
     def streamed(self, ids: list[int], size: int) -> Parts:
         """The output a few tokens at a time."""
-        reasoning, content = "", ""
-        found: list[list[str]] = []
+        deltas = []
         for at in range(0, len(ids), size):
             new, stopped = self.generated(ids[at : at + size])
             over = stopped or at + size >= len(ids)
             text = self.detokenizer.get_next_output_text(over, True)
-            actual = self.parser.parse_delta(text, new, self.request, self.prompt, finished=over)
-            reasoning += (actual and actual.reasoning) or ""
-            content += (actual and actual.content) or ""
-            for call in actual.tool_calls if actual else ():
-                if call.id is not None:
-                    found.append([call.function.name, ""])
-                found[call.index][1] += call.function.arguments or ""
+            deltas.append(self.parser.parse_delta(text, new, self.request, self.prompt, finished=over))
             if over:
                 break
-        return reasoning, content, [(name, arguments) for name, arguments in found]
+        return gathered(deltas)
 
 
 @pytest.mark.parametrize("name", QUOTING)
@@ -218,44 +207,6 @@ def test_a_stop_string_cuts_streams_and_whole_outputs_at_the_same_place(host: An
     assert got == [("plan", f"One {call} more. ", [("now", "{}")])] * 4
 
 
-def test_foreign_special_tokens_are_dropped_except_in_calls(host: Any, tokenizer: Any) -> None:
-    hermes = unspool.get_dialect("hermes")
-    arguments = f'{{"x": "a{FOREIGN}b"}}'
-    call = f'<tool_call>\n{{"name": "f", "arguments": {arguments}}}\n</tool_call>'
-    raw = f"{FOREIGN}So{FOREIGN}.</think>\n\nSure.{FOREIGN}\n{call}{FOREIGN}"
-    for size in (0, len(raw)):
-        parts = through(host, tokenizer, hermes, raw, "<|im_start|>assistant\n<think>", size)
-        assert parts == ("So.", "Sure.", [("f", arguments)])
-
-
-@pytest.mark.parametrize("thinking", [True, False])
-def test_without_a_prompt_the_switch_of_the_template_tells(host: Any, tokenizer: Any, thinking: bool) -> None:
-    deepseek = unspool.get_dialect("deepseekv31")
-    request = request_of(host, [])
-    parser = parser_of(host, tokenizer, deepseek, None, chat_template_kwargs={"thinking": thinking})
-    reasoning, content, _ = parser.parse("plan</think>answer", request, enable_auto_tools=True)
-    assert content == "answer" if thinking else "plan" in content
-    assert (reasoning == "plan") == thinking
-
-
-def test_the_calls_of_mistral_have_ids_of_nine_letters(host: Any, tokenizer: Any) -> None:
-    mistral = unspool.get_dialect("mistral")
-    parser = parser_of(host, tokenizer, mistral, None, thoughts=False)
-    raw = '[TOOL_CALLS] [{"name": "get_weather", "arguments": {"city": "Paris"}}]'
-    _, _, calls = parser.parse(raw, request_of(host, [WEATHER]), enable_auto_tools=True)
-    assert [len(c.id) for c in calls] == [9]
-    assert calls[0].id.isalnum()
-
-
-def test_without_our_reasoning_parser_reasoning_stays_as_written(host: Any, tokenizer: Any) -> None:
-    hermes = unspool.get_dialect("hermes")
-    raw = '<think>plan</think>Sure.\n<tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>'
-    parser = parser_of(host, tokenizer, hermes, None, thoughts=False)
-    _, content, calls = parser.parse(raw, request_of(host, [WEATHER]), enable_auto_tools=True)
-    assert content == "<think>plan</think>Sure."
-    assert [c.name for c in calls] == ["get_weather"]
-
-
 @pytest.mark.parametrize(**named(CALLING))
 @pytest.mark.parametrize("choice", ["required", "named", "auto", "level", "single"])
 def test_requests_carry_our_structural_tag(host: Any, tokenizer: Any, dialect: Dialect, choice: str) -> None:
@@ -276,18 +227,6 @@ def test_requests_carry_our_structural_tag(host: Any, tokenizer: Any, dialect: D
     assert adjusted.skip_special_tokens is False
 
 
-@pytest.mark.parametrize(
-    ("text", "ended"), [("<think>so", False), ("<think>so</think>", True), ("", False), ("<think></think>\n\n", True)]
-)
-def test_the_end_of_reasoning_is_known_from_ids(host: Any, tokenizer: Any, text: str, ended: bool) -> None:
-    parser = parser_of(host, tokenizer, unspool.get_dialect("hermes"), None).reasoning_parser
-    ids = tokenizer.encode("<|im_start|>assistant\n" + text)
-    assert parser.is_reasoning_end(ids) == ended
-    assert parser.is_reasoning_end_streaming(ids, ids[-1:]) == ended
-    parser.set_prompt_token_ids(tokenizer.encode("<|im_start|>assistant\n<think>"))
-    assert parser.count_reasoning_tokens(tokenizer.encode("abc</think>def")) == 3
-
-
 def test_vllm_finds_the_dialect_by_the_template(host: Any) -> None:
     tokenizer = make_tokenizer(["<|im_start|>", "<|im_end|>"])
     tokenizer.chat_template = invented.KNOWN
@@ -301,15 +240,6 @@ def test_vllm_finds_the_dialect_by_the_template(host: Any) -> None:
     raw = 'Sure.\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
     _, content, calls = kind(tokenizer, None).parse(raw, request_of(host, [WEATHER]), enable_auto_tools=True)
     assert (content, [(c.name, c.arguments) for c in calls]) == ("Sure.", [("get_weather", '{"city": "Oslo"}')])
-
-
-def test_policies_of_the_environment_apply_in_vllm(host: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    hermes = unspool.get_dialect("hermes")
-    raw = '<tool_call>\n{"name": "get_weather", "arguments": {"city": \'Oslo\'}}\n</tool_call>'
-    for policy, arguments in (("", "{\"city\": 'Oslo'}"), ("bad_arguments=repair", '{"city": "Oslo"}')):
-        monkeypatch.setenv("UNSPOOL_POLICY", policy)
-        _, _, calls = through(host, tokenizer, hermes, raw, "<|im_start|>assistant\n", 5)
-        assert calls == [("get_weather", arguments)]
 
 
 def test_further_arguments_of_a_call_are_sent_without_unset_fields(host: Any, tokenizer: Any) -> None:

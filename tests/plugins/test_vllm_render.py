@@ -11,7 +11,7 @@ import unspool
 from unspool import Dialect, Stage
 
 from ..support import tools_of
-from .support import WEATHER, Parts, parts, raws
+from .support import WEATHER, Gathered, Parts, parts, raws
 from .test_vllm_host import make_tokenizer, prompt_of
 from .vllm_server import WAYS, markers, post, serving, write_model
 
@@ -82,8 +82,7 @@ def streamed(server: Server, raw: str, prompt: list[int], request: dict[str, Any
     """The same, a few tokens at a time."""
     ids = server.ids(raw)
     state = None
-    reasoning, content = "", ""
-    found: list[list[str]] = []
+    found = Gathered()
     for at in range(0, len(ids), size):
         last = at + size >= len(ids)
         choice = {"index": 0, "token_ids": ids[at : at + size], "finish_reason": "length" if last else None}
@@ -97,13 +96,11 @@ def streamed(server: Server, raw: str, prompt: list[int], request: dict[str, Any
         answer = post(f"{server.url}/derender", body)
         state = answer["stream_state"]
         for delta in (c["delta"] for c in answer["chunk"]["choices"]):
-            reasoning += delta.get("reasoning") or ""
-            content += delta.get("content") or ""
+            found.say(delta.get("reasoning"), delta.get("content"))
             for call in delta.get("tool_calls") or []:
-                if call.get("id"):
-                    found.append([call["function"]["name"], ""])
-                found[call["index"]][1] += call["function"].get("arguments") or ""
-    return reasoning, content, [(name, arguments) for name, arguments in found]
+                name = call["function"]["name"] if call.get("id") else None
+                found.call(call["index"], name, call["function"].get("arguments"))
+    return found.parts
 
 
 def assert_read(server: Server, raw: str, prompt: str, tools: list[dict[str, Any]]) -> None:

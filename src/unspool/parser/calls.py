@@ -522,7 +522,8 @@ class Calls(Steps):
         key = None if schema is None or call.form.syntax is not None or call.sink != Sink.CALL else schema.only_string()
         begin = self._doubted
         raw = tape.source(begin, end)
-        at = _ending(call.form.closing, raw, dict(call.fields))
+        closings = (_ending(c, raw, dict(call.fields)) for c in (call.form.closing, *self._plan.calls.call_closings))
+        at = next((i for i in closings if i >= 0), NO)
         if key is None or at < 0 or not call.block.opening or any(_contains(p.opening, raw[:at]) for p in arguments):
             return False
         inside = raw[:at].rstrip()

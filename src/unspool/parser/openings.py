@@ -239,7 +239,7 @@ class Openings(msgspec.Struct, eq=False):
     def _literal_begins(self, syntax: str, i: int) -> int:
         """Whether arguments that are one literal begin at ``i``: an object, an object in a string, or null."""
         buf = self.tape.buf
-        if buf[i] == "{" or (syntax == Syntax.JSON and buf[i] == '"'):
+        if buf[i] == "{" or (buf[i] == '"' and syntax == Syntax.JSON) or (buf[i] == "(" and syntax == Syntax.QUOTE):
             return i
         if syntax == Syntax.JSON and NULL.startswith(buf[i : i + len(NULL)]):
             return i if buf.startswith(NULL, i) else MORE

@@ -15,8 +15,6 @@ from ..tokens import Detokenizer
 from .host import closings, ids_policy, openings, reasoning_closed
 from .pairing import Special, exact_text, special_of
 
-__all__ = ["Following", "prompt_text"]
-
 _TAIL: Final = 24
 """How many ids are searched for a marker that new ids complete."""
 

@@ -28,25 +28,6 @@ from .. import (
 from ..dialect.template import unstarted
 from ..infer.choosing import choose_dialect
 
-__all__ = [
-    "AUTO",
-    "PREFIX",
-    "closings",
-    "content_ids",
-    "dialect_for",
-    "dialect_of",
-    "environment_policy",
-    "foreign_tokens",
-    "ids_policy",
-    "names",
-    "openings",
-    "reasoning_closed",
-    "registered",
-    "remembered",
-    "tool_choice_of",
-    "tools_of",
-]
-
 PREFIX: Final = "unspool_"
 """The prefix of a dialect's name in engines that have their own names."""
 AUTO: Final = "auto"
@@ -65,6 +46,13 @@ _T = TypeVar("_T")
 def names() -> list[str]:
     """Every name and alias of every dialect, and `AUTO`; without `PREFIX`."""
     return [AUTO, *sorted({name for d in list_dialects() for name in d.names})]
+
+
+def abilities() -> Iterator[tuple[str, bool, bool]]:
+    """Each of `names`, with whether its dialect has calls, and whether it has reasoning; `AUTO` may have both."""
+    for name in names():
+        d = None if name == AUTO else get_dialect(name)
+        yield name, d is None or bool(d.call), d is None or bool(d.reasoning)
 
 
 def dialect_of(name: str, *, model: str | None = None, chat_template: Any = None) -> Dialect:

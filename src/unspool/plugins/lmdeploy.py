@@ -9,16 +9,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from .. import Stage, constrain, get_dialect
-from .host import (
-    AUTO,
-    PREFIX,
-    dialect_for,
-    dialect_of,
-    names,
-    registered,
-    tool_choice_of,
-    tools_of,
-)
+from .host import AUTO, PREFIX, abilities, dialect_for, registered, tool_choice_of, tools_of
 from .reader import Delta, Keep, Reader, reader_of
 
 __all__ = ["ResponseHalf", "main", "register"]
@@ -144,20 +135,14 @@ def _register() -> None:
 
     Host.make_message = staticmethod(make_message)
     ResponseParserManager.register_module("default", force=True, module=Host)
-    for name in names():
+    for name, calls, reasoning in abilities():
         made = {"dialect_name": name}
-        d = None if name == AUTO else dialect_of(name)
-        if d is None or d.call:
-            kind = type("UnspoolToolParser", (HostToolParser,), made)
-            ToolParserManager.register_module(_registered(name), module=kind)
-        if d is None or d.reasoning:
+        known = PREFIX + name.replace(".", "_")  # to the host, the text before a dot is the name of another registry
+        if calls:
+            ToolParserManager.register_module(known, module=type("UnspoolToolParser", (HostToolParser,), made))
+        if reasoning:
             kind = type("UnspoolReasoningParser", (HostReasoningParser,), made)
-            ReasoningParserManager.register_module(_registered(name), module=kind)
-
-
-def _registered(name: str) -> str:
-    """The name to register, without dots: to the host, the text before a dot is the name of another registry."""
-    return PREFIX + name.replace(".", "_")
+            ReasoningParserManager.register_module(known, module=kind)
 
 
 def main() -> None:

@@ -20,8 +20,6 @@ from ..parser.tokens import is_distinct, is_marker
 from ..tokens import Detokenizer, added_tokens
 from .host import foreign_tokens, remembered
 
-__all__ = ["Pairing", "Special", "exact_text", "special_of"]
-
 _SLACK: Final = 4
 """By how many characters the decoded text of ids may differ in length from the text that came with them."""
 _LOOK: Final = 64

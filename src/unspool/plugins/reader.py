@@ -25,8 +25,6 @@ from ..parser.parser import PairedParser
 from .host import environment_policy, foreign_tokens, ids_policy
 from .pairing import Pairing, special_of
 
-__all__ = ["CallDelta", "Delta", "Ids", "Keep", "Reader", "note_calls", "reader_of"]
-
 
 class CallDelta(msgspec.Struct):
     """An update of one call: its index, its id and name at its beginning, and the next piece of its arguments."""

@@ -31,11 +31,11 @@ from ..parser.call import Ids
 from .host import (
     AUTO,
     PREFIX,
+    abilities,
     closings,
     dialect_for,
     dialect_of,
     logger,
-    names,
     openings,
     registered,
     tool_choice_of,
@@ -492,11 +492,10 @@ def _register() -> None:
             options["reasoning_default"] = "always" if always else "explicit_enable_thinking"
             base_reasoning.__init__(self, start, end, **options)
 
-    for name in names():
+    for name, calls, reasoning in abilities():
         made = {"dialect_name": name}
-        d = None if name == AUTO else dialect_of(name)
-        if d is None or d.call:
+        if calls:
             Front.ToolCallParserEnum[PREFIX + name] = type("UnspoolDetector", (HostToolDetector,), made)
-        if d is None or d.reasoning:
+        if reasoning:
             kind = type("UnspoolReasoningDetector", (HostReasoningDetector,), made)
             reasoning_parser.ReasoningParser.DetectorMap[(PREFIX + name).lower()] = kind

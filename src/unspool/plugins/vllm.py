@@ -31,12 +31,11 @@ from .following import Following, prompt_text
 from .host import (
     AUTO,
     PREFIX,
+    abilities,
     closings,
     content_ids,
     dialect_for,
-    dialect_of,
     ids_policy,
-    names,
     registered,
     tool_choice_of,
     tools_of,
@@ -95,8 +94,8 @@ class ReasoningHalf:
     # -- the prompt -----------------------------------------------------------------------------------------------
 
     def set_prompt_token_ids(self, prompt_token_ids: Sequence[int]) -> None:
-        """Set where the output begins, from the end of the prompt."""
-        self._prompt = list(prompt_token_ids)
+        """Set where the output begins, from the end of the prompt. Without ids, the prompt is unknown."""
+        self._prompt = list(prompt_token_ids) or None
 
     adjust_initial_state_from_prompt = set_prompt_token_ids
 
@@ -464,12 +463,11 @@ def _register() -> None:
     HostToolHalf.make_delta = staticmethod(make_delta)
     HostToolHalf.make_piece = staticmethod(make_piece)
     HostToolHalf.make_calls = staticmethod(make_calls)
-    for name in names():
+    for name, calls, reasoning in abilities():
         made = {"dialect_name": name}
-        d = None if name == AUTO else dialect_of(name)
-        if d is None or d.call:
+        if calls:
             kind = Composed("UnspoolToolParser", (HostToolHalf,), made)
             ToolParserManager.register_module(name=PREFIX + name, module=kind)
-        if d is None or d.reasoning:
+        if reasoning:
             kind = Composed("UnspoolReasoningParser", (HostReasoningHalf,), made)
             ReasoningParserManager.register_module(name=PREFIX + name, module=kind)

@@ -134,12 +134,15 @@ def escaped(char: str) -> str:
 
 
 def quoted(marker: str) -> Style:
-    """A style with bare keys, and with unescaped strings between two markers, as keys are that begin with a quote."""
+    """A style with bare keys, and with unescaped strings between two markers, as keys are that would not read back."""
 
     def string(text: str) -> str:
         return f"{marker}{text}{marker}"
 
-    return Style(string, lambda key: string(key) if key[:1] in ("'", '"') else key, comma=",", colon=":")
+    def name(key: str) -> str:
+        return string(key) if key[:1] in ("'", '"') or "=" in key else key
+
+    return Style(string, name, comma=",", colon=":")
 
 
 class Raw(str):

@@ -6,6 +6,7 @@ from ...dialect.markers import Form
 from ...dialect.patterns import MAX_SPACE, MORE, skip_space
 from ...dialect.syntax import Syntax
 from ..call import Call
+from ..ledger import CAP
 from ..lookout import first_of
 from ..openings import NULL, Openings
 from .literal import DONE, ERROR, STRING, LiteralReader, Root
@@ -23,6 +24,7 @@ class ArgumentsReader(Reader):
     Attributes:
         literal: reads the literal, once it has begun.
         skip: the literal is not arguments, and nothing of it is passed on.
+        skipped: the JSON of what is skipped, if it may be needed, up to a limit.
         shut: a closing marker cut it, and it was repaired.
         track: after a failure, the open brackets, innermost last; ``None`` if only markers end the call.
         within: after a failure, the quote of the string that goes on.
@@ -39,6 +41,8 @@ class ArgumentsReader(Reader):
         super().__init__(call, openings)
         self.literal = literal
         self.skip = skip
+        self.skipped: list[str] | None = None
+        self._kept = 0  # how much of what is skipped
         self.shut = False
         self.track: list[str] | None = None
         self.within = ""
@@ -57,10 +61,10 @@ class ArgumentsReader(Reader):
             tape.i = i
             if i == len(tape.buf):
                 return False
-            c = tape.buf[i]
-            if c not in '{"':
+            c, syntax = tape.buf[i], self._call.form.syntax or Syntax.JSON
+            if c not in ("{(" if syntax == Syntax.QUOTE else '{"'):
                 return self._none(i)
-            self.begin(c, self._call.form.syntax or Syntax.JSON)
+            self.begin(c, syntax)
             literal = self.literal
             assert literal is not None
         if self._read_on(literal):
@@ -139,6 +143,9 @@ class ArgumentsReader(Reader):
                 self._call.notice(kind, detail)
             literal.notes = []
         fragment = literal.take()
+        if self.skipped is not None and self._kept <= CAP:
+            self.skipped.append(fragment)
+            self._kept += len(fragment)
         if not self.skip and (fragment or end > i):
             self._hand_on(fragment, tape.base + end)
 
@@ -269,7 +276,7 @@ def literal_of(openings: Openings, c: str, syntax: str) -> LiteralReader | Unwra
     repair = plan.policy.bad_arguments == "repair"
     if c == '"' and syntax == Syntax.JSON:
         return UnwrapReader(repair=repair)
-    root = Root.KEYWORDS if c == "(" else Root.OBJECT
+    root = Root.KEYWORDS if syntax == Syntax.PYTHON and c == "(" else Root.OBJECT
     return LiteralReader(
         syntax, root, repair=repair, quote=plan.dialect.codec.quote, stops=plan.calls.recover.at if repair else None
     )

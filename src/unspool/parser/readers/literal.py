@@ -66,6 +66,10 @@ _WORD = Regex(r"[A-Za-z_][A-Za-z_0-9]*+")
 _EXPONENT = Regex(r"[eE][+-]?[0-9]++")
 _JSON_SPACE = Regex(r"[ \t\n\r]*+")
 _BARE_KEY = Prefix(r"[^:,{}\[\]]*+")
+_EQUALS = Regex(r"([A-Za-z_][\w.-]{0,255}+)\s{0,64}+=\s{0,64}+")
+"""Matches a key and what some models write in place of a colon."""
+_PLAIN_VALUE = re.compile(r"[\"'\[{0-9-]|true|false|null")
+_PLAIN_VALUES = "true", "false", "null"
 
 _ITEMS = Regex(
     r'(?:(?:"[^"\\\x00-\x1f]*+"|-?(?:0|[1-9][0-9]{0,200}+)(?:\.[0-9]{1,90}+)?|true|false|null)'
@@ -186,7 +190,8 @@ class LiteralReader:
         error: what was wrong, or ``""``.
         repaired: the first repair that was made (only with ``repair``), or ``""``.
         notes: kinds and details of notices to emit.
-        stack: the open brackets, innermost last; ``t`` is a tuple, ``s`` a set, ``d`` a dict in ``**{…}``.
+        stack: the open brackets, innermost last; ``t`` is a tuple, ``s`` a set, ``d`` a dict in ``**{…}``, and ``(``
+            what is around all arguments.
         delimiter: inside a string, the quote that ends it.
     """
 
@@ -584,7 +589,7 @@ class LiteralReader:
                 return i
             self._doubt.since += 1  # the bracket is certain now, not the first key
             self._doubt.maybe_set = False
-        if c != ("=" if self.stack[-1] == "(" else ":"):
+        if c not in (":=" if self._how.quoted else "=" if self.stack[-1] == "(" else ":"):
             return self._fail(text, i, f"{c!r} after a key")
         self._write(": ")
         self.mode = VALUE
@@ -598,10 +603,10 @@ class LiteralReader:
         return True
 
     def _key(self, text: str, i: int, n: int, c: str) -> int:
-        if self.stack[-1] == "(":
-            return self._keyword(text, i, n)
         if self._how.quoted:
             return self._quoted_key(text, i, n)
+        if self.stack[-1] == "(":
+            return self._keyword(text, i, n)
         if c == '"' or (c in "'rRuU" and self._how.python) or (c == "'" and self._how.repair):
             return self._open_string(text, i, n, True)
         if self._how.repair and (c.isalpha() or c == "_"):
@@ -652,6 +657,12 @@ class LiteralReader:
         if opens:
             return self._open_string(text, i, n, True) if opens > 0 else -1
         bare = _BARE_KEY.match(text, i)
+        equals = _EQUALS.match(text, i) if "=" in bare.group() else None
+        begins = 0 if equals is None else self._value_begins(text, equals.end())
+        if begins < 0:
+            return -1
+        if begins and equals is not None:
+            return self._bare_key(equals.group(1), i, equals.end(1))
         if bare.end() - i > MAX_KEY:
             return self._fail(text, i, "an unterminated key")
         if bare.end() == n:
@@ -660,9 +671,16 @@ class LiteralReader:
             return self._fail(text, i, "an object without a key")
         return self._bare_key(bare.group().rstrip(), i, bare.end())
 
+    def _value_begins(self, text: str, i: int) -> int:
+        """Whether a value with other quotes begins at ``i``: 1, 0, or -1 if that is undecided."""
+        if _PLAIN_VALUE.match(text, i) or text.startswith(self._how.quote, i):
+            return 1
+        rest = text[i : i + len(self._how.quote) + MAX_WORD]
+        return -1 if any(value.startswith(rest) for value in (self._how.quote, *_PLAIN_VALUES)) else 0
+
     def _name_follows(self, text: str, i: int, n: int) -> int:
         """Whether a keyword argument begins where a comma was left out: 1, 0, or -1 if that is undecided."""
-        if not self.stack or self.stack[-1] != "(":
+        if not self.stack or self.stack[-1] != "(" or self._how.quoted:
             return 0
         m = KEYWORD.match(text, i)
         end = self._how.space.match(text, m.end()).end()
@@ -701,12 +719,13 @@ class LiteralReader:
 
     def _value(self, text: str, i: int, n: int, c: str) -> int:
         how = self._how
-        if how.whole and not self.stack and c != "{":
+        around = c == "(" and how.quoted and not self.stack
+        if how.whole and not self.stack and c != "{" and not around:
             return self._fail(text, i, "not an object")
         opens = self._string_opens(text, i, n, c)
         if opens:
             return self._open_string(text, i, n, False) if opens > 0 else -1
-        if c in "{[" or (c == "(" and how.python):
+        if c in "{[" or (c == "(" and how.python) or around:
             if len(self.stack) >= MAX_DEPTH:
                 return self._fail(text, i, f"nested deeper than {MAX_DEPTH}")
             return self._open_bracket(text, i, c)
@@ -734,6 +753,7 @@ class LiteralReader:
 
     def _open_bracket(self, text: str, i: int, c: str) -> int:
         self._begin(text, i)
+        is_object = c == "{" or (c == "(" and self._how.quoted)
         # If sets are repaired, what follows decides whether this is one.
         maybe_set = c == "{" and self._how.mend and not self._how.quoted and bool(self.stack)
         if maybe_set and self._doubt.dropping < 0:
@@ -741,11 +761,11 @@ class LiteralReader:
             self.out.append(c)
             self._mark = i + 1
         elif not self._how.keep:
-            self.out.append("[" if c == "(" else c)
-        self.stack.append("t" if c == "(" else c)
-        if c == "{":
+            self.out.append("{" if is_object else "[")
+        self.stack.append("t" if c == "(" and not is_object else c)
+        if is_object:
             self._given.append({})
-        self.mode = FIRST_KEY if c == "{" else FIRST_ITEM
+        self.mode = FIRST_KEY if is_object else FIRST_ITEM
         self._comma = False
         return i + 1
 
@@ -799,7 +819,7 @@ class LiteralReader:
         if c == ")" and top == "(":
             self.out.append("}")
             self.mode = DONE
-            return -1
+            return i + 1 if self._how.quoted else -1
         if top + c not in _PAIRS:
             return self._fail(text, i, f"{c!r} where ',' or the end of a value is expected")
         if self._pending:  # a trailing comma is dropped, its white space stays

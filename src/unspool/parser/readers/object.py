@@ -2,6 +2,7 @@
 
 import json
 import re
+from json.encoder import encode_basestring
 from typing import Final
 
 from ...dialect.markers import ARGUMENT_KEYS, Form
@@ -9,6 +10,7 @@ from ...dialect.patterns import MORE, NO, skip_space
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ..call import Call
+from ..ledger import CAP
 from ..openings import NULL, Openings
 from .arguments import ArgumentsReader
 from .literal import LiteralReader, Root
@@ -57,8 +59,9 @@ class ObjectReader(Reader):
     """Reads a call that is an object.
 
     Attributes:
-        role: the meaning of the current member: ``name``, ``id``, ``arguments``, or ``skip``.
-        inner: reads the arguments, or a skipped member.
+        role: the meaning of the current member: ``name``, ``id``, ``arguments``, ``argument`` (one beside the name), or
+            ``skip``.
+        inner: reads the arguments, or another member.
     """
 
     def __init__(self, call: Call, openings: Openings, quote: str) -> None:
@@ -69,6 +72,7 @@ class ObjectReader(Reader):
         self._expects = Expects.FIRST
         self._skip = 0  # how much of the header comes after the name
         self._skipped = ""  # the key of the first member that was skipped
+        self._loose: dict[str, str] | None = {}  # the JSON of arguments beside the name; ``None``: there is too much
 
     def resume(self) -> None:
         """Go on after the broken part of a member."""
@@ -190,6 +194,11 @@ class ObjectReader(Reader):
             self.role = role or ("arguments" if key in ARGUMENT_KEYS else "skip")
         if self.role == "skip":
             self._skipped = self._skipped or key
+            schema = call.desk.tools.schema(call.name) if call.name and not call.complete else None
+            loose = self._loose
+            if loose is not None and key not in loose and schema is not None and schema.declares(key):
+                self.role = "argument"
+                loose[key] = ""
         if self.role == "arguments" and call.complete:
             call.notice("duplicate_arguments", key)
             self.role = "skip"
@@ -219,9 +228,9 @@ class ObjectReader(Reader):
             return True
         if self.role == "name" and not call.started:
             return self._lose("a name that is not a string")
-        self.role = "skip"
         literal = LiteralReader(self._syntax(), Root.ANY)
         self.inner = ArgumentsReader(call, self._openings, literal, skip=True)
+        self.inner.skipped = [] if self.role == "argument" else None
         return True
 
     def _id_may_come(self) -> bool:
@@ -256,6 +265,8 @@ class ObjectReader(Reader):
     def settle(self, inner: ArgumentsReader) -> None:
         """Act on the mode of the member's reader."""
         if inner.mode == Mode.DONE:
+            if inner.skipped is not None:
+                self._keep("".join(inner.skipped))
             self.inner = None
             self._expects = Expects.AFTER
             if inner.shut:
@@ -265,6 +276,18 @@ class ObjectReader(Reader):
             self._lose(inner.why)
         elif inner.mode == Mode.FAILED:
             self._fail(inner.why)
+
+    def _keep(self, value: str) -> None:
+        """Keep an argument that stands beside the name, in case that all of them do."""
+        loose = self._loose
+        assert loose is not None
+        key = next(reversed(loose))
+        loose[key] = value
+        if sum(map(len, loose.values())) > CAP:
+            self._loose = None
+            self._call.notice("hold_overflow", key)
+
+    # -- its end ------------------------------------------------------------------------------------------------------
 
     def _over(self, i: int) -> bool:
         self._tape.i = i + 1
@@ -281,9 +304,12 @@ class ObjectReader(Reader):
         if self._call.complete:
             self.mode = Mode.DONE
             return True
-        if self._skipped:
+        loose = self._loose or {}
+        if loose:
+            self._call.notice("loose_arguments", next(iter(loose)))
+        elif self._skipped:
             self._call.notice("skipped_member", self._skipped)
-        return self._done("{}")
+        return self._done("{" + ", ".join([f"{encode_basestring(key)}: {value}" for key, value in loose.items()]) + "}")
 
     def _lose(self, why: str) -> bool:
         """The object is broken outside of its arguments."""

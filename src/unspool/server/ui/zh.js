@@ -205,6 +205,7 @@ export const zh = {
   "notice missing_close": "调用、区块或帧没有用自己的标记闭合",
   "notice missing_open": "参数的键与值之间缺少一个标签",
   "notice repaired": "调用的参数经过修复；详情为第一处修复",
+  "notice loose_arguments": "调用的参数与它的名称并列；详情是第一个参数的键",
   "notice skipped_member": "调用没有参数，却有一个不属于它的成员；详情是该成员的键",
   "notice stray_close": "没有可闭合的内容却出现闭合标记；已丢弃",
   "notice stray_open": "开启标记里没有内容，或输出在其中结束；已丢弃",
