@@ -278,8 +278,8 @@ class ResponsesWriter(BlockWriter):
 
     def _listed(self, event: ToolsListed) -> bytes:
         self._add("mcpl")
-        item = {"type": "mcp_list_tools", "id": self._item_id, "server_label": event.server, "tools": []}
-        item["error"] = event.error
+        item: dict[str, Any] = {"type": "mcp_list_tools", "id": self._item_id, "server_label": event.server}
+        item |= {"tools": [], "error": event.error}
         added = self._added(item)
         begun = self._event("response.mcp_list_tools.in_progress", **self._place())
         ended = "failed" if event.error else "completed"
