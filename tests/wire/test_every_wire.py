@@ -22,7 +22,7 @@ from unspool import (
     ToolCallEnd,
     ToolCallStart,
 )
-from unspool.wire import Writer, parse
+from unspool.wire import parse
 from unspool.wire.blocks import replay
 from unspool.wire.encoding import clean
 
@@ -245,14 +245,3 @@ def test_any_events_give_the_same_message_on_every_wire(parts: list[tuple[Any, l
         streamed, whole, answer = both(message, events)
         assert streamed == whole, name
         assert answer == answer_of(message), name
-
-
-@pytest.mark.parametrize("made", [chat, mindie, candle, responses, messages, agui])
-def test_all_writers_have_the_same_interface(made: Callable[[], Writer]) -> None:
-    events: list[Event] = [ContentDelta("Hi", 0, 2), Finish("stop", 2, 2)]
-    entry = {"token": "Hi", "logprob": 0.0, "bytes": None, "top_logprobs": []}
-    writer = made()
-    streamed = writer.start() + writer.events(0, events, [entry]) + writer.finish(USAGE, "END")
-    whole = made().whole([unspool.fold(events)], USAGE, logprobs=[[entry]], events=[events], stop_sequence="END")
-    assert b"Hi" in streamed
-    assert b"Hi" in whole

@@ -8,16 +8,19 @@ The events of all rounds form one list, which the wires write; see `unspool.wire
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
 
+from ..engines import EngineError
+from ..engines.media import MEDIA, Medium
 from ..engines.threads import Awaited
 from ..events import Event, Finish, ToolCallDelta, ToolCallEnd, ToolCallStart
 from ..message import Message, ToolCall, fold
 from ..request.chat_request import ChatRequest
 from ..request.continuation import Continued, Written
+from ..request.parts.reading import result_content
 from ..request.prepared import Prepared, prepare
 from ..request.prompts import NoBridge
 from ..request.server_history import result_of
@@ -84,6 +87,7 @@ class Loop:
         self._ids: dict[int, str] = {}  # the client's ids of calls, by these indexes
         self._known: set[str] = set()
         self._written: list[dict[str, Any]] = []  # the messages of all rounds so far, with these ids
+        self._taken: frozenset[str] | None = None  # the kinds of media that results may have
 
     # -- events ------------------------------------------------------------------------------------------------------
 
@@ -153,9 +157,18 @@ class Loop:
         if self._tools.pending:
             prepared = await self._decided(session, prepared)
         begun = prepared.continued
+        last: tuple[Prepared, Written, dict[int, ToolResult], int | None] | None = None
         for left in range(self._rounds, -1, -1):
             self._indexes = {}
-            written = await self._generate(prepared)
+            try:
+                written = await self._generate(prepared)
+            except EngineError as error:
+                if error.status != 400 or last is None or len(prepared.media) == len(last[0].media):
+                    raise
+                log.info("%s: the media of results are left out: %s", self._name, error)
+                self._taken = frozenset()
+                prepared = await self._next(*last)
+                written = await self._generate(prepared)
             self._tokens += written.tokens
             reason = await self._answer(session, written.message, left)
             if isinstance(reason, str):
@@ -169,7 +182,8 @@ class Loop:
                     self._remember(begun, prepared.continued, written)
                     await self._send([Finish("length", 0, 0)])
                     return
-            prepared = await self._next(prepared, written, reason, most)
+            last = prepared, written, reason, most
+            prepared = await self._next(*last)
 
     async def _answer(self, session: Session, message: Message, left: int) -> "str | dict[int, ToolResult]":
         """Run the calls of a round.
@@ -311,7 +325,8 @@ class Loop:
 
     async def _decided(self, session: Session, prepared: Prepared) -> Prepared:
         """Run approved calls, send the refusals of the others, and ask the model with the results."""
-        found: dict[str, str] = {}
+        found: dict[str, Any] = {}
+        media = dict(prepared.request.media)
 
         async def answer(pending: Pending) -> None:
             index = self._count
@@ -328,12 +343,20 @@ class Loop:
                 result = ToolResult(text=refusal or "", error=True)
             else:
                 result = await self._call(session, served, pending.id, pending.arguments)
-            found[pending.id] = result.text
+            found[pending.id] = self._content(result, media)
             await self._emit_result(index, result)
 
         await self._side_by_side([answer(pending) for pending in self._tools.pending])
         messages = [_filled(message, found) for message in prepared.request.messages]
-        return await self._prepare(msgspec.structs.replace(prepared.request, messages=messages, n=1))
+        return await self._prepare(msgspec.structs.replace(prepared.request, messages=messages, media=media, n=1))
+
+    def _content(self, result: ToolResult, media: dict[str, Medium]) -> Any:
+        """A result for the model; its media are added to those of the request."""
+        if self._taken is None:
+            turns = self._first.turns
+            taken = frozenset(getattr(self._service.engine, "media", ()))
+            self._taken = taken & (frozenset(MEDIA) if turns is None else turns.media_kinds)
+        return result_content(result, self._taken, self._service.settings.limits, media)
 
     # -- the next prompt ---------------------------------------------------------------------------------------------
 
@@ -343,12 +366,20 @@ class Loop:
         """Prepare the next round: its prompt consists of the last prompt, the output, and the results."""
         request, message = prepared.request, written.message
         answer = {k: v for k, v in message.to_openai().items() if v is not None or k == "content"}
-        round_results = [result_of(call.id, call.name, results[call.index].text) for call in message.tool_calls]
+        media = dict(request.media)
+        round_results = [
+            result_of(call.id, call.name, self._content(results[call.index], media)) for call in message.tool_calls
+        ]
         toolset = request.toolset
         if toolset.kind in ("required", "named"):  # a call has been made
             toolset = msgspec.structs.replace(toolset, kind="auto", name="", allowed=tuple(toolset.tools or ()))
         following = msgspec.structs.replace(
-            request, messages=[*request.messages, answer, *round_results], toolset=toolset, max_tokens=most, n=1
+            request,
+            messages=[*request.messages, answer, *round_results],
+            media=media,
+            toolset=toolset,
+            max_tokens=most,
+            n=1,
         )
 
         def extended(awaited: Awaited) -> Continued | None:
@@ -356,7 +387,8 @@ class Loop:
             if turns is None or prepared.continued is None:
                 return None
             try:
-                return turns.next_round(request, prepared.continued, written, answer, round_results, awaited)
+                seen = msgspec.structs.replace(request, media=media)
+                return turns.next_round(seen, prepared.continued, written, answer, round_results, awaited)
             except NoBridge as why:
                 log.info("%s: the prompt of the next round is rendered again: %s", self._name, why)
                 return None
@@ -384,7 +416,7 @@ def _lower(limit: _N, bound: _N | None) -> _N:
     return limit if bound is None else min(limit, bound)
 
 
-def _filled(message: dict[str, Any], results: dict[str, str]) -> dict[str, Any]:
+def _filled(message: dict[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:
     """A tool's message, with its result if it waited for one."""
-    id = message.get("tool_call_id")
+    id = message.get("tool_call_id", "")
     return {**message, "content": results[id]} if message["role"] == "tool" and id in results else message

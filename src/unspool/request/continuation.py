@@ -198,6 +198,11 @@ class Turns:
             raise BadRequest("messages", "the chat template does not write one placeholder for each medium")
         return found
 
+    @property
+    def media_kinds(self) -> frozenset[str]:
+        """The kinds of media that the chat template writes."""
+        return frozenset(self._prompts.places.spans)
+
     def _check(self, request: ChatRequest) -> None:
         if request.media:
             self._prompts.places.check(request.messages, self._engine)
@@ -233,6 +238,7 @@ class Turns:
         """Return the prompt that continues a turn that was just written, with the results of its calls.
 
         Args:
+            request: the request that the turn answers, with the media of the results.
             prompt, written, answer: the turn: its prompt, its output, and it as a message.
             results: the tools' messages.
 
@@ -248,7 +254,8 @@ class Turns:
         for message in (answer, *results):
             past = None if past is None else past.take(message)
         joined = self._joined(prompt, written.text, written.ids, bridge, past)
-        if not self._fits(joined.prompt, request):
+        whole = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
+        if not self._fits(joined.prompt, whole):
             raise NoBridge("the answer spells placeholders of media")
         return joined
 

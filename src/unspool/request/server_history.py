@@ -28,9 +28,9 @@ REFUSED: Final = "The call was not allowed"
 _LOST: Final = "The call was allowed, but its result is not known."
 
 
-def result_of(id: str, name: str, text: str) -> dict[str, Any]:
+def result_of(id: str, name: str, content: Any) -> dict[str, Any]:
     """A result in the form of chat completions."""
-    return {"role": "tool", "tool_call_id": id, "name": name, "content": text}
+    return {"role": "tool", "tool_call_id": id, "name": name, "content": content}
 
 
 def refused(reason: str) -> str:

@@ -36,7 +36,7 @@ from ..tools import Tools
 from ..wire.common import Failure
 from ..wire.encoding import encode
 from .background import Background
-from .cors import Origins, header, with_cors, with_id
+from .cors import Origins, with_cors, with_id
 from .endpoint import Endpoint, ThreadEndpoint, refusal
 from .explain import ASKED, prompt
 from .guards import Hosts, unsupported
@@ -44,7 +44,7 @@ from .models import Served, by_model, unknown_model
 from .page import PageFile, page_routes, wants_page
 from .parse_endpoint import parse
 from .protocol_endpoint import CompletionsEndpoint, CountEndpoint, ProtocolEndpoint
-from .replies import JSON, ErrorBody, Reply, failed
+from .replies import JSON, ErrorBody, Reply, failed, header
 from .responses import ResponsesEndpoint
 from .stored import stored_routes
 from .tokens_endpoint import detokenize, tokenize, tokenizer_info

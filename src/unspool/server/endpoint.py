@@ -3,8 +3,9 @@
 import asyncio
 import hmac
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import parse_qsl
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
@@ -21,6 +22,8 @@ from .replies import ErrorBody, Reply, failed
 if TYPE_CHECKING:
     from ..sessions import Session
 
+_T = TypeVar("_T")
+_FIELDS: Final = 100
 SESSION: Final = "unspool.session"
 """The key of a request's session in its scope."""
 
@@ -170,6 +173,32 @@ def keys_of(scope: Scope) -> list[bytes]:
         elif name == b"x-api-key":
             found.append(value.strip())
     return found
+
+
+def query_of(scope: Scope) -> dict[str, str]:
+    """The query of a request.
+
+    Raises:
+        BadRequest: it has very many fields.
+    """
+    try:
+        return dict(parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=_FIELDS))
+    except ValueError:
+        raise BadRequest(None, f"the query has more than {_FIELDS} fields", 400) from None
+
+
+def integer_of(query: Mapping[str, str], name: str, low: int, high: int, default: _T) -> int | _T:
+    """An integer of a query, between two bounds, inclusive.
+
+    Raises:
+        BadRequest: it is none.
+    """
+    given = query.get(name)
+    if given is None:
+        return default
+    if not given.isascii() or not given.isdigit() or not low <= int(given[:12]) <= high:
+        raise BadRequest(name, f"{given[:80]!r} is not an integer between {max(low, 0):,} and {high:,}")
+    return int(given[:12])
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int, hold: Callable[[int], None]) -> bytes:

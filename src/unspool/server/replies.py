@@ -18,13 +18,18 @@ _ID: Final = Regex(r"[!-~]{1,128}")
 """The form of accepted request ids: visible ASCII."""
 
 
+def header(scope: Scope, wanted: bytes) -> str | None:
+    """The value of a request's header."""
+    for name, value in scope["headers"]:
+        if name == wanted:
+            return str(value.decode("latin-1"))
+    return None
+
+
 def client_id(scope: Scope) -> str:
     """The client's own id of a request (``X-Request-Id``); empty if there is none."""
-    for name, value in scope["headers"]:
-        if name == b"x-request-id":
-            text = value.decode("latin-1")
-            return text if _ID.fullmatch(text) else ""
-    return ""
+    text = header(scope, b"x-request-id")
+    return text if text is not None and _ID.fullmatch(text) else ""
 
 
 class Reply(msgspec.Struct, frozen=True):

@@ -12,10 +12,9 @@ it is reached by a loopback address.
 
 import hmac
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
 from typing import Any, Final
-from urllib.parse import parse_qs
 
 import msgspec
 from starlette.requests import ClientDisconnect
@@ -30,10 +29,9 @@ from ..rl import exports
 from ..sessions import About, Limits, Refused, Session, Sessions
 from ..store import StoreError
 from ..wire.encoding import encode
-from .cors import header
-from .endpoint import SESSION, failure_of, keys_of, read_body
+from .endpoint import SESSION, failure_of, integer_of, keys_of, query_of, read_body
 from .parse_endpoint import check_known
-from .replies import ErrorBody, Reply, failed
+from .replies import ErrorBody, Reply, failed, header
 
 __all__ = ["SessionRoutes"]
 
@@ -44,6 +42,7 @@ _LIMIT: Final = 1024 * 1024
 _WAIT: Final = 600.0
 _SECRET: Final = "the key of the session, or of the server, is missing or wrong; send it as Authorization: Bearer KEY"
 _AT_ONCE: Final = 100
+_PLACES: Final = 10**12 - 1
 _SAMPLING: Final = (*(name for name in Sampling.__struct_fields__ if name != "logprobs"), "max_tokens")
 
 
@@ -179,9 +178,9 @@ class SessionRoutes:
         return Reply(encode(answer), 201)
 
     async def _list(self, scope: Scope) -> Reply:
-        query = _query(scope)
-        after, limit = _integer(query, "after"), _integer(query, "limit")
-        found = await self._sessions.all(after, min(limit or _AT_ONCE, 1000))
+        query = query_of(scope)
+        after = integer_of(query, "after", 0, _PLACES, None)
+        found = await self._sessions.all(after, min(integer_of(query, "limit", 0, _PLACES, 0) or _AT_ONCE, 1000))
         listed = [{**_described(about), "place": place} for place, about in found]
         return Reply(encode({"object": "list", "data": listed}))
 
@@ -210,7 +209,7 @@ class SessionRoutes:
         return Reply(encode(_described(session.about)))
 
     async def _trajectory(self, session: Session, scope: Scope, fields: Fields) -> Reply:
-        query = _query(scope)
+        query = query_of(scope)
         form = query.get("format", "json")
         encoding = query.get("encoding", "json")
         if form not in exports.FORMATS:
@@ -263,17 +262,6 @@ def _base(scope: Scope) -> str:
     """The server's own URL, as the client knows it."""
     host = header(scope, b"host") or "{}:{}".format(*(scope.get("server") or ("127.0.0.1", 80)))
     return f"{scope['scheme']}://{host}"
-
-
-def _query(scope: Scope) -> dict[str, str]:
-    return {name: values[-1] for name, values in parse_qs(scope["query_string"].decode("latin-1")).items()}
-
-
-def _integer(query: Mapping[str, str], name: str) -> int | None:
-    text = query.get(name)
-    if text is not None and not (text.isascii() and text.isdigit() and len(text) < 18):
-        raise BadRequest(name, f"{text!r} is not a number")
-    return None if text is None else int(text)
 
 
 def _limits(fields: Fields) -> Limits:

@@ -4,7 +4,6 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.routing import Route
@@ -34,7 +33,7 @@ from ..store import Reading, Record, Writing, owner_of
 from ..wire.chat import error_body
 from ..wire.encoding import encode
 from .background import Background
-from .endpoint import Endpoint, caller_of
+from .endpoint import Endpoint, caller_of, integer_of, query_of
 from .guards import unsupported
 from .replies import Reply, failed
 
@@ -129,9 +128,8 @@ class _Endpoint(Endpoint):
         service = self._service
         owner = owner_of(caller_of(service, scope))
         try:
-            query = dict(parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=100))
             fields = await service.aside(len(body), lambda _: read_object(body or b"{}"))
-            found = await self._page(_Asked(owner, scope["path_params"], query, fields))
+            found = await self._page(_Asked(owner, scope["path_params"], query_of(scope), fields))
         except Exception as error:
             await self._send(self._refused(error, scope), scope, send)
             return
@@ -159,7 +157,7 @@ class _Pages:
             return saved.response
         if not saved.streams:
             raise BadRequest("stream", "only a response with background and stream set to true has events")
-        return _Events(_integer(asked, "starting_after", -1, 2**31, -1))
+        return _Events(integer_of(asked.query, "starting_after", -1, 2**31, -1))
 
     async def delete_response(self, asked: _Asked) -> bytes:
         id = asked.ids["response"]
@@ -291,16 +289,7 @@ def _page(asked: _Asked) -> tuple[bool, str | None, int]:
     order = asked.query.get("order", "desc")
     if order not in ("asc", "desc"):
         raise BadRequest("order", f"{order[:80]!r} is not one of asc, desc")
-    return order == "desc", asked.query.get("after"), _integer(asked, "limit", 1, _MOST, _ITEMS)
-
-
-def _integer(asked: _Asked, name: str, low: int, high: int, default: int) -> int:
-    given = asked.query.get(name)
-    if given is None:
-        return default
-    if not given.isascii() or not given.isdigit() or not low <= int(given[:12]) <= high:
-        raise BadRequest(name, f"{given[:80]!r} is not an integer between {max(low, 0):,} and {high:,}")
-    return int(given[:12])
+    return order == "desc", asked.query.get("after"), integer_of(asked.query, "limit", 1, _MOST, _ITEMS)
 
 
 def _listed(items: Sequence[Mapping[str, Any]], limit: int) -> bytes:

@@ -1,14 +1,17 @@
-"""`Recorded`, a call as a session keeps it, and `Node`, its place in the session's tree."""
+"""What sessions keep: `About`, what they are, `Recorded`, their calls, and `Node`, a call in its tree."""
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
+from ..engines import Engine
+from ..request.prompts import Prompts
+from ..request.settings import Settings
 from ..store import Writing
 
-__all__ = ["Node", "Recorded", "ids_of", "packed"]
+__all__ = ["About", "Limits", "Model", "Node", "Recorded", "Stored", "ids_of", "packed", "put_about", "put_call"]
 
 
 class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -58,6 +61,22 @@ class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
     variables: bytes = b""
     started: float = 0.0
     seconds: float = 0.0
+
+
+class Model(Protocol):
+    """A served model."""
+
+    @property
+    def settings(self) -> Settings:
+        """Its settings."""
+
+    @property
+    def prompts(self) -> Prompts | None:
+        """Its chat template."""
+
+    @property
+    def engine(self) -> Engine:
+        """What generates its outputs."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

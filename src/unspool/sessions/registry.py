@@ -15,8 +15,8 @@ from ..regex import Regex
 from ..request.fields import BadRequest
 from ..store import Reading, Record, RecordExists, Store, Writing
 from .examine import Examined, examine
-from .records import BLOB, CALL, OWNER, SESSION, About, Limits, Stored
-from .session import Model, Refused, Session
+from .records import BLOB, CALL, OWNER, SESSION, About, Limits, Model, Stored
+from .session import Refused, Session
 
 __all__ = ["Sessions"]
 

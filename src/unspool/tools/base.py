@@ -16,10 +16,12 @@ __all__ = [
     "Source",
     "ToolKind",
     "ToolLimits",
+    "ToolMedium",
     "ToolResult",
     "ToolServer",
     "ToolServerError",
     "log",
+    "own_tool",
     "read_arguments",
     "refused",
     "shortened",
@@ -73,22 +75,33 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     title: str
 
 
+class ToolMedium(msgspec.Struct, frozen=True):
+    """An image, a sound or a video in a result.
+
+    Attributes:
+        data: its bytes as the tool sent them: neither their type nor their size is checked.
+        note: the words that stand for it in the result's text.
+        start: where in the text they begin.
+    """
+
+    data: bytes
+    note: str
+    start: int = 0
+
+
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a call. It is untrusted text; code that puts it into a prompt breaks up its special tokens.
 
     Attributes:
         text: the text for the model, of at most `ToolLimits.output` characters.
         error: whether the call was refused, timed out or failed; the text says why.
-        content: the parts as the tool returned them (MCP: ``{"type": "text", …}``), as JSON values; () if there is
-            only text.
-        structured: the structured value that the tool returned with its text, as a JSON value.
+        media: its images, sounds and videos in order, for models that take them.
         sources: the pages that the text comes from.
     """
 
     text: str
     error: bool = False
-    content: tuple[Mapping[str, Any], ...] = ()
-    structured: Any = None
+    media: tuple[ToolMedium, ...] = ()
     sources: tuple[Source, ...] = ()
 
 
@@ -212,6 +225,17 @@ def shortened(text: str, limit: int) -> str:
         return text
     note = f"\n[… {len(text):,} characters, cut at {limit:,} …]"
     return text[: max(0, limit - len(note))] + note
+
+
+def own_tool(
+    server: str, name: str, description: str, properties: Mapping[str, Any], required: list[str]
+) -> ServerTool:
+    """One of the built-in tools, ``python`` or those of the browser, such as ``browser.open``."""
+    kind: ToolKind = "python" if name == "python" else "browser"
+    parameters = {"type": "object", "properties": properties, "required": required}
+    function = {"name": name, "description": description, "parameters": parameters}
+    definition = {"type": "function", "function": function}
+    return ServerTool(name=name, server=server, original=name, kind=kind, definition=definition)
 
 
 def refused(text: str) -> ToolResult:

@@ -221,8 +221,6 @@ class Spelling:
             such a text closes its string.
     """
 
-    __slots__ = ("keep", "mend", "python", "quote", "quoted", "repair", "scan", "space", "stops", "whole", "words")
-
     def __init__(
         self, syntax: str, root: str, repair: bool, quote: str, stops: Callable[[str, int], int] | None
     ) -> None:
@@ -254,8 +252,6 @@ class Doubt:
         start: where the last reading began.
         size: how many characters were held when the last reading ended.
     """
-
-    __slots__ = ("dropping", "maybe_set", "since", "size", "start")
 
     def __init__(self) -> None:
         self.since = -1
@@ -314,29 +310,6 @@ class LiteralReader:
         stack: the open brackets, innermost last; ``t`` is a tuple, ``s`` a set, ``d`` a dict in ``**{…}``.
         delimiter: inside a string, the quote that ends it.
     """
-
-    __slots__ = (
-        "_broken",
-        "_comma",
-        "_doubt",
-        "_given",
-        "_how",
-        "_is_key",
-        "_key_at",
-        "_key_text",
-        "_mark",
-        "_number",
-        "_pending",
-        "_prefix",
-        "_size",
-        "delimiter",
-        "error",
-        "mode",
-        "notes",
-        "out",
-        "repaired",
-        "stack",
-    )
 
     def __init__(
         self,

@@ -17,20 +17,6 @@ class UnwrapReader:
     It has the interface of a `LiteralReader`.
     """
 
-    __slots__ = (
-        "_decoded",
-        "_inner",
-        "_inner_error",
-        "_outer",
-        "_raw",
-        "_started",
-        "error",
-        "mode",
-        "notes",
-        "out",
-        "repaired",
-    )
-
     def __init__(self, *, repair: bool = False) -> None:
         self._outer = LiteralReader(Syntax.JSON, Root.ANY, repair=repair)
         self._inner = LiteralReader(Syntax.JSON, Root.OBJECT, repair=repair)
@@ -156,8 +142,6 @@ class Unwrapping:
         over: it is decided which, and nothing is held any more.
         overflown: too much was held.
     """
-
-    __slots__ = ("_names", "_schema", "_size", "_start", "_text", "over", "overflown")
 
     def __init__(self, schema: Schema, names: list[str]) -> None:
         self._schema = schema

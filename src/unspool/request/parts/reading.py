@@ -6,8 +6,9 @@ A protocol reads each of them with its row of the tables below, into a part with
 
 import base64
 import binascii
+import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
@@ -15,15 +16,29 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from ...arguments import json_shown
-from ...engines.media import Medium
+from ...engines.media import Medium, is_medium
+from ...tools import ToolResult
 from ..chat_request import ChatRequest
 from ..common import in_one
 from ..fields import BadRequest, Fields
 from ..settings import Limits
 from .formats import FORMATS, BadMedium, recognize
 
-__all__ = ["AGUI", "CHAT", "MESSAGES", "RESPONSES", "Forms", "Unread", "read_part", "settled", "unread", "urls"]
+__all__ = [
+    "AGUI",
+    "CHAT",
+    "MESSAGES",
+    "RESPONSES",
+    "Forms",
+    "Unread",
+    "read_part",
+    "result_content",
+    "settled",
+    "unread",
+    "urls",
+]
 
+log = logging.getLogger("unspool.server")
 _UNREAD: Final = "unread"
 _FILE: Final = "file"
 """The kind of parts whose bytes alone say what they are."""
@@ -237,3 +252,31 @@ def _checked(one: Unread, data: bytes, role: str, limits: Limits, media: dict[st
     )
     media.setdefault(digest, medium)
     return medium.part
+
+
+def result_content(result: ToolResult, taken: Collection[str], limits: Limits, media: dict[str, Medium]) -> Any:
+    """The content of a message with the result of one of the server's own tools.
+
+    Args:
+        result: the result. Its notes stand for media that are not taken, not what they say, or too many or large.
+        taken: the kinds of media that the model takes.
+        limits: on the parts of a request.
+        media: the media of the request so far, by digest; those of the result are added.
+    """
+    parts: list[dict[str, Any]] = []
+    text, at = result.text, 0
+    for one in result.media if taken else ():
+        left = limits.media - sum(len(medium.data) for medium in media.values())
+        if len(media) >= limits.parts or len(one.data) > left or not text.startswith(one.note, one.start):
+            continue
+        found: dict[str, Medium] = {}
+        try:
+            part = _checked(Unread(where="result", kind=_FILE), one.data, "tool", limits, found)
+        except BadRequest as error:
+            log.info("a part of a tool's result is left out: %s", error)
+            continue
+        if is_medium(part) and part["type"] in taken:
+            media |= found
+            parts += [{"type": "text", "text": text[at : one.start]}, part]
+            at = one.start + len(one.note)
+    return in_one([part for part in (*parts, {"type": "text", "text": text[at:]}) if part.get("text", True)])
