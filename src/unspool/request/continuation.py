@@ -125,11 +125,9 @@ class Continued(NamedTuple):
 
 
 class Turns:
-    """Remembers turns, within the settings' ``turn_memory``. It is thread-safe.
+    """Remembers turns of a model, within the settings' ``turn_memory``. It is thread-safe.
 
     Args:
-        settings: the server's settings.
-        prompts: the model's chat template.
         tokenizer: the engine's tokenizer, if its ids are known.
         engine: its name, for messages.
         secret: the secret for keys; by default a random one.

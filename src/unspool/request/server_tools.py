@@ -28,14 +28,8 @@ shown."""
 
 
 class OwnServer(msgspec.Struct, frozen=True):
-    """A tool server that the request itself names.
-
-    Attributes:
-        label: its label in the request.
-        url: its address.
-        headers: the headers to send to it.
-        field: the request's field, for errors.
-    """
+    """A tool server that the request itself names, with the headers to send to it, and the request's field, for
+    errors."""
 
     label: str
     url: str
@@ -86,13 +80,8 @@ NOTHING: Final = Offer()
 
 
 class Served(msgspec.Struct, frozen=True):
-    """A tool that the server runs for a request.
-
-    Attributes:
-        tool: the tool.
-        form: its form for the client.
-        asks: whether each call needs approval.
-    """
+    """A tool that the server runs for a request, in its form for the client; ``asks`` says whether each call needs
+    approval."""
 
     tool: ServerTool
     form: Form = "mcp"
@@ -118,14 +107,8 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """A request's limits on the server's tools in one answer; ``None`` means the server's limit.
-
-    Attributes:
-        rounds: the most times that the model is asked again.
-        calls: the most calls.
-        results: the most characters of all results together.
-        tooltime: the most seconds that tools may take.
-    """
+    """A request's limits on the server's tools in one answer, as `unspool.request.settings.LIMITS` describes them;
+    ``None`` means the server's limit."""
 
     rounds: int | None = None
     calls: int | None = None
