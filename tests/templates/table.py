@@ -108,6 +108,10 @@ PLAIN = ("[!r]*",)
 THINKING = ("reasoning-*",)
 CALLS = ("*call*", "values")
 CONTENT_AND_CALLS = ("*content-call",)
+LLAMAS = (
+    *("meta-llama-Llama-3.1-8B-Instruct", "meta-llama-Llama-3.2-3B-Instruct", "meta-llama-Llama-3.3-70B-Instruct"),
+    "tool_chat_template_llama3.1_json",
+)
 
 
 @dataclass(frozen=True)
@@ -254,10 +258,7 @@ DIFFERENCES = [
             "tool_chat_template_granite_20b_fc",
             "NousResearch-Hermes-3-Llama-3.1-8B-tool_use",
             "tool_chat_template_hermes",
-            "meta-llama-Llama-3.1-8B-Instruct",
-            "meta-llama-Llama-3.2-3B-Instruct",
-            "meta-llama-Llama-3.3-70B-Instruct",
-            "tool_chat_template_llama3.1_json",
+            *LLAMAS,
             "tool_chat_template_mistral3",
             "mistralai-Mistral-Nemo-Instruct-2407",
             "muse-glimmer",
@@ -286,23 +287,13 @@ DIFFERENCES = [
     ),
     # Alternatives.
     Difference(
-        (
-            "meta-llama-Llama-3.1-8B-Instruct",
-            "meta-llama-Llama-3.2-3B-Instruct",
-            "meta-llama-Llama-3.3-70B-Instruct",
-            "tool_chat_template_llama3.1_json",
-        ),
+        LLAMAS,
         ("call", "empty-call", "values", "content-call"),
         "the marker is written only for built-in tools; without it a call is recognized only by its declared name",
         writes={"calls": 1},
     ),
     Difference(
-        (
-            "meta-llama-Llama-3.1-8B-Instruct",
-            "meta-llama-Llama-3.2-3B-Instruct",
-            "meta-llama-Llama-3.3-70B-Instruct",
-            "tool_chat_template_llama3.1_json",
-        ),
+        LLAMAS,
         ("two-calls",),
         "the template takes one call",
         error="single tool-calls",

@@ -82,10 +82,6 @@ def test_with_include_usage_every_chunk_has_usage_and_a_last_one_without_choices
     assert [f.data for f in frames(stream(chat(include_usage=True), EVENTS), done=True)] == expected
 
 
-def test_without_include_usage_no_chunk_has_usage() -> None:
-    assert b"usage" not in stream(chat(), EVENTS, USAGE)
-
-
 def test_an_engines_counts_pass_unchanged() -> None:
     odd = Usage(prompt_tokens=3, completion_tokens=2049, total_tokens=7)
     assert odd.openai() == {"prompt_tokens": 3, "completion_tokens": 2049, "total_tokens": 7}
@@ -153,13 +149,6 @@ def test_the_roles_of_all_choices_come_first_and_in_order() -> None:
     assert len(set(answers)) == 1
     whole = json.loads(writer.whole([unspool.fold(EVENTS)] * 3))
     assert [c["index"] for c in whole["choices"]] == [0, 1, 2]
-
-
-@pytest.mark.parametrize("reason", ["stop", "length", "content_filter", "tool_calls"])
-def test_finish_reasons_pass_through_unchanged(reason: str) -> None:
-    events: list[Event] = [Finish(reason, 0, 0)]
-    assert chat_stream(stream(chat(), events))[0][0].finish == reason
-    assert json.loads(chat().whole([unspool.fold(events)]))["choices"][0]["finish_reason"] == reason
 
 
 @pytest.mark.parametrize("reason", ["stop", "tool_calls", "function_call"])

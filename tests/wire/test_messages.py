@@ -51,20 +51,6 @@ def test_a_stream_is_the_full_sequence_of_events() -> None:
     ]
 
 
-def test_a_whole_answer_has_every_field() -> None:
-    assert json.loads(messages().whole([unspool.fold(EVENTS)], USAGE)) == {
-        **HEAD,
-        "content": [
-            {"type": "thinking", "thinking": "plan", "signature": ""},
-            {"type": "text", "text": "Sure."},
-            {"type": "tool_use", "id": "call_1", "name": "get_weather", "input": {"city": "Paris"}},
-        ],
-        "stop_reason": "tool_use",
-        "stop_sequence": None,
-        "usage": COUNTS,
-    }
-
-
 def test_the_prompts_tokens_may_be_sent_at_the_start() -> None:
     (start,) = (f.data for f in frames(messages().start(Usage(prompt_tokens=7))))
     assert start["message"]["usage"] == {"input_tokens": 7, "output_tokens": 0}

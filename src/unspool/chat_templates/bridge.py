@@ -40,11 +40,7 @@ class Bridge(NamedTuple):
 
 
 def behind(word: str, text: str) -> str:
-    """The text after the last occurrence of the word.
-
-    Raises:
-        TemplateError: the word is not in the text.
-    """
+    """The text after the last occurrence of the word; a `TemplateError` if there is none."""
     at = text.rfind(word)
     if at < 0:
         raise TemplateError("template: does not write the text of an answer as it is")
@@ -52,14 +48,12 @@ def behind(word: str, text: str) -> str:
 
 
 def between(tail: str, ends: Sequence[str], limit: int, closed: Callable[[], str]) -> Bridge:
-    """Find the bridge in the text after the word.
+    """Find the bridge in the text after the word, which ends with the next answer's opening.
 
     Args:
-        tail: the text after the word, in a conversation that continues and ends with the next answer's opening.
         ends: texts that end answers, the longest first.
         limit: where in it the content of the first new message begins, before which the answer ends; -1: unknown.
-        closed: returns the text after the word in a conversation that ends with this answer; called if no end is
-            known.
+        closed: returns the text after the word in a conversation that ends with this answer; called if no end is known.
     """
     found = [(at, -len(end), end) for end in ends if (at := tail.find(end)) >= 0 and (limit < 0 or at < limit)]
     if found:

@@ -31,12 +31,8 @@ class _Generation(jinja2.ext.Extension):
 def environment(
     kind: type[jinja2.sandbox.SandboxedEnvironment], strftime_now: Callable[[str], str]
 ) -> jinja2.Environment:
-    """A sandbox that renders chat templates.
-
-    Args:
-        kind: the sandbox; the immutable one refuses templates that append to lists.
-        strftime_now: the function that tells templates the time.
-    """
+    """A sandbox that renders chat templates, which ``strftime_now`` tells the time. The immutable kind refuses
+    templates that append to lists."""
     env = kind(trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, _Generation])
     env.filters["tojson"] = tojson
     env.filters["from_json"] = json.loads

@@ -5,11 +5,7 @@ import sys
 
 
 def limit(**most: int) -> None:
-    """Limit this process.
-
-    Args:
-        most: limits by their name in `resource`, such as ``RLIMIT_AS``.
-    """
+    """Limit this process, by the names in `resource`, such as ``RLIMIT_AS``."""
     if sys.platform != "win32":  # on Windows only the parent's time limit applies
         import resource
 

@@ -28,20 +28,7 @@ class Pool:
     """Renders one template, in as many processes as threads render at a time. It is thread-safe.
 
     A process serves one rendering after another. One that met a limit, or whose client left, is ended; the next
-    rendering starts another.
-
-    Args:
-        template: the template's text.
-        special: named special tokens, such as ``bos_token``.
-        limits: the template's limits.
-
-    Attributes:
-        asked: the variables that the template asks for.
-        texts: the texts that it contains.
-
-    Raises:
-        TemplateError: the template cannot be compiled within the limits.
-        ImportError: jinja2 is not installed.
+    rendering starts another. The arguments, errors, and the attributes ``asked`` and ``texts`` are those of `Worker`.
     """
 
     def __init__(self, template: str, special: Mapping[str, str], limits: Limits) -> None:
@@ -58,17 +45,8 @@ class Pool:
         """Ends the idle processes. It is called with the last reference to the pool at the latest."""
 
     def render(self, requests: Sequence[Mapping[str, Any]], waiting: Waiting | None = None) -> list[Rendered]:
-        """Render with each of these variables.
-
-        Args:
-            requests: the variables of each rendering.
-            waiting: whether somebody waits for them; when nobody does any more, the process is killed.
-
-        Raises:
-            TemplateError: the template met a limit, or tried what the sandbox refuses.
-            Late: it got too little processor time.
-            Exception: what ``waiting`` raises if nobody waits any more.
-        """
+        """Render with each of these variables; see `Worker.render`. When nobody waits any more, the process is killed,
+        and what ``waiting`` raises is raised."""
         worker = self._taken()
         try:
             with _stopped(worker, waiting):

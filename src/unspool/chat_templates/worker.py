@@ -57,9 +57,7 @@ class Worker:
     """A process that renders one template; see `child`.
 
     Args:
-        template: the template's text.
         special: named special tokens, such as ``bos_token``.
-        limits: the template's limits.
         clock: whether the template is told the real time, instead of a constant one.
 
     Attributes:

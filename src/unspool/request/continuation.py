@@ -70,12 +70,6 @@ class Written(msgspec.Struct, frozen=True):
     call: str = ""
 
 
-class Thought(NamedTuple):
-    """The reasoning of a turn that the ids of its calls identify."""
-
-    reasoning: str
-
-
 class Rounds(NamedTuple):
     """A remembered answer of several rounds: the chain that it answers, its messages, and the reasoning of each round
     and of all rounds."""
@@ -84,6 +78,10 @@ class Rounds(NamedTuple):
     messages: tuple[dict[str, Any], ...]
     thoughts: frozenset[bytes]
     whole: bytes
+
+
+_Entry = Turn | str | Rounds
+"""What is remembered; a string is the reasoning of a turn that the ids of its calls identify."""
 
 
 class Past(NamedTuple):
@@ -127,11 +125,9 @@ class Continued(NamedTuple):
 
 
 class Turns:
-    """Remembers turns, within the settings' ``turn_memory``. It is thread-safe.
+    """Remembers turns of a model, within the settings' ``turn_memory``. It is thread-safe.
 
     Args:
-        settings: the server's settings.
-        prompts: the model's chat template.
         tokenizer: the engine's tokenizer, if its ids are known.
         engine: its name, for messages.
         secret: the secret for keys; by default a random one.
@@ -150,7 +146,7 @@ class Turns:
         self._prompts = prompts
         self._tokenizer = tokenizer
         self._literals = {} if tokenizer is None else {id: text for text, id in added_tokens(tokenizer).items()}
-        self._kept: Kept[Turn | Thought | Rounds] = Kept(_COUNT, settings.turn_memory)
+        self._kept: Kept[_Entry] = Kept(_COUNT, settings.turn_memory)
         # Another model, template or tokenizer cannot continue a turn.
         of_model = [settings.model, settings.dialect.name, prompts.source, sorted(self._literals.items())]
         self._secret = hmac.digest(secret or os.urandom(32), json_bytes(of_model), "sha256")
@@ -185,7 +181,7 @@ class Turns:
             past = Past(chains[-1], turn.thoughts + thoughts[answers[at] :], request.caller)
             prompt = Continued(turn.prompt, None if turn.prompt_ids is None else turn.prompt_ids.tolist(), None)
             joined = self._joined(prompt, turn.text, turn.ids, bridge, past)
-            if request.media and not self._fits(joined.prompt, request):
+            if not self._fits(joined.prompt, request):
                 log.info("a turn is written by the template: it spells placeholders of media")
                 break
             return joined
@@ -195,8 +191,6 @@ class Turns:
 
     def media(self, prompt: str, request: ChatRequest) -> tuple[Medium, ...]:
         """The media of a request with their places in its prompt; an error if there is not one placeholder for each."""
-        if not request.media:
-            return ()
         found = self._placed(prompt, request)
         if found is None:
             raise BadRequest("messages", "the chat template does not write one placeholder for each medium")
@@ -214,12 +208,14 @@ class Turns:
     def _fits(self, prompt: str, request: ChatRequest) -> bool:
         """Whether a prompt that repeats turns has one placeholder for each medium, and nothing else that an engine
         could read as one."""
+        if not request.media:
+            return True
         found = self._placed(prompt, request)
         rest = "" if found is None else placed(prompt, found, lambda i: "")
         return found is not None and not any(word in rest for word in FORGED)
 
     def _placed(self, prompt: str, request: ChatRequest) -> tuple[Medium, ...] | None:
-        return self._prompts.places.find(prompt, request.messages, request.media)
+        return self._prompts.places.find(prompt, request.messages, request.media) if request.media else ()
 
     def count(self, request: ChatRequest, waiting: Waiting) -> int:
         """Count the tokens of a prompt as the template writes it. Without a tokenizer, four characters count as one."""
@@ -257,7 +253,7 @@ class Turns:
             past = None if past is None else past.take(message)
         joined = self._joined(prompt, written.text, written.ids, bridge, past)
         whole = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
-        if request.media and not self._fits(joined.prompt, whole):
+        if not self._fits(joined.prompt, whole):
             raise NoBridge("the answer spells placeholders of media")
         return joined
 
@@ -297,9 +293,9 @@ class Turns:
             message = request.messages[at]
             key = None if message.get("reasoning_content") else self._by_ids(request.caller, message)
             found = None if key is None else self._get(key)
-            if isinstance(found, Thought) and found.reasoning:
+            if isinstance(found, str) and found:
                 messages = messages or list(request.messages)
-                messages[at] = {**message, "reasoning_content": found.reasoning}
+                messages[at] = {**message, "reasoning_content": found}
         return request if messages is None else msgspec.structs.replace(request, messages=messages)
 
     # -- turns -----------------------------------------------------------------------------------------------------
@@ -329,7 +325,7 @@ class Turns:
         key = self._by_ids(prompt.past.caller, sent)
         if key is not None:
             reasoning = written.message.reasoning
-            self._put({key}, Thought(reasoning), 2 * len(reasoning))
+            self._put({key}, reasoning, 2 * len(reasoning))
 
     def remember_rounds(
         self, prompt: Continued, messages: Sequence[dict[str, Any]], forms: Iterable[Sequence[Mapping[str, Any]]]
@@ -345,10 +341,10 @@ class Turns:
         digests = {reduce(Chain.take, form, chain).digest(b"rounds") for form in sent}
         self._put(digests, rounds, 2 * len(json_bytes(messages)))
 
-    def _get(self, key: bytes) -> "Turn | Thought | Rounds | None":
+    def _get(self, key: bytes) -> "_Entry | None":
         return self._kept.get(key)
 
-    def _put(self, keys: Collection[bytes], thing: "Turn | Thought | Rounds", size: int) -> None:
+    def _put(self, keys: Collection[bytes], thing: "_Entry", size: int) -> None:
         """Keep an entry under several keys. Its size counts for each, since any key may be the last one evicted."""
         for key in keys:
             if size + _OVERHEAD <= self._settings.turn_memory:

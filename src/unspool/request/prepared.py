@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -13,7 +13,7 @@ from ..dialect.template import unstarted, writable
 from ..engines.kept import Kept
 from ..engines.threads import Awaited
 from ..errors import ConstraintError
-from ..events import Event, Stage
+from ..events import ContentDelta, Event, Finish, Stage
 from ..grammar import Constraint, ToolStrictLevel, bounds, constrain
 from ..message import Message
 from ..parser import Parser
@@ -35,25 +35,43 @@ _TOOLS: Final = 4096
 """Of how many of the server's tools is known whether a grammar can be made for them."""
 
 
-class Reader(Protocol):
-    """Reads one output, as `unspool.Parser` does."""
+class Raw:
+    """Reads an output as `Parser` does, but all of it is content; none if it is ``silent``, that is, if nothing was to
+    be generated."""
 
-    @property
-    def stage(self) -> Stage:
-        """The stage of what comes next."""
+    stage = Stage.CONTENT
+
+    def __init__(self, *, silent: bool = False) -> None:
+        self._silent = silent
+        self._pieces: list[str] = []
+        self._at = 0
+        self._reason = ""
 
     @property
     def message(self) -> Message:
         """The output so far."""
+        return Message(content="".join(self._pieces), finish_reason=self._reason)
 
     def feed(self, text: str, stage: Stage | None = None) -> list[Event]:
-        """Read a piece."""
+        """See `Parser.feed`."""
+        if not text or self._silent:
+            return []
+        start, self._at = self._at, self._at + len(text)
+        self._pieces.append(text)
+        return [ContentDelta(text, start, self._at)]
 
     def feed_tokens(self, ids: Sequence[int], stage: Stage | None = None) -> list[Event]:
-        """Read tokens."""
+        """Not used: engines send the text, too."""
+        raise NotImplementedError
 
     def close(self, finish_reason: str | None = None) -> list[Event]:
-        """End the output."""
+        """See `Parser.close`."""
+        self._reason = "length" if self._silent else finish_reason or "stop"
+        return [Finish(self._reason, self._at, self._at)]
+
+
+Reader = Parser | Raw
+"""Reads one output."""
 
 
 class Prepared(msgspec.Struct, frozen=True):

@@ -1,20 +1,17 @@
-"""Raw completions: prompts that a client wrote itself, and outputs that are not parsed."""
+"""Raw completions: prompts that a client wrote itself."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from .. import engines
-from ..events import ContentDelta, Event, Finish, Stage
-from ..message import Message
 from ..tokens import backend_of
 from .chat_request import ChatRequest
 from .fields import BadRequest
-from .prepared import Prepared
+from .prepared import Prepared, Raw
 from .settings import Settings
 
-__all__ = ["Raw", "RawPrepared", "RawRequest", "prepare_raw"]
+__all__ = ["RawPrepared", "RawRequest", "prepare_raw"]
 
 Prompt = str | tuple[int, ...]
 
@@ -82,37 +79,3 @@ def _text(prompt: Prompt, tokenizer: Any) -> str:
     if tokenizer is None:
         raise BadRequest("echo", "needs a prompt of text: the server has no tokenizer for the model")
     return str(backend_of(tokenizer).decode(list(prompt), skip_special_tokens=False))
-
-
-class Raw:
-    """Reads an output, all of which is content; none if it is ``silent``, that is, if nothing was to be generated."""
-
-    stage = Stage.CONTENT
-
-    def __init__(self, *, silent: bool = False) -> None:
-        self._silent = silent
-        self._pieces: list[str] = []
-        self._at = 0
-        self._reason = ""
-
-    @property
-    def message(self) -> Message:
-        """The output so far."""
-        return Message(content="".join(self._pieces), finish_reason=self._reason)
-
-    def feed(self, text: str, stage: Stage | None = None) -> list[Event]:
-        """See `unspool.Parser.feed`."""
-        if not text or self._silent:
-            return []
-        start, self._at = self._at, self._at + len(text)
-        self._pieces.append(text)
-        return [ContentDelta(text, start, self._at)]
-
-    def feed_tokens(self, ids: Sequence[int], stage: Stage | None = None) -> list[Event]:
-        """Not used: engines send the text, too."""
-        raise NotImplementedError
-
-    def close(self, finish_reason: str | None = None) -> list[Event]:
-        """See `unspool.Parser.close`."""
-        self._reason = "length" if self._silent else finish_reason or "stop"
-        return [Finish(self._reason, self._at, self._at)]

@@ -28,14 +28,8 @@ shown."""
 
 
 class OwnServer(msgspec.Struct, frozen=True):
-    """A tool server that the request itself names.
-
-    Attributes:
-        label: its label in the request.
-        url: its address.
-        headers: the headers to send to it.
-        field: the request's field, for errors.
-    """
+    """A tool server that the request itself names, with the headers to send to it, and the request's field, for
+    errors."""
 
     label: str
     url: str
@@ -62,16 +56,19 @@ class Offer(msgspec.Struct, frozen=True):
     betas: frozenset[str] = frozenset()
     caller: bytes = b""
 
+    @property
+    def both(self) -> Listing:
+        """The tools of all servers."""
+        return Listing((*self.listing.tools, *self.own.tools), {**self.listing.failures, **self.own.failures})
+
     def name_of(self, server: str, original: str) -> str:
         """The model's name for a tool (after `beside_client`, one that differs from the client's tools). A tool that
         no longer exists keeps its own name."""
-        tools = (*self.listing.tools, *self.own.tools)
-        return next((t.name for t in tools if t.server == server and t.original == original), original)
+        return next((t.name for t in self.both.tools if t.server == server and t.original == original), original)
 
     def beside(self, taken: Collection[str]) -> tuple[ServerTool, ...]:
         """All tools, with names that differ from the client's tools."""
-        both = Listing((*self.listing.tools, *self.own.tools), {**self.listing.failures, **self.own.failures})
-        return both.beside(taken)
+        return self.both.beside(taken)
 
     def beside_client(self, taken: Collection[str]) -> "Offer":
         """The same offer, with names that differ from the client's tools."""
@@ -83,13 +80,8 @@ NOTHING: Final = Offer()
 
 
 class Served(msgspec.Struct, frozen=True):
-    """A tool that the server runs for a request.
-
-    Attributes:
-        tool: the tool.
-        form: its form for the client.
-        asks: whether each call needs approval.
-    """
+    """A tool that the server runs for a request, in its form for the client; ``asks`` says whether each call needs
+    approval."""
 
     tool: ServerTool
     form: Form = "mcp"
@@ -115,14 +107,8 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """A request's limits on the server's tools in one answer; ``None`` means the server's limit.
-
-    Attributes:
-        rounds: the most times that the model is asked again.
-        calls: the most calls.
-        results: the most characters of all results together.
-        tooltime: the most seconds that tools may take.
-    """
+    """A request's limits on the server's tools in one answer, as `unspool.request.settings.LIMITS` describes them;
+    ``None`` means the server's limit."""
 
     rounds: int | None = None
     calls: int | None = None
@@ -232,7 +218,7 @@ class Named:
         self,
         label: str,
         approval: Approval | None = None,
-        allowed: Iterable[str] | None = None,
+        allowed: Collection[str] | None = None,
         *,
         approvals: bool = True,
         show: bool = False,
@@ -245,11 +231,10 @@ class Named:
             approvals: whether the protocol can ask for approval; if not, tools that need it are left out.
             show: whether the client gets the list of the server's tools.
         """
-        names = None if allowed is None else frozenset(allowed)
         rule = approval or Approval()
         listed = []
         for tool in self._tools:
-            if tool.server != label or (names is not None and tool.original not in names):
+            if tool.server != label or (allowed is not None and tool.original not in allowed):
                 continue
             asks = tool.approval or rule.needed(tool.original)
             if asks and not approvals:
@@ -258,7 +243,7 @@ class Named:
             function = tool.definition["function"]
             schema = function.get("parameters") or {"type": "object"}
             listed.append({"name": tool.original, "description": function.get("description"), "input_schema": schema})
-        failures = {**self._offer.listing.failures, **self._offer.own.failures}
+        failures = self._offer.both.failures
         if show:
             self._listed.append(ToolsListed(label, tuple(listed), failures.get(label)))
         owners = {tool.server for tool in self._tools}

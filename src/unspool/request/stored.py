@@ -71,14 +71,8 @@ _decode: Final = msgspec.msgpack.Decoder(Saved).decode
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored conversation.
-
-    Attributes:
-        created: when it was created, in seconds.
-        metadata: the client's own data, as JSON.
-        size: the bytes of its items.
-        last: the id of its last response.
-    """
+    """A stored conversation: when it was created, in seconds, the client's own data as JSON, the bytes of its items,
+    and the id of its last response."""
 
     created: int
     metadata: bytes = b"{}"

@@ -14,7 +14,6 @@ from ..request.continuation import (
     Continued,
     Past,
     Rounds,
-    Thought,
     Turns,
     Written,
     repeatable,
@@ -51,7 +50,7 @@ class Tree(Turns):
         self.nodes: dict[str, Node] = {}
         self._answers: dict[bytes, list[Node]] = {}
         self._asked: set[bytes] = set()
-        self._more: dict[bytes, Thought | Rounds] = {}
+        self._more: dict[bytes, str | Rounds] = {}
 
     def add(self, record: Recorded) -> Node:
         """Add a call whose parent was added before."""
@@ -165,7 +164,7 @@ class Tree(Turns):
         record.thoughts = [*prompt.past.thoughts, thought(sent)]
         key = self._by_ids(prompt.past.caller, sent)
         if key is not None:
-            self._more[key] = Thought(written.message.reasoning)
+            self._more[key] = written.message.reasoning
 
     def _begun(self, request: ChatRequest) -> bytes:
         return b""  # tools and variables are compared one by one, to tell which of them differ

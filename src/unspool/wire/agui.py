@@ -230,9 +230,7 @@ def _usage(usage: Usage, model: str | None) -> dict[str, Any]:
 
 
 def error_body(failure: Failure) -> bytes:
-    """``RUN_ERROR``: the stream's event, and the body of a response that is an error.
-
-    The code is the failure's own, or the HTTP status as a string, which the protocol's field requires.
-    """
+    """``RUN_ERROR``: the stream's event, and the body of a response that is an error. The protocol requires a code, a
+    string."""
     error = {"type": "RUN_ERROR", "message": failure.message, "code": failure.code or str(failure.status)}
     return encode(error)

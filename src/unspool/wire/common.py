@@ -56,11 +56,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def not_written(event: object) -> bytes:
-    """Ignore an event for which a protocol has no fields.
-
-    Raises:
-        TypeError: it is not an event.
-    """
+    """Ignore an event for which a protocol has no fields; a `TypeError` if it is none."""
     if not isinstance(event, Event | ServerEvent):
         raise TypeError(f"events: must be a list of events; it contains {described(event)}")
     return b""

@@ -18,7 +18,7 @@ from .common import Answer, Failure, Sealing, Usage
 from .encoding import clean, encode, on_one_line, quoted
 from .freeform import Input, Kind
 from .messages import tool_input
-from .server_items import ServerItem, approval_item, list_item
+from .server_items import ServerItem
 from .server_tools import TOOL_LIMIT, ApprovalAsked, ServerCallResult, ServerCallStart, ToolsListed
 from .summary import Detail, Summary
 
@@ -278,11 +278,13 @@ class ResponsesWriter(BlockWriter):
 
     def _listed(self, event: ToolsListed) -> bytes:
         self._add("mcpl")
-        item = list_item(self._item_id, event)
-        added = self._added({**item, "tools": []})
+        item: dict[str, Any] = {"type": "mcp_list_tools", "id": self._item_id, "server_label": event.server}
+        item |= {"tools": [], "error": event.error}
+        added = self._added(item)
         begun = self._event("response.mcp_list_tools.in_progress", **self._place())
         ended = "failed" if event.error else "completed"
-        return added + begun + self._event(f"response.mcp_list_tools.{ended}", **self._place()) + self._done(item)
+        done = self._event(f"response.mcp_list_tools.{ended}", **self._place())
+        return added + begun + done + self._done({**item, "tools": list(event.tools)})
 
     def _open_server_call(self, event: ServerCallStart) -> bytes:
         item = self._server_items[event.index] = ServerItem(event)
@@ -327,7 +329,8 @@ class ResponsesWriter(BlockWriter):
     def _ask(self, event: ApprovalAsked) -> bytes:
         item = self._server_items.pop(event.index)
         self._add("mcpr")
-        asked = approval_item(event.id, item)
+        asked = {"type": "mcp_approval_request", "id": event.id, "server_label": item.start.server}
+        asked |= {"name": item.start.name, "arguments": item.text}
         return self._added(asked) + self._done(asked)
 
     # -- whole -----------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final
 
-from .server_tools import Form, ServerCallResult, ServerCallStart, ToolsListed
+from .server_tools import Form, ServerCallResult, ServerCallStart
 
 _KINDS: Final[dict[Form, tuple[str, str]]] = {
     "mcp": ("mcp_call", ""),
@@ -47,12 +47,7 @@ class ServerItem:
         return values[0] if len(values) == 1 else self.text
 
     def item(self, status: str, result: ServerCallResult | None = None) -> dict[str, Any]:
-        """The item.
-
-        Args:
-            status: the status, in the protocol's words.
-            result: the result, once the call has ended.
-        """
+        """The item with a status in the protocol's words, and with the result once the call has ended."""
         fields: dict[str, Any] = {"type": self.kind, "id": self.id, "status": status}
         if self.start.form == "code_interpreter":
             logs = None if result is None else [{"type": "logs", "logs": result.text}]
@@ -88,15 +83,3 @@ class ServerItem:
         except (ValueError, RecursionError):  # the tool refuses them, and its result says so
             return {}
         return value if isinstance(value, dict) else {}
-
-
-def approval_item(id: str, call: ServerItem) -> dict[str, Any]:
-    """A call that needs approval."""
-    fields = {"type": "mcp_approval_request", "id": id, "server_label": call.start.server}
-    return {**fields, "name": call.start.name, "arguments": call.text}
-
-
-def list_item(id: str, event: ToolsListed) -> dict[str, Any]:
-    """The list of a server's tools."""
-    fields = {"type": "mcp_list_tools", "id": id, "server_label": event.server}
-    return {**fields, "tools": list(event.tools), "error": event.error}

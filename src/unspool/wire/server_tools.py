@@ -73,12 +73,8 @@ class ServerCallResult(msgspec.Struct, frozen=True):
 
 
 class ApprovalAsked(msgspec.Struct, frozen=True):
-    """A complete call waits for approval; the answer ends without its result.
-
-    Attributes:
-        index: the index of the call.
-        id: the id of the approval request, which the answer repeats.
-    """
+    """A complete call waits for approval; the answer ends without its result, and repeats the id of the approval
+    request."""
 
     index: int
     id: str

@@ -19,13 +19,8 @@ __all__ = ["TraceWriter", "error_body", "step"]
 
 
 def step(events: Sequence[Event], stage: Stage, held: Any = None) -> dict[str, Any]:
-    """Report how a piece was read.
-
-    Args:
-        events: the events of the piece.
-        stage: the stage of the output after it.
-        held: the held text, in any form that encodes as JSON, or ``None``.
-    """
+    """Report how a piece was read: its events, the stage after it, and the held text, in any form that encodes as
+    JSON."""
     fields: dict[str, Any] = {"events": events, "stands": stage}
     return fields if held is None else {**fields, "held": held}
 
@@ -45,13 +40,7 @@ class TraceWriter(BaseWriter):
         return _line(self.asked)
 
     def piece(self, at: float, delta: Any, fields: Mapping[str, Any]) -> bytes:
-        """A piece of raw output.
-
-        Args:
-            at: seconds since the request.
-            delta: the piece; a struct.
-            fields: see `step`.
-        """
+        """A piece of raw output, a struct, in seconds since the request, with the fields of `step`."""
         return _line({"type": "chunk", "at": round(at, 6), **msgspec.to_builtins(delta), **fields})
 
     def last(self, at: float, fields: Mapping[str, Any]) -> bytes:

@@ -12,13 +12,8 @@ __all__ = ["FORMATS", "Format", "recognize"]
 
 
 class Format(NamedTuple):
-    """What bytes are.
-
-    Attributes:
-        kind: ``image``, ``audio``, ``video`` or ``document``.
-        type: the media type.
-        width, height: of images in pixels, else 0.
-    """
+    """What bytes are: ``image``, ``audio``, ``video`` or ``document``, their media type, and the pixels of images, else
+    0."""
 
     kind: str
     type: str
@@ -135,11 +130,8 @@ _BINARY: Final = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 def recognize(data: bytes) -> Format | None:
-    """What bytes are; ``None`` if it is no format that is known, and no text in UTF-8.
-
-    Raises:
-        BadMedium: the header of an image is malformed.
-    """
+    """What bytes are; ``None`` if it is no format that is known, and no text in UTF-8. Raises `BadMedium` if the
+    header of an image is malformed."""
     for known in FORMATS:
         if known.begins.match(data):
             width, height = (0, 0) if known.size is None else known.size(data)

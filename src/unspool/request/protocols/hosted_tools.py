@@ -3,16 +3,11 @@
 from collections.abc import Collection
 from typing import Any
 
-from ...tools import Approval
+from ...tools import Approval, ServerTool
 from ..fields import Fields
 from ..server_tools import WORDS, Named, Offer, OwnServer, ServerTools, names_of, read_bounds
 
 _TYPES = ("mcp", *WORDS)
-
-
-def hosted(tool: Fields) -> bool:
-    """Whether a tool is one that servers run."""
-    return tool.raw.get("type") in _TYPES
 
 
 def hosted_labels(fields: Fields) -> Collection[str] | None:
@@ -42,11 +37,10 @@ def hosted_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> S
     bounds = read_bounds(fields)
     named = Named(offer, names_of(tools))
     for one in fields.objects("tools", ()):
-        if not hosted(one):
-            continue
-        kind = one.text("type")
-        if kind != "mcp":
+        kind = one.raw.get("type")
+        if kind != "mcp" and kind in _TYPES:
             named.word(kind)  # a kind that the server lacks is left out
+        if kind != "mcp":
             continue
         for field in ("connector_id", "tunnel_id"):
             if one.has(field):
@@ -75,16 +69,16 @@ def _approval(tool: Fields, offer: Offer) -> Approval | None:
         raise tool.wrong("require_approval", str(error)) from None
 
 
-def _allowed(tool: Fields) -> list[str] | None:
+def _allowed(tool: Fields) -> tuple[str, ...] | None:
     """The tools' own names that a request allows; ``None`` means all."""
     if not tool.has("allowed_tools"):
         return None
-    if isinstance(tool.raw["allowed_tools"], dict):
-        names = tool.object("allowed_tools")
-        if names.has("read_only"):
-            raise names.wrong("read_only", "is not supported; allowed is tool_names")
-        return list(names.texts("tool_names", 1024))
-    return list(tool.texts("allowed_tools", 1024))
+    if not isinstance(tool.raw["allowed_tools"], dict):
+        return tool.texts("allowed_tools", 1024)
+    names = tool.object("allowed_tools")
+    if names.has("read_only"):
+        raise names.wrong("read_only", "is not supported; allowed is tool_names")
+    return names.texts("tool_names", 1024)
 
 
 def hosted_choice(fields: Fields, tools: ServerTools | None) -> Any:
@@ -93,35 +87,21 @@ def hosted_choice(fields: Fields, tools: ServerTools | None) -> Any:
     if not isinstance(choice, dict) or tools is None:
         return choice
     if choice.get("type") in _TYPES:
-        return _mode("required", _names(choice, tools))
+        return {"type": "allowed_tools", "mode": "required", "tools": _names(choice, tools)}
     listed = choice.get("tools")
     if choice.get("type") != "allowed_tools" or not isinstance(listed, list):
         return choice
-    found: list[Any] = []
-    for one in listed:
-        if isinstance(one, dict) and one.get("type") in _TYPES:
-            found += _names(one, tools)
-        else:
-            found.append(one)
-    return {**choice, "tools": found}
-
-
-def _mode(mode: str, names: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"type": "allowed_tools", "mode": mode, "tools": names}
+    ours = [isinstance(one, dict) and one.get("type") in _TYPES for one in listed]
+    names = [_names(one, tools) if own else [one] for one, own in zip(listed, ours, strict=True)]
+    return {**choice, "tools": [name for each in names for name in each]}
 
 
 def _names(choice: dict[str, Any], tools: ServerTools) -> list[dict[str, Any]]:
     """The tools that an entry of the choice names."""
-    kind = choice["type"]
-    found = []
-    for name, served in tools.tools.items():
-        if kind == "mcp":
-            fits = served.tool.server == choice.get("server_label") and choice.get("name") in (
-                None,
-                served.tool.original,
-            )
-        else:
-            fits = served.tool.kind == WORDS[kind][0]
-        if fits:
-            found.append({"type": "function", "name": name})
-    return found
+
+    def fits(tool: ServerTool) -> bool:
+        if choice["type"] != "mcp":
+            return tool.kind == WORDS[choice["type"]][0]
+        return tool.server == choice.get("server_label") and choice.get("name") in (None, tool.original)
+
+    return [{"type": "function", "name": name} for name, one in tools.tools.items() if fits(one.tool)]

@@ -44,7 +44,7 @@ def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> Serv
         toolset = next((s for s in sets if s.text("mcp_server_name") == label), None)
         if not config.flag("enabled", True):
             continue
-        allowed = list(config.texts("allowed_tools", 1024)) if config.has("allowed_tools") else None
+        allowed = config.texts("allowed_tools", 1024) if config.has("allowed_tools") else None
         if toolset is not None:
             allowed = _enabled(toolset, offer, label)
         if not named.server(label, allowed=allowed, approvals=False):
@@ -55,12 +55,9 @@ def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> Serv
     return named.all(bounds)
 
 
-def _enabled(toolset: Fields, offer: Offer, label: str) -> list[str]:
+def _enabled(toolset: Fields, offer: Offer, label: str) -> tuple[str, ...]:
     """The own names of the enabled tools of a toolset."""
     default = toolset.object("default_config").flag("enabled", True)
     configs = toolset.object("configs")
-    found = []
-    for tool in (*offer.listing.tools, *offer.own.tools):
-        if tool.server == label and configs.object(tool.original).flag("enabled", default):
-            found.append(tool.original)
-    return found
+    own = [tool.original for tool in offer.both.tools if tool.server == label]
+    return tuple(name for name in own if configs.object(name).flag("enabled", default))

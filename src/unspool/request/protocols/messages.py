@@ -164,14 +164,12 @@ _SAID = (
 
 
 def _system(fields: Fields) -> list[dict[str, Any]]:
-    system = fields.raw.get("system")
-    if isinstance(system, list):
-        for block in fields.objects("system"):
-            block.one_of("type", ("text",))
-        system = in_one([_part(block) for block in fields.objects("system")])
-    elif system is not None:
-        system = fields.text("system")
-    return [{"role": "system", "content": system}] if system is not None else []
+    if not isinstance(fields.raw.get("system"), list):
+        system = fields.text("system", None)
+        return [] if system is None else [{"role": "system", "content": system}]
+    for block in fields.objects("system"):
+        block.one_of("type", ("text",))
+    return [{"role": "system", "content": in_one([_part(block) for block in fields.objects("system")])}]
 
 
 def _part(block: Fields) -> dict[str, Any]:
@@ -189,8 +187,11 @@ def _messages(fields: Fields, seal: Seal | None, offer: Offer) -> list[dict[str,
         return [{"role": role, "content": content}]
     blocks = list(fields.objects("content"))
     if role == "assistant":
-        turns = ((_assistant(said, seal, offer), results) for said, results in rounds(blocks))
-        return [m for message, results in turns for m in (message, *map(_mcp_result, results))]
+        messages = []
+        for said, results in rounds(blocks):
+            messages.append(_assistant(said, seal, offer))
+            messages += [result_of(one.text("tool_use_id"), "", _result(one)) for one in results]
+        return messages
     if not blocks:
         raise fields.wrong("content", "is empty; at least one block is needed")
     return _user(role, blocks)
@@ -212,10 +213,6 @@ def _result(block: Fields) -> Any:
     if isinstance(block.raw.get("content"), str):
         return block.raw["content"]
     return in_one([_part(one) for one in block.objects("content", ())])
-
-
-def _mcp_result(block: Fields) -> dict[str, Any]:
-    return result_of(block.text("tool_use_id"), "", _result(block))
 
 
 def _assistant(blocks: Sequence[Fields], seal: Seal | None, offer: Offer) -> dict[str, Any]:
