@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ..dialect.markers import CALL, CALL_END, Block, Form, Opening, Scan
+from ..dialect.markers import CALL, CALL_END, Block, Opening, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, worded
 from . import states
 from .calls import Calls
@@ -238,8 +238,10 @@ class Blocks(Steps):
                     return 1
                 if match.end == MORE:
                     return MORE
-                if o.form is not None and o.marked and o.pattern.first == o.form.opening.first:
-                    self._spare(o.form, p)
+                form = o.form
+                if form is not None and o.marked and o.pattern.first == form.opening.first:
+                    closings = (form.closing,) if tape.buf.startswith(form.opening.first, p) else ()
+                    self._look.spare(p, *closings)  # the marker is text there, and so is its closing
                 continue
             r = self._look.marker(o, p)
             if r == MORE:
@@ -264,11 +266,6 @@ class Blocks(Steps):
             self._parts.leave_block()
             return 1
         return 0
-
-    def _spare(self, form: Form, p: int) -> None:
-        """If a call's marker is at ``p``, it is text there, and so is its closing."""
-        if self._tape.buf.startswith(form.opening.first, p):
-            self._look.spare(p, form.closing)
 
     def enter(self) -> None:
         """Just after the opening of a block. The block counts as open from its first call on."""

@@ -9,7 +9,6 @@ from ..dialect.markers import END, Marker, Outline, Parameter, Stray, tags, text
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.plan import Plan
 from .ledger import Ledger, Tape
-from .quoting import Quoting
 from .tokens import is_distinct
 
 ALWAYS: Final = -(1 << 62)
@@ -44,7 +43,7 @@ class Lookout(msgspec.Struct, eq=False):
     plan: Plan
     outline: Outline
     _tape: Tape
-    _ledger: Ledger
+    ledger: Ledger
     replay: bool = False
     thoughts_from: int = ALWAYS
     counted: bool = False
@@ -61,16 +60,6 @@ class Lookout(msgspec.Struct, eq=False):
     """The last marker that was spared."""
 
     # -- tokens -------------------------------------------------------------------------------------------------------
-
-    @property
-    def quoting(self) -> Quoting:
-        """Code in the content."""
-        return self._ledger.quoting
-
-    @property
-    def by_ids(self) -> bool:
-        """Whether token ids are fed."""
-        return self.marks is not None
 
     def know_tokens(self, added: Iterable[str], *, counted: bool = False, constrained: bool = False) -> None:
         """Distinguish special tokens, given by their literals, from text. ``constrained``: in reasoning only."""
@@ -102,7 +91,7 @@ class Lookout(msgspec.Struct, eq=False):
 
     def spelled(self, first: str, i: int, end: int) -> bool:
         """Whether the text there, which begins with ``first``, only spells a special token, and so does not count."""
-        if not self.ignores or (self._constrained and not self._ledger.thinking):
+        if not self.ignores or (self._constrained and not self.ledger.thinking):
             return False
         buf = self._tape.buf
         begins = not self.marked(i)
@@ -206,7 +195,7 @@ class Lookout(msgspec.Struct, eq=False):
 
     def quoted(self, i: int) -> bool:
         """Whether a marker at ``i`` is in a code span of the content."""
-        ledger = self._ledger
+        ledger = self.ledger
         if ledger.thinking:
             return False
         here = self._tape.base + i
@@ -239,7 +228,7 @@ class Lookout(msgspec.Struct, eq=False):
 
     def stray_counts(self, i: int) -> bool:
         """Whether a marker at ``i`` that contains nothing counts as stray."""
-        ledger = self._ledger
+        ledger = self.ledger
         return self.plan.policy.stray_markers == "drop" and not self.quoted(i) and not ledger.quoting.fenced
 
     def closed_behind(self, i: int) -> bool:

@@ -122,7 +122,8 @@ class Openings(msgspec.Struct, eq=False):
             return Match(self._object_begins(o, form, r), fields)
         if form.name:
             fields["name"] = form.name
-            if not self._takes_text(form):
+            tool = None if self.names is None else self.names.get(form.name)  # its own, which may take no text
+            if tool is not None and not takes_text(tool, form.key):
                 return _NONE
         if not self._declared(o, i, fields):
             return _NONE
@@ -156,17 +157,12 @@ class Openings(msgspec.Struct, eq=False):
         block = self.look.plan.calls.blocks[0]
         return o.block is not None and bool(block.opening) and not o.block.opening and quotable(form)
 
-    def _takes_text(self, form: Form) -> bool:
-        """Whether the form's own tool, by whose name it goes, takes bare text."""
-        tool = None if self.names is None else self.names.get(form.name)
-        return tool is None or takes_text(tool, form.key)
-
     def _stands_apart(self, o: Opening, i: int) -> bool:
         """Whether an unmarked opening may count at ``i``: where a line begins, or after a space; not in code."""
         tape = self._tape
         if i > tape.i and not tape.buf[i - 1].isspace() and not o.anywhere:
             return False
-        quoting = self.look.quoting
+        quoting = self.look.ledger.quoting
         if self.look.quoted(i) or quoting.fenced:
             return False
         return o.anywhere or quoting.blank() or (o.spaced and i > tape.i and tape.buf[i - 1] == " ")

@@ -81,9 +81,9 @@ class Prose(Steps):
                     ledger.text(tape.here)
             return False
         else:
-            foreign = ledger.foreign_at(tape.base + j) if ledger.foreign_spans else NO
-            if foreign >= 0:
-                tape.i = foreign - tape.base
+            foreign = ledger.foreign_spans
+            if foreign and foreign[0][0] == tape.base + j:
+                tape.i = foreign.pop(0)[1] - tape.base
                 ledger.markup(tape.here)
                 return True
             r = self._marker_at(self._look.outline.edge, j, edge=True)

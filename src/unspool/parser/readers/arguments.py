@@ -9,8 +9,9 @@ from ..call import Call
 from ..ledger import Tape
 from ..lookout import first_of
 from ..openings import NULL, Openings
-from .literal import DONE, ERROR, STRING, LiteralReader, Root, whole_members, whole_object
+from .literal import DONE, ERROR, STRING, LiteralReader, Root
 from .reader import Mode, Reader, Whole
+from .whole import whole_members, whole_object
 from .wrapped import UNWRAPPED, Unwrapping, UnwrapReader, unwrapping
 
 _CUT: Final = "a closing marker inside a value"
@@ -87,6 +88,9 @@ class ArgumentsReader(Reader):
     def close_all(self) -> str:
         return "" if self.literal is None else self.literal.close_all()
 
+    def in_value(self) -> bool:
+        return self.literal is not None and not (self.shut or self.skip)
+
     def in_string(self) -> bool:
         """Whether the literal is inside a string of the arguments."""
         return self.literal is not None and self.literal.mode == STRING and not self.skip
@@ -135,8 +139,9 @@ class ArgumentsReader(Reader):
         end = literal.read(buf, i) if until == len(buf) else i + literal.read(buf[i:until], 0)
         tape.i = end
         if literal.notes:
-            for kind, detail in literal.take_notes():
+            for kind, detail in literal.notes:
                 self._call.notice(kind, detail)
+            literal.notes = []
         fragment = literal.take()
         if not self.skip and (fragment or end > i):
             self._hand_on(fragment, tape.base + end)
@@ -147,7 +152,7 @@ class ArgumentsReader(Reader):
         if not self._looked:
             self._looked = True
             if call.started and not UNWRAPPED.match(fragment):
-                self._unwrapping = unwrapping(self._call.desk.schema(call.name))
+                self._unwrapping = unwrapping(call.desk.tools.schema(call.name))
         watch = self._unwrapping
         if watch is not None:
             passed = watch.push(fragment)
@@ -171,7 +176,7 @@ class ArgumentsReader(Reader):
             call.put(text, self._tape.here)
         call.complete = True
         if literal.repaired:
-            call.repair()
+            call.status = "repaired" if call.status == "ok" else call.status
             call.notice("repaired", literal.repaired)
 
     def _none(self, i: int) -> bool:
@@ -205,17 +210,14 @@ class ArgumentsReader(Reader):
                 return False
             if closing >= 0 and self._shut():
                 return True
+        # Other calls may follow in the block, and nothing but brackets shows where this one ends.
+        unended = call.block.closing and not (call.form.closing or call.form.marked)
         if call.form.shape is not None:
             self.track = ["{", *literal.stack]
-        elif call.form.syntax == Syntax.PYTHON or (literal.stack and self._unended()):
+        elif call.form.syntax == Syntax.PYTHON or (literal.stack and unended):
             self.track = [*literal.stack]
         self.within = literal.delimiter[:1]
         return self._fail(literal.error)
-
-    def _unended(self) -> bool:
-        """Whether other calls may follow in the block, and nothing but brackets shows where this one ends."""
-        call = self._call
-        return bool(call.block.closing) and not (call.form.closing or call.form.marked)
 
     def _closes(self, i: int) -> int:
         """The end of what closes the call at ``i``: a closing, or the next call if this one has none; `NO`; `MORE`."""

@@ -12,8 +12,9 @@ from ..call import Call
 from ..ledger import Tape
 from ..openings import NULL, Openings
 from .arguments import ArgumentsReader
-from .literal import LiteralReader, Root, whole_members, whole_object
+from .literal import LiteralReader, Root
 from .reader import Mode, Reader, Whole
+from .whole import whole_members, whole_object
 
 MAX_TOKEN: Final = 1024
 """The longest key, name or id, in characters, with its quotes."""
@@ -80,6 +81,9 @@ class ObjectReader(Reader):
         """Whether the call can be announced if no more of it comes. In reasoning, a name alone makes no call."""
         call = self._call
         return bool(call.name) and self.role != "name" and (call.complete or not call.thought)
+
+    def in_value(self) -> bool:
+        return self.inner is not None and self.inner.in_value()
 
     def take(self) -> str | None:
         return None if self.inner is None else self.inner.take()

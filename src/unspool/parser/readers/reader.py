@@ -84,6 +84,10 @@ class Reader:
         """The JSON that would close the open values; ``""`` if a value would have to be invented."""
         return ""
 
+    def in_value(self) -> bool:
+        """Whether the text being read belongs to the call's arguments, not to markers."""
+        return True
+
     def _call_closes(self, i: int) -> int:
         """The end of a closing of the call at ``i`` that counts, because what follows it may, or by its token's id."""
         look, certain = self._look, self._look.certain(i)

@@ -13,8 +13,9 @@ from ..call import Call
 from ..ledger import CAP
 from ..openings import NULL
 from .containers import Containers, Held, is_list
-from .literal import DONE, ERROR, LiteralReader, Root, whole_object
+from .literal import DONE, ERROR, LiteralReader, Root
 from .strings import escaped, json_string
+from .whole import whole_object
 
 
 class ValueKind:
