@@ -198,32 +198,32 @@ def _fields(options: argparse.Namespace, gguf: "Gguf", projector: Mapping[str, s
 
 def _projector(path: str | None) -> dict[str, str]:
     """The parameters of llama.cpp for a projector."""
-    from ..infer.gguf import read_gguf
-
     if path is None:
         return {}
-    with blaming("--mmproj", path, GgufError):
-        gguf = read_gguf(path)
-    if gguf.text("general.architecture") != "clip":
-        raise Misuse(f"--mmproj: {path}: is not a projector")
+    _check("--mmproj", path, "general.architecture", "clip", "a projector")
     return {"mmproj.path": path}
 
 
 def _adapters(given: list[str]) -> tuple[tuple[str, float], ...]:
-    from ..infer.gguf import read_gguf
-
     found = []
     for one in given:
         path, _, scale = one.rpartition("=") if ".gguf=" in one.lower() else (one, "", "1")
-        with blaming("--adapter", path, GgufError):
-            gguf = read_gguf(path)
+        _check("--adapter", path, "general.type", "adapter", "an adapter")
         try:
             found.append((path, float(scale)))
         except ValueError:
             raise Misuse(f"--adapter: {one}: {scale!r} is not a number") from None
-        if gguf.text("general.type") != "adapter":
-            raise Misuse(f"--adapter: {path}: is not an adapter")
     return tuple(found)
+
+
+def _check(argument: str, path: str, key: str, value: str, what: str) -> None:
+    """Check that an argument names a GGUF of the right sort."""
+    from ..infer.gguf import read_gguf
+
+    with blaming(argument, path, GgufError):
+        gguf = read_gguf(path)
+    if gguf.text(key) != value:
+        raise Misuse(f"{argument}: {path}: is not {what}")
 
 
 def _field(given: str) -> tuple[str, str]:

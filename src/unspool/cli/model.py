@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,11 +21,11 @@ from .common import Container, Misuse, OneOf, blaming, named_dialect, policy_arg
 from .engines import ENGINES, LOCAL, REPLAY, UPSTREAM, EngineKind, EngineSettings, find_engine, open_engine
 from .local import is_local, local_arguments
 from .prove import AUTO, WITH_TOOLS, choose, prove, report, with_tools
-from .recordings import open_recordings, read_in_common
+from .recordings import Reading, open_recordings, read_in_common
 from .templates import find_template, source_argument
 
 if TYPE_CHECKING:
-    from ..engines import Engine, Recording
+    from ..engines import Engine
     from ..request.prompts import Prompts, Tokenizer
     from ..request.settings import Settings
 
@@ -150,33 +150,23 @@ def open_model(options: argparse.Namespace) -> Model:
     # llama.cpp applies grammars at once, so calls follow their schemas by default.
     level = ToolStrictLevel[(options.strict_level or ("parameter" if kind is LOCAL else "off")).upper()]
     thinking = trained and thinks(list(proof))
-    return Model(name, dialect, reading.policy, engine, prompts, level, thinking, reading.tools, reading.choice)
-
-
-class _Reading(NamedTuple):
-    """How outputs are read: by the arguments, or as the recordings of the engine say."""
-
-    dialect: Dialect
-    policy: Policy
-    proof: Sequence[Case] = ()
-    tools: Sequence[Any] | None = ()
-    choice: Any = "auto"
-    recordings: "Sequence[Recording]" = ()
+    return Model(name, dialect, reading.policy, engine, prompts, level, thinking, reading.tools, reading.tool_choice)
 
 
 def _reading(
     options: argparse.Namespace, kind: EngineKind, argument: str, template: "Tokenizer | None", served: str
-) -> _Reading:
+) -> Reading:
     policy = read_policy(options.policy)
     if kind is not REPLAY:
         dialect, proof = _dialect(options, template, served)
-        return _Reading(dialect, policy, proof)
+        return Reading(dialect, policy, proof)
+
+    def asked() -> Dialect:
+        return _dialect(options, template, served)[0]
+
     recordings = open_recordings("--engine", argument)
-    asked = None if _named(options) is None else _dialect(options, template, served)[0]
-    found = read_in_common("--engine", recordings, asked)
-    dialect = found.dialect or _dialect(options, template, served)[0]
-    staged = [recording.staged(dialect) for recording in recordings]
-    return _Reading(dialect, policy.over(found.policy), (), found.tools, found.tool_choice, staged)
+    found = read_in_common("--engine", recordings, None if _named(options) is None else asked(), asked)
+    return found._replace(policy=policy.over(found.policy))
 
 
 def _named(options: argparse.Namespace) -> str | None:

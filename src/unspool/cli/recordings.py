@@ -2,12 +2,13 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from ..dialect.file import Dialect
 from ..errors import DialectError, UnknownDialect
+from ..infer import Case
 from ..policy import Policy
 from ..schema import tool_name
 from .common import Misuse, blaming
@@ -82,38 +83,43 @@ def recorded_dialect(argument: str, recording: "Recording") -> Dialect | None:
 
 
 class Reading(NamedTuple):
-    """The settings that recordings share, for a server that replays them.
+    """How outputs are read: as the command line says, or as the recordings of the engine do.
 
     Attributes:
-        dialect: the dialect that they name, or ``None``.
-        policy: the policy with which they were read.
-        tools: all tools that they declare; ``None`` if one of them does not record its tools.
+        dialect, policy: how they are read.
+        proof: of the dialect by the chat template.
+        tools: all tools that recordings declare; ``None`` if one of them does not record its tools.
         tool_choice: their tool choice; ``auto`` if they differ.
+        recordings: the recordings to replay.
     """
 
-    dialect: Dialect | None
+    dialect: Dialect
     policy: Policy
-    tools: list[Any] | None
-    tool_choice: Any
+    proof: Sequence[Case] = ()
+    tools: Sequence[Any] | None = ()
+    tool_choice: Any = "auto"
+    recordings: "Sequence[Recording]" = ()
 
 
-def read_in_common(argument: str, recordings: "Sequence[Recording]", dialect: Dialect | None) -> Reading:
-    """The settings with which all of the recordings can be read; a dialect overrides theirs."""
+def read_in_common(
+    argument: str, recordings: "Sequence[Recording]", dialect: Dialect | None, other: Callable[[], Dialect]
+) -> Reading:
+    """The settings with which all recordings can be read; a dialect overrides theirs, ``other`` is of those without."""
     first = recordings[0].asked
     if dialect is None:
         named = {(r.asked.dialect, r.asked.reasoning, r.asked.toml) for r in recordings}
         if len(named) > 1:
             names = ", ".join(sorted(name or "none" for name, *_ in named))
             raise Misuse(f"{argument}: the recordings have several dialects ({names}); pass --dialect")
-        dialect = recorded_dialect(argument, recordings[0])
+        dialect = recorded_dialect(argument, recordings[0]) or other()
     policies = {r.asked.policy for r in recordings}
     if len(policies) > 1:
         raise Misuse(f"{argument}: the recordings have several policies; replay them one at a time")
     choices = [r.asked.tool_choice for r in recordings]
     choice = first.tool_choice if all(c == choices[0] for c in choices) else "auto"
-    if any(r.asked.tools is None for r in recordings):
-        return Reading(dialect, first.policy, None, choice)
     tools: dict[str | None, Any] = {}
     for recording in recordings:
         tools = {tool_name(tool): tool for tool in recording.asked.tools or ()} | tools  # of two with a name, the first
-    return Reading(dialect, first.policy, list(tools.values()), choice)
+    declared = None if any(r.asked.tools is None for r in recordings) else list(tools.values())
+    staged = [recording.staged(dialect) for recording in recordings]
+    return Reading(dialect, first.policy, (), declared, choice, staged)

@@ -90,7 +90,8 @@ def serving(folder: Path, *arguments: str) -> Iterator[Serving]:
         while one.json("/health")[0] != 200:
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.05)
-        yield one
+        with one.openai, one.anthropic:
+            yield one
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(PATIENCE)
