@@ -338,9 +338,7 @@ def _operation(options: argparse.Namespace) -> "Operation":
     if options.workers < 1:
         raise Misuse("--workers: must be at least 1")
     if options.workers > 1 and options.sessions:
-        raise Misuse(
-            "--workers: with --sessions, one process answers; several servers need a --store each"
-        )
+        raise Misuse("--workers: with --sessions, one process answers; several servers need a --store each")
     password = read_key("--ssl-keyfile-password", options.ssl_keyfile_password)
     if options.ssl_certfile is None and (options.ssl_keyfile or password) is not None:
         raise Misuse("--ssl-certfile: is missing")
