@@ -7,6 +7,7 @@ import asyncio
 import base64
 import importlib
 import json
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -32,7 +33,7 @@ FAMILIES: Final = {
     "pixtral.PixtralProcessor": ("[IMG]", "[IMG]", ()),
     "lfm2_vl.Lfm2VlImageProcessor": ("<image>", "<image>", ()),
 }
-"""For each processor what its family's templates write for an image, the token of the image in it, and all its tokens."""
+"""For each processor what templates of its family write for an image, the image's token in it, and all its tokens."""
 
 
 class Config:
@@ -64,7 +65,13 @@ def split(name: str, arguments: Any) -> dict[str, Any]:
     text = f"Compare {span} with {span}."
     pictures = [f"data:image/png;base64,{base64.b64encode(png(8, 8 * n)).decode()}" for n in (1, 2)]
     found = asyncio.run(made.load_mm_data(words.encode(text), made.mm_tokens, image_data=pictures))
-    return {"images": [one.size for one in found.images], "same": found.input_text == text, "span": span}
+    pieces = re.split(made.mm_tokens.get_combined_regex(), text)
+    return {
+        "span": span,
+        "places": sum(made.mm_tokens.get_modality_of_token(piece) is not None for piece in pieces),
+        "images": [one.size for one in found.images],
+        "text": found.input_text == text,
+    }
 
 
 def main() -> None:
