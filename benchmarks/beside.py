@@ -69,7 +69,7 @@ def batch() -> Callable[[list[bytes]], None]:
     """`unspool batch` from JSON lines to a table: reading, parsing, checking arguments, counting, columns."""
     pa = importlib.import_module("pyarrow")
     blocks, reading, work = (importlib.import_module(f"unspool.batch.{n}") for n in ("blocks", "reading", "work"))
-    schema = pa.schema([*work.SCHEMA, ("output", pa.string()), ("tools", pa.string())])
+    schema = pa.schema([*reading.SCHEMA, ("output", pa.string()), ("tools", pa.string())])
     worker = work.Worker(reading.Reader(reading.Reading(dialect=DIALECT)), schema)
 
     def whole(lines: list[bytes]) -> None:

@@ -17,8 +17,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import unspool
 from unspool.batch.blocks import Block
-from unspool.batch.reading import Reader, Reading
-from unspool.batch.work import SCHEMA, Worker
+from unspool.batch.reading import SCHEMA, Reader, Reading
+from unspool.batch.work import Worker
 from unspool.rl import Conversation
 
 from .effort import Effort

@@ -114,35 +114,42 @@ def disturbed(run: Run, rng: random.Random, most: int) -> Counter[str]:
         assert killed.total(), f"exit code {code}"
 
 
-def main() -> int:
-    """Run the check, and return the exit code."""
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--kills", type=int, default=100)
-    p.add_argument("--seed", type=int, default=None)
-    p.add_argument("--rows", type=int, default=2_000)
-    options = p.parse_args()
-    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
+def endure(kills: int, seed: int, rows: int) -> tuple[int, Counter[str]]:
+    """Kill runs so many times. Returns the number of runs, and what was killed.
+
+    Raises:
+        AssertionError: a run left something wrong, or ended with something else than an undisturbed one.
+    """
     rng = random.Random(seed)
-    print(f"seed {seed}", flush=True)
     total: Counter[str] = Counter()
     runs = 0
     with tempfile.TemporaryDirectory() as folder:
-        source = write_lines(Path(folder, "in.jsonl"), options.rows)
-        calm = {}
-        for form in FORMS:
-            run = Run(source, Path(folder, "calm", form), 1, 100)
-            assert run.start().wait(600) == 0
-            calm[form] = content(run.out)
-        while total.total() < options.kills:
+        source = write_lines(Path(folder, "in.jsonl"), rows)
+        calm: dict[str, list[object]] = {}
+        while total.total() < kills:
             runs += 1
             form = rng.choice(FORMS)
+            if form not in calm:
+                run = Run(source, Path(folder, "calm", form), 1, 100)
+                assert run.start().wait(600) == 0
+                calm[form] = content(run.out)
             run = Run(source, Path(folder, str(runs), form), rng.choice((1, 2, 3)), rng.choice((10, 40, 100)))
             total += disturbed(run, rng, rng.randint(1, 8))
             assert content(run.out) == calm[form], f"{run} differs from a run that nobody disturbed"
             assert not run.out.suffix or not run.parts.exists(), f"{run} left its parts"
-    print(
-        f"{runs} runs, killed {total['run']} times, a worker of theirs {total['worker']} times: all ended with the same"
-    )
+    return runs, total
+
+
+def main() -> int:
+    """Run the check, and return the exit code."""
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--kills", type=int, default=100)
+    p.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    p.add_argument("--rows", type=int, default=2_000)
+    options = p.parse_args()
+    print(f"seed {options.seed}", flush=True)
+    runs, killed = endure(options.kills, options.seed, options.rows)
+    print(f"{runs} runs, killed {killed['run']} times, a worker {killed['worker']} times: all ended with the same")
     return 0
 
 

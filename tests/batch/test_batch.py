@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import random
 import re
 import signal
 import subprocess
@@ -24,6 +23,7 @@ from unspool.batch.reading import Reader
 from unspool.cli import main
 from unspool.engines.capture import Asked, write_recording
 
+from .kills import alive, children, endure
 from .rows import TOOLS, is_bad, output, row, write_lines
 from .threads import race
 
@@ -241,36 +241,10 @@ def test_a_progress_bar_shows_how_far_a_run_is(
 # -- resuming --------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_that_was_killed_resumes(tmp_path: Path) -> None:
-    count = 250
-    source = write_lines(tmp_path / "in.jsonl", count)
-    out = tmp_path / "out.parquet"
-    words = ["batch", str(source), "-d", "hermes", "-o", str(out), "--rows", "10", "--workers", "1", "--resume"]
-    rng = random.Random(16)
-    parts = tmp_path / "out.parquet.unspool"
-    good = [i for i in range(count) if not is_bad(i)]
-    kills = 0
-    for _ in range(60):
-        with subprocess.Popen([sys.executable, "-m", "unspool", *words], stderr=subprocess.DEVNULL) as process:
-            before = len(list(parts.glob("part-*.parquet")))
-            while process.poll() is None and len(list(parts.glob("part-*.parquet"))) < before + 5:
-                time.sleep(0.005)
-            time.sleep(rng.uniform(0, 0.03))
-            if process.poll() is None:
-                process.send_signal(signal.SIGKILL)
-                kills += 1
-        if process.returncode == 0:
-            break
-        if out.exists():  # it is whole, although the run was killed before it had removed the parts
-            same(rows_in(out), good)
-    assert kills >= 2
-    same(rows_in(out), good)
-    assert [b["row"] for b in rows_in(tmp_path / "out.parquet.errors.jsonl")] == list(filter(is_bad, range(count)))
-    assert not parts.exists()
-
-
-def _children(pid: int) -> list[int]:
-    return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="workers are threads")
+def test_runs_that_are_killed_resume_and_lose_and_repeat_nothing() -> None:
+    assert endure(2, seed=16, rows=100)[1].total() >= 2
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -283,26 +257,19 @@ def test_no_process_is_left_when_one_of_a_run_with_workers_is_killed(killed: str
         while not list(out.glob("part-*.parquet")):
             time.sleep(0.01)
             assert process.poll() is None
-        children = _children(process.pid)  # one of them forks the workers
-        workers = [p for child in children for p in _children(child)]
+        below = children(process.pid)  # one of them forks the workers
+        workers = [p for child in below for p in children(child)]
         assert len(workers) == 2
         os.kill(process.pid if killed == "parent" else workers[0], signal.SIGKILL)
         said = process.communicate(timeout=60)[1]
     assert process.returncode == (-signal.SIGKILL if killed == "parent" else 1)
     assert killed == "parent" or b"a worker died" in said
     until = time.monotonic() + 30
-    while any(_alive(p) for p in [*children, *workers]):
+    while any(map(alive, below)):
         assert time.monotonic() < until
         time.sleep(0.05)
     assert pq.read_table(out).num_rows > 0
     assert all(not is_bad(key) for key in pq.read_table(out)["key"].to_pylist())
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_a_run_that_was_killed_while_it_removed_its_parts_is_cleared_by_the_next(tmp_path: Path) -> None:

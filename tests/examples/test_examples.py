@@ -17,7 +17,7 @@ import pytest
 
 from unspool.engines.upstream import Upstream
 from unspool.request.prompts import Prompts, read_tokenizer
-from unspool.server.main import Server
+from unspool.server import create_app
 
 from ..server.support import Live, chunks, live
 from ..tokenizer import FOLDER
@@ -63,7 +63,7 @@ def test_before_vllm_serves_a_raw_endpoint() -> None:
     with raw_endpoint() as (url, asked):
         settings, engine, prompts = example("before_vllm").parts(url, str(FOLDER))
         assert settings.dialect.name == "hermes"
-        with running(Server(settings, engine, "127.0.0.1", 0, prompts).config.app) as here:
+        with running(create_app(settings, engine, prompts)) as here:
             answer = httpx2.post(f"{here}/v1/chat/completions", json={**ASKED, "stream": True}, timeout=20)
     assert called(answer.text) == ("One city.", "get_weather", '{"city": "Paris"}')
     assert "How warm is it in Paris?" in str(asked[0]["prompt"])

@@ -8,8 +8,10 @@ import pytest
 
 import unspool
 from tests.cli.test_infer import checkpoint
+from tests.support import dialect_of
 from unspool import UnknownDialect, get_dialect
 from unspool.cli import main
+from unspool.cli.prove import report
 from unspool.infer.choosing import choose_dialect, holds, prove_dialect, summary
 
 from . import invented
@@ -45,6 +47,16 @@ def test_a_dialect_that_reads_calls_differently_is_not_proven() -> None:
     proof = prove_dialect(get_dialect("mistral"), invented.KNOWN)
     assert not holds(proof)
     assert summary(proof).startswith("not proven by the chat template: ")
+
+
+def test_a_dialects_form_is_proven_whatever_its_policies_make_of_text_before_calls(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    dialect = dialect_of('base = "hermes"\npolicy = { text_before_tools = "content", text_between_tools = "content" }')
+    proof = prove_dialect(dialect, invented.KNOWN)
+    assert holds(proof)
+    report(dialect, proof, table=False)
+    assert capsys.readouterr().err.endswith(" cases pass; by its policy, calls after text are content\n")
 
 
 def test_a_shipped_dialect_may_leave_white_space_with_the_text() -> None:

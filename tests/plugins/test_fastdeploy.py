@@ -319,9 +319,12 @@ def test_the_rfcs_helpers_read_both_forms_of_a_call(host: Host, name: str) -> No
     form = R1 if name in ("deepseek-r1", "deepseek-v3-0324") else V31
     helper = calls._parse_v30324_r1_tool_call if form is R1 else calls._parse_v31_tool_call
     assert helper(form % ARGUMENTS) == ("get_weather", ARGUMENTS)
+    assert helper((form % ARGUMENTS).replace("function<", "retrieval<")) == ("get_weather", ARGUMENTS)
     assert helper("no call") is None
     assert calls._parse_tool_json(ARGUMENTS) == {"city": "北京", "days": 3}
     assert calls._parse_tool_json('{"city": "北京", "days": [1, {"a": 2') == {"city": "北京", "days": [1, {"a": 2}]}
+    assert calls._parse_tool_json('{"city": "北京", "da') == {"city": "北京"}
+    assert calls._parse_tool_json('{"city": "北京", "days": tr') == {"city": "北京", "days": True}
     assert calls._parse_tool_json("nonsense") is None
     assert calls._extract_json_from_codeblock(f"```json\n{ARGUMENTS}\n```") == ARGUMENTS
     assert calls._extract_json_from_codeblock(ARGUMENTS) == ARGUMENTS

@@ -24,6 +24,7 @@ READ_OTHERWISE = {
     "gigachat3",
     "glm",
     "glm45",
+    "glm47",  # `<tool_call>NAME>{json}`, as GLM-5.3-Flash writes
     "gpt-oss",
     "hermes",
     "hunyuan",

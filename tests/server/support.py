@@ -17,8 +17,8 @@ import uvicorn.server
 from unspool import get_dialect
 from unspool.engines import Delta, Engine, EngineError, Recording, Replay, Request
 from unspool.engines.capture import Asked
-from unspool.server import Limits, Settings
-from unspool.server.main import Operation, Server
+from unspool.server import Limits, Settings, create_app
+from unspool.server.main import Server
 from unspool.store import Store
 from unspool.tools import Approval, Tools, ToolServer
 from unspool.wire import Usage
@@ -202,10 +202,8 @@ def live(
         **options,
     )
     tools = Tools(servers, approval)
-    operation = Operation(telemetry=telemetry)
-    server = Server(
-        settings, engine, "127.0.0.1", port, prompts, tools, others=others, operation=operation, store=store
-    )
+    app = create_app(settings, engine, prompts, tools, others=others, store=store, telemetry=telemetry)
+    server = Server(app, "127.0.0.1", port)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until(lambda: server.started)

@@ -240,7 +240,8 @@ def test_an_output_that_was_cut_after_its_first_call_goes_on_after_the_cut() -> 
 
 TWO = f"<think>\nBoth.\n</think>\n\nLet me see. {call('add', a=1, b=1)}\n{call('add', a=2, b=2)}"
 ONE = f"<think>\nMore.\n</think>\n\n{call('browser.open', id='p')}"
-MIXED = f"<think>\nAsk.\n</think>\n\n{call('add', a=3, b=3)}{call('get_weather', city='Paris')}"
+
+
 HOSTED: Any = [MCP, {"type": "web_search"}]
 
 
@@ -284,20 +285,29 @@ def of_agui(server: Live, history: list[Any], *, stream: bool, **options: Any) -
 
 PROTOCOLS: Any = [of_chat, of_responses, of_messages, of_agui]
 
+# Text before, between and after calls, and a second thought, which the protocols represent in very different ways.
+WORDY = (
+    f"<think>\nBoth.\n</think>\n\nFirst {call('add', a=1, b=1)}\n then \n<think>\nOr not? </think>\n"
+    f"  this: {call('add', a=2, b=2)} wait."
+)
+WORDY_ANSWER = "<think>\nIt is warm.\n</think>\n\n 20 degrees.<think>No.</think> 21."
+
 
 @pytest.mark.parametrize("ask", PROTOCOLS)
-@pytest.mark.parametrize(("stream", "ids"), [(False, True), (True, False)])
-def test_a_users_turn_goes_on_after_every_round_of_the_last_answer(ask: Any, stream: bool, ids: bool) -> None:
-    engine = Writing(TWO, ONE, ANSWER, ids=ids)
+@pytest.mark.parametrize("raws", [(TWO, ONE, ANSWER), (WORDY, ONE, WORDY_ANSWER)], ids=["plain", "wordy"])
+@pytest.mark.parametrize(("stream", "ids"), [(False, True), (True, False), (True, True)])
+def test_a_users_turn_goes_on_after_every_round_of_the_last_answer(
+    ask: Any, raws: tuple[str, ...], stream: bool, ids: bool
+) -> None:
+    engine = Writing(*raws, ids=ids)
     with live(engine, "hermes", prompts=template(), servers=[Workshop()], context="all") as server:
         history: list[Any] = list(HELLO)
         for turn in range(2):
             history += [*ask(server, history, stream=stream), {"role": "user", "content": f"Now {turn}?"}]
         ask(server, history, stream=stream)
-        raws = [TWO, ONE, ANSWER] * 2
         assert len(engine.requests) == 9
         for at in range(1, 7):
-            assert extends(engine, at, raws[at - 1]), at
+            assert extends(engine, at, raws[(at - 1) % 3]), at
         assert str(engine.requests[6].prompt).count("page=text") == 2
 
 
@@ -317,50 +327,6 @@ def test_chat_completions_continue_turns_with_shown_or_hidden_server_results(hid
             of_chat(server, [*HELLO, {**turn[0], **change}, thanks], stream=False)
             assert not any(ANSWER in str(r.prompt) for r in engine.requests[-1:])
         assert ANSWER in str(engine.requests[3].prompt)
-
-
-@pytest.mark.parametrize("hidden", [False, True])
-@pytest.mark.parametrize("ask", [of_chat, of_responses])
-def test_a_clients_result_goes_after_those_of_the_server_in_the_same_round(ask: Any, hidden: bool) -> None:
-    engine = Writing(TWO, MIXED, ANSWER)
-    with live(engine, "hermes", prompts=template(), servers=[Workshop()]) as server:
-        if ask is of_chat:
-            ask_ = {"tools": [WEATHER], "hidden": hidden}
-            turn = of_chat(server, HELLO, stream=False, **ask_)
-            id = turn[0]["tool_calls"][0]["id"]
-            result: Any = {"role": "tool", "tool_call_id": id, "content": "20"}
-        else:
-            ask_ = {"tools": [*HOSTED, RESPONSES_TOOL]}
-            turn = of_responses(server, HELLO, stream=hidden, **ask_)
-            id = next(item["call_id"] for item in turn if item["type"] == "function_call")
-            result = {"type": "function_call_output", "call_id": id, "output": "20"}
-        ask(server, [*HELLO, *turn, result], stream=False, **ask_)
-    assert extends(engine, 1, TWO)
-    assert extends(engine, 2, MIXED)
-    behind = str(engine.requests[2].prompt).rpartition(MIXED)[2]
-    assert [behind.count(text) for text in ("sum=6", "\n20<")] == [1, 1]
-
-
-# Text before, between and after calls, and a second thought, which the protocols represent in very different ways.
-WORDY = (
-    f"<think>\nBoth.\n</think>\n\nFirst {call('add', a=1, b=1)}\n then \n<think>\nOr not? </think>\n"
-    f"  this: {call('add', a=2, b=2)} wait."
-)
-WORDY_ANSWER = "<think>\nIt is warm.\n</think>\n\n 20 degrees.<think>No.</think> 21."
-
-
-@pytest.mark.parametrize("ask", PROTOCOLS)
-@pytest.mark.parametrize("stream", [False, True])
-def test_text_on_both_sides_of_calls_comes_back_as_it_was_written(ask: Any, stream: bool) -> None:
-    engine = Writing(WORDY, ONE, WORDY_ANSWER)
-    with live(engine, "hermes", prompts=template(), servers=[Workshop()], context="all") as server:
-        history: list[Any] = list(HELLO)
-        for turn in range(2):
-            history += [*ask(server, history, stream=stream), {"role": "user", "content": f"Now {turn}?"}]
-        ask(server, history, stream=stream)
-        raws = [WORDY, ONE, WORDY_ANSWER] * 2
-        for at in range(1, 7):
-            assert extends(engine, at, raws[at - 1]), at
 
 
 # The same round, with a call of a client's tool.
@@ -398,6 +364,8 @@ CLIENTS_OWN: Any = {
 def test_a_round_with_calls_of_server_and_client_is_continued(ask: Any, stream: bool) -> None:
     engine = Writing(WORDY, WORDY_MIXED, WORDY_ANSWER)
     options: Any = {"tools": CLIENTS_OWN[ask], "stream": stream}
+    if ask is of_chat:
+        options["hidden"] = stream  # whether the client drops the results of the server's tools
     with live(engine, "hermes", prompts=template(), servers=[Workshop()], context="all") as server:
         actual = ask(server, HELLO, **options)
         history = [*HELLO, *actual, *theirs(ask, actual)]

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -96,23 +95,6 @@ def test_a_client_that_does_not_read_stalls_its_own_engine_and_nobody_else() -> 
             received += slow.recv(1 << 20)
         slow.close()
     assert received.count(b"x" * 20_000) == len(BIG)
-
-
-@pytest.mark.slow
-def test_memory_stays_flat_with_a_hundred_clients_that_do_not_read() -> None:
-    engine = Scripted(BIG)
-    with live(engine, queue=20) as server:
-        slow = [server.request(messages=HELLO, stream=True) for _ in range(100)]
-        until(lambda: len(engine.requests) == 100)
-        pulled = -1
-        while pulled != engine.pulled:
-            pulled = engine.pulled
-            time.sleep(0.3)
-        assert sum(run.queued for run in service(server).runs) <= 100 * 21
-        assert engine.pulled < 100 * len(BIG) / 2
-        for connection in slow:
-            connection.close()
-        until(lambda: engine.running == 0)
 
 
 def test_a_client_that_reads_nothing_for_too_long_is_given_up() -> None:
@@ -324,33 +306,13 @@ def test_after_sigterm_and_the_deadline_answers_end_with_an_error(tmp_path: Path
         running.wait(PATIENCE)
 
 
-def test_threads_of_clients_do_not_disturb_each_other() -> None:
-    outputs = [f"answer {i} " * 50 for i in range(8)]
-    with live(replay(*outputs)) as server:
-        found: list[str] = []
-        lock = threading.Lock()
-
-        def read() -> None:
-            text = server.post(messages=HELLO, stream=True).text
-            content = "".join(c["choices"][0]["delta"].get("content") or "" for c in chunks(text))
-            with lock:
-                found.append(content)
-
-        threads = [threading.Thread(target=read) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE)
-    assert sorted(found) == sorted(outputs)
-
-
 def test_an_internal_error_is_reported_in_the_protocols_form(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> Any:
         raise LookupError("a secret path")
 
-    monkeypatch.setattr("unspool.server.endpoint.prepare", broken)
+    monkeypatch.setattr("unspool.server.protocol_endpoint.prepare", broken)
     with live(Scripted(["a"])) as server:
         answer = server.post(messages=HELLO)
     assert (answer.status_code, answer.json()["error"]["message"]) == (500, "internal server error")

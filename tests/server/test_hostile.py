@@ -521,68 +521,6 @@ def test_keywords_of_a_schema_may_have_any_value(bare: Live, keyword: str, value
     assert answer.status_code == 200 or "tools.f.parameters" in message(answer), answer.text
 
 
-PICTURE = {"type": "image_url", "image_url": {"url": "data:"}}
-PARTS: dict[str, tuple[str, dict[str, Any], str]] = {
-    "a picture": (CHAT, {"messages": [{"role": "user", "content": [PICTURE]}]}, "messages[0].content[0]"),
-    "a sound": (
-        CHAT,
-        {"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]},
-        "messages[0].content[0]",
-    ),
-    "a file": (CHAT, {"messages": [{"role": "user", "content": [{"type": "file"}]}]}, "messages[0].content[0]"),
-    "a picture of a tool": (
-        CHAT,
-        {"messages": [{"role": "tool", "content": [PICTURE]}]},
-        "messages[0].content[0]",
-    ),
-    "a picture to respond to": (
-        "/v1/responses",
-        {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "u"}]}]},
-        "input[0].content[0]",
-    ),
-    "a file to respond to": (
-        "/v1/responses",
-        {"input": [{"role": "user", "content": [{"type": "input_file"}]}]},
-        "input[0].content[0]",
-    ),
-    "a picture in an output": (
-        "/v1/responses",
-        {"input": [{"type": "function_call_output", "call_id": "c", "output": [{"type": "input_image"}]}]},
-        "input[0].output[0]",
-    ),
-    "a picture in a message": (
-        "/v1/messages",
-        {**TALK, "messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]},
-        "messages[0].content[0]",
-    ),
-    "a document in a result": (
-        "/v1/messages",
-        {
-            **TALK,
-            "messages": [
-                {
-                    "role": "user",
-                    "content": [{"type": "tool_result", "tool_use_id": "i", "content": [{"type": "document"}]}],
-                }
-            ],
-        },
-        "messages[0].content[0].content[0]",
-    ),
-    "binary of an agent": (
-        "/ag-ui",
-        {"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": [{"type": "binary"}]}]},
-        "messages[0].content[0]",
-    ),
-}
-
-
-@pytest.mark.parametrize(("path", "ask", "part"), PARTS.values(), ids=PARTS.keys())
-def test_a_malformed_part_is_refused_by_its_field(server: Live, path: str, ask: dict[str, Any], part: str) -> None:
-    answer = server.post(path, **ask)
-    assert answer.status_code == 400
-    assert message(answer).startswith(part), message(answer)
-
-
 SILENT: dict[str, Any] = {
     "logit_bias": {"1": 5},
     "chat_template": "{{ x }}",
@@ -618,22 +556,6 @@ def test_options_of_other_servers_are_refused_where_they_would_change_the_answer
     assert bare.post("/v1/responses", input="x", top_logprobs=3).status_code == 400
     props: Any = {"logit_bias": {"1": 1}}
     assert bare.post("/ag-ui", threadId="t", runId="r", messages=[], forwardedProps=props).status_code == 400
-
-
-def test_parts_of_responses_and_messages_have_the_spelling_of_chat_completions() -> None:
-    engine = Scripted(["ok"])
-    with live(engine, "hermes") as server:
-        parts = [{"type": "input_text", "text": "a"}, {"type": "refusal", "refusal": "b"}]
-        assert server.post("/v1/responses", input=[{"role": "user", "content": parts}]).status_code == 200
-        result = {"type": "tool_result", "tool_use_id": "i", "content": [{"type": "text", "text": "r"}]}
-        system = [{"type": "text", "text": "s"}, {"type": "text", "text": "t"}]
-        answer = server.post(
-            "/v1/messages", system=system, **{**TALK, "messages": [{"role": "user", "content": [result]}]}
-        )
-        assert answer.status_code == 200
-    histories = [list(r.messages) for r in engine.requests]
-    assert histories[0] == [{"role": "user", "content": "ab"}]
-    assert histories[1] == [{"role": "system", "content": "st"}, {"role": "tool", "tool_call_id": "i", "content": "r"}]
 
 
 def test_a_history_of_many_long_pieces_is_read_in_the_time_of_its_length() -> None:

@@ -92,11 +92,14 @@ def test_a_file_that_the_browser_has_is_not_sent_again(server: Live) -> None:
     assert server.http.get("/ui/../app.py").status_code == server.http.get("/ui/").status_code == 404
 
 
-def test_clients_that_accept_json_or_text_get_it(server: Live) -> None:
+def test_clients_that_accept_json_or_text_get_an_overview(server: Live) -> None:
     answer = server.http.get("/", headers={"Accept": "application/json"}).json()
     assert (answer["name"], answer["dialect"]) == ("unspool", "hermes")
     assert {"/v1/chat/completions", "/parse", "/metrics"} <= {path["path"] for path in answer["paths"]}
-    assert server.http.get("/").headers["content-type"].startswith("text/plain")
+    text = server.http.get("/")
+    assert text.headers["content-type"].startswith("text/plain")
+    assert all(path in text.text for path in ("/v1/responses", "/v1/messages", "/ag-ui", "/health"))
+    assert f"curl {server.url}/v1/chat/completions" in text.text
 
 
 def test_without_the_page_none_of_its_routes_exist() -> None:

@@ -5,7 +5,7 @@ import contextlib
 import json
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from tests.engines.upstream.support import (
     fails,
 )
 from tests.media import base64_of, digest, part, png, url, wav
-from tests.request.parts.test_places import BLIND, BLIND_RESULTS, SEEING, SPAN, prompts
+from tests.request.parts.test_places import BLIND_RESULTS, SEEING, SPAN, prompts
 from tests.request.parts.test_reading import PROTOCOLS, image
 from tests.tokenizer import FOLDER
 from unspool.cli.open import _lines
@@ -31,6 +31,7 @@ from unspool.engines import Capture, Delta, Recording, Replay, read_recordings
 from unspool.engines.capture import Asked as Recorded
 from unspool.engines.upstream import Upstream
 from unspool.request.shapes import MOVED
+from unspool.tools import ToolServer
 
 from .support import Live, Scripted, chunks, live
 
@@ -43,9 +44,14 @@ EXPANDED = 70
 
 
 class Seeing:
-    """A server of a kind, which counts a token for each character, and `EXPANDED` for each image."""
+    """A server of a kind, which counts a token for each character, and `EXPANDED` for each image.
+
+    Attributes:
+        outputs: what it says, one after the other, before it says `OUTPUT`.
+    """
 
     def __init__(self, kind: str, *, props: dict[str, Any] | None = None, closed: bool = False) -> None:
+        self.outputs: list[str] = []
         owner = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llamacpp", "ollama": "library"}[kind]
         self.props = {
             "media_marker": MARKER,
@@ -63,7 +69,7 @@ class Seeing:
         routes |= {"v1__chat__completions": self._chat, "api__version": self._props}
         if closed:
             routes["inference__v1__generate"] = fails(403, {"detail": "start with --enable-scale-out"})
-        self.fake = Fake(owner, fails(500), **routes)
+        self.fake = Fake(owner, self._completions, **routes)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -94,29 +100,37 @@ class Seeing:
         )
         return [a.body for a in self.fake.asked if a.path not in silent]
 
+    def _said(self) -> str:
+        return self.outputs.pop(0) if self.outputs else OUTPUT
+
     async def _tokenize(self, connection: Connection, asked: Asked) -> None:
         text = asked.body.get("prompt", asked.body.get("content"))
         begun = [1] if asked.body.get("add_special") and self.props.get("adds_bos", True) else []
         await connection.json({"tokens": begun + [ord(c) for c in text]})
+
+    async def _completions(self, connection: Connection, asked: Asked) -> None:
+        said: list[dict[str, Any]] = [{"text": self._said()}, {"text": "", "finish_reason": "stop"}]
+        await connection.stream(*(event({"choices": [{"index": 0, **one}]}) for one in said), DONE, head=STREAM)
 
     async def _props(self, connection: Connection, asked: Asked) -> None:
         await connection.json(self.props)
 
     async def _vllm(self, connection: Connection, asked: Asked) -> None:
         ids, ranges = expanded(asked.body["token_ids"])
+        said = self._said()
         first = {
-            "choices": [{"index": 0, "text": OUTPUT[:3], "token_ids": [1, 2], "logprobs": None, "finish_reason": None}],
+            "choices": [{"index": 0, "text": said[:3], "token_ids": [1, 2], "logprobs": None, "finish_reason": None}],
             "prompt_token_ids": ids,
             "mm_placeholders": {"image": [{"offset": a, "length": n} for a, n in ranges]},
         }
-        last = {"choices": [{"index": 0, "text": OUTPUT[3:], "token_ids": [3, 9], "finish_reason": "stop"}]}
+        last = {"choices": [{"index": 0, "text": said[3:], "token_ids": [3, 9], "finish_reason": "stop"}]}
         usage = {"prompt_tokens": len(ids), "completion_tokens": 4, "total_tokens": len(ids) + 4}
         await connection.stream(event(first), event(last), event({"choices": [], "usage": usage}), DONE, head=STREAM)
 
     async def _chat(self, connection: Connection, asked: Asked) -> None:
         said: list[dict[str, Any]] = [
             {"delta": {"role": "assistant", "content": ""}},
-            {"delta": {"content": OUTPUT}, "token_ids": [1, 2]},
+            {"delta": {"content": self._said()}, "token_ids": [1, 2]},
         ]
         last: dict[str, Any] = {"delta": {"content": ""}, "finish_reason": "stop", "token_ids": [9]}
         usage = {"prompt_tokens": 90, "completion_tokens": 3}
@@ -125,23 +139,25 @@ class Seeing:
 
     async def _sglang(self, connection: Connection, asked: Asked) -> None:
         ids, _ = expanded(asked.body["input_ids"])
+        said = self._said()
 
         def one(size: int, count: int, ended: Any) -> bytes:
             meta = {"prompt_tokens": len(ids), "completion_tokens": count, "cached_tokens": 0, "finish_reason": ended}
-            told = {"text": OUTPUT[:size], "output_ids": [1, 2, 3, 9][:count], "meta_info": meta}
+            told = {"text": said[:size], "output_ids": [1, 2, 3, 9][:count], "meta_info": meta}
             return event({**told, "prompt_token_ids": ids})
 
         ended = {"type": "stop", "matched": 9}
-        await connection.stream(one(3, 2, None), one(len(OUTPUT), 4, ended), DONE, head=STREAM)
+        await connection.stream(one(3, 2, None), one(len(said), 4, ended), DONE, head=STREAM)
 
     async def _llama_cpp(self, connection: Connection, asked: Asked) -> None:
-        text = asked.body["prompt"]["prompt_string"]
+        text = asked.body["prompt"]
+        text = text["prompt_string"] if isinstance(text, dict) else ""
         count = len(text.replace(MARKER, "")) + EXPANDED * text.count(MARKER)
         last = {"content": "", "stop": True, "stop_type": "eos", "tokens_predicted": 3, "tokens_evaluated": count}
-        await connection.stream(event({"content": OUTPUT, "stop": False}), event(last), head=STREAM)
+        await connection.stream(event({"content": self._said(), "stop": False}), event(last), head=STREAM)
 
     async def _ollama(self, connection: Connection, asked: Asked) -> None:
-        lines = [{"response": OUTPUT, "done": False}]
+        lines: list[dict[str, Any]] = [{"response": self._said(), "done": False}]
         lines.append({"response": "", "done": True, "done_reason": "stop", "prompt_eval_count": 90, "eval_count": 3})
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
         await connection.stream(*(json.dumps(line).encode() + b"\n" for line in lines), head=head)
@@ -162,11 +178,13 @@ def expanded(ids: list[int]) -> tuple[list[int], list[tuple[int, int]]]:
 
 
 @contextlib.contextmanager
-def serving(kind: str, template: str = SEEING, context: str = "all", **options: Any) -> Iterator[tuple[Live, Seeing]]:
+def serving(
+    kind: str, template: str = SEEING, context: str = "all", servers: Sequence[ToolServer] = (), **options: Any
+) -> Iterator[tuple[Live, Seeing]]:
     """A server in front of a scripted one."""
     with Seeing(kind, **options) as scripted:
         engine = Upstream(scripted.fake.url, kind=kind, model="m", check_interval=1000)
-        with live(engine, "hermes", prompts=prompts(template), context=context) as server:
+        with live(engine, "hermes", prompts=prompts(template), context=context, servers=servers) as server:
             yield server, scripted
 
 
@@ -402,55 +420,40 @@ def test_an_image_of_a_result_moves_where_the_template_cannot_hold_it(kind: str)
     assert media_of(kind, asked) == [base64_of(png())]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_template_without_images_is_a_400_that_names_engine_template_and_role(protocol: str) -> None:
-    with serving("vllm", BLIND) as (server, scripted):
-        answer = server.post(PATHS[protocol], **body(protocol, image(protocol, png())))
-        assert not scripted.asked
-    assert answer.status_code == 400
-    assert "the chat template takes text only in a message of role 'user'; the engine (vllm)" in answer.text
+TAKES_TEXT: dict[str, tuple[str | None, dict[str, Any], str]] = {
+    "an engine": (
+        None,
+        {},
+        "scripted) takes text only; the chat template would take it in this message of role 'user'",
+    ),
+    "a kind": ("fastdeploy", {}, "fastdeploy) takes text only"),
+    "llama.cpp without a projector": ("llama.cpp", {"modalities": {"vision": False}}, "llama.cpp, with this model)"),
+    "a model of Ollama": ("ollama", {"capabilities": ["completion", "tools"]}, "ollama, with this model)"),
+    "a model of SGLang": ("sglang", {"has_image_understanding": False}, "sglang, with this model)"),
+}
 
 
-def test_an_engine_without_images_is_a_400_that_names_engine_template_and_role() -> None:
-    with live(Scripted(["x"]), "hermes", prompts=prompts(SEEING)) as server:
-        answer = server.post(**body("chat", image("chat", png())))
-    assert answer.status_code == 400
-    assert answer.json()["error"]["message"] == (
-        "image: the engine (scripted) takes text only; the chat template would take it in this message of role 'user'"
-    )
-
-
-def test_a_llama_cpp_without_projector_is_a_400() -> None:
-    with serving("llama.cpp", props={"modalities": {"vision": False}}) as (server, scripted):
-        answer = server.post(**body("chat", image("chat", png())))
-        assert not scripted.asked
-    assert answer.status_code == 400
-    assert "the engine (llama.cpp, with this model) takes text only" in answer.text
-    assert "role 'user'" in answer.text
-
-
-@pytest.mark.parametrize(
-    ("kind", "told"),
-    [("ollama", {"capabilities": ["completion", "tools"]}), ("sglang", {"has_image_understanding": False})],
-)
-def test_a_model_that_sees_nothing_is_a_400_although_its_server_would_say_nothing(kind: str, told: Any) -> None:
+@pytest.mark.parametrize(("kind", "told", "message"), TAKES_TEXT.values(), ids=TAKES_TEXT)
+def test_what_takes_text_only_is_a_400_that_names_it(kind: str | None, told: Any, message: str) -> None:
     async def describe(connection: Connection, asked: Asked) -> None:
         await connection.json(told)
 
-    with serving(kind) as (server, scripted):
-        scripted.fake.routes |= {"/api/show": describe, "/model_info": describe}
+    with contextlib.ExitStack() as running:
+        engine: Any = Scripted(["x"])
+        if kind == "fastdeploy":
+            engine = Upstream("http://127.0.0.1:9", kind=kind, model="m", check_interval=1000)
+        elif kind is not None:
+            scripted = running.enter_context(Seeing(kind, props=told))
+            scripted.fake.routes |= {"/api/show": describe, "/model_info": describe}
+            engine = Upstream(scripted.fake.url, kind=kind, model="m", check_interval=1000)
+        server = running.enter_context(live(engine, "hermes", prompts=prompts(SEEING)))
         answer = server.post(**body("chat", image("chat", png())))
-        assert not [one for one in scripted.asked if (one and "images" in one) or (one and "image_data" in one)]
+        assert kind in (None, "fastdeploy") or not any(
+            one and {"images", "image_data"} & {*one} for one in scripted.asked
+        )
     assert answer.status_code == 400
-    assert f"the engine ({kind}, with this model) takes text only" in answer.text
-
-
-def test_a_kind_of_server_without_images_is_a_400() -> None:
-    engine = Upstream("http://127.0.0.1:9", kind="fastdeploy", model="m", check_interval=1000)
-    with live(engine, "hermes", prompts=prompts(SEEING)) as server:
-        answer = server.post(**body("chat", image("chat", png()), max_tokens=5))
-    assert answer.status_code == 400
-    assert "the engine (fastdeploy) takes text only" in answer.text
+    assert f"the engine ({message}" in answer.text
+    assert "role 'user'" in answer.text
 
 
 @pytest.mark.parametrize("kind", ["vllm", "ollama"])
@@ -566,17 +569,6 @@ def test_a_turn_with_an_image_is_continued_exactly(kind: str) -> None:
     assert media_of(kind, third) == [base64_of(png(8)), base64_of(png(9))]
 
 
-def test_a_stored_response_is_continued_with_its_image() -> None:
-    with serving("vllm") as (server, scripted):
-        first = server.post("/v1/responses", **body("responses", TEXT, image("responses", png())))
-        more = [{"role": "user", "content": [image("responses", png(9))]}]
-        second = server.post("/v1/responses", input=more, previous_response_id=first.json()["id"])
-        assert second.status_code == 200, second.text
-        _, asked = scripted.asked
-    assert media_of("vllm", asked) == [base64_of(png()), base64_of(png(9))]
-    assert f"What is this?{SPAN}" in prompt_of("vllm", asked)
-
-
 def test_the_tokens_of_a_conversation_with_an_image_can_be_asked_for() -> None:
     with Seeing("vllm") as scripted:
         tokenizer = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
@@ -617,11 +609,12 @@ def test_an_image_of_a_stored_turn_is_sent_again_in_its_place(kind: str) -> None
     with serving(kind) as (server, scripted):
         sent = png(color=1)
         first = server.post(PATHS["responses"], **body("responses", TEXT, image("responses", sent))).json()
-        again = server.post(PATHS["responses"], input="And its color?", previous_response_id=first["id"])
+        other = [{"role": "user", "content": [{"type": "input_text", "text": "Or?"}, image("responses", png(9))]}]
+        again = server.post(PATHS["responses"], input=other, previous_response_id=first["id"])
         assert again.status_code == 200, again.text
         before, now = scripted.asked
-        assert media_of(kind, now) == [base64_of(sent)]
+        assert media_of(kind, now) == [base64_of(sent), base64_of(png(9))]
         assert prompt_of(kind, now).startswith(prompt_of(kind, before) + OUTPUT)
-        assert prompt_of(kind, now).count(SPAN) == 1
+        assert prompt_of(kind, now).count(SPAN) == 2
         listed = server.http.get(f"/v1/responses/{again.json()['id']}/input_items?order=asc").json()["data"]
         assert [part["type"] for part in listed[0]["content"]] == ["input_text", "input_image"]

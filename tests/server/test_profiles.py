@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from unspool.engines import Delta, EngineError
+from unspool.engines import EngineError
 from unspool.wire import Usage
 
 from ..wire.readers import frames
-from .support import HELLO, WEATHER, Live, Scripted, live, until
+from .support import HELLO, WEATHER, Live, Scripted, live
 
 SAMPLES = Path(__file__).parent.parent / "wire" / "samples"
 MODEL = "DeepSeek-R1"
@@ -121,37 +121,6 @@ def test_a_whole_answer_of_mindie_has_every_documented_member(timing: Any) -> No
     }
 
 
-@pytest.mark.parametrize("reason", ["stop", "length"])
-def test_an_answer_of_text_has_no_reasoning_and_an_empty_list_of_calls(reason: str) -> None:
-    with live(Scripted(["Hel", "lo"], reason=reason, usage=None), "hermes", **MINDIE) as server:
-        answer = whole(server, "endpoint_common_")
-    message = {"role": "assistant", "content": "Hello", "tool_calls": []}
-    assert answer == {"choices": [{"index": 0, "message": message, "finish_reason": reason}]}
-
-
-def test_a_stream_of_mindie_with_reasoning_and_calls_has_its_role_everywhere_and_its_usage_last() -> None:
-    engine = Scripted(["pl", "an</think>", V3], usage=TIMED)
-    with live(engine, "deepseek", **MINDIE) as server:
-        sent = streamed(server, "endpoint_common_", tools=[WEATHER], stream_options={"include_usage": True})
-    *chunks, last = sent
-    assert all(set(c) == {"choices"} for c in chunks)
-    assert list(last) == ["usage", "choices"]
-    assert last["usage"] == COUNTS, "times are sent in whole answers alone"
-    assert last["choices"] == [
-        {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": "tool_calls"}
-    ]
-    choices = [c["choices"][0] for c in chunks]
-    assert {c["finish_reason"] for c in choices} == {None}
-    deltas = [c["delta"] for c in choices]
-    assert {d.pop("role") for d in deltas} == {"assistant"}
-    assert "".join(d.get("reasoning_content", "") for d in deltas) == "plan"
-    calls = [call for d in deltas for call in d.get("tool_calls", ())]
-    assert calls[0]["type"] == "function"
-    assert calls[0]["function"] == {"name": "get_weather", "arguments": ""}
-    assert all(set(c) == {"index", "function"} for c in calls[1:])
-    assert "".join(c["function"]["arguments"] for c in calls) == '{"city": "北京"}'
-
-
 @pytest.mark.parametrize(
     ("error", "status", "kind"),
     [
@@ -183,33 +152,6 @@ def test_a_request_that_mindie_refuses_has_422_and_err_msg() -> None:
             answer = server.post(messages=HELLO, **ask)
             fields = {"error": message, "error_type": "Input Validation Error", "err_msg": message}
             assert (answer.status_code, answer.json()) == (422, fields)
-
-
-@pytest.mark.parametrize("full_text", [False, True])
-def test_after_the_first_byte_an_error_of_mindie_is_a_last_chunk_with_stop_and_err_msg(full_text: bool) -> None:
-    with live(Scripted(["Once ", "upon"], fail_after=1), "hermes", full_text=full_text, **MINDIE) as server:
-        sent = streamed(server, "endpoint_common_")
-    delta = {"role": "assistant", "content": "Once "}
-    assert sent == [
-        {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
-        {
-            "err_msg": "the device is lost",
-            "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": "stop"}],
-        },
-    ]
-
-
-def test_a_request_of_mindie_that_is_cancelled_is_sent_nothing_more() -> None:
-    engine = Scripted(["Once ", "upon"], hang_after=1)
-    with live(engine, "hermes", **MINDIE) as server:
-        connection = server.request(messages=HELLO, stream=True)
-        received = b""
-        while b"Once" not in received:
-            received += connection.recv(4096)
-        connection.shutdown(1)
-        connection.close()
-        until(lambda: engine.cancelled == 1)
-    assert b'finish_reason":"' not in received
 
 
 # -- candle ------------------------------------------------------------------------------------------------------------
@@ -294,13 +236,6 @@ def test_a_stream_of_candle_is_the_documented_one() -> None:
     assert [c["finish_reason"] for c in choices] == [None] * (len(choices) - 1) + ["tool_calls"]
 
 
-def test_a_stream_of_candle_tells_its_usage_where_it_is_asked_for() -> None:
-    with live(Scripted(["Hi"], usage=CACHED), "hermes", **CANDLE) as server:
-        sent = streamed(server, "chatcmpl-", stream_options={"include_usage": True})
-    assert [c["usage"] for c in sent[:-1]] == [None, None]
-    assert sent[-1] == {"choices": [], "usage": CACHED.openai()}
-
-
 BROKEN = '<tool_call>\n{"name": "calculate", "arguments": {"expression": oops}}\n</tool_call> and more'
 PARSE_ERROR = {"message": "Tool call parsing failed: Invalid JSON", "type": "tool_call_parse_error"}
 
@@ -312,18 +247,3 @@ def test_a_call_that_candle_cannot_parse_ends_stream_and_answer_with_the_documen
     assert sent[-1] == {"choices": [{"index": 0, "delta": {}, "finish_reason": "error"}], "error": PARSE_ERROR}
     assert (answer["choices"][0]["finish_reason"], answer["error"]) == ("error", PARSE_ERROR)
     assert answer["choices"][0]["message"]["content"] == "The answer is 42."
-
-
-def test_an_engine_that_fails_ends_a_stream_of_candle_with_a_generation_error() -> None:
-    with live(Scripted([Delta(text="<think>Hm"), " hm"], fail_after=1), "hermes", **CANDLE) as server:
-        sent = streamed(server, "chatcmpl-")
-        whole_answer = server.post(messages=HELLO)
-    assert sent == [
-        {"choices": [{"index": 0, "delta": {"role": "assistant", "reasoning": "<think>Hm"}, "finish_reason": None}]},
-        {
-            "choices": [{"index": 0, "delta": {}, "finish_reason": "error"}],
-            "error": {"message": "the device is lost", "type": "generation_error"},
-        },
-    ]
-    assert whole_answer.status_code == 500
-    assert whole_answer.json()["error"]["message"] == "the device is lost"

@@ -83,9 +83,14 @@ def test_history_of_anthropics_client_becomes_that_of_chat_completions() -> None
         },
     ]
     with live(engine) as server, claude(server.url) as client:
-        client.messages.create(model="m", max_tokens=1, system="s", messages=history)
+        client.messages.create(
+            model="m",
+            max_tokens=1,
+            system=[{"type": "text", "text": "s"}, {"type": "text", "text": "t"}],
+            messages=history,
+        )
     assert list(engine.requests[0].messages) == [
-        {"role": "system", "content": "s"},
+        {"role": "system", "content": "st"},
         {"role": "user", "content": "ab"},
         {
             "role": "assistant",
@@ -119,7 +124,7 @@ def test_openais_client_reads_responses() -> None:
 def test_input_of_responses_becomes_the_history_of_chat_completions() -> None:
     engine = Scripted(["ok"])
     given: Any = [
-        {"role": "user", "content": [{"type": "input_text", "text": "a"}]},
+        {"role": "user", "content": [{"type": "input_text", "text": "a"}, {"type": "refusal", "refusal": "!"}]},
         {"type": "reasoning", "id": "rs", "summary": [], "content": [{"type": "reasoning_text", "text": "th"}]},
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "b"}]},
         {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{"},
@@ -132,7 +137,7 @@ def test_input_of_responses_becomes_the_history_of_chat_completions() -> None:
     tool_calls = [{"id": str(i + 1), "type": "function", "function": c} for i, c in enumerate(calls)]
     assert list(engine.requests[0].messages) == [
         {"role": "system", "content": "i"},
-        {"role": "user", "content": "a"},
+        {"role": "user", "content": "a!"},
         {"role": "assistant", "content": "b", "reasoning_content": "th", "tool_calls": tool_calls},
         {"role": "tool", "tool_call_id": "1", "content": "r"},
     ]

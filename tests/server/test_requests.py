@@ -197,25 +197,6 @@ def test_every_protocol_requires_the_api_key_in_its_own_way() -> None:
         assert client.messages.create(**ask).content[0].text == "ok"
 
 
-def test_the_mindie_profile_refuses_with_422_and_its_own_body() -> None:
-    with live(Scripted(["ok"]), profile="mindie") as server:
-        answer = server.post(messages=HELLO, n=2)
-        assert answer.status_code == 422
-        assert answer.json() == {
-            "error": "n: 2 is not 1",
-            "error_type": "Input Validation Error",
-            "err_msg": "n: 2 is not 1",
-        }
-
-
-def test_full_text_is_cumulative_in_the_mindie_profile() -> None:
-    with live(replay("abcdef"), "hermes", profile="mindie", full_text=True) as server:
-        text = server.post(messages=HELLO, stream=True).text
-    assert '"content":"abc"' in text
-    assert '"content":"abcdef"' in text
-    assert '"full_text":"abcdef"' in text
-
-
 # -- stop strings ------------------------------------------------------------------------------------------------------
 
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "STOP"}}\n</tool_call>'
@@ -282,12 +263,3 @@ def test_parse_names_the_field_that_is_wrong(server: Live, ask: dict[str, Any], 
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == param
     assert message in answer.json()["error"]["message"]
-
-
-def test_a_browser_at_the_root_sees_an_overview(server: Live) -> None:
-    answer = server.http.get("/")
-    assert answer.status_code == 200
-    assert answer.headers["content-type"].startswith("text/plain")
-    for path in ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/ag-ui", "/parse", "/health", "/metrics"):
-        assert path in answer.text
-    assert f"curl {server.url}/v1/chat/completions" in answer.text

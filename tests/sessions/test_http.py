@@ -192,7 +192,7 @@ def test_a_sessions_sampling_replaces_that_of_requests(server: Live, model: Mode
         ({"sampling": {"top_k": 1.5}}, "sampling.top_k"),
         ({"limits": {"calls": 0}}, "limits.calls"),
         ({"limits": {"turns": 3}}, "limits"),
-        ({"metadata": []}, None),
+        ({"metadata": []}, "metadata"),
         ({"name": "x"}, "name"),
     ],
 )

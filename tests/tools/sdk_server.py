@@ -3,8 +3,9 @@
 import asyncio
 import os
 import sys
+from pathlib import Path
 
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
 server = MCPServer("calculator")
@@ -41,6 +42,19 @@ def fail(why: str) -> str:
 def big(characters: int) -> str:
     """Much text."""
     return "x" * characters
+
+
+@server.tool()
+def paint(colors: list[int]) -> list[str | Image]:
+    """Small images in shades of gray, each after its name; a shade below zero is no image."""
+    return [part for color in colors for part in (f"Shade {color}:", Image(data=image_of(color), format="png"))]
+
+
+def image_of(color: int) -> bytes:
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from tests.media import png
+
+    return png(color=color) if color >= 0 else b"no image"
 
 
 @server.tool()

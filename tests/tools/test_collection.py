@@ -279,4 +279,4 @@ def test_a_configuration_is_read_with_its_variables_and_the_disabled_are_left_ou
         "three": Endpoint((("http", "http://localhost:1/mcp"), ("sse", "http://localhost:1/mcp"))),
     }
     assert tools.servers["one"].limits.time == 7  # type: ignore[attr-defined]
-    assert "mcpServers.three.autoApprove: is not known" in caplog.text
+    assert "mcpServers.three.autoApprove: is unknown and ignored" in caplog.text

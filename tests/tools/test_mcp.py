@@ -149,7 +149,7 @@ def test_a_child_has_no_more_of_the_environment_than_its_file_names(
     entry = program("sdk_server.py", "stdio", env={"OWN": "${PASSED_ON}", "OTHER": "${NOT_SET:-default}"})
 
     async def work(tools: Tools) -> None:
-        names = (await call(tools, "environment")).structured["result"]
+        names = (await call(tools, "environment")).text.split("\n")
         assert {"OWN", "OTHER", "PATH"} <= set(names)
         assert not {"A_SECRET_KEY", "PASSED_ON"} & set(names)
 

@@ -189,7 +189,7 @@ def test_log_probabilities_go_with_the_next_chunk_and_none_is_lost() -> None:
 
 def test_log_probabilities_stand_in_a_whole_answer() -> None:
     message = unspool.fold([ContentDelta("Hi", 0, 2), Finish("stop", 2, 2)])
-    whole = json.loads(chat().whole([message, message], None, [[logprob("Hi")], []]))
+    whole = json.loads(chat().whole([message, message], logprobs=[[logprob("Hi")], []]))
     assert [c["logprobs"] for c in whole["choices"]] == [{"content": [logprob("Hi")], "refusal": None}, None]
 
 

@@ -90,9 +90,9 @@ def test_finish_reasons_have_the_protocols_names(reason: str, stop_reason: str) 
 def test_a_stop_sequence_is_named() -> None:
     writer = messages()
     sent = writer.start() + writer.events(0, [ContentDelta("a", 0, 1), Finish("stop", 1, 1)])
-    streamed = messages_stream(sent + writer.finish(USAGE, "END"))
+    streamed = messages_stream(sent + writer.finish(USAGE, stop_sequence="END"))
     assert (streamed["stop_reason"], streamed["stop_sequence"]) == ("stop_sequence", "END")
-    cut = messages_whole(messages().whole([unspool.fold([Finish("length", 0, 0)])], USAGE, "END"))
+    cut = messages_whole(messages().whole([unspool.fold([Finish("length", 0, 0)])], USAGE, stop_sequence="END"))
     assert (cut["stop_reason"], cut["stop_sequence"]) == ("max_tokens", None)
 
 

@@ -1,6 +1,7 @@
 """Rollouts in bulk: tables, streams of rows, files. Needs the extra ``batch``."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -10,10 +11,10 @@ import pyarrow as pa
 from ..dialect.file import Dialect
 from .blocks import ROWS, Block, InputError, check_names, table_blocks
 from .detection import SAMPLE, first_detected
-from .reading import AUTO, WRITTEN, Columns, Reading, RowError
-from .run import BlockWorker, Job, Progress
+from .reading import AUTO, WRITTEN, Columns, Reader, Reading, RowError
+from .run import Job, Progress
 from .summary import Summary
-from .work import BadRow, Done, arrow_columns, rows_of, schema_of, without_surrogates
+from .work import BadRow, Done, arrow_columns, read_block, schema_of, without_surrogates
 from .workers import crew
 
 __all__ = [
@@ -73,12 +74,10 @@ def parse_table(
     if not any(name in schema.names for name in needed):
         raise InputError(f"table: has neither of the columns {' and '.join(needed)}; it has {', '.join(schema.names)}")
     out = schema_of(arrow_columns(schema))
-    tables: list[pa.Table] = [out.empty_table()]
     reading, stream = first_detected(reading, table_blocks(batches))
-    with crew(BlockWorker(reading, out), workers) as mapped:
-        for done in _counted(mapped(BlockWorker.work, stream), reading, errors, summary):
-            tables.append(done.rows)
-    return pa.concat_tables(tables)
+    with crew(Reader(reading), workers) as mapped:
+        done = mapped(partial(read_block, schema=out), stream)
+        return pa.concat_tables([out.empty_table(), *(one.rows for one in _counted(done, reading, errors, summary))])
 
 
 def parse_many(
@@ -107,9 +106,9 @@ def parse_many(
     reading = _reading(dialect, column, options)
     blocks = _row_blocks(rows, column, SAMPLE if reading.dialect == AUTO else _FIRST)
     reading, stream = first_detected(reading, blocks)
-    with crew(BlockWorker(reading, None), workers) as mapped:
-        for done in _counted(mapped(BlockWorker.work, stream), reading, errors, summary):
-            yield from rows_of(done)
+    with crew(Reader(reading), workers) as mapped:
+        for done in _counted(mapped(partial(read_block, schema=None), stream), reading, errors, summary):
+            yield from map(msgspec.json.decode, done.rows.splitlines())
 
 
 def _reading(dialect: str | Dialect, column: str, options: dict[str, Any]) -> Reading:

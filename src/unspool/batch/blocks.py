@@ -4,6 +4,7 @@ A block contains its own position, so a worker need not know the other blocks. T
 the same blocks.
 """
 
+import contextlib
 import glob
 import io
 import os
@@ -17,25 +18,13 @@ from typing import BinaryIO, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = [
-    "BYTES",
-    "LINE",
-    "Block",
-    "InputError",
-    "begins_recording",
-    "blocks",
-    "check_names",
-    "find_inputs",
-    "parquet_schema",
-    "read_lines",
-    "table_blocks",
-]
+__all__ = ["Block", "InputError", "blocks", "check_names", "find_inputs", "parquet_schema", "table_blocks"]
 
 ROWS: Final = 2_000
 """The most rows of a block."""
-BYTES: Final = 8 << 20
+_BYTES: Final = 8 << 20
 """The approximate number of bytes of a block of lines."""
-LINE: Final = 64 << 20
+_LINE: Final = 64 << 20
 """The most bytes of a line; a longer one is a bad row."""
 _ENDINGS: Final = (".jsonl", ".ndjson", ".parquet")
 _REQUEST: Final = b'{"type":"request"'
@@ -61,7 +50,7 @@ class Block(NamedTuple):
     number: int
     file: str
     first: int
-    rows: pa.RecordBatch | pa.Table | list[bytes | None]
+    rows: pa.RecordBatch | list[bytes | None]
     recorded: bool = False
     mark: int = 0
     part: float | None = None
@@ -95,18 +84,18 @@ def _within(folder: str) -> list[str]:
     return [str(p) for p, names in sorted(parts) if not any(n.startswith((".", "_")) for n in names)]
 
 
-def blocks(files: Iterable[str], rows: int = ROWS, number: int = 0, first: int = 0) -> Iterator[Block]:
+def blocks(files: Iterable[str], rows: int = ROWS) -> Iterator[Block]:
     """The rows of files, block by block.
 
     Args:
         files: the paths.
         rows: the most rows of a block.
-        number, first: those of the first block.
 
     Raises:
         InputError: a file does not have the format of its ending.
         OSError: a file cannot be read.
     """
+    number = first = 0
     for file in files:
         for found, recorded, part in _parquet(file, rows) if file.endswith(".parquet") else _lines(file, rows):
             mark = zlib.crc32(b"\n".join(line or b"" for line in found)) if isinstance(found, list) else 0
@@ -126,16 +115,22 @@ def table_blocks(batches: Iterable[pa.RecordBatch], rows: int = ROWS) -> Iterato
             first += len(part)
 
 
-def _parquet(file: str, rows: int) -> Iterator[tuple[pa.RecordBatch, bool, float | None]]:
-    read = 0
+@contextlib.contextmanager
+def _opened(file: str) -> Iterator[pq.ParquetFile]:
     try:
         with pq.ParquetFile(file) as source:
             check_names(source.schema_arrow, f"{file}: ")
-            for batch in source.iter_batches(batch_size=rows):
-                read += len(batch)
-                yield batch, False, read / max(source.metadata.num_rows, 1)
+            yield source
     except pa.ArrowInvalid as error:
         raise InputError(f"{file}: is not a parquet file: {error}") from None
+
+
+def _parquet(file: str, rows: int) -> Iterator[tuple[pa.RecordBatch, bool, float | None]]:
+    read = 0
+    with _opened(file) as source:
+        for batch in source.iter_batches(batch_size=rows):
+            read += len(batch)
+            yield batch, False, read / max(source.metadata.num_rows, 1)
 
 
 def parquet_schema(file: str) -> pa.Schema:
@@ -145,12 +140,8 @@ def parquet_schema(file: str) -> pa.Schema:
         InputError: the file is not parquet, or two of its columns have the same name.
         OSError: the file cannot be read.
     """
-    try:
-        schema = pq.read_schema(file)
-    except pa.ArrowInvalid as error:
-        raise InputError(f"{file}: is not a parquet file: {error}") from None
-    check_names(schema, f"{file}: ")
-    return schema
+    with _opened(file) as source:
+        return source.schema_arrow
 
 
 def check_names(schema: pa.Schema, file: str = "") -> None:
@@ -169,45 +160,33 @@ def _lines(file: str, rows: int) -> Iterator[tuple[list[bytes | None], bool, flo
         assert isinstance(stream, io.BufferedReader)
         size = 0 if file == "-" else os.fstat(stream.fileno()).st_size
         regular = size > 0 and stream.seekable()
-        recorded = begins_recording(stream.peek(64))
-        for lines in read_lines(stream, rows, recorded):
-            yield lines, recorded, min(stream.tell() / size, 1.0) if regular else None
+        recorded = _begins_recording(stream.peek(64))
+        lines: list[bytes | None] = []
+        length = 0
+        for line in _recordings(stream) if recorded else _each(stream):
+            lines.append(line)
+            length += len(line or b"")
+            if len(lines) >= rows or length >= _BYTES:
+                yield lines, recorded, min(stream.tell() / size, 1.0) if regular else None
+                lines, length = [], 0
+        if lines:
+            yield lines, recorded, 1.0 if regular else None
 
 
-def read_lines(stream: BinaryIO, rows: int, recorded: bool) -> Iterator[list[bytes | None]]:
-    """The rows of a stream in blocks: its lines, or its recordings.
-
-    Args:
-        stream: a binary stream, at the beginning of a line.
-        rows: the most rows of a block.
-        recorded: whether it has recordings.
-    """
-    lines: list[bytes | None] = []
-    length = 0
-    for line in _recordings(stream) if recorded else _each(stream):
-        lines.append(line)
-        length += len(line or b"")
-        if len(lines) >= rows or length >= BYTES:
-            yield lines
-            lines, length = [], 0
-    if lines:
-        yield lines
-
-
-def begins_recording(line: bytes) -> bool:
+def _begins_recording(line: bytes) -> bool:
     """Whether a line is the first one of a recording."""
     return b"".join(line[:64].split()).startswith(_REQUEST)
 
 
 def _each(stream: BinaryIO) -> Iterator[bytes | None]:
     """The lines that are not empty; ``None`` for a line that is too long."""
-    while line := stream.readline(LINE):
-        if len(line) < LINE or line.endswith(b"\n"):
+    while line := stream.readline(_LINE):
+        if len(line) < _LINE or line.endswith(b"\n"):
             if not line.isspace():
                 yield line
             continue
         while line and not line.endswith(b"\n"):
-            line = stream.readline(LINE)
+            line = stream.readline(_LINE)
         yield None
 
 
@@ -216,13 +195,13 @@ def _recordings(stream: BinaryIO) -> Iterator[bytes | None]:
     lines: list[bytes] = []
     size = 0
     for line in _each(stream):
-        if size and line is not None and begins_recording(line):
-            yield b"".join(lines) if size < LINE else None
+        if size and line is not None and _begins_recording(line):
+            yield b"".join(lines) if size < _LINE else None
             lines, size = [], 0
-        size += LINE if line is None else len(line)
-        if line is None or size >= LINE:
+        size += _LINE if line is None else len(line)
+        if line is None or size >= _LINE:
             lines = []
         else:
             lines.append(line)
     if size:
-        yield b"".join(lines) if size < LINE else None
+        yield b"".join(lines) if size < _LINE else None

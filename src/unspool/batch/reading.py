@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
+import pyarrow as pa
 
 from ..arguments import wrong_type
 from ..check import load_dialect
@@ -24,19 +25,40 @@ from ..policy import Policy
 from ..tokens import backend_of
 from ..toolset import Toolset, read_toolset
 
-__all__ = ["AUTO", "WRITTEN", "Columns", "Detected", "Reader", "Reading", "RowError", "carried_names", "tokenizer_file"]
+__all__ = [
+    "AUTO",
+    "RECORDED",
+    "SCHEMA",
+    "WRITTEN",
+    "Columns",
+    "Detected",
+    "Reader",
+    "Reading",
+    "RowError",
+    "carried_names",
+    "tokenizer_file",
+]
 
-WRITTEN: Final = (
-    "reasoning",
-    "content",
-    "tool_calls",
-    "finish_reason",
-    "notices",
-    "segments",
-    "tokens",
-    "valid",
+_SPAN: Final = {"start": pa.int64(), "end": pa.int64()}
+_CALL: Final = {**dict.fromkeys(("name", "arguments", "status", "id"), pa.string()), "known": pa.bool_()}
+_NOTICE: Final = {"kind": pa.string(), "detail": pa.string(), **_SPAN}
+_SEGMENT: Final = {"kind": pa.string(), **_SPAN, "call": pa.int32(), "token_start": pa.int64(), "token_end": pa.int64()}
+_TOKENS: Final = dict.fromkeys(("reasoning", "content", "calls", "markers"), pa.int64())
+SCHEMA: Final = pa.schema(
+    {
+        "reasoning": pa.string(),
+        "content": pa.string(),
+        "tool_calls": pa.list_(pa.struct(_CALL)),
+        "finish_reason": pa.string(),
+        "notices": pa.list_(pa.struct(_NOTICE)),
+        "segments": pa.list_(pa.struct(_SEGMENT)),
+        "tokens": pa.struct(_TOKENS),
+        "valid": pa.bool_(),
+    }
 )
 """The columns that are written before those of the input."""
+WRITTEN: Final = tuple(SCHEMA.names)
+"""The names of the columns that are written before those of the input."""
 AUTO: Final = "auto"
 _LETTERS: Final = bytes(((string.ascii_letters + string.digits) * 5)[:256], "ascii")
 """A letter or digit for each byte."""
@@ -45,16 +67,11 @@ _ARGUMENT: Final = re.compile(r"\w+(?=[:.\[])")
 """The argument that an error's message begins with."""
 
 
-_OURS: Final = frozenset(WRITTEN)
-
-
 def carried_names(columns: Iterable[str]) -> dict[str, str]:
     """The names under which columns of the input are carried. A name that the output uses gets the prefix ``input_``,
     as often as needed to be unique, for example if the input is the output of an earlier run."""
     names = {column: column for column in columns}
-    if _OURS.isdisjoint(names):
-        return names
-    for column in _OURS & names.keys():
+    for column in names.keys() & set(WRITTEN):
         name = f"input_{column}"
         while name in names:
             name = f"input_{name}"
@@ -171,6 +188,9 @@ class Reader:
         self._kept: dict[str, _Tools] = {}
         if self._dialect is not None:
             Parser(self._dialect, tools=reading.tools, stage=reading.stage, policy=reading.policy)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Reader, (self.reading,)  # each process or thread makes its own: caches are not shared
 
     def read(self, row: Mapping[str, Any], number: int, columns: Columns | None = None) -> dict[str, Any]:
         """The values to write for a row, without the columns of the input.

@@ -10,10 +10,9 @@ import json
 import os
 import shutil
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -25,16 +24,13 @@ from .. import __version__
 from .blocks import Block, InputError, blocks, find_inputs, parquet_schema
 from .detection import files_detected, first_detected
 from .reading import Reader, Reading, tokenizer_file
-from .slices import Piece, count_of, load, pieces
 from .summary import Summary
-from .work import BadRow, Done, Worker, arrow_columns, line_columns, merged_columns, schema_of, typed_columns
+from .work import BadRow, arrow_columns, line_columns, merged_columns, read_block, schema_of, typed_columns
 from .workers import Mapped, crew
 
-__all__ = ["BlockWorker", "Job", "Progress"]
+__all__ = ["Job", "Progress"]
 
 _STATE: Final = ".unspool"
-_Join = Callable[[int], None]
-"""Appends a part, by its number, to the single file once all earlier parts are there."""
 
 
 class Progress(NamedTuple):
@@ -55,7 +51,7 @@ class _State(msgspec.Struct):
     """The state of a part, in a file next to it.
 
     Attributes:
-        mark: the checksum of its block.
+        mark: the checksum of its block, see `Block`.
         rows: the number of rows in the block.
         size: the part's size in bytes.
         summary, bad: see `Done`.
@@ -172,81 +168,44 @@ class Job:
             show: called with the progress after each part.
         """
         began = time.monotonic()
-        stream: Iterator[Piece]
+        stream = blocks(self._files, self._rows)
         if self._files == ["-"]:
-            reading, stream = first_detected(self._reading, blocks(self._files, self._rows))
+            reading, stream = first_detected(self._reading, stream)
         else:
-            reading, stream = files_detected(self._reading, self._files), pieces(self._files, self._rows)
+            reading = files_detected(self._reading, self._files)
         summary = Summary(detected=reading.reasons)
-        count = 0
         share = _Share(self._files)
-        given: deque[tuple[int, float | None]] = deque()  # the blocks in progress
-
-        def undone(every: Iterator[Piece], join: _Join) -> Iterator[Piece]:
-            nonlocal count
-            for piece in every:
-                count += 1
-                state = self._done(piece)
-                if state is None:
-                    given.append((piece.number, share(piece)))
-                    yield piece
-                else:
-                    counted(piece.number, share(piece), state.summary, join)
-
-        def counted(number: int, part: float | None, found: Summary, join: _Join) -> None:
-            summary.merge(found)
-            join(number)
-            show(Progress(summary, time.monotonic() - began, part))
-
-        with crew(_PartWriter(reading, self._parts, self._ending), self._workers, self._start) as mapped:
+        count = 0
+        with crew(Reader(reading), self._workers, self._start) as mapped:
             schema, stream = self._schema(stream, mapped)
+            step = partial(_write_part, folder=self._parts, ending=self._ending, schema=schema)
             with self._joined(schema) as join:
-                for one in mapped(partial(_PartWriter.write, schema=schema), undone(stream, join)):
-                    counted(*given.popleft(), one, join)
+                for block, found in mapped(step, stream):
+                    count += 1
+                    summary.merge(found)
+                    join(_names(self._parts, block.number, self._ending)[0])
+                    show(Progress(summary, time.monotonic() - began, share(block)))
                 self._write_errors(count)
         self._clear()
         return summary
 
-    def _done(self, piece: Piece) -> _State | None:
-        found = self._state_of(piece.number)
-        if found is None:
-            return None
-        if found.rows != count_of(piece) or (isinstance(piece, Block) and found.mark != piece.mark):
-            raise InputError(f"{piece.file}: has changed since; without --resume everything starts over")
-        return found
-
-    def _state_of(self, number: int) -> _State | None:
-        part, path = _names(self._parts, number, self._ending)
-        try:
-            state = msgspec.json.decode(path.read_bytes(), type=_State)
-            return state if part.stat().st_size == state.size else None
-        except (FileNotFoundError, msgspec.DecodeError):
-            return None  # after a power failure, a file may be shorter than what was written
-
-    def _schema(self, stream: Iterator[Piece], mapped: Mapped) -> tuple[pa.Schema | None, Iterator[Piece]]:
+    def _schema(self, stream: Iterator[Block], mapped: Mapped) -> tuple[pa.Schema | None, Iterator[Block]]:
         """The columns of the output tables: those of all files, so that all parts have the same columns."""
         if self._ending == ".jsonl":
             return None, stream
-        carried: dict[str, str] = {}
         tables = [f for f in self._files if f.endswith(".parquet")]
+        lines: Iterable[Block] = blocks([f for f in self._files if f not in tables], self._rows)
         if self._files == ["-"]:
-            first = next(stream, None)
-            if first is not None:
-                stream = chain([first], stream)
-                carried = _columns(None, first)
-        else:
-            for columns in mapped(_columns, pieces([f for f in self._files if f not in tables], self._rows)):
-                carried = merged_columns(carried, columns)
-        return self._unified(carried, tables), stream
-
-    def _unified(self, carried: dict[str, str], tables: list[str]) -> pa.Schema:
-        """The columns of JSON lines and of tables."""
-        schemas = [arrow_columns(parquet_schema(file)) for file in tables]
+            lines = list(islice(stream, 1))
+            stream = chain(lines, stream)
+        carried: dict[str, str] = {}
+        for columns in mapped(_columns, lines):
+            carried = merged_columns(carried, columns)
+        schemas = [arrow_columns(parquet_schema(file)).remove_metadata() for file in tables]
         try:
-            merged = pa.unify_schemas([typed_columns(carried), *(s.remove_metadata() for s in schemas)])
+            return schema_of(pa.unify_schemas([typed_columns(carried), *schemas])), stream
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise InputError(f"inputs: columns differ between files: {error}") from None
-        return schema_of(merged)
 
     def _write_errors(self, count: int) -> None:
         """Write the bad rows of all parts to their file."""
@@ -259,24 +218,17 @@ class Job:
             self.errors.unlink()
 
     @contextlib.contextmanager
-    def _joined(self, schema: pa.Schema | None) -> Iterator[_Join]:
-        """The single output file, if requested. Parts are appended in order while workers make the next ones."""
+    def _joined(self, schema: pa.Schema | None) -> Iterator[Callable[[Path], None]]:
+        """A function that appends a part to the single output file, if one is requested."""
         if not self._form:
-            yield lambda number: None
+            yield lambda part: None
             return
-        there: set[int] = set()
-        following = 0
-
-        def join(number: int) -> None:
-            nonlocal following
-            there.add(number)
-            while following in there:
-                there.remove(following)
-                append(_names(self._parts, following, self._ending)[0])
-                following += 1
-
-        with _whole(self._output, kept=True, folder=self._parts) as stream, _appended(stream, schema) as append:
-            yield join
+        with contextlib.ExitStack() as stack:
+            stream = stack.enter_context(_whole(self._output, kept=True, folder=self._parts))
+            if schema is None:
+                yield partial(_copied, stream)
+            else:
+                yield partial(_copied_table, stack.enter_context(pq.ParquetWriter(stream, schema)))
 
     def _clear(self) -> None:
         """Remove the files that only a resumed run needs, and nothing else."""
@@ -286,16 +238,6 @@ class Job:
             shutil.rmtree(self._state, ignore_errors=True)
             with contextlib.suppress(OSError):
                 self._parts.rmdir()
-
-
-@contextlib.contextmanager
-def _appended(stream: Any, schema: pa.Schema | None) -> Iterator[Callable[[Path], None]]:
-    """A function that appends parts to a file."""
-    if schema is None:
-        yield partial(_copied, stream)
-        return
-    with pq.ParquetWriter(stream, schema) as writer:
-        yield partial(_copied_table, writer)
 
 
 def _copied(stream: Any, part: Path) -> None:
@@ -316,43 +258,51 @@ class _Share:
         self._total = sum(sizes)
         self._spans = {f: (end - size, size) for f, size, end in zip(files, sizes, accumulate(sizes), strict=True)}
 
-    def __call__(self, piece: Piece) -> float | None:
-        if piece.part is None or not self._total:
+    def __call__(self, block: Block) -> float | None:
+        if block.part is None or not self._total:
             return None
-        start, size = self._spans[piece.file]
-        return (start + piece.part * size) / self._total
+        start, size = self._spans[block.file]
+        return (start + block.part * size) / self._total
 
 
-class _PartWriter:
-    """Works on a block and writes its part. This is the task of workers."""
+def _write_part(
+    reader: Reader, block: Block, folder: Path, ending: str, schema: pa.Schema | None
+) -> tuple[Block, Summary]:
+    """Write the part of a block and the file of its state, unless an earlier run did.
 
-    def __init__(self, reading: Reading, folder: Path, ending: str) -> None:
-        self._reader = Reader(reading)
-        self._folder = folder
-        self._ending = ending
-        self._made = reading, folder, ending
+    Returns:
+        The block without its rows, and the counts.
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _PartWriter, self._made  # each process makes its own reader
-
-    def write(self, piece: Piece, schema: pa.Schema | None) -> Summary:
-        """Write the part of a block, as a table if there is a schema, and the file of its state."""
-        block = load(piece)
-        done = Worker(self._reader, schema).work(block)
-        part, state = _names(self._folder, block.number, self._ending)
+    Raises:
+        InputError: the block has changed since the earlier run.
+    """
+    part, path = _names(folder, block.number, ending)
+    state = _state(part, path)
+    if state is None:
+        done = read_block(reader, block, schema)
         with _whole(part) as stream:
             if isinstance(done.rows, pa.Table):
                 pq.write_table(done.rows, stream)
             else:
                 stream.write(done.rows)
-            size = stream.tell()
-            _write(state, msgspec.json.encode(_State(block.mark, len(block.rows), size, done.summary, done.bad)))
-        return done.summary
+            state = _State(block.mark, len(block.rows), stream.tell(), done.summary, done.bad)
+            _write(path, msgspec.json.encode(state))
+    elif (state.rows, state.mark) != (len(block.rows), block.mark):
+        raise InputError(f"{block.file}: has changed since; without --resume everything starts over")
+    return block._replace(rows=[]), state.summary
 
 
-def _columns(_: Any, piece: Piece) -> dict[str, str]:
-    """The step that finds the columns of lines, which needs no task."""
-    return line_columns(load(piece))
+def _state(part: Path, path: Path) -> _State | None:
+    try:
+        state = msgspec.json.decode(path.read_bytes(), type=_State)
+        return state if part.stat().st_size == state.size else None
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None  # after a power failure, a file may be shorter than what was written
+
+
+def _columns(_: Reader, block: Block) -> dict[str, str]:
+    """The step that finds the columns of lines, which needs no reader."""
+    return line_columns(block)
 
 
 def _names(folder: Path, number: int, ending: str) -> tuple[Path, Path]:
@@ -390,18 +340,3 @@ def _whole(path: Path, *, kept: bool = False, folder: Path | None = None) -> Ite
 def _write(path: Path, data: bytes) -> None:
     with _whole(path) as stream:
         stream.write(data)
-
-
-class BlockWorker:
-    """Works on a block and returns the result."""
-
-    def __init__(self, reading: Reading, schema: pa.Schema | None) -> None:
-        self._worker = Worker(Reader(reading), schema)
-        self._made = reading, schema
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return BlockWorker, self._made  # each process makes its own worker
-
-    def work(self, block: Block) -> Done:
-        """Read a block's rows."""
-        return self._worker.work(block)

@@ -60,10 +60,6 @@ class Summary(msgspec.Struct):
             if call["known"] is False:
                 _count(counts, "unknown")
 
-    def add_errors(self, count: int) -> None:
-        """Count rows that could not be read."""
-        self.errors += count
-
     def merge(self, other: "Summary") -> None:
         """Add the counts of another summary."""
         for field in ("rows", "errors", "characters", "tokens", "reasoning", "valid", "invalid"):

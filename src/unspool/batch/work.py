@@ -7,47 +7,24 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from .blocks import ROWS, Block, InputError
-from .reading import RECORDED, WRITTEN, Reader, RowError, carried_names
+from .blocks import Block, InputError
+from .reading import RECORDED, SCHEMA, WRITTEN, Reader, RowError, carried_names
 from .summary import Summary
 
-__all__ = ["BadRow", "Done", "Worker", "arrow_columns", "line_columns", "line_values", "schema_of", "values_of"]
-
-_CALL: Final = pa.struct(
-    [
-        ("name", pa.string()),
-        ("arguments", pa.string()),
-        ("status", pa.string()),
-        ("id", pa.string()),
-        ("known", pa.bool_()),
-    ]
-)
-_NOTICE: Final = pa.struct([("kind", pa.string()), ("detail", pa.string()), ("start", pa.int64()), ("end", pa.int64())])
-_SEGMENT: Final = pa.struct(
-    [
-        ("kind", pa.string()),
-        ("start", pa.int64()),
-        ("end", pa.int64()),
-        ("call", pa.int32()),
-        ("token_start", pa.int64()),
-        ("token_end", pa.int64()),
-    ]
-)
-_TOKENS: Final = pa.struct([(kind, pa.int64()) for kind in ("reasoning", "content", "calls", "markers")])
-SCHEMA: Final = pa.schema(
-    [
-        ("reasoning", pa.string()),
-        ("content", pa.string()),
-        ("tool_calls", pa.list_(_CALL)),
-        ("finish_reason", pa.string()),
-        ("notices", pa.list_(_NOTICE)),
-        ("segments", pa.list_(_SEGMENT)),
-        ("tokens", _TOKENS),
-        ("valid", pa.bool_()),
-    ]
-)
-"""The columns that are written before those of the input."""
-assert tuple(SCHEMA.names) == WRITTEN
+__all__ = [
+    "BadRow",
+    "Done",
+    "Worker",
+    "arrow_columns",
+    "line_columns",
+    "line_values",
+    "merged_columns",
+    "read_block",
+    "schema_of",
+    "typed_columns",
+    "values_of",
+    "without_surrogates",
+]
 
 _Row = dict[str, Any]
 _Carried = dict[str, str]
@@ -94,13 +71,11 @@ class Done(NamedTuple):
     """The result of a block.
 
     Attributes:
-        block: its number.
         rows: the rows that were read, as a table or as JSON lines.
         bad: the rows that could not be read.
         summary: counts over the rows that were read.
     """
 
-    block: int
     rows: pa.Table | bytes
     bad: list[BadRow]
     summary: Summary
@@ -242,6 +217,11 @@ def _own(field: pa.Field) -> str:
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
 
+def read_block(reader: Reader, block: Block, schema: pa.Schema | None) -> Done:
+    """Read a block's rows: the step of a run, with each worker's own reader."""
+    return Worker(reader, schema).work(block)
+
+
 class Worker:
     """Works on one block after another.
 
@@ -265,8 +245,8 @@ class Worker:
             rows = _lines(read) if self._schema is None else self._table(read)
         else:
             rows = self._arrow(block, block.rows, bad, summary)
-        summary.add_errors(len(bad))
-        return Done(block.number, rows, bad, summary)
+        summary.errors += len(bad)
+        return Done(rows, bad, summary)
 
     # -- JSON lines ------------------------------------------------------------------------------------------------
 
@@ -301,46 +281,27 @@ class Worker:
 
     # -- Arrow -----------------------------------------------------------------------------------------------------
 
-    def _arrow(
-        self, block: Block, rows: pa.RecordBatch | pa.Table, bad: list[BadRow], summary: Summary
-    ) -> pa.Table | bytes:
-        """Read Arrow's rows. A column of more than 2 GB of text does not fit into one batch."""
-        batches = rows.to_batches(ROWS) if isinstance(rows, pa.Table) else [rows]
-        tables: list[pa.Table] = []
-        lines: list[bytes] = []
-        try:
-            for batch in batches:
-                records, carried = self._read_batch(block, batch, bad, summary)
-                if self._schema is None:
-                    lines.append(_arrow_lines(records, carried))
-                else:
-                    tables.append(self._arrow_table(records, carried))
-                block = block._replace(first=block.first + len(batch))
-        except InputError as error:
-            raise InputError(f"{block.file}: {error}" if block.file else str(error)) from None
-        if self._schema is None:
-            return b"".join(lines)
-        return pa.concat_tables([self._schema.empty_table(), *tables])
-
-    def _read_batch(
-        self, block: Block, batch: pa.RecordBatch, bad: list[BadRow], summary: Summary
-    ) -> tuple[list[_Row], pa.RecordBatch]:
+    def _arrow(self, block: Block, batch: pa.RecordBatch, bad: list[BadRow], summary: Summary) -> pa.Table | bytes:
         columns = self._reader.reading.columns
         used = [c for c in dict.fromkeys(columns) if c and c in batch.schema.names]
-        values = {name: values_of(batch, name) for name in used}
         records: list[_Row] = []
         kept: list[int] = []
-        for i in range(len(batch)):
-            row = {name: column[i] for name, column in values.items()}
-            try:
-                record = self._reader.read(row, block.first + i)
-            except RowError as error:
-                bad.append(BadRow(block.first + i, block.file, str(error)))
-                continue
-            summary.add(record, row.get(columns.text))
-            records.append(record)
-            kept.append(i)
-        return records, batch if len(kept) == len(batch) else batch.take(pa.array(kept, pa.int64()))
+        try:
+            values = {name: values_of(batch, name) for name in used}
+            for i in range(len(batch)):
+                row = {name: column[i] for name, column in values.items()}
+                try:
+                    record = self._reader.read(row, block.first + i)
+                except RowError as error:
+                    bad.append(BadRow(block.first + i, block.file, str(error)))
+                    continue
+                summary.add(record, row.get(columns.text))
+                records.append(record)
+                kept.append(i)
+            batch = batch if len(kept) == len(batch) else batch.take(pa.array(kept, pa.int64()))
+            return _arrow_lines(records, batch) if self._schema is None else self._arrow_table(records, batch)
+        except InputError as error:
+            raise InputError(f"{block.file}: {error}" if block.file else str(error)) from None
 
     def _arrow_table(self, records: list[_Row], batch: pa.RecordBatch) -> pa.Table:
         assert self._schema is not None
@@ -489,10 +450,3 @@ def _arrow_lines(records: list[_Row], batch: pa.RecordBatch) -> bytes:
 
 def _json(value: Any) -> str:
     return _encode(value).decode()
-
-
-def rows_of(done: Done) -> Iterator[_Row]:
-    """The rows of a block as dicts."""
-    assert isinstance(done.rows, bytes)
-    for line in done.rows.splitlines():
-        yield _any.decode(line)

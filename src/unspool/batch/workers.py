@@ -1,7 +1,4 @@
-"""Runs the work on blocks in this process, in other processes, or in threads if Python has no global lock.
-
-Workers receive blocks, or where to read them, and return results.
-"""
+"""Runs the work on blocks in this process, in other processes, or in threads if Python has no global lock."""
 
 import contextlib
 import copy
@@ -17,7 +14,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, Final
 
-from .slices import Piece
+from .blocks import Block
 
 __all__ = ["Mapped", "crew"]
 
@@ -26,7 +23,7 @@ _AHEAD: Final = 2
 
 Step = Callable[[Any, Any], Any]
 """The work on a block, given the worker's own task. It can be sent to other processes."""
-Mapped = Callable[[Step, Iterable[Piece]], Iterator[Any]]
+Mapped = Callable[[Step, Iterable[Block]], Iterator[Any]]
 """The results of a step for blocks, in order. Only a few per worker are in memory."""
 
 _mine = threading.local()
@@ -44,7 +41,7 @@ def crew(task: Any, workers: int, start: str = "spawn") -> Iterator[Mapped]:
     with contextlib.ExitStack() as stack:
         pool: Executor | None = None
 
-        def mapped(step: Step, blocks: Iterable[Piece]) -> Iterator[Any]:
+        def mapped(step: Step, blocks: Iterable[Block]) -> Iterator[Any]:
             nonlocal pool
             stream = iter(blocks)
             first = list(islice(stream, 2)) if workers > 1 and pool is None else []
@@ -56,7 +53,7 @@ def crew(task: Any, workers: int, start: str = "spawn") -> Iterator[Mapped]:
         yield mapped
 
 
-def _mapped(pool: Executor, ahead: int, step: Step, blocks: Iterable[Piece]) -> Iterator[Any]:
+def _mapped(pool: Executor, ahead: int, step: Step, blocks: Iterable[Block]) -> Iterator[Any]:
     waiting: deque[Future[Any]] = deque()
     try:
         for block in blocks:
@@ -94,5 +91,5 @@ def _end_with(sentinel: int) -> None:
     os._exit(1)
 
 
-def _run(step: Step, block: Piece) -> Any:
+def _run(step: Step, block: Block) -> Any:
     return step(_mine.task, block)

@@ -165,4 +165,6 @@ def report(dialect: Dialect, proof: list[Case], *, table: bool, origin: str = ""
     if table and proof:
         print(proof_table(proof), file=sys.stderr)
     if proof:
-        print(f"unspool: dialect {dialect.name}{origin and f' ({origin})'}: {summary(proof)}", file=sys.stderr)
+        strict = dialect.policy.text_before_tools == "content"
+        policy = "; by its policy, calls after text are content" if strict else ""
+        print(f"unspool: dialect {dialect.name}{origin and f' ({origin})'}: {summary(proof)}{policy}", file=sys.stderr)

@@ -214,7 +214,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     parts = _parts(d, policy, forced, barriers)
     reading, plain = _outlines(d, parts, named=forced == "named")
     calls = _calls(d, parts, reading, barriers)
-    ends: list[Marker] = [*parts.ends, *parts.starts]
+    ends: Candidates[Marker] = Candidates([*parts.ends, *parts.starts])
     return Plan(
         dialect=d,
         policy=policy,
@@ -264,11 +264,13 @@ def _calls(d: Dialect, parts: _Parts, reading: Outline, barriers: tuple[str, ...
     return CallPlan(
         forms=sorted(forms, key=lambda f: -f.opening.weight),
         blocks=blocks,
-        inner=[*inner, *objects],
+        inner=Candidates([*inner, *objects]),
         begun=_begun(parts),
-        inner_bare=[Opening(CALL, o.pattern, o.form is not None and o.form.marked, form=o.form) for o in inner],
-        following=_next_calls(reading.edge),
-        following_inside=[*parts.within(_next_calls([*reading.edge, *inner])), *named],
+        inner_bare=Candidates(
+            Opening(CALL, o.pattern, o.form is not None and o.form.marked, form=o.form) for o in inner
+        ),
+        following=Candidates(_next_calls(reading.edge)),
+        following_inside=Candidates([*parts.within(_next_calls([*reading.edge, *inner])), *named]),
         separator=Pattern((d.separator.calls.strip(),)) if d.separator.calls.strip(" \t\r\n,;") else Pattern(()),
         block_text=_block_text(parts, inner),
         block_trail=_longest([b.trail for b in blocks]),
@@ -416,7 +418,7 @@ def _forced_calls() -> list[Opening]:
     found: list[Opening] = []
     for before, after in (((), ()), (("[",), ("]",))):
         inner = [Opening(CALL, bare.opening, False, form=bare)]
-        block = Block(Pattern(before), Pattern(after), "", "", False, inner=inner)
+        block = Block(Pattern(before), Pattern(after), "", "", False, inner=Candidates(inner))
         found.append(Opening(CALL, joined(block.opening, bare.opening), False, block=block, form=bare))
     return found
 

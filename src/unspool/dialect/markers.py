@@ -128,7 +128,7 @@ class Block(msgspec.Struct, eq=False):
     marked: bool
     margin: str = ""
     """White space that it removes from the text before it: its own, or the longest of all."""
-    inner: "list[Opening]" = msgspec.field(default_factory=list)
+    inner: "Candidates[Opening]" = msgspec.field(default_factory=lambda: Candidates())
     """The calls that may follow in it, if they are not the dialect's."""
 
 

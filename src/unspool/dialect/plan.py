@@ -5,16 +5,7 @@ import msgspec
 from ..policy import Policy
 from ..regex import Regex
 from .file import Dialect
-from .markers import (
-    Block,
-    Closing,
-    Form,
-    Marker,
-    Opening,
-    Outline,
-    Parameter,
-    Scan,
-)
+from .markers import Block, Candidates, Closing, Form, Marker, Opening, Outline, Parameter, Scan
 from .markup import Awaited
 from .patterns import LITERAL, Pattern, worded
 
@@ -38,15 +29,15 @@ class CallPlan(msgspec.Struct, eq=False):
 
     forms: list[Form]
     blocks: list[Block]
-    inner: list[Opening]
+    inner: Candidates[Opening]
     """Calls inside a block, without its opening."""
     begun: list[Opening]
     """Calls without the marker they begin with, which a prompt may contain."""
-    inner_bare: list[Opening]
+    inner_bare: Candidates[Opening]
     """The same, if the block is not marked."""
-    following: list[Opening]
+    following: Candidates[Opening]
     """Marked calls that may follow one whose block is closed."""
-    following_inside: list[Opening]
+    following_inside: Candidates[Opening]
     """The same, if the block may be open; also calls without a marker, if their name is declared."""
     separator: Pattern
     block_text: Scan
@@ -114,7 +105,7 @@ class Plan(msgspec.Struct, eq=False):
     reasoning: ReasoningPlan
     calls: CallPlan
     arguments: ArgumentPlan
-    ends: list[Marker]
+    ends: Candidates[Marker]
     """The markers that end a turn, or begin another."""
     content_lead: str
     """White space before a turn's first text, if content has no markers of its own."""

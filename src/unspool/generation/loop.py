@@ -8,16 +8,19 @@ The events of all rounds form one list, which the wires write; see `unspool.wire
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
+from ..engines import EngineError
+from ..engines.media import MEDIA, Medium
 from ..engines.threads import Awaited
 from ..events import Event, Finish, ToolCallDelta, ToolCallEnd, ToolCallStart
 from ..message import Message, ToolCall, fold
 from ..request.chat_request import ChatRequest
 from ..request.continuation import Continued, Written
+from ..request.parts.reading import result_content
 from ..request.prepared import Prepared, prepare
 from ..request.prompts import NoBridge
 from ..request.server_history import result_of
@@ -37,16 +40,6 @@ from .service import Service, log
 _N = TypeVar("_N", int, float)
 _AT_ONCE: Final = 16
 """How many calls of an answer run at once."""
-
-
-class Host(Protocol):
-    """Runs a round and takes its events: a `Run`, for one of its choices."""
-
-    async def generate_round(self, prepared: Prepared) -> Written:
-        """Generate one output. Its events go through `Loop.translate`."""
-
-    async def send(self, events: Sequence[AnyEvent]) -> None:
-        """Pass events on to the client."""
 
 
 class Loop:
@@ -94,6 +87,7 @@ class Loop:
         self._ids: dict[int, str] = {}  # the client's ids of calls, by these indexes
         self._known: set[str] = set()
         self._written: list[dict[str, Any]] = []  # the messages of all rounds so far, with these ids
+        self._taken: frozenset[str] | None = None  # the kinds of media that results may have
 
     # -- events ------------------------------------------------------------------------------------------------------
 
@@ -134,44 +128,64 @@ class Loop:
 
     # -- rounds ------------------------------------------------------------------------------------------------------
 
-    async def run(self, host: Host) -> None:
+    async def run(
+        self,
+        generate: Callable[[Prepared], Awaitable[Written]],
+        send: Callable[[Sequence[AnyEvent]], Awaitable[None]],
+    ) -> None:
         """Run all rounds.
+
+        Args:
+            generate: generates the output of a round. Its events go through `translate`.
+            send: passes events on to the client.
 
         Raises:
             EngineError: the engine failed.
             BadRequest: the chat template refuses the results.
         """
+        self._generate, self._send = generate, send
         session = self._open()
         try:
-            await self._run(host, session)
+            await self._run(session)
         finally:
+            del self._generate, self._send  # which hold the run, and that this
             await session.aclose()
 
-    async def _run(self, host: Host, session: Session) -> None:
-        await host.send(self._tools.listed)
+    async def _run(self, session: Session) -> None:
+        await self._send(self._tools.listed)
         prepared = self._first
         if self._tools.pending:
-            prepared = await self._decided(host, session, prepared)
+            prepared = await self._decided(session, prepared)
         begun = prepared.continued
+        last: tuple[Prepared, Written, dict[int, ToolResult], int | None] | None = None
         for left in range(self._rounds, -1, -1):
             self._indexes = {}
-            written = await host.generate_round(prepared)
+            try:
+                written = await self._generate(prepared)
+            except EngineError as error:
+                if error.status != 400 or last is None or len(prepared.media) == len(last[0].media):
+                    raise
+                log.info("%s: the media of results are left out: %s", self._name, error)
+                self._taken = frozenset()
+                prepared = await self._next(*last)
+                written = await self._generate(prepared)
             self._tokens += written.tokens
-            reason = await self._answer(host, session, written.message, left)
+            reason = await self._answer(session, written.message, left)
             if isinstance(reason, str):
                 self._remember(begun, prepared.continued, written)
-                await host.send([Finish(reason, 0, 0)])
+                await self._send([Finish(reason, 0, 0)])
                 return
             most = prepared.request.max_tokens
             if self._first.request.max_tokens is not None:
                 most = self._first.request.max_tokens - self._tokens
                 if most < 1:
                     self._remember(begun, prepared.continued, written)
-                    await host.send([Finish("length", 0, 0)])
+                    await self._send([Finish("length", 0, 0)])
                     return
-            prepared = await self._next(prepared, written, reason, most)
+            last = prepared, written, reason, most
+            prepared = await self._next(*last)
 
-    async def _answer(self, host: Host, session: Session, message: Message, left: int) -> "str | dict[int, ToolResult]":
+    async def _answer(self, session: Session, message: Message, left: int) -> "str | dict[int, ToolResult]":
         """Run the calls of a round.
 
         Returns:
@@ -180,7 +194,7 @@ class Loop:
         ours = [call for call in message.tool_calls if self._tools.answers(call.name)]
         whole = message.finish_reason not in ("length", "content_filter")
         asked = [c for c in ours if self._asks(c) and whole]
-        results = await self._results(host, session, [c for c in ours if c not in asked], whole)
+        results = await self._results(session, [c for c in ours if c not in asked], whole)
         self._note(message, results)
         if not ours:
             return message.finish_reason
@@ -188,7 +202,7 @@ class Loop:
         for call in asked:
             tool = self._tools.tools[call.name].tool
             id = asking(tool.server, tool.original, call.arguments)
-            await host.send([ApprovalAsked(self._indexes[call.index], id)])
+            await self._send([ApprovalAsked(self._indexes[call.index], id)])
         if len(ours) < len(message.tool_calls):
             return message.finish_reason
         if asked or not whole:
@@ -221,9 +235,7 @@ class Loop:
         served = self._tools.tools.get(call.name)
         return served is not None and served.asks and call.status in ("ok", "repaired") and self._calls_left > 0
 
-    async def _results(
-        self, host: Host, session: Session, calls: Sequence[ToolCall], whole: bool
-    ) -> dict[int, ToolResult]:
+    async def _results(self, session: Session, calls: Sequence[ToolCall], whole: bool) -> dict[int, ToolResult]:
         """The results of calls, which run concurrently. Each is sent as soon as it is known."""
         found: dict[int, ToolResult] = {}
 
@@ -235,7 +247,7 @@ class Loop:
             else:
                 result = ToolResult(text=refusal, error=True)
             found[call.index] = result
-            await self._emit_result(host, self._indexes[call.index], result)
+            await self._emit_result(self._indexes[call.index], result)
 
         await self._side_by_side([answer(call) for call in calls])
         return found
@@ -305,15 +317,16 @@ class Loop:
                 one.close()
             self._seconds_left -= clock() - began
 
-    async def _emit_result(self, host: Host, index: int, result: ToolResult) -> None:
+    async def _emit_result(self, index: int, result: ToolResult) -> None:
         urls = tuple(source.url for source in result.sources)
-        await host.send([ServerCallResult(index, result.text, result.error, urls)])
+        await self._send([ServerCallResult(index, result.text, result.error, urls)])
 
     # -- calls that were approved or refused -------------------------------------------------------------------------
 
-    async def _decided(self, host: Host, session: Session, prepared: Prepared) -> Prepared:
+    async def _decided(self, session: Session, prepared: Prepared) -> Prepared:
         """Run approved calls, send the refusals of the others, and ask the model with the results."""
-        found: dict[str, str] = {}
+        found: dict[str, Any] = {}
+        media = dict(prepared.request.media)
 
         async def answer(pending: Pending) -> None:
             index = self._count
@@ -323,19 +336,27 @@ class Loop:
             origin = (pending.name, "") if served is None else (served.tool.original, served.tool.server)
             start = ServerCallStart(index, pending.id, *origin, approval=pending.approval)
             arguments = ToolCallDelta(index, pending.arguments, 0, 0)
-            await host.send([start, arguments, ToolCallEnd(index, "ok", 0, 0)])
+            await self._send([start, arguments, ToolCallEnd(index, "ok", 0, 0)])
             call = ToolCall(index, pending.id, pending.name, pending.arguments)
             refusal = pending.refusal or self._refusal(call, True)
             if served is None or refusal is not None:
                 result = ToolResult(text=refusal or "", error=True)
             else:
                 result = await self._call(session, served, pending.id, pending.arguments)
-            found[pending.id] = result.text
-            await self._emit_result(host, index, result)
+            found[pending.id] = self._content(result, media)
+            await self._emit_result(index, result)
 
         await self._side_by_side([answer(pending) for pending in self._tools.pending])
         messages = [_filled(message, found) for message in prepared.request.messages]
-        return await self._prepare(msgspec.structs.replace(prepared.request, messages=messages, n=1))
+        return await self._prepare(msgspec.structs.replace(prepared.request, messages=messages, media=media, n=1))
+
+    def _content(self, result: ToolResult, media: dict[str, Medium]) -> Any:
+        """A result for the model; its media are added to those of the request."""
+        if self._taken is None:
+            turns = self._first.turns
+            taken = frozenset(getattr(self._service.engine, "media", ()))
+            self._taken = taken & (frozenset(MEDIA) if turns is None else turns.media_kinds)
+        return result_content(result, self._taken, self._service.settings.limits, media)
 
     # -- the next prompt ---------------------------------------------------------------------------------------------
 
@@ -345,12 +366,20 @@ class Loop:
         """Prepare the next round: its prompt consists of the last prompt, the output, and the results."""
         request, message = prepared.request, written.message
         answer = {k: v for k, v in message.to_openai().items() if v is not None or k == "content"}
-        round_results = [result_of(call.id, call.name, results[call.index].text) for call in message.tool_calls]
+        media = dict(request.media)
+        round_results = [
+            result_of(call.id, call.name, self._content(results[call.index], media)) for call in message.tool_calls
+        ]
         toolset = request.toolset
         if toolset.kind in ("required", "named"):  # a call has been made
             toolset = msgspec.structs.replace(toolset, kind="auto", name="", allowed=tuple(toolset.tools or ()))
         following = msgspec.structs.replace(
-            request, messages=[*request.messages, answer, *round_results], toolset=toolset, max_tokens=most, n=1
+            request,
+            messages=[*request.messages, answer, *round_results],
+            media=media,
+            toolset=toolset,
+            max_tokens=most,
+            n=1,
         )
 
         def extended(awaited: Awaited) -> Continued | None:
@@ -358,7 +387,8 @@ class Loop:
             if turns is None or prepared.continued is None:
                 return None
             try:
-                return turns.next_round(request, prepared.continued, written, answer, round_results, awaited)
+                seen = msgspec.structs.replace(request, media=media)
+                return turns.next_round(seen, prepared.continued, written, answer, round_results, awaited)
             except NoBridge as why:
                 log.info("%s: the prompt of the next round is rendered again: %s", self._name, why)
                 return None
@@ -386,7 +416,7 @@ def _lower(limit: _N, bound: _N | None) -> _N:
     return limit if bound is None else min(limit, bound)
 
 
-def _filled(message: dict[str, Any], results: dict[str, str]) -> dict[str, Any]:
+def _filled(message: dict[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:
     """A tool's message, with its result if it waited for one."""
-    id = message.get("tool_call_id")
+    id = message.get("tool_call_id", "")
     return {**message, "content": results[id]} if message["role"] == "tool" and id in results else message

@@ -7,16 +7,15 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from ..engines import Delta, EngineError, Request, check_media
 from ..engines.capture import asked_of
-from ..engines.threads import Awaited
 from ..events import Event
-from ..message import Message
 from ..parser import Parser
 from ..request.continuation import Continued, Written
 from ..request.exact import Exact
@@ -87,6 +86,8 @@ class Run:
 
     Attributes:
         id: the response's id.
+        deposit, writer: what keeps and what writes the answer.
+        streamed: whether the answer is a stream.
     """
 
     def __init__(
@@ -100,11 +101,11 @@ class Run:
         session: "Session | None" = None,
     ) -> None:
         self._session = session
-        self.id = protocol.id_prefix + new_id()
+        self.id = protocol.id_prefix + uuid.uuid4().hex
         self._service = service
         self._protocol = protocol
         self._client_id = client_id
-        self._deposit = deposit
+        self.deposit = deposit
         self._last: tuple[Continued, Written] | None = None
         self._body: bytes | None = None
         self._name = f"{self.id} ({client_id})" if client_id else self.id
@@ -112,9 +113,10 @@ class Run:
         self._request = prepared.request
         self._clock = asyncio.get_running_loop().time
         self._started = self._clock()
-        self._writer = protocol.writer(self._request, self.id, int(time.time()))
+        self.streamed = self._request.stream
+        self.writer: Writer = protocol.writer(self._request, self.id, int(time.time()))
         self._choices = [self._choice(parser) for parser in prepared.parsers]
-        self._tracer = self._writer if isinstance(self._writer, TraceWriter) else None
+        self._tracer = self.writer if isinstance(self.writer, TraceWriter) else None
         self._trace: Trace | None = None
         reader = self._choices[0].reader
         if self._tracer is not None and isinstance(reader, Parser):
@@ -136,16 +138,6 @@ class Run:
         self._work: asyncio.Task[Any] | None = None
 
     @property
-    def writer(self) -> Writer:
-        """What writes the answer."""
-        return self._writer
-
-    @property
-    def streamed(self) -> bool:
-        """Whether the answer is a stream."""
-        return self._request.stream
-
-    @property
     def queued(self) -> int:
         """The number of events that wait for the client."""
         return 0 if self._outbox is None else self._outbox.events
@@ -163,7 +155,7 @@ class Run:
             return
         if now - outbox.sent_at > self._service.settings.limits.silence:
             with contextlib.suppress(OSError):  # the connection is lost; the next `put` raises it again
-                outbox.put(self._writer.KEEP_ALIVE, 0)
+                outbox.put(self.writer.KEEP_ALIVE, 0)
 
     async def generate(self, sink: Sink | None = None) -> Failure | None:
         """Generate the answer. Cancelling the task stops the engine.
@@ -182,7 +174,7 @@ class Run:
                 failure = await self._produce()
                 if failure is None:
                     self.whole()
-                    failure = await self._deposited()
+                    failure = await self.keep()
                 return failure
             return await self._stream(sink)
         except asyncio.CancelledError:
@@ -203,7 +195,7 @@ class Run:
         events: list[Sequence[AnyEvent]] = [c.kept for c in choices] if protocol.keeps_events else []
         if self._loops:
             events = [loop.kept or () for loop in self._loops]
-        return self._writer.whole(
+        return self.writer.whole(
             [loop.message() for loop in self._loops] or [c.message() for c in choices],
             self._usage(),
             logprobs=logprobs if any(logprobs) else (),
@@ -216,21 +208,21 @@ class Run:
         try:
             failure = await self._produce()
             if failure is None:
-                end = self._writer.finish(self._usage(), self._choices[0].stop)
-                failure = await self._deposited()
+                end = self.writer.finish(self._usage(), self._choices[0].stop)
+                failure = await self.keep()
                 if failure is None:
                     await outbox.end(end)
                     return None
             if outbox.begun:
-                await outbox.end(self._writer.error(failure))
+                await outbox.end(self.writer.error(failure))
             return failure
         finally:
             await outbox.close()
 
-    async def _deposited(self) -> Failure | None:
-        """Keep the answer; return why that failed."""
+    async def keep(self) -> Failure | None:
+        """Keep the answer as it is now; return why that failed."""
         try:
-            await self._deposit.keep(self.id, self._writer, self._last)
+            await self.deposit.keep(self.id, self.writer, self._last)
         except (StoreError, BadRequest) as error:  # such as of a conversation that was deleted meanwhile
             log.warning("%s: the response could not be stored: %s", self._name, error)
             return Failure(f"the response could not be stored: {error}", 507)
@@ -243,13 +235,12 @@ class Run:
         self._producing = True
         try:
             if self._loops:  # each round takes its own place
-                await self._all([loop.run(_Seat(self, i)) for i, loop in enumerate(self._loops)])
+                await self._all(
+                    [loop.run(partial(self._round, i), partial(self._send, i)) for i, loop in enumerate(self._loops)]
+                )
                 return None
             async with self._service.admission.places(len(self._choices)):
-                if len(self._choices) == 1:
-                    await self._generate(0, self._prepared)
-                else:
-                    await self._all([self._generate(i, self._prepared) for i in range(len(self._choices))])
+                await self._all([self._generate(i, self._prepared) for i in range(len(self._choices))])
             return None
         except Overloaded as error:
             return Failure(str(error), 429, retry_after=error.retry_after)
@@ -287,7 +278,7 @@ class Run:
             await asyncio.gather(*tasks, return_exceptions=True)
             del tasks, task  # their error holds this frame, which would hold them, and with them all of the request
 
-    async def round(self, index: int, prepared: Prepared) -> Written:
+    async def _round(self, index: int, prepared: Prepared) -> Written:
         """Generate one round of a choice; see `Loop`."""
         if prepared is not self._prepared:
             last = self._choices[index]
@@ -297,7 +288,7 @@ class Run:
         async with self._service.admission.places(1, begun=self._begun):
             return await self._generate(index, prepared)
 
-    async def send(self, index: int, events: Sequence[AnyEvent]) -> None:
+    async def _send(self, index: int, events: Sequence[AnyEvent]) -> None:
         """Pass on a loop's events."""
         if events:
             self._write(index, events)
@@ -325,36 +316,35 @@ class Run:
     async def _output(
         self, index: int, prepared: Prepared, asked: Request, watched: Callable[[_Stream], _Stream] = lambda s: s
     ) -> Written:
-        choice, recording = self._choices[index], await self._recording(prepared, asked)
+        service, choice = self._service, self._choices[index]
+        recording: Recording | None = None
+        if self._session is not None and service.sessions is not None:
+            recording = self._session.recording(service, prepared, asked, await service.sessions.examine(service))
         most = None if asked.echo else asked.max_tokens or None
         try:
-            await self._pass_on(index, watched(self._service.engine.generate(asked)), most, recording)
+            await self._pass_on(index, watched(service.engine.generate(asked)), most, recording)
         except BaseException as error:
             if recording is not None:
                 recording.broken(choice.written(), "error" if isinstance(error, EngineError) else "abort")
             raise
         self._deliver(index, choice.close())
-        prompt = asked.prompt
+        prompt, tokenizer = asked.prompt, service.engine.tokenizer
         if choice.uncounted and prompt is not None:
             if not isinstance(prompt, str):
                 choice.counted(len(prompt))
-            elif self._service.engine.tokenizer is not None:
-                choice.counted(await self._service.in_thread(len(prompt), lambda awaited: self._count(prompt, awaited)))
+            elif tokenizer is not None:
+                size = len(prompt)
+                choice.counted(await service.in_thread(size, lambda waited: counted(tokenizer, prompt, waited.check)))
         written = choice.written()
         self._last = None if prepared.continued is None else (prepared.continued, written)
-        self._finished(written.message)
+        service.metrics.output(written.message)
+        for notice in written.message.notices:
+            log.warning("%s: %s at %d: %s", self._name, notice.kind, notice.start, notice.detail)
         if recording is not None:
             written = await recording.done(written, choice.stop)
         if prepared.turns is not None and prepared.continued is not None and not self._loops:
             prepared.turns.remember(prepared.continued, written)
         return written
-
-    async def _recording(self, prepared: Prepared, asked: Request) -> "Recording | None":
-        """Begin to record a generation, if it belongs to a session."""
-        service = self._service
-        if self._session is None or service.sessions is None:
-            return None
-        return self._session.recording(service, prepared, asked, await service.sessions.examine(service))
 
     async def _pass_on(self, index: int, stream: _Stream, tokens: int | None, recording: "Recording | None") -> None:
         """Read the engine's output until it ends, or until the choice ends earlier.
@@ -437,11 +427,11 @@ class Run:
         if outbox is None:
             self._choices[index].logprobs += logprobs
             return
-        start = self._writer.start() if first else b""
+        start = self.writer.start() if first else b""
         if logprobs and self._request.sampling.logprobs is not None:
-            data = self._writer.events(index, events, logprobs)
+            data = self.writer.events(index, events, logprobs)
         else:
-            data = self._writer.events(index, events)
+            data = self.writer.events(index, events)
         if start or data:
             outbox.put(start + data, len(events))
 
@@ -478,15 +468,6 @@ class Run:
             self._service.metrics.usage(usage)
         return usage
 
-    def _finished(self, message: Message) -> None:
-        self._service.metrics.output(message)
-        for notice in message.notices:
-            log.warning("%s: %s at %d: %s", self._name, notice.kind, notice.start, notice.detail)
-
-    def _count(self, prompt: str, awaited: Awaited) -> int:
-        """The number of the prompt's tokens, by the engine's tokenizer."""
-        return counted(self._service.engine.tokenizer, prompt, awaited.check)
-
     def _choice(self, parser: Reader) -> Choice:
         settings, request = self._service.settings, self._request
         return Choice(
@@ -509,36 +490,22 @@ def _size(delta: Delta) -> int:
     return size
 
 
-class _Seat:
-    """The `Host` of a loop: one choice of a run."""
-
-    def __init__(self, run: Run, index: int) -> None:
-        self._run = run
-        self._index = index
-
-    async def generate_round(self, prepared: Prepared) -> Written:
-        return await self._run.round(self._index, prepared)
-
-    async def send(self, events: Sequence[AnyEvent]) -> None:
-        await self._run.send(self._index, events)
-
-
 def added(usages: Sequence[Usage | None]) -> Usage | None:
     """The sum of counts that each have their own prompt, such as those of rounds. A single one is unchanged."""
     known = [u for u in usages if u is not None]
     if len(known) < 2:
         return known[0] if known else None
-
-    def sum_of(counts: Sequence[int | None]) -> int | None:
-        known = [count for count in counts if count is not None]
-        return sum(known) if known else None
-
     return Usage(
         prompt_tokens=sum(u.prompt_tokens for u in known),
         completion_tokens=sum(u.completion_tokens for u in known),
-        cached_tokens=sum_of([u.cached_tokens for u in known]),
-        reasoning_tokens=sum_of([u.reasoning_tokens for u in known]),
+        cached_tokens=_sum(u.cached_tokens for u in known),
+        reasoning_tokens=_sum(u.reasoning_tokens for u in known),
     )
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def total(usages: Sequence[Usage | None]) -> Usage | None:
@@ -546,15 +513,9 @@ def total(usages: Sequence[Usage | None]) -> Usage | None:
     known = [u for u in usages if u is not None]
     if len(known) < 2:
         return known[0] if known else None
-    reasoning = [u.reasoning_tokens for u in known if u.reasoning_tokens is not None]
     return msgspec.structs.replace(
         known[0],
         completion_tokens=sum(u.completion_tokens for u in known),
         total_tokens=None,
-        reasoning_tokens=sum(reasoning) if reasoning else None,
+        reasoning_tokens=_sum(u.reasoning_tokens for u in known),
     )
-
-
-def new_id() -> str:
-    """A unique id, without the protocol's prefix."""
-    return uuid.uuid4().hex

@@ -17,6 +17,7 @@ from ..events import Stage
 from ..message import Message
 from ..parser import Parser
 from ..parser.stage import detect_stage
+from ..policy import Policy
 from ..renderer import render
 from ..tokens import encoded
 from . import histories as h
@@ -33,6 +34,8 @@ _TYPES: Final = (
     "a big integer", "a tiny number", "a number of many digits", "empty list", "deep nesting",
 )  # fmt: skip
 _SEVERAL: Final = ("a tool called twice", "many calls", "texts like other values")
+_KEEP: Final = Policy(text_before_tools="keep", text_between_tools="keep")
+"""A dialect's form is proven, not what its policies make of text before calls."""
 _ROUNDS: Final = 3
 _LONG: Final = 5000
 """The length from which a text is no longer read character by character."""
@@ -193,7 +196,7 @@ class Prover:
         return ""
 
     def _by_ids(self, dialect: Dialect, turn: h.Turn, prompt: str, raw: str) -> str:
-        parser = Parser(dialect, tools=h.TOOLS, prompt=prompt, tokenizer=self.tokenizer)
+        parser = Parser(dialect, tools=h.TOOLS, prompt=prompt, tokenizer=self.tokenizer, policy=_KEEP)
         for token in encoded(self.tokenizer, raw):
             parser.feed_tokens([token])
         parser.close()
@@ -391,7 +394,7 @@ def _chunkings(raw: str) -> Iterator[tuple[Sequence[str], str]]:
 
 
 def _parse(dialect: Dialect, chunks: Sequence[str], prompt: str, tools: list[dict[str, Any]] = h.TOOLS) -> Message:
-    parser = Parser(dialect, tools=tools, prompt=prompt)
+    parser = Parser(dialect, tools=tools, prompt=prompt, policy=_KEEP)
     for chunk in chunks:
         parser.feed(chunk)
     parser.close()

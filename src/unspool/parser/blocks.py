@@ -6,6 +6,7 @@ from ..dialect.markers import CALL, CALL_END, Block, Form, Opening, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, worded
 from . import states
 from .calls import Calls
+from .lookout import first_of
 from .openings import Match
 from .parts import Steps
 
@@ -59,25 +60,14 @@ class Blocks(Steps):
 
     def _block_closing(self, j: int) -> int:
         """The block's closing, or another block's."""
-        within, found = self._bracketed(), NO
+        within, look = self._bracketed(), self._look
+        closings = [b.closing for b in self._plan.calls.closed_blocks if b is not within]
         if within is not None:
-            found = self._look.stands(within.closing, j)
-            if found >= 0:
-                self._close_block(found)
-                return found
-            if found == MORE and not self._tape.final:
-                return MORE
-        for block in self._plan.calls.closed_blocks:
-            if block is within:
-                continue
-            r = self._look.stands(block.closing, j)
-            if r >= 0:
-                self._close_block(r)
-                return r
-            if r == MORE and not self._tape.final:
-                return MORE
-            found = min(found, r)
-        return found
+            closings.insert(0, within.closing)
+        r = look.first(closings, j) if self._tape.final else look.soonest(closings, j)
+        if r >= 0:
+            self._close_block(r)
+        return r
 
     def _bare_closing(self, j: int) -> int:
         """The block's closing without the bracket that it begins with: the model forgot it."""
@@ -138,7 +128,7 @@ class Blocks(Steps):
         opens = self._opens_other(j)
         if opens == MORE:
             return False
-        if opens:
+        if opens >= 0:
             separated = tape.buf[i:j].strip()
             tape.i = j
             if separated:
@@ -146,11 +136,11 @@ class Blocks(Steps):
             else:
                 ledger.markup(tape.here)
         if within is not None:
-            rest = j if opens else self._cut_closing(j, cut=cut)
+            rest = j if opens >= 0 else self._cut_closing(j, cut=cut)
             if rest > j:
                 tape.i = rest
                 ledger.markup(tape.here)
-            elif not opens and not ledger.paused:
+            elif opens < 0 and not ledger.paused:
                 ledger.markup(tape.base + i)
                 self._at.state = states.BLOCK_TEXT
                 return True
@@ -162,7 +152,8 @@ class Blocks(Steps):
         """Begin the call whose opening is at ``j`` in a block; `NO` or `MORE` where there is none (yet)."""
         plan, within = self._plan, self._calls.within
         # After a bare opening only declared names count; after a marked one, all do.
-        inner = plan.calls.inner if within is None or within.marked else within.inner or plan.calls.inner_bare
+        calls = plan.calls.inner if within is None or within.marked else within.inner or plan.calls.inner_bare
+        inner = calls.at(self._tape.buf, j)
         found: tuple[Opening, Match] | None = None
         more = False
         begun = plan.calls.begun if self._ledger.at == 0 and within is None and not self._look.replay else ()
@@ -190,7 +181,7 @@ class Blocks(Steps):
 
     def _more_literal(self, o: Opening, j: int) -> bool:
         """Whether another part opens at ``j`` with more literals than ``o``."""
-        others = (m for m in self._plan.plain.edge if m.pattern.weight > o.pattern.weight)
+        others = (m for m in self._plan.plain.edge.at(self._tape.buf, j) if m.pattern.weight > o.pattern.weight)
         return self._look.first_marker(others, j) >= 0
 
     def _block_markup(self, end: int) -> None:
@@ -201,12 +192,11 @@ class Blocks(Steps):
             self._ledger.markup(end)
 
     def _opens_other(self, j: int) -> int:
-        """Whether something other than a call of this block begins at ``j``: 1, 0 or `MORE`."""
-        r = self._look.first_marker(self._plan.plain.edge, j)
-        if r >= 0:
-            return 1
-        opens = self._openings.opens_next(j) if self._look.outline.calls else 0
-        return 1 if opens == 1 else MORE if MORE in (r, opens) and not self._tape.final else 0
+        """The end of what begins at ``j``, if it is something other than a call of this block; else `NO` or `MORE`."""
+        r = self._look.first_marker(self._plan.plain.edge.at(self._tape.buf, j), j)
+        if r < 0 and self._look.outline.calls:
+            r = first_of((r, self._openings.opens_next(j)))
+        return NO if r == MORE and self._tape.final else r
 
     def text(self) -> bool:
         """In stray text in a block: it is content, up to what ends it."""

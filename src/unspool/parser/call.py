@@ -197,6 +197,7 @@ class Call:
     """One call.
 
     Attributes:
+        desk: what all calls share.
         form, block: the templates by which it is written.
         start: the offset of its first character, including the block's opening if it has one.
         index: its number; -1 until it is announced.
@@ -208,27 +209,8 @@ class Call:
         place: where the machine returns if it turns out not to be a call.
     """
 
-    __slots__ = (
-        "_desk",
-        "block",
-        "complete",
-        "early",
-        "fields",
-        "form",
-        "id",
-        "index",
-        "known",
-        "name",
-        "place",
-        "sink",
-        "start",
-        "started",
-        "status",
-        "thought",
-    )
-
     def __init__(self, desk: Desk, form: Form, block: Block, start: int, fields: dict[str, str], place: object) -> None:
-        self._desk = desk
+        self.desk = desk
         self.early: list[str] = []
         self.form = form
         self.block = block
@@ -256,7 +238,7 @@ class Call:
 
     def announce(self, end: int) -> None:
         """The name is known and its header ends at an offset: send the call, or do what the policy says."""
-        desk = self._desk
+        desk = self.desk
         ledger = desk.ledger
         policy = desk.plan.policy
         self.known = known = desk.known(self.name)
@@ -300,31 +282,31 @@ class Call:
         elif not self.started:
             self.early.append(fragment)
         elif fragment:
-            self._desk.ledger.arguments(self.index, fragment, end)
-        elif end - self._desk.ledger.at > MAX_SPACE:
-            self._desk.ledger.markup(end)  # a long stretch of dropped white space
+            self.desk.ledger.arguments(self.index, fragment, end)
+        elif end - self.desk.ledger.at > MAX_SPACE:
+            self.desk.ledger.markup(end)  # a long stretch of dropped white space
 
     def put_early(self) -> None:
         """Keep arguments that come before the name."""
         fragment = "".join(self.early)
         if fragment and self.started and self.sink == Sink.CALL:
-            ledger = self._desk.ledger
+            ledger = self.desk.ledger
             ledger.arguments(self.index, fragment, ledger.at)
         self.early = []
 
     def pass_by(self, end: int) -> None:
         """Emit a call that is not sent as text or as markup, up to an offset."""
         if self.sink == Sink.TEXT:
-            self._desk.ledger.text(end)
+            self.desk.ledger.text(end)
         else:
-            self._desk.ledger.markup(end)
+            self.desk.ledger.markup(end)
 
     def notice(self, kind: str, detail: str) -> None:
         """Emit a notice: the call deviates from the format."""
-        self._desk.ledger.notice(kind, detail)
+        self.desk.ledger.notice(kind, detail)
 
     def replayed(self) -> None:
         """Start over as the first call of the output, which the prompt opened, and emit its beginning."""
-        begun = self._desk.ledger.replayed(self.index)
+        begun = self.desk.ledger.replayed(self.index)
         self.index = 0
-        self._desk.ledger.reopen_call(self.id, self.name, self.known, begun)
+        self.desk.ledger.reopen_call(self.id, self.name, self.known, begun)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ..dialect.markers import Block, Form, Opening
+from ..dialect.markers import Block, Form, Marker, Opening
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.syntax import Syntax
 from ..dialect.template import ObjectShape
@@ -80,8 +80,9 @@ class Calls(Steps):
         ledger.notice("call_markers_as_text", "prose before a call")
         return True
 
-    def open(self, o: Opening, i: int, match: Match) -> None:
+    def open(self, o: Marker, i: int, match: Match) -> None:
         """Open a call, whose opening is at ``buf[i:match.end]``."""
+        assert isinstance(o, Opening)
         tape, ledger = self._tape, self._ledger
         block, form, end = o.block or self.within or self._plan.calls.blocks[0], o.form, match.end
         assert form is not None
@@ -148,7 +149,7 @@ class Calls(Steps):
         call.name = self._openings.named
         call.announce(tape.base + i)
         literal = LiteralReader(Syntax.JSON, Root.OBJECT, repair=self._openings.repairing)
-        self.reader = ArgumentsReader(call, self._desk, self._openings, tape, literal)
+        self.reader = ArgumentsReader(call, self._openings, tape, literal)
         tape.i = i
         self._at.state = states.ARGUMENTS
 
@@ -159,7 +160,7 @@ class Calls(Steps):
         quote = "'" if j < len(tape.buf) and tape.buf[j] == "'" else shape.quote
         if quote != shape.quote:
             call.status = "repaired"
-        self.reader = ObjectReader(call, self._desk, self._openings, tape, quote)
+        self.reader = ObjectReader(call, self._openings, tape, quote)
         tape.i = i
         self._at.state = states.OBJECT
 
@@ -233,7 +234,7 @@ class Calls(Steps):
             self.reader = MarkupReader(call, self._openings, tape, self._desk.schema(call.name))
             self._at.state = states.MARKUP
         else:
-            reader = self.reader = ArgumentsReader(call, self._desk, self._openings, tape)
+            reader = self.reader = ArgumentsReader(call, self._openings, tape)
             if form.syntax == Syntax.PYTHON:
                 reader.begin("(", Syntax.PYTHON)
             self._at.state = states.ARGUMENTS
@@ -326,13 +327,13 @@ class Calls(Steps):
             self.broken = BrokenReader(call, self._openings, tape, track=["{"], quiet=call.complete)
             self._at.state = states.RECOVER
         elif mode == Mode.JSON:
-            arguments = self.reader = ArgumentsReader(call, self._desk, self._openings, tape)
+            arguments = self.reader = ArgumentsReader(call, self._openings, tape)
             arguments.begin("{", Syntax.JSON)
             self._at.state = states.ARGUMENTS
         elif mode == Mode.OBJECT:
             self.broken = None
             if not isinstance(reader, ObjectReader):
-                reader = self.reader = ObjectReader(call, self._desk, self._openings, tape, "")
+                reader = self.reader = ObjectReader(call, self._openings, tape, "")
             reader.resume()
             self._at.state = states.OBJECT
         elif mode == Mode.OVER:

@@ -45,8 +45,6 @@ class Flow:
         taken: the piece that `feed` did not read to its end is part of what waits.
     """
 
-    __slots__ = ("_lag", "_machine", "at", "stretch", "taken", "waits")
-
     def __init__(self, machine: Machine) -> None:
         tape, ledger = machine.tape, machine.ledger
         tape.drop()
@@ -80,8 +78,6 @@ class Flow:
 
 class TextFlow(Flow):
     """Running text: reasoning or content."""
-
-    __slots__ = ("_back", "_back2", "_begun", "_event", "_find", "_growing", "_segment", "_stop", "_stop2")
 
     def __init__(self, machine: Machine, segment: OpenSegment, scan: Scan, back: str, back2: str) -> None:
         super().__init__(machine)
@@ -132,8 +128,6 @@ class TextFlow(Flow):
 class HeldFlow(Flow):
     """Arguments in markup, where nothing is decided before one of them has opened or closed."""
 
-    __slots__ = ("_find", "_undecided")
-
     def __init__(self, machine: Machine, find: re.Pattern[str] | None, undecided: re.Pattern[str] | None) -> None:
         super().__init__(machine)
         self._find = find
@@ -154,8 +148,6 @@ class HeldFlow(Flow):
 
 class CallFlow(Flow):
     """The arguments of a call."""
-
-    __slots__ = ("_begun", "_call", "_growing", "_kept")
 
     def __init__(self, machine: Machine, fold: Fold, call: Call) -> None:
         super().__init__(machine)
@@ -193,8 +185,6 @@ class CallFlow(Flow):
 class ValueFlow(CallFlow):
     """An argument in markup that is a string."""
 
-    __slots__ = ()
-
     def __init__(self, machine: Machine, fold: Fold, call: Call, strings: StringKind) -> None:
         super().__init__(machine, fold, call)
         self._strings(strings, None)
@@ -211,8 +201,6 @@ class ValueFlow(CallFlow):
 
 class LiteralFlow(CallFlow):
     """Arguments that are one literal."""
-
-    __slots__ = ("_all", "_guard", "_literal", "_read", "_spot", "_stands")
 
     def __init__(self, machine: Machine, fold: Fold, call: Call, literal: LiteralReader, guard: Scan | None) -> None:
         super().__init__(machine, fold, call)

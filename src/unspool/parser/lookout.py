@@ -16,6 +16,16 @@ ALWAYS: Final = -(1 << 62)
 """Before any offset."""
 
 
+def first_of(answers: Iterable[int]) -> int:
+    """The first end among some answers about a place; else `MORE` if that is among them, and else `NO`."""
+    found = NO
+    for answer in answers:
+        if answer >= 0:
+            return answer
+        found = min(found, answer)
+    return found
+
+
 class Lookout(msgspec.Struct, eq=False):
     """Looks at the waiting text without reading it.
 
@@ -49,8 +59,6 @@ class Lookout(msgspec.Struct, eq=False):
     spared: dict[str, tuple[Pattern, int]] = {}
     _spared_at: int = ALWAYS
     """The last marker that was spared."""
-
-    # -- set by the machine -------------------------------------------------------------------------------------------
 
     # -- tokens -------------------------------------------------------------------------------------------------------
 
@@ -136,8 +144,7 @@ class Lookout(msgspec.Struct, eq=False):
     def argument(self, parameters: Iterable[Parameter], i: int) -> int:
         """The end of the opening of an argument at ``i``, which may lack a tag, or repeat one."""
         r = self.first([p.opening for p in parameters], i)
-        loose = NO if r >= 0 else self.first([p.loose for p in parameters if p.loose], i)
-        return loose if loose >= 0 else min(r, loose) if r < 0 else r
+        return r if r >= 0 else first_of((r, self.first([p.loose for p in parameters if p.loose], i)))
 
     def progress(self, pattern: Pattern, i: int) -> int:
         """How much of a pattern's beginning matches at ``i``, by the rules of `stands`."""
@@ -169,17 +176,11 @@ class Lookout(msgspec.Struct, eq=False):
 
     def first_marker(self, markers: Iterable[Marker], i: int) -> int:
         """The end of the first of some markers at ``i`` that counts."""
-        found = NO
-        for marker in markers:
-            r = self.marker(marker, i)
-            if r >= 0:
-                return r
-            found = min(found, r)
-        return found
+        return first_of(self.marker(marker, i) for marker in markers)
 
     def end_here(self, i: int) -> int:
         """The end of an ``end`` or ``start`` at ``i``."""
-        r = self.first_marker(self.plan.ends, i)
+        r = self.first_marker(self.plan.ends.at(self._tape.buf, i), i)
         return NO if r == MORE and self._tape.final else r
 
     def end_counts(self, i: int, end: int) -> int:
@@ -193,24 +194,13 @@ class Lookout(msgspec.Struct, eq=False):
             return NO
         if j == len(buf):
             return end if tape.final else MORE
-        found = NO
-        for marker in self.outline.edge.at(buf, j):
-            pattern = marker.pattern
-            if not marker.marked or not pattern.first:
-                continue
-            r = self.stands(pattern, j)
-            if r >= 0:
-                return end
-            found = min(found, r)
-        return end if found == MORE and tape.final else found
+        found = self.first([m.pattern for m in self.outline.edge.at(buf, j) if m.marked and m.pattern.first], j)
+        return end if found >= 0 or (found == MORE and tape.final) else found
 
     def closing(self, i: int) -> int:
         """The end of what is at ``i``, if it closes a call, a block or the turn."""
         r = self.first(self.plan.calls.closings, i)
-        if r >= 0:
-            return r
-        end = self.end_here(i)
-        return end if end >= 0 else min(r, end)
+        return r if r >= 0 else first_of((r, self.end_here(i)))
 
     # -- code, and closings of openings that are text -----------------------------------------------------------------
 

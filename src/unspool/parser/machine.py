@@ -40,21 +40,6 @@ class Machine:
         prose: steps in reasoning and content.
     """
 
-    __slots__ = (
-        "_blocks",
-        "_closed_at",
-        "_owners",
-        "_parts",
-        "_plan",
-        "at",
-        "calls",
-        "ledger",
-        "look",
-        "openings",
-        "prose",
-        "tape",
-    )
-
     def __init__(self, tape: Tape, desk: Desk, openings: Openings) -> None:
         plan = self._plan = desk.plan
         ledger: Ledger = desk.ledger

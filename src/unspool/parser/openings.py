@@ -8,7 +8,21 @@ from typing import Any, Final
 import msgspec
 
 from ..dialect.follows import ARGUMENT, ARGUMENT_END, FOLLOWERS
-from ..dialect.markers import ARGUMENT_KEYS, BLOCK_END, CALL, CALL_END, END, Block, Form, Opening, Scan, tag_of, text
+from ..dialect.markers import (
+    ARGUMENT_KEYS,
+    BLOCK_END,
+    CALL,
+    CALL_END,
+    END,
+    Block,
+    Candidates,
+    Form,
+    Marker,
+    Opening,
+    Scan,
+    tag_of,
+    text,
+)
 from ..dialect.patterns import (
     MAX_SPACE,
     MORE,
@@ -25,7 +39,7 @@ from ..dialect.template import ObjectShape
 from ..regex import Regex
 from ..schema import takes_text
 from .ledger import Tape
-from .lookout import ALWAYS, Lookout
+from .lookout import ALWAYS, Lookout, first_of
 
 NULL: Final = "null"
 
@@ -121,6 +135,13 @@ class Openings(msgspec.Struct, eq=False):
                 return _NONE  # no marker and no arguments: text
             return Match(r, fields, True) if tape.final else Match(MORE, fields)
         return Match(r, fields)
+
+    def marker(self, o: Marker, i: int, *, edge: bool = False) -> tuple[int, Match | None]:
+        """The end of a marker at ``i``, if it counts, and how it matches if it opens a call."""
+        if isinstance(o, Opening) and o.kind == CALL:
+            match = self.match(o, i, edge=edge)
+            return match.end, match
+        return self.look.marker(o, i), None
 
     def as_text(self, o: Opening, i: int) -> bool:
         """Whether a whole opening is at ``i``, and is text because of what follows."""
@@ -308,15 +329,15 @@ class Openings(msgspec.Struct, eq=False):
     # -- what ends a call ---------------------------------------------------------------------------------------------
 
     def opens_next(self, i: int, *, inside: bool = False) -> int:
-        """Whether another call begins at ``i``, with a block open (``inside``) or not: 1, 0 or `MORE`."""
+        """The end of the opening of another call at ``i``, with a block open (``inside``) or not; `NO` or `MORE`."""
         calls = self.look.plan.calls
         if not inside:
             return self._opens(calls.following, i, edge=False)
         r = self._opens(calls.following_inside, i, edge=True)
-        j = self.separated(i) if r == 0 else i
-        if j == i or j - i > MAX_SPACE:
-            return r
-        return MORE if j == MORE else self._opens(calls.following_inside, j, edge=True)
+        j = self.separated(i) if r == NO else i
+        if j == MORE or j == i or j - i > MAX_SPACE:
+            return MORE if j == MORE else r
+        return self._opens(calls.following_inside, j, edge=True)
 
     def separated(self, i: int) -> int:
         """The end of white space and of the separator of calls at ``i``; `MORE` if the separator may go on."""
@@ -331,18 +352,13 @@ class Openings(msgspec.Struct, eq=False):
         return skip_separators(buf, r) if r >= 0 else j
 
     def goes_on(self, i: int) -> int:
-        """Whether the next call of the same block begins at ``i``, with a marker or a declared name: 1, 0, `MORE`."""
-        inner = [o for o in self.look.plan.calls.inner_bare if o.pattern.first or not o.marked]
-        return self._opens(inner, i, edge=True)
+        """The same for the next call of the same block, with a marker or a declared name."""
+        inner = self.look.plan.calls.inner_bare
+        return self._opens(Candidates(o for o in inner if o.pattern.first or not o.marked), i, edge=True)
 
-    def _opens(self, openings: Iterable[Opening], i: int, *, edge: bool) -> int:
-        more = False
-        for o in openings:
-            r = self.match(o, i, edge=edge).end
-            if r >= 0:
-                return 1
-            more = more or r == MORE
-        return MORE if more and not self._tape.final else 0
+    def _opens(self, openings: Candidates[Opening], i: int, *, edge: bool) -> int:
+        r = first_of(self.match(o, i, edge=edge).end for o in openings.at(self._tape.buf, i))
+        return NO if r == MORE and self._tape.final else r
 
     def follows_call(self, i: int, closed: Block | None = None) -> int:
         """``i`` if what follows may follow a call: its block's closing (unless ``closed``), another call, the end."""
@@ -389,15 +405,10 @@ class Openings(msgspec.Struct, eq=False):
             i: the end of white space and separators after it.
             closed: the block is closed as well.
         """
-        found = NO
-        for kind in FOLLOWERS[closing]:
-            if kind == ARGUMENT or (closed and kind == BLOCK_END):
-                continue
-            r = self._stands(kind, i, inside=closing == ARGUMENT_END)
-            if r >= 0:
-                return i
-            found = min(found, r)
-        return found
+        inside = closing == ARGUMENT_END
+        kinds = [kind for kind in FOLLOWERS[closing] if kind != ARGUMENT and not (closed and kind == BLOCK_END)]
+        r = first_of(self._stands(kind, i, inside=inside) for kind in kinds)
+        return i if r >= 0 else r
 
     def _stands(self, kind: str, i: int, *, inside: bool) -> int:
         """The end of a marker of one kind at ``i``; ``inside``: in the arguments of a call."""
@@ -409,15 +420,10 @@ class Openings(msgspec.Struct, eq=False):
         return look.end_here(i) if kind == END else self._another(i, inside=inside)
 
     def _another(self, i: int, *, inside: bool) -> int:
-        """``i`` if another call begins there, in the arguments of one (``inside``) or after one; `NO`; `MORE`."""
-        found = NO
-        for form in () if inside else self.look.plan.calls.forms:
-            r = self.look.stands(form.opening, i) if form.marked else NO
-            if r >= 0:
-                return i
-            found = min(found, r)
-        opens = self.opens_next(i, inside=inside)
-        return i if opens == 1 else min(found, MORE if opens == MORE else NO)
+        """The end of the opening of another call at ``i``, in the arguments of one (``inside``) or after one."""
+        marked = () if inside else [form.opening for form in self.look.plan.calls.forms if form.marked]
+        r = self.look.first(marked, i)
+        return r if r >= 0 else first_of((r, self.opens_next(i, inside=inside)))
 
     # -- a marker in an open string -----------------------------------------------------------------------------------
 
@@ -447,17 +453,13 @@ class Openings(msgspec.Struct, eq=False):
         final = self._tape.final
         if m.group() not in scan.triggers:
             return NO if final else MORE
-        more = False
-        for o in scan.markers.at(self._tape.buf, p):
-            r = self.look.stands(o.pattern, p)
-            if r >= 0 and o.kind == END:
-                r = self.look.end_counts(p, r)
-            elif r >= 0:
-                r = r if self.look.certain(p) else self.follows_call(r, o.block)
-            if r >= 0:
-                return r
-            more = more or r == MORE
-        return MORE if more and not final else NO
+        r = first_of(self._ends_call(o, p) for o in scan.markers.at(self._tape.buf, p))
+        return NO if r == MORE and final else r
+
+    def _ends_call(self, o: Marker, p: int) -> int:
+        """The end of a closing at ``p``, if it ends the call."""
+        r = self.look.marker(o, p)
+        return r if r < 0 or o.kind == END or self.look.certain(p) else self.follows_call(r, o.block)
 
     def marker_within(self, i: int, end: int) -> tuple[int, int]:
         """The first marker between two places in a broken string that may end the call: its place, and whether."""

@@ -1,5 +1,7 @@
 """Steps outside of calls: in reasoning, in content, and at the boundaries between parts."""
 
+import msgspec
+
 from ..dialect.compiling import listed
 from ..dialect.markers import (
     CALL,
@@ -23,9 +25,32 @@ from . import states
 from .calls import Calls
 from .ledger import CAP, Why
 from .openings import Match
-from .partial import Partial
 from .parts import Steps, lead_of
 from .white import common_suffix, held_suffix
+
+
+class Partial(msgspec.Struct, eq=False):
+    """What is at a place where no marker matches fully.
+
+    Attributes:
+        weak: the first weak match of a call.
+        cut: the first marker that the output's end cuts, if enough of it is there to be a marker.
+    """
+
+    weak: tuple[Marker, Match] | None = None
+    cut: Marker | None = None
+    _names: list[str | None] = []
+    """The names of those cut markers that may count more than the weak match; ``None`` for other than calls."""
+
+    def add_cut(self, o: Marker, match: Match | None) -> None:
+        """Add a marker that the output's end cuts."""
+        if self.weak is None or o.pattern.weight >= self.weak[0].pattern.weight:
+            self._names.append(None if match is None else match.fields.get("name"))
+
+    def weak_alone(self) -> tuple[Marker, Match] | None:
+        """The weak match, if all that may count more is a call of the same name."""
+        weak = self.weak
+        return weak if weak is not None and all(name == weak[1].fields.get("name") for name in self._names) else None
 
 
 class Prose(Steps):
@@ -61,7 +86,7 @@ class Prose(Steps):
                 tape.i = foreign - tape.base
                 ledger.markup(tape.here)
                 return True
-            r = self._open_at(j)
+            r = self._marker_at(self._look.outline.edge, j, edge=True)
             if r == NO:
                 r = self._drop_at(j)
             if r == MORE:
@@ -86,42 +111,6 @@ class Prose(Steps):
         if begun:
             self._ledger.notice("call_without_name", begun[0].pattern.first)
 
-    def _open_at(self, i: int) -> int:
-        """Begin the part whose opening is at ``i``; `NO` or `MORE` if there is none (yet)."""
-        tape = self._tape
-        partial: Partial | None = None
-        for o in self._look.outline.edge.at(tape.buf, i):
-            match = self._openings.match(o, i, edge=True) if isinstance(o, Opening) and o.kind == CALL else None
-            if match is not None:
-                r = match.end
-            else:
-                r = self._look.marker(o, i) if o.kind == END else self._look.stands(o.pattern, i)
-            if r >= 0 and match is not None and match.weak:
-                partial = partial or Partial()
-                partial.add_weak(o, match)
-            elif r >= 0:
-                if match is None and partial is not None and partial.weak is not None:
-                    break  # a call with wrong arguments is a more literal match
-                if partial is not None and self._dropped_as_cut(partial, o, i, r):
-                    return r
-                if match is not None:
-                    return self._begin_call(o, i, match)
-                if not o.pattern.first:  # a blank opening: text begins here
-                    self._note_header(i)
-                return self._parts.begin(o, i, r)
-            elif r == MORE:
-                if not tape.final:
-                    return MORE
-                partial = partial or Partial()
-                self._add_cut(partial, o, i, match)
-        r = self._empty_reasoning(i)
-        if r != NO or partial is None:
-            return r
-        weak = partial.weak_alone()
-        if weak is not None:
-            return self._begin_call(weak[0], i, weak[1])
-        return NO if partial.cut is None else self._drop_cut(partial.cut, i)
-
     def _empty_reasoning(self, i: int) -> int:
         """Take a closing of reasoning at ``i``, if nothing came before it: the reasoning was empty."""
         ledger, tape = self._ledger, self._tape
@@ -133,17 +122,6 @@ class Prose(Steps):
             ledger.markup(tape.here)
             self._parts.leaves(self._plan.reasoning.trail)
         return r
-
-    def _add_cut(self, partial: Partial, o: Marker, i: int, match: Match | None) -> None:
-        """Add a marker at ``i`` that the output's end cuts."""
-        partial.add_cut(o, match)
-        if partial.cut is None and self._is_cut_marker(o, i):
-            partial.cut = o
-
-    def _dropped_as_cut(self, partial: Partial, o: Marker, i: int, end: int) -> bool:
-        """Drop a marker that the output's end cuts, if ``o``, at ``buf[i:end]``, only begins it; whether that is so."""
-        cut = partial.cut
-        return cut is not None and self._goes_on(cut, o, end) and self._drop_cut(cut, i) >= 0
 
     def reasoning_start(self) -> bool:
         """After an opening of reasoning, which may be repeated."""
@@ -182,17 +160,14 @@ class Prose(Steps):
             return False
         else:
             for o in self._plan.reasoning.resuming:
-                if isinstance(o, Opening) and o.kind == CALL:
-                    match = self._openings.match(o, j, edge=False)
-                    r = match.end
-                    if r >= 0 and not match.weak and not self._calls.refused(j):
-                        self._calls.open(o, j, match)
-                        return True
-                else:
-                    r = self._look.marker(o, j)
+                r, match = self._openings.marker(o, j)
+                if match is None:
                     if r >= 0:
                         self._resume_with(o, j, r)
                         return True
+                elif r >= 0 and not match.weak and not self._calls.refused(j):
+                    self._calls.open(o, j, match)
+                    return True
                 if r == MORE and not tape.final:
                     return False
         self._parts.begin_reasoning(ledger.at, self._parts.margin)
@@ -267,7 +242,7 @@ class Prose(Steps):
                     tape.i = n
                 return False
             p = m.start()
-            r = self._marker_at(scan, p)
+            r = self._marker_at(scan.markers, p, edge=False)
             if r == MORE:
                 self._release(p, region.inner, region.margin)
                 return False
@@ -284,50 +259,68 @@ class Prose(Steps):
         self._ledger.text(tape.base + p - take)
         tape.i = p - take
 
-    def _marker_at(self, scan: Scan, p: int) -> int:
-        """Act on the marker at ``p`` in text; `NO` or `MORE` if there is none (yet)."""
-        look, tape = self._look, self._tape
-        thinking = self._ledger.thinking
-        partial: Partial | None = None
-        for o in scan.markers.at(tape.buf, p):
-            match: Match | None = None
-            if not isinstance(o, Opening) or o.kind != CALL:
-                r = look.marker(o, p) if o.kind == END else look.stands(o.pattern, p)
-            elif not look.outline.calls:
-                r = look.stands(o.pattern, p)
-                if r >= 0 and o.form and not look.quoted(p):
-                    self._spare(o, p)
-                    return NO
-            else:
-                match = self._openings.match(o, p, edge=False)
-                r = match.end
-                if r >= 0 and match.weak:
-                    if not thinking:
-                        partial = partial or Partial()
-                        partial.add_weak(o, match)
-                    continue
-            if r >= 0 and not thinking:
-                r = self._counted(o, p, r)
-            if r >= 0:  # unlike at a boundary, any other marker counts more than a call with wrong arguments
-                if partial is not None and self._dropped_as_cut(partial, o, p, r):
+    def _marker_at(self, markers: Candidates[Marker], i: int, *, edge: bool) -> int:
+        """Act on the marker at ``i``, at a boundary (``edge``) or in text; `NO` or `MORE` if there is none (yet)."""
+        partial = Partial()
+        for o in markers.at(self._tape.buf, i):
+            r, match = self._match(o, i, edge=edge)
+            if r >= 0 and match is not None and match.weak:
+                if edge or not self._ledger.thinking:
+                    partial.weak = partial.weak or (o, match)
+            elif r >= 0:
+                # At a boundary, a call with wrong arguments counts more than later parts; in text, any part does.
+                if edge and match is None and partial.weak is not None:
+                    break
+                cut = partial.cut
+                if cut is not None and self._goes_on(cut, o, r) and self._drop_cut(cut, i) >= 0:
                     return r
-                return self._act(o, p, r) if match is None else self._begin_call(o, p, match)
-            if r == MORE:
-                if not tape.final:
+                return self._take(o, i, r, match, edge=edge)
+            elif r == MORE:
+                if not self._tape.final:
                     return MORE
-                partial = partial or Partial()
-                self._add_cut(partial, o, p, match)
-        if partial is not None:
-            weak = partial.weak_alone()
-            if weak is not None and not look.quoted(p):
-                return self._begin_call(weak[0], p, weak[1])
-            r = NO if partial.cut is None else self._drop_cut(partial.cut, p)
-            if r >= 0:
-                return r
-        if thinking:
+                partial.add_cut(o, match)
+                if partial.cut is None and self._is_cut_marker(o, i):
+                    partial.cut = o
+        return self._no_marker(markers, partial, i, edge=edge)
+
+    def _match(self, o: Marker, i: int, *, edge: bool) -> tuple[int, Match | None]:
+        """The end of a marker at ``i``, if it counts, and how it matches if it opens a call."""
+        look = self._look
+        match: Match | None = None
+        if o.kind == CALL and not edge and not look.outline.calls:
+            r = look.stands(o.pattern, i)
+        else:
+            r, match = self._openings.marker(o, i, edge=edge)
+        if r < 0 or edge or self._ledger.thinking or (match is not None and match.weak):
+            return r, match
+        return self._counted(o, i, r), match
+
+    def _take(self, o: Marker, i: int, end: int, match: Match | None, *, edge: bool) -> int:
+        """Act on the marker ``buf[i:end]``, which counts."""
+        if match is not None:
+            return self._begin_call(o, i, match)
+        if edge:
+            if not o.pattern.first:  # a blank opening: text begins here
+                self._note_header(i)
+            return self._parts.begin(o, i, end)
+        if isinstance(o, Opening) and o.kind == CALL:  # calls are text, with their closings
+            self._spare(o, i)
             return NO
-        r = self._drop_at(p)
-        return self._no_call(scan, p) if r == NO and look.outline.calls else r
+        return self._act(o, i, end)
+
+    def _no_marker(self, markers: Candidates[Marker], partial: Partial, i: int, *, edge: bool) -> int:
+        """Act on what is at ``i``, where no marker matches fully: its end, or `NO`."""
+        r = self._empty_reasoning(i) if edge else NO
+        if r != NO:
+            return r
+        weak = partial.weak_alone()
+        if weak is not None and (edge or not self._look.quoted(i)):
+            return self._begin_call(weak[0], i, weak[1])
+        r = NO if partial.cut is None else self._drop_cut(partial.cut, i)
+        if r >= 0 or edge or self._ledger.thinking:
+            return r
+        r = self._drop_at(i)
+        return self._no_call(markers, i) if r == NO and self._look.outline.calls else r
 
     def _counted(self, o: Marker, p: int, end: int) -> int:
         """``end`` if the marker at ``buf[p:end]`` counts there; else `NO` or `MORE`."""
@@ -497,10 +490,10 @@ class Prose(Steps):
         ledger.notice(kind, marker.strip())
         return end
 
-    def _no_call(self, scan: Scan, p: int) -> int:
+    def _no_call(self, markers: Candidates[Marker], p: int) -> int:
         """Read text at ``p`` that opens no call; if it is a call's marker, a notice says so."""
         look = self._look
-        begun, strays = self._begun_calls(scan.markers.at(self._tape.buf, p), p), look.stray_closings(p)
+        begun, strays = self._begun_calls(markers.at(self._tape.buf, p), p), look.stray_closings(p)
         if not (begun or strays) or look.quoted(p):
             return NO
         pairs = [(o.block, o.form) for o in begun if o.block and o.form]
@@ -599,10 +592,7 @@ class Prose(Steps):
         """If a marker at ``p`` decides what the text before it is, change the state: its end, `NO`, or `MORE`."""
         look = self._look
         for o in scan.markers.at(self._tape.buf, p):
-            if isinstance(o, Opening) and o.kind == CALL:
-                r = self._openings.match(o, p, edge=False).end
-            else:
-                r = look.marker(o, p)
+            r, _ = self._openings.marker(o, p)
             if r == MORE and not self._tape.final:
                 return MORE
             if r >= 0 and not (o.kind in (CALL, REASONING) and look.quoted(p)):
@@ -627,9 +617,8 @@ class Prose(Steps):
 
     def _begin_call(self, o: Marker, i: int, match: Match) -> int:
         assert isinstance(o, Opening)
-        calls = self._calls
-        if calls.refused(i):
+        if self._calls.refused(i):
             self._spare(o, i)
             return NO
-        calls.open(o, i, match)
+        self._calls.open(o, i, match)
         return match.end

@@ -61,7 +61,5 @@ class Standing:
         state: see `table.TABLE`.
     """
 
-    __slots__ = ("state",)
-
     def __init__(self) -> None:
         self.state = State.EDGE

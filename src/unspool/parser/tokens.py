@@ -26,8 +26,6 @@ class TokenFeed:
         added: the literals of the tokenizer's added tokens.
     """
 
-    __slots__ = ("_decoder", "_special", "_token", "added", "pieces", "starts", "total", "whole")
-
     def __init__(self, tokenizer: Any) -> None:
         from ..tokens import Detokenizer, added_tokens, marked_special  # not needed for text
 

@@ -13,5 +13,6 @@ The modules, each of which imports only those before it::
     continuation    prompts that repeat the model's turns exactly
     prepared        the request with its prompt and its grammar, ready for an engine
 
-`unspool.generation` runs the result, and `unspool.wire` writes the answers.
+Whatever reads `Fields` raises `BadRequest` for a wrong one, and whatever takes an `Awaited` raises `Abandoned` as soon
+as nobody waits. `unspool.generation` runs the result, and `unspool.wire` writes the answers.
 """

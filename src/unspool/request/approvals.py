@@ -18,25 +18,14 @@ _MAC: Final = 32
 
 
 class Approvals:
-    """Makes and checks the ids for one client.
-
-    Args:
-        key: the server's secret.
-        caller: the client's API key; empty if it sent none.
-    """
+    """Makes and checks the ids for one client with the server's secret and the client's API key."""
 
     def __init__(self, key: bytes, caller: bytes = b"") -> None:
         self._key = key
         self._caller = hashlib.sha256(caller).hexdigest()
 
     def ask(self, server: str, tool: str, arguments: str) -> str:
-        """Make the id of a request to approve a call.
-
-        Args:
-            server: the label of its tool server.
-            tool: its name there.
-            arguments: its JSON text.
-        """
+        """Make the id of a request to approve a call, by its server, the tool's name there, and its JSON text."""
         nonce = secrets.token_hex(_NONCE // 2)
         return PREFIX + nonce + self.mark(server, tool, arguments) + self._mac(nonce, server, tool, arguments)
 

@@ -92,11 +92,7 @@ def stage_of(request: ChatRequest, dialect: Dialect) -> Stage | None:
 
 
 def check_text(request: ChatRequest, limits: Limits) -> None:
-    """Check the length of the messages and tools together.
-
-    Raises:
-        BadRequest: they are longer than allowed.
-    """
+    """Refuse messages and tools that together are longer than allowed."""
     size = 0
     waiting: list[Any] = [request.messages, request.tools]
     while waiting:

@@ -28,12 +28,13 @@ def tool(name: str, description: Any, parameters: Any, strict: Any = None) -> di
     return {"type": "function", "function": {k: v for k, v in function.items() if v is not None}}
 
 
-def read_parameters(fields: Fields) -> dict[str, Any] | None:
-    """Read the schema of a tool's arguments, if it has one.
+def call_of(id: str, name: str, arguments: Any) -> dict[str, Any]:
+    """A call in the form of chat completions."""
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
-    Raises:
-        BadRequest: it is not an object.
-    """
+
+def read_parameters(fields: Fields) -> dict[str, Any] | None:
+    """Read the schema of a tool's arguments, if it has one."""
     return fields.object("parameters").raw if fields.has("parameters") else None
 
 
@@ -46,18 +47,9 @@ def toolset(
     options: Fields | None = None,
     server_tools: ServerTools | None = None,
 ) -> Toolset:
-    """Check the declared tools and the tool choice.
+    """Check the declared tools, in the form that `tool` makes, and the tool choice, of chat completions or Responses.
 
-    Args:
-        fields: the object with ``tools``.
-        tools: its tools, as `tool` makes them.
-        choice: the value of ``tool_choice``, in the form of chat completions or Responses.
-        limits: the limits on the number of tools and the depth of their schemas.
-        options: the object with ``tool_choice``, if it is another one.
-        server_tools: the server's tools that are offered as well.
-
-    Raises:
-        BadRequest: a tool or the choice is wrong.
+    The choice is in ``options`` if they are not the object with the tools. The server's tools are offered as well.
     """
     if len(tools) > limits.tools:
         raise fields.wrong("tools", f"{len(tools):,} tools; allowed are {limits.tools:,}")
@@ -94,15 +86,8 @@ _IDLE_ONE = ("best_of", "length_penalty", "repeat_penalty", "typical_p")
 
 
 def check_served(fields: Fields, *own: str) -> None:
-    """Refuse fields that would change the answer and are not supported.
-
-    Args:
-        fields: the request.
-        own: the fields that the protocol reads itself.
-
-    Raises:
-        BadRequest: such a field is set; the message names it, and what to use instead.
-    """
+    """Refuse fields that would change the answer and are not supported, besides those that the protocol reads
+    itself."""
     for name in (fields.raw.keys() & UNSERVED.keys()).difference(own):
         value = fields.raw[name]
         idle = value in _IDLE or (value == 1 and name in _IDLE_ONE) or (value is True and name in _IDLE_TRUE)
@@ -123,11 +108,7 @@ def in_one(parts: list[dict[str, Any]]) -> Any:
 
 
 def check_messages(fields: Fields, field: str, limits: Limits) -> None:
-    """Check the number of messages.
-
-    Raises:
-        BadRequest: there are more than allowed.
-    """
+    """Check the number of messages."""
     messages = fields.raw.get(field)
     if isinstance(messages, list) and len(messages) > limits.messages:
         raise fields.wrong(field, f"{len(messages):,} messages; allowed are {limits.messages:,}")
@@ -153,9 +134,6 @@ def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
 
     The switch may be at the top level or in ``chat_template_kwargs``, which has precedence, in any spelling.
     Templates use different names for it, so the variables include all of them.
-
-    Raises:
-        BadRequest: the value of a switch is wrong.
     """
     extra = fields.object("chat_template_kwargs")
     found: bool | None = None
@@ -198,11 +176,7 @@ def _switch(value: Fields, effort: str | None) -> tuple[bool | None, str | None]
 
 
 def sampling(fields: Fields, logprobs: int | None = None) -> Sampling:
-    """The sampling parameters.
-
-    Raises:
-        BadRequest: a field is out of its bounds.
-    """
+    """The sampling parameters."""
     return Sampling(
         temperature=fields.number("temperature", 0, 2),
         top_p=fields.number("top_p", 0, 1),

@@ -158,15 +158,7 @@ class Turns:
     # -- prompts ---------------------------------------------------------------------------------------------------
 
     def prompt(self, request: ChatRequest, waiting: Waiting | None = None) -> Continued:
-        """Return the prompt of a request, which continues a remembered turn if possible.
-
-        Args:
-            request: the request.
-            waiting: whether somebody waits for the prompt.
-
-        Raises:
-            BadRequest: the template refuses the request.
-        """
+        """Return the prompt of a request, which continues a remembered turn if possible."""
         self._check(request)
         context, stored = request.reasoning.context or self._settings.context, request.stored
         if stored is not None and request.reasoning.context is None and context == "loop":
@@ -202,17 +194,18 @@ class Turns:
         return Continued(self._prompts.render(request, waiting), None, past)
 
     def media(self, prompt: str, request: ChatRequest) -> tuple[Medium, ...]:
-        """The media of a request with their places in its prompt.
-
-        Raises:
-            BadRequest: there is not one placeholder for each.
-        """
+        """The media of a request with their places in its prompt; an error if there is not one placeholder for each."""
         if not request.media:
             return ()
         found = self._placed(prompt, request)
         if found is None:
             raise BadRequest("messages", "the chat template does not write one placeholder for each medium")
         return found
+
+    @property
+    def media_kinds(self) -> frozenset[str]:
+        """The kinds of media that the chat template writes."""
+        return frozenset(self._prompts.places.spans)
 
     def _check(self, request: ChatRequest) -> None:
         if request.media:
@@ -229,15 +222,7 @@ class Turns:
         return self._prompts.places.find(prompt, request.messages, request.media)
 
     def count(self, request: ChatRequest, waiting: Waiting) -> int:
-        """Count the tokens of a prompt as the template writes it. Without a tokenizer, four characters count as one.
-
-        Args:
-            request: the request of the prompt.
-            waiting: whether somebody waits for the count.
-
-        Raises:
-            BadRequest: the template refuses the request.
-        """
+        """Count the tokens of a prompt as the template writes it. Without a tokenizer, four characters count as one."""
         self._check(request)
         prompt = self._prompts.render(request, waiting)
         waiting.check()
@@ -255,12 +240,9 @@ class Turns:
         """Return the prompt that continues a turn that was just written, with the results of its calls.
 
         Args:
-            request: the request that the turn answers.
-            prompt: the prompt of the turn.
-            written: the turn.
-            answer: the turn as a message.
+            request: the request that the turn answers, with the media of the results.
+            prompt, written, answer: the turn: its prompt, its output, and it as a message.
             results: the tools' messages.
-            waiting: whether somebody waits for the prompt.
 
         Raises:
             NoBridge: the prompt must be rendered again; the message says why.
@@ -274,7 +256,8 @@ class Turns:
         for message in (answer, *results):
             past = None if past is None else past.take(message)
         joined = self._joined(prompt, written.text, written.ids, bridge, past)
-        if request.media and not self._fits(joined.prompt, request):
+        whole = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
+        if request.media and not self._fits(joined.prompt, whole):
             raise NoBridge("the answer spells placeholders of media")
         return joined
 
@@ -351,13 +334,8 @@ class Turns:
     def remember_rounds(
         self, prompt: Continued, messages: Sequence[dict[str, Any]], forms: Iterable[Sequence[Mapping[str, Any]]]
     ) -> None:
-        """Remember an answer of several rounds.
-
-        Args:
-            prompt: the prompt of the first round.
-            messages: the messages of the answer, as the model wrote them.
-            forms: the same messages in the forms in which clients send them back.
-        """
+        """Remember an answer of several rounds to a prompt: its messages as the model wrote them, and in the forms in
+        which clients send them back."""
         if prompt.past is None:
             return
         chain = prompt.past.chain.apart()

@@ -18,21 +18,8 @@ from ..grammar import regular
 from ..grammar.bounds import derivation
 from ..grammar.freeform import Freeform, read_lark
 from ..wire.freeform import INPUT, Kind
-from .common import read_parameters, tool
+from .common import call_of, read_parameters, tool
 from .fields import Fields
-
-__all__ = [
-    "SEARCH",
-    "Declared",
-    "custom_call",
-    "flat",
-    "found_tools",
-    "history_call",
-    "read_choice",
-    "read_declared",
-    "read_nested",
-    "read_nested_choice",
-]
 
 SEARCH: Final = "tool_search"
 _HOSTED: Final = (
@@ -83,19 +70,13 @@ def flat(namespace: str | None, name: str) -> str:
 
 
 def read_nested(fields: Fields, *, custom: bool = True) -> Declared:
-    """Read the tools of chat completions, each in a field with the name of its type.
-
-    Args:
-        fields: the request.
-        custom: whether custom tools are allowed besides functions.
-
-    Raises:
-        BadRequest: a tool is wrong.
-    """
+    """Read the tools of chat completions, each in a field with the name of its type; custom tools only if allowed."""
     found = Declared()
+    kinds = ("function", "custom") if custom else ("function",)
     with _grammars(fields):
         for one in fields.objects("tools", ()):
-            _take_nested(one, found, custom)
+            kind = one.one_of("type", kinds, "function")
+            _declare(Fields(one.raw.get(kind), one.path(kind)), kind, found, nested=True)
     return found
 
 
@@ -110,25 +91,23 @@ def _grammars(fields: Fields) -> Iterator[None]:
         raise fields.wrong("tools", str(error)) from None
 
 
-def _take_nested(one: Fields, found: Declared, custom: bool) -> None:
-    kind = one.one_of("type", ("function", "custom") if custom else ("function",), "function")
-    inner = Fields(one.raw.get(kind), one.path(kind))
-    name = inner.text("name")
+def _declare(one: Fields, kind: Any, found: Declared, namespace: str = "", *, nested: bool = False) -> None:
+    """Record a function or a custom tool. In chat completions, the grammar is nested in the format."""
+    own = one.text("name")
+    name = flat(namespace, own)
+    found.names.add(name)
     if kind == "custom":
-        form = inner.object("format")
-        found.tools.append(_custom(inner, name, form, form.object("grammar"), found))
-        found.kinds[name] = Kind("custom", name)
+        form = one.object("format")
+        found.tools.append(_custom(one, name, form, form.object("grammar") if nested else form, found))
     else:
-        strict = inner.flag("strict", None)
-        found.tools.append(tool(name, inner.text("description", None), read_parameters(inner), strict))
+        strict = one.flag("strict", None)
+        found.tools.append(tool(name, one.text("description", None), read_parameters(one), strict))
+    if kind == "custom" or namespace:
+        found.kinds[name] = Kind(kind, own, namespace)
 
 
 def read_declared(fields: Fields) -> Declared:
-    """Read the tools of Responses: those that a request declares, and those that items of its input add or found.
-
-    Raises:
-        BadRequest: a tool is wrong.
-    """
+    """Read the tools of Responses: those that a request declares, and those that items of its input add or found."""
     found = Declared()
     listed = list(fields.objects("tools", ()))
     found.search = any(
@@ -158,45 +137,19 @@ def _take(one: Fields, found: Declared, namespace: str, *, loaded: bool) -> None
         for each in one.objects("tools"):
             _take(each, found, inner, loaded=loaded)
         return
-    if kind == SEARCH:
-        _search(one, found)
-        return
-    if one.flag("defer_loading") and found.search and not loaded:
-        return
-    name = flat(namespace, one.text("name"))
-    if loaded and name in found.names:
-        return  # it was found earlier
-    found.names.add(name)
-    if kind == "custom":
-        form = one.object("format")
-        found.tools.append(_custom(one, name, form, form, found))
-        found.kinds[name] = Kind("custom", one.raw["name"], namespace)
-        return
-    strict = one.flag("strict", None)
-    found.tools.append(tool(name, one.text("description", None), read_parameters(one), strict))
-    if namespace:
-        found.kinds[name] = Kind("function", one.raw["name"], namespace)
-
-
-def _search(one: Fields, found: Declared) -> None:
-    """Read the search for tools. The client's search is a function. The server has none, so it declares all tools."""
-    if not found.search:
+    if kind == SEARCH and not found.search:  # the server has no search, so it declares all tools
         found.dropped.add(SEARCH)
+    elif kind == SEARCH:
+        found.tools.append(tool(SEARCH, one.text("description", None), read_parameters(one)))
+        found.kinds[SEARCH] = Kind("tool_search", SEARCH)
+    elif one.flag("defer_loading") and found.search and not loaded:
         return
-    found.tools.append(tool(SEARCH, one.text("description", None), read_parameters(one)))
-    found.kinds[SEARCH] = Kind("tool_search", SEARCH)
+    elif not loaded or flat(namespace, one.text("name")) not in found.names:  # else it was found earlier
+        _declare(one, kind, found, namespace)
 
 
 def _custom(one: Fields, name: str, form: Fields, grammar: Fields, found: Declared) -> dict[str, Any]:
-    """Turn a custom tool into a function with one argument, a text.
-
-    Args:
-        one: the tool.
-        name: its flat name.
-        form: its format.
-        grammar: the object with the grammar, if the format has one.
-        found: gets the tool's kind and grammar.
-    """
+    """Turn a custom tool into a function with one argument, a text, and record its grammar."""
     described = one.text("description", "")
     text: dict[str, Any] = {"type": "string"}
     strict: bool | None = None
@@ -236,14 +189,13 @@ def read_choice(fields: Fields, found: Declared) -> Any:
     if not isinstance(choice, Mapping):
         return choice
     spaces: dict[str | None, list[str]] = {}
-    for name, kind in found.kinds.items():
-        spaces.setdefault(kind.namespace, []).append(name)
+    for name, one in found.kinds.items():
+        spaces.setdefault(one.namespace, []).append(name)
     if choice.get("type") == "allowed_tools" and isinstance(choice.get("tools"), list):
-        listed = [each for one in choice["tools"] for each in _chosen(one, spaces)]
+        listed = [each for tool in choice["tools"] for each in _chosen(tool, spaces)]
         return {**choice, "tools": listed or choice["tools"]}
-    if choice.get("type") in ("custom", SEARCH):
-        return _chosen(choice, spaces)[0]
-    if choice.get("type") == "function" and choice.get("namespace"):
+    kind = choice.get("type")
+    if kind in ("custom", SEARCH) or (kind == "function" and choice.get("namespace")):
         return _chosen(choice, spaces)[0]
     return choice
 
@@ -265,11 +217,7 @@ def _chosen(one: Any, spaces: Mapping[str | None, list[str]]) -> list[Any]:
 
 
 def read_nested_choice(fields: Fields, found: Declared) -> Any:
-    """Read ``tool_choice`` of chat completions, with custom tools as functions.
-
-    Raises:
-        BadRequest: it names a custom tool that is not declared.
-    """
+    """Read ``tool_choice`` of chat completions, with custom tools as functions."""
     choice = fields.raw.get("tool_choice")
     if not isinstance(choice, Mapping):
         return choice
@@ -293,13 +241,8 @@ def _as_function(one: Fields, found: Declared) -> dict[str, Any]:
 
 
 def custom_call(id: str | None, name: str, text: str) -> dict[str, Any]:
-    """Turn the call of a custom tool into a call of a function.
-
-    Args:
-        id: the call's id; ``None`` if it has none.
-        name: the tool's flat name.
-        text: the text that it was called with.
-    """
+    """Turn the call of a custom tool, by its flat name, into a call of a function; without an id if that is
+    ``None``."""
     function = {"name": name, "arguments": json.dumps({INPUT: text}, ensure_ascii=False)}
     return {**({} if id is None else {"id": id}), "type": "function", "function": function}
 
@@ -315,8 +258,8 @@ def history_call(item: Fields) -> dict[str, Any]:
         name, arguments = SEARCH, given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False)
     else:
         name, arguments = item.text("name"), item.text("arguments")
-    function = {"name": flat(item.text("namespace", None), name), "arguments": arguments}
-    return {"id": item.text("call_id"), "type": "function", "function": function}
+    name = flat(item.text("namespace", None), name)
+    return call_of(item.text("call_id"), name, arguments)
 
 
 def found_tools(item: Fields) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from .special_tokens import BREAK, SpecialTokens
 
-__all__ = ["Disguise", "Neutral", "broken_up"]
+__all__ = ["Change", "Disguise", "Neutral", "broken_up"]
 
 _KEPT: Final = frozenset(
     """
@@ -35,7 +35,24 @@ _IDLE: Final = "^;`"
 """Signs that may stand in for others, if no special token contains them."""
 
 
-class Neutral:
+class Change:
+    """Changes values of a request; this one changes nothing."""
+
+    def __call__(self, value: Any) -> Any:
+        """The changed value."""
+        return value
+
+    def arguments(self, value: Any) -> Any:
+        """The same for the arguments of a call, in which no key has a meaning."""
+        return self(value)
+
+    def json(self, text: str) -> str:
+        """The same for a value that is JSON text, which stays JSON."""
+        made: str = self(text)
+        return made
+
+
+class Neutral(Change):
     """Breaks up special tokens in the values of one request, and records whether those could still take part in one.
 
     Args:
@@ -54,21 +71,14 @@ class Neutral:
         self.risky = False
 
     def __call__(self, value: Any) -> Any:
-        """The value without special tokens."""
         return self._neutral(value, named=False)
 
     def arguments(self, value: Any) -> Any:
-        """The same for the arguments of a call, in which no key has a meaning."""
         return self._neutral(value, named=True)
 
     def _neutral(self, value: Any, *, named: bool) -> Any:
         made = self._special.break_up(value)
         self.risky = self.risky or any(self._is_risky(text) for text in _texts(made, named=named))
-        return made
-
-    def json(self, text: str) -> str:
-        """The same for a value that is JSON text."""
-        made: str = self(text)
         return made
 
     def _is_risky(self, text: str) -> bool:
@@ -79,12 +89,8 @@ class Neutral:
 
 
 def _texts(value: Any, *, named: bool) -> Iterator[str]:
-    """The strings and keys in a value, except for words of schemas and messages, which nobody else chooses.
-
-    Args:
-        value: the value.
-        named: whether its own keys are names.
-    """
+    """The strings and keys in a value, except for words of schemas and messages, which nobody else chooses; its own
+    keys if they are names."""
     waiting = [(value, named, named)]
     while waiting:
         one, names, all_names = waiting.pop()
@@ -100,13 +106,8 @@ def _texts(value: Any, *, named: bool) -> Iterator[str]:
             waiting.extend((inner, all_names, all_names) for inner in one)
 
 
-class Disguise:
-    """Changes values as `Neutral` does, and then their characters.
-
-    Args:
-        special: the special tokens.
-        letters: whether letters are changed as well as signs.
-    """
+class Disguise(Change):
+    """Changes values as `Neutral` does, and then their signs, and also their letters if wanted."""
 
     def __init__(self, special: SpecialTokens, *, letters: bool) -> None:
         self._special = special
@@ -124,11 +125,9 @@ class Disguise:
         self._table = str.maketrans(changed)
 
     def __call__(self, value: Any) -> Any:
-        """The value in disguise."""
         return self._changed(self._special.break_up(value))
 
     def json(self, text: str) -> str:
-        """The same for a value that is JSON text, which stays JSON."""
         broken: str = self._special.break_up(text)
         return _STRING.sub(lambda found: _ESCAPED.sub(self._outside, found[0]), broken)
 
@@ -136,17 +135,10 @@ class Disguise:
         return piece[0] if piece[1] else piece[0].translate(self._table)
 
     def arguments(self, value: Any) -> Any:
-        """The same for the arguments of a call, in which no key has a meaning."""
         return self._changed(self._special.break_up(value), named=True)
 
     def _changed(self, value: Any, key: str = "", *, named: bool = False) -> Any:
-        """The value with other characters.
-
-        Args:
-            value: the value.
-            key: its own key in a message or a schema.
-            named: whether all keys in it are names.
-        """
+        """The value, whose own key is given, with other characters; all keys in it may be names."""
         if isinstance(value, str):
             return value if key == "type" and value in _TYPES else value.translate(self._table)
         if isinstance(value, dict):
@@ -166,12 +158,10 @@ def broken_up(prompt: str, disguised: Iterable[Callable[[], str | None]], specia
     """A prompt, in which special tokens that come from values are broken up.
 
     Args:
-        prompt: the prompt.
-        disguised: the same in one disguise after another; ``None`` where the template refused it.
-        special: the special tokens.
+        disguised: writes the same in one disguise after another; ``None`` where the template refused it.
 
     Returns:
-        The prompt; ``None`` if it has more special tokens than in any disguise, and it is unknown which.
+        ``None`` if the prompt has more special tokens than in any disguise, and it is unknown which.
     """
     places = special.places(prompt)
     if not places:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ..arguments import json_shown
-from .fields import REQUIRED, BadRequest, Fields
+from .fields import REQUIRED, Fields
 
 __all__ = ["CLEARED", "ClearThinking", "ClearToolUses", "Edit", "edited", "read_edits"]
 
@@ -60,11 +60,7 @@ Edit = ClearToolUses | ClearThinking
 
 
 def read_edits(fields: Fields) -> tuple[Edit, ...]:
-    """Read the edits that a request demands.
-
-    Raises:
-        BadRequest: they do not have Anthropic's form, or are of an unsupported kind.
-    """
+    """Read the edits that a request demands, in Anthropic's form."""
     given = fields.object("context_management")
     found: list[Edit] = []
     for one in given.objects("edits", ()):
@@ -102,17 +98,9 @@ def _tool_uses(edit: Fields) -> ClearToolUses:
         beyond=trigger.integer("value", 1, _MOST, REQUIRED) if trigger.raw else found.beyond,
         keep=keep.integer("value", 0, _MOST, found.keep),
         at_least=least.integer("value", 0, _MOST, 0),
-        excluded=frozenset(_names(edit, "exclude_tools")),
-        inputs=frozenset(_names(edit, "clear_tool_inputs")) if listed else edit.flag("clear_tool_inputs"),
+        excluded=frozenset(edit.strings("exclude_tools")),
+        inputs=frozenset(edit.strings("clear_tool_inputs")) if listed else edit.flag("clear_tool_inputs"),
     )
-
-
-def _names(fields: Fields, field: str) -> list[str]:
-    listed = fields.array(field, ()) or ()
-    for i, name in enumerate(listed):
-        if not isinstance(name, str):
-            raise BadRequest(f"{fields.path(field)}[{i}]", "must be a string")
-    return list(listed)
 
 
 # -- making them -------------------------------------------------------------------------------------------------------
@@ -121,12 +109,9 @@ def _names(fields: Fields, field: str) -> list[str]:
 def edited(
     messages: Messages, edits: Sequence[Edit], tokens: Callable[[Messages], int]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Make edits. Returns the new messages, and the edits that changed something in the form for the answer.
+    """Make edits in order, with a count of the tokens of a prompt.
 
-    Args:
-        messages: the messages in the form of chat completions; they are not changed in place.
-        edits: the edits to make, in order.
-        tokens: counts the tokens of a prompt with these messages.
+    Returns the new messages, and the edits that changed something in the form for the answer.
     """
     applied: list[dict[str, Any]] = []
     now = list(messages)

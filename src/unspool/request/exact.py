@@ -60,16 +60,8 @@ class Packed(msgspec.Struct, frozen=True, array_like=True):
 
 
 def pack(exact: Exact, before: Turn | None, packed: int) -> Packed | None:
-    """Pack a turn.
-
-    Args:
-        exact: the turn.
-        before: the turn before it.
-        packed: how many characters the packed turns before it have.
-
-    Returns:
-        The packed turn; ``None`` if it shares too little with the one before it.
-    """
+    """Pack a turn after the one before it; ``None`` if it shares too little with that, since the packed turns so far
+    already have ``packed`` characters."""
     turn = exact.turn
     whole = "" if before is None else before.prompt + before.text
     shared = _shared(whole, turn.prompt)
@@ -95,11 +87,7 @@ def pack(exact: Exact, before: Turn | None, packed: int) -> Packed | None:
 
 
 def unpack(path: Iterable[Packed]) -> tuple[Exact | None, int]:
-    """Unpack the last turn of a path, in linear time.
-
-    Returns:
-        The turn, and how many characters the packed turns have.
-    """
+    """Unpack the last turn of a path, in linear time, and count the characters of the packed turns."""
     texts, ids, thoughts = _Pieces(), _Pieces(), _Pieces()
     last, size = None, 0
     for last in path:

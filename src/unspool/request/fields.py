@@ -86,41 +86,34 @@ class Fields:
             raise self.wrong(field, "is required")
         return default
 
+    def _typed(self, field: str, default: Any, kinds: Any, what: str) -> Any:
+        """The value, or the default; only flags may be true or false."""
+        value = self._get(field, default)
+        if value is not default and (not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool)):
+            raise self.wrong(field, f"must be {what}, not {json_kind(value)}")
+        return value
+
     def text(self, field: str, default: Any = REQUIRED) -> Any:
         """A string."""
-        value = self._get(field, default)
-        if value is not default and not isinstance(value, str):
-            raise self.wrong(field, f"must be a string, not {json_kind(value)}")
-        return value
+        return self._typed(field, default, str, "a string")
 
     def flag(self, field: str, default: Any = False) -> Any:
         """True or false."""
-        value = self._get(field, default)
-        if value is not default and not isinstance(value, bool):
-            raise self.wrong(field, f"must be true or false, not {json_kind(value)}")
-        return value
+        return self._typed(field, default, bool, "true or false")
 
     def integer(self, field: str, low: int, high: int, default: Any = None) -> Any:
         """An integer between two bounds, inclusive."""
-        value = self._get(field, default)
-        if value is default:
-            return value
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise self.wrong(field, f"must be an integer, not {json_kind(value)}")
-        if not low <= value <= high:
+        value = self._typed(field, default, int, "an integer")
+        if value is not default and not low <= value <= high:
             raise self.wrong(field, f"{value} is not between {low:,} and {high:,}")
         return value
 
     def number(self, field: str, low: float, high: float) -> float | None:
         """A number between two bounds, inclusive."""
-        value = self._get(field, None)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.wrong(field, f"must be a number, not {json_kind(value)}")
-        if not low <= value <= high:
+        value = self._typed(field, None, int | float, "a number")
+        if value is not None and not low <= value <= high:
             raise self.wrong(field, f"{value} is not between {low:g} and {high:g}")
-        return float(value)
+        return None if value is None else float(value)
 
     def one_of(self, field: str, allowed: Sequence[str], default: Any = REQUIRED) -> Any:
         """One of these strings."""
@@ -131,21 +124,31 @@ class Fields:
 
     def array(self, field: str, default: Any = REQUIRED) -> Any:
         """A list."""
-        value = self._get(field, default)
-        if value is not default and not isinstance(value, list):
-            raise self.wrong(field, f"must be a list, not {json_kind(value)}")
-        return value
+        return self._typed(field, default, list, "a list")
 
     def object(self, field: str) -> "Fields":
         """An object; empty if the field is missing."""
         value = self._get(field, None)
         return Fields({} if value is None else value, self.path(field))
 
+    def lenient(self, field: str) -> "Fields":
+        """An object; empty if the field is anything else."""
+        value = self.raw.get(field)
+        return Fields(value if isinstance(value, dict) else {}, self.path(field))
+
     def objects(self, field: str, default: Any = REQUIRED) -> "Iterator[Fields]":
         """A list of objects."""
         begin = -self.earlier if field == "input" else 0
         for i, value in enumerate(self.array(field, default), begin):
             yield Fields(value, f"{self.path(field)}[{i}]")
+
+    def strings(self, field: str) -> list[str]:
+        """A list of strings; empty if the field is missing."""
+        listed: list[str] = self.array(field, [])
+        for i, one in enumerate(listed):
+            if not isinstance(one, str):
+                raise self.wrong(f"{field}[{i}]", "must be a string")
+        return listed
 
     def texts(self, field: str, most: int) -> tuple[str, ...]:
         """A string or a list of strings, none of them empty."""
@@ -173,11 +176,7 @@ _DECODER = json_decoder(object)
 
 
 def read_object(body: bytes) -> Fields:
-    """Decode the body of a request.
-
-    Raises:
-        BadRequest: it is not a JSON object, or has too many values.
-    """
+    """Decode the body of a request; an error if it is not a JSON object, or has too many values."""
     # A lower bound on the number of objects, lists and strings, each of which takes much more memory than its bytes.
     if len(body) > _MANY and body.count(b"{") + body.count(b"[") + body.count(b'"') // 2 > _MANY:
         raise BadRequest(None, f"the body has more than {_MANY:,} values", 413)

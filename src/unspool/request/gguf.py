@@ -20,11 +20,8 @@ _ROLES: Final = {
 
 
 def gguf_tokenizer(gguf: Gguf, template: str | None = None) -> Tokenizer:
-    """The chat template and the special tokens of a file that was read with its vocabulary.
-
-    Args:
-        gguf: the file.
-        template: another chat template, to use instead of the file's own.
+    """The chat template, the file's own or another one, and the special tokens of a file that was read with its
+    vocabulary.
 
     Raises:
         TemplateError: there is no template.

@@ -84,15 +84,7 @@ class Prepared(msgspec.Struct, frozen=True):
     def for_engine(
         self, settings: Settings, id: str, choice: int, client_id: str = "", *, capture: bool = False
     ) -> engines.Request:
-        """The engine's request for one choice.
-
-        Args:
-            settings: the server's settings.
-            id: the response's id.
-            choice: the choice's index.
-            client_id: the client's own id for its request.
-            capture: see `Request`.
-        """
+        """The engine's request for one choice. ``client_id`` is the client's own id for its request."""
         request = self.request
         sampling = request.sampling
         if choice and sampling.seed is not None:  # choices with the same seed would be equal
@@ -131,12 +123,7 @@ def prepare(
     """Render the prompt, derive the grammar and make the parsers.
 
     Args:
-        request: the request.
-        settings: the server's settings.
         turns: the model's chat template, and the turns that prompts may continue.
-        tokenizer: the engine's tokenizer.
-        constraints: derives and caches grammars.
-        awaited: whether anybody still waits for the result.
         prompt: the prompt, if it continues the model's own output; otherwise it is rendered.
 
     Raises:
@@ -175,12 +162,7 @@ def prepare(
 
 
 def with_edits(request: ChatRequest, turns: Turns | None, awaited: Awaited) -> ChatRequest:
-    """Make the request's edits. Tokens are counted in the prompt; without a tokenizer, four characters count as one.
-
-    Raises:
-        BadRequest: the template refuses the request.
-        Abandoned: nobody waits for the result any more.
-    """
+    """Make the request's edits. Tokens are counted in the prompt; without a tokenizer, four characters count as one."""
     if not request.edits:
         return request
 
@@ -226,11 +208,7 @@ def _parser(
 
 
 class Constraints:
-    """Derives the grammars of requests, and caches them for requests with the same tools.
-
-    Args:
-        settings: the server's settings.
-    """
+    """Derives the grammars of requests, and caches them for requests with the same tools."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -238,11 +216,7 @@ class Constraints:
         self._writable: Kept[bool] = Kept(_TOOLS, 0)
 
     def writable(self, tool: ServerTool, awaited: Awaited) -> bool:
-        """Whether a grammar can be made for the calls of a tool; if not, the log says why, once.
-
-        Raises:
-            Abandoned: nobody waits for the result any more.
-        """
+        """Whether a grammar can be made for the calls of a tool; if not, the log says why, once."""
         key = _key([tool.server, tool.definition])
         found = None if key is None else self._writable.get(key[0])
         if found is None:
@@ -275,16 +249,11 @@ class Constraints:
         """Derive the grammar of a request, if it needs one.
 
         Args:
-            request: the request.
             stage: where the output must begin; with ``None``, the prompt decides.
-            prompt: the rendered prompt.
             begins: where the output begins, with or without a prompt; part of the cache key.
-            tokenizer: the engine's tokenizer, for its special tokens.
-            awaited: whether anybody still waits for the result.
 
         Raises:
             ConstraintError: no output can satisfy the request.
-            Abandoned: nobody waits for the result any more.
         """
         settings, tools = self._settings, request.toolset
         if not self.needed(request):

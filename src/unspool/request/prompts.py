@@ -11,9 +11,9 @@ import json
 import logging
 import os.path
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -29,8 +29,8 @@ from ..errors import TemplateError
 from ..parser import parse
 from ..wire.encoding import INVALID_JSON, clean
 from .chat_request import ChatRequest
-from .common import QUOTED, SWITCHES, tool
-from .disguise import Disguise, Neutral, broken_up
+from .common import QUOTED, SWITCHES, call_of, tool
+from .disguise import Change, Disguise, Neutral, broken_up
 from .fields import BadRequest
 from .parts.places import FORGED, Places, find_places
 from .shapes import LATE, MOVED, Traits, described, examine, missing, shape, switches_in
@@ -63,10 +63,7 @@ class NoBridge(TemplateError):
 
 
 class Prompts:
-    """Renders prompts. It is thread-safe.
-
-    Args:
-        tokenizer: the model's prompt settings.
+    """Renders prompts with a model's prompt settings. It is thread-safe.
 
     Raises:
         TemplateError: a template is not valid Jinja, or meets a limit.
@@ -114,12 +111,8 @@ class Prompts:
         return self._tokenizer.special
 
     def render(self, request: ChatRequest, waiting: Waiting | None = None, *, generate: bool = True) -> str:
-        """Render the prompt of a request, without lone surrogates, which tokenizers refuse.
-
-        Args:
-            request: the request.
-            waiting: whether somebody waits for the prompt.
-            generate: whether the model's turn begins at the end.
+        """Render the prompt of a request, without lone surrogates, which tokenizers refuse. The model's turn begins at
+        its end if it is to generate.
 
         Raises:
             BadRequest: the request sets a variable that the template does not use, or the template refuses it, meets a
@@ -145,11 +138,8 @@ class Prompts:
         """Return the text between an answer that was just written and the next answer, with the results of its calls.
 
         Args:
-            request: the request that was answered.
             answer: a message with calls, all of which have results.
-            results: the tools' messages.
             ends: strings that end an answer.
-            waiting: whether somebody waits for the text.
 
         Raises:
             NoBridge: the template would write earlier text differently, or changes calls.
@@ -162,13 +152,7 @@ class Prompts:
         return found.bridge
 
     def bridge(self, request: ChatRequest, at: int, ends: Sequence[str], waiting: Waiting | None = None) -> Bridge:
-        """Return the text between an answer of the history and the next answer.
-
-        Args:
-            request: the request.
-            at: the index of that answer among the messages; it is not the last message.
-            ends: strings that end answers.
-            waiting: whether somebody waits for the text.
+        """Return the text between an answer of the history, not its last message, and the next answer.
 
         Raises:
             NoBridge: the template changes the answer's last text, or what follows it.
@@ -247,11 +231,7 @@ class Prompts:
         variables: Mapping[str, Any] | None = None,
         waiting: Waiting | None = None,
     ) -> Rendered:
-        """What the template writes for these very messages.
-
-        Raises:
-            TemplateError: the template meets a limit.
-        """
+        """What the template writes for these very messages."""
         asked = {
             "messages": messages,
             "tools": list(tools) or None,
@@ -270,13 +250,11 @@ class Prompts:
 
     # -- messages --------------------------------------------------------------------------------------------------
 
-    def message(self, message: Mapping[str, Any], change: "_Change") -> dict[str, Any]:
-        """A message in the form that templates expect: the content as one string, since few templates handle parts or
-        missing content, and the reasoning under both names that templates use.
+    def message(self, message: Mapping[str, Any], change: Change) -> dict[str, Any]:
+        """A message in the form that templates expect, with what does not belong to the application changed.
 
-        Args:
-            message: the message.
-            change: changes what does not belong to the application.
+        The content is one string, since few templates handle parts or missing content, and the reasoning has both names
+        that templates use.
         """
         made = {**message, "content": _in_one_piece(message.get("content")) or ""}
         media = made["content"] if isinstance(made["content"], list) else ()
@@ -311,7 +289,7 @@ class Prompts:
                 made["content"] = rest.lstrip("\n")
                 return
 
-    def _call(self, call: Mapping[str, Any], change: "_Change") -> dict[str, Any]:
+    def _call(self, call: Mapping[str, Any], change: Change) -> dict[str, Any]:
         """A call with its arguments in the form that the template expects. Invalid arguments are passed on, not
         refused.
 
@@ -322,9 +300,7 @@ class Prompts:
         known = _as_object(given) if isinstance(given, str) or not given else given
         if self._arguments_as == "object":
             function["arguments"] = change.arguments(known)
-        elif not isinstance(given, str):
-            function["arguments"] = tojson(change.arguments(known))
-        elif INVALID_JSON in known or _is_unchanged(known, change):
+        elif isinstance(given, str) and (INVALID_JSON in known or _is_unchanged(known, change)):
             function["arguments"] = change.json(given)
         else:
             function["arguments"] = tojson(change.arguments(known))
@@ -340,19 +316,14 @@ class Prompts:
         def write(messages: list[dict[str, Any]], tools: Sequence[Any]) -> str | None:
             for message in messages:
                 if message.get("tool_calls"):
-                    message["tool_calls"] = [self._call(call, _UNCHANGED) for call in message["tool_calls"]]
+                    message["tool_calls"] = [self._call(call, _SAME) for call in message["tool_calls"]]
             found = self.rendered(messages, tools, generate=False)
             return None if found.error else found.text
 
         def result(parts: list[Any]) -> list[dict[str, Any]]:
-            function = {"name": _NAME, "arguments": _ARGUMENTS}
-            call = {"id": _IDS[0], "type": "function", "function": function}
-            answer = {"role": "assistant", "content": self._no_content, "tool_calls": [call]}
-            return [
-                {"role": "user", "content": "?"},
-                answer,
-                {"role": "tool", "tool_call_id": _IDS[0], "content": parts},
-            ]
+            calls = [call_of(_IDS[0], _NAME, _ARGUMENTS)]
+            answer = {"role": "assistant", "content": self._no_content, "tool_calls": calls}
+            return [_ASKED, answer, {"role": "tool", "tool_call_id": _IDS[0], "content": parts}]
 
         texts = [*self._pools[0].texts, *self._pools[1].texts]
         traits, written = examine(write, texts, self._no_content)
@@ -411,12 +382,10 @@ class Prompts:
     def _written(self, form: Form, nothing: str | None) -> "Iterator[_Written]":
         """Render a call in each form that the template accepts."""
         arguments: Any = _ARGUMENTS if form == "object" else tojson(_ARGUMENTS)
-        asked = [{"role": "user", "content": "?"}]
         for id in _IDS:
-            call = {"id": id, "type": "function", "function": {"name": _NAME, "arguments": arguments}}
-            answer = {"role": "assistant", "content": nothing, "tool_calls": [call]}
-            before = self.rendered(asked, [_TOOL], generate=False)
-            after = self.rendered([*asked, answer], [_TOOL], generate=False)
+            answer = {"role": "assistant", "content": nothing, "tool_calls": [call_of(id, _NAME, arguments)]}
+            before = self.rendered([_ASKED], [_TOOL], generate=False)
+            after = self.rendered([_ASKED, answer], [_TOOL], generate=False)
             if before.error or after.error:  # it expects the other form, or no calls
                 continue
             prompt, whole = before.text, after.text
@@ -427,11 +396,7 @@ class Prompts:
 
 class _Writing:
     """Writes conversations of one request: in the shape that the template writes whole, without special tokens of
-    others, in the template's limits.
-
-    Raises:
-        TemplateError: the template meets a limit when it is rendered for the first time.
-    """
+    others, in the template's limits."""
 
     def __init__(self, prompts: Prompts, request: ChatRequest, waiting: Waiting | None) -> None:
         self._prompts = prompts
@@ -441,73 +406,58 @@ class _Writing:
             self._known = prompts._ready()
         except TemplateError as error:
             raise _refused(error) from None
-        self._tools = described(prompts.tools_of(request), self._known.traits)
         self._guard = self._known.guards[bool(request.media)]
         self._neutral = Neutral(self._guard.special)
-        changes: tuple[_Change, ...] = (self._neutral, *self._guard.disguises)
-        self._sides = {change: _Side(prompts, change, self._tools, self._guard.trusted) for change in changes}
+        self._given = described(prompts.tools_of(request), self._known.traits)
+        self._tools: dict[Change, list[Any]] = {}
+        self._messages: dict[tuple[Change, int], tuple[Mapping[str, Any], dict[str, Any]]] = {}
 
     def write(self, messages: Sequence[Mapping[str, Any]], *, generate: bool = True) -> str:
-        """The prompt of a conversation.
-
-        Raises:
-            BadRequest: the template refuses the conversation, meets a limit, or leaves out a message.
-        """
-        return self._write(messages, lambda side: side.made(messages), len(messages), generate=generate)
+        """The prompt of a conversation; an error if the template refuses it, meets a limit, or leaves out a message."""
+        return self._write(messages, [], generate)
 
     def begun(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """The prompt of a conversation whose last message the model goes on with. That message's text is a beginning
-        that the application wrote, so it is not changed.
-
-        Raises:
-            BadRequest: see `write`; or the last message cannot be continued.
-        """
-        last = [self._prompts.message(m, _UNCHANGED) for m in messages[-1:]]
+        that the application wrote, so it is not changed."""
+        last = [self._prompts.message(m, _SAME) for m in messages[-1:]]
         _append_sentinel(last)
-        history = messages[:-1]
-        return _before_sentinel(
-            self._write(history, lambda side: [*side.made(history), *last], len(history), generate=False)
-        )
+        return _before_sentinel(self._write(messages[:-1], last, generate=False))
 
-    def _write(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        made: "Callable[[_Side], list[dict[str, Any]]]",
-        count: int,
-        *,
-        generate: bool,
-    ) -> str:
-        side = self._sides[self._neutral]
-        plain = made(side)
+    def _write(self, messages: Sequence[Mapping[str, Any]], last: list[dict[str, Any]], generate: bool) -> str:
+        plain = self._changed(messages, self._neutral)
         problem: BadRequest | None = None
         tried: list[dict[str, Any]] | None = None
         for traits in self._known.traits.cautious():
-            shaped = shape(plain, traits)
+            shaped = shape([*plain, *last], traits)
             if shaped == tried:
                 continue
             tried = shaped
-            found = self._rendered(shaped, side, generate)
+            found = self._rendered(shaped, self._neutral, generate)
             if found.error:
                 problem = problem or _refused(found.error)
                 continue
-            at = missing(plain[:count], clean(found.text), self._known.switches) if traits.whole else None
+            at = missing(plain, clean(found.text), self._known.switches) if traits.whole else None
             if at is None:
-                return self._proven(found.text, made, traits, generate)
+                return self._proven(found.text, messages, last, traits, generate)
             why = f"the chat template leaves out the text of message {at + 1}, of role {messages[at]['role']!r}"
             problem = problem or BadRequest("messages", why)
         assert problem is not None, "at least one shape is tried"
         raise problem
 
     def _proven(
-        self, prompt: str, made: "Callable[[_Side], list[dict[str, Any]]]", traits: Traits, generate: bool
+        self,
+        prompt: str,
+        messages: Sequence[Mapping[str, Any]],
+        last: list[dict[str, Any]],
+        traits: Traits,
+        generate: bool,
     ) -> str:
         """The prompt without special tokens that the template made of values."""
         if not self._neutral.risky:
             return prompt
 
         def disguised(change: Disguise) -> str | None:
-            side = self._sides[change]
-            found = self._rendered(shape(made(side), traits), side, generate)
+            found = self._rendered(shape([*self._changed(messages, change), *last], traits), change, generate)
             return None if found.error else found.text
 
         others = (partial(disguised, change) for change in self._guard.disguises)
@@ -516,45 +466,28 @@ class _Writing:
             raise BadRequest("messages", "the chat template writes special tokens that come from their texts")
         return found
 
-    def _rendered(self, messages: list[dict[str, Any]], side: "_Side", generate: bool) -> Rendered:
+    def _rendered(self, messages: list[dict[str, Any]], change: Change, generate: bool) -> Rendered:
         try:
+            if change not in self._tools:
+                self._tools[change] = change(self._given)
+            written, tools = self._known.places.written(messages), self._tools[change]
             return self._prompts.rendered(
-                self._known.places.written(messages),
-                side.tools,
-                generate=generate,
-                variables=self._variables,
-                waiting=self._waiting,
+                written, tools, generate=generate, variables=self._variables, waiting=self._waiting
             )
         except (TemplateError, ValueError, RecursionError) as error:  # the values are not JSON, or too deep
             raise _refused(error) from None
 
-
-class _Side:
-    """The messages and tools of a request, all changed in one way."""
-
-    def __init__(self, prompts: Prompts, change: "_Change", tools: list[Any], trusted: SpecialTokens | None) -> None:
-        self._prompts = prompts
-        self._change = change
-        self._trusted = trusted
-        self._given = tools
-        self._made: dict[int, tuple[Mapping[str, Any], dict[str, Any]]] = {}
-
-    @cached_property
-    def tools(self) -> list[Any]:
-        """The tools."""
-        changed: list[Any] = self._change(self._given)
-        return changed
-
-    def made(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def _changed(self, messages: Sequence[Mapping[str, Any]], change: Change) -> list[dict[str, Any]]:
         """The messages, each changed once."""
         made = []
         for message in messages:
-            if id(message) not in self._made:
-                changed = self._prompts.message(message, self._change)
-                if self._trusted is not None and message["role"] in _TRUSTED:
-                    changed["content"] = self._trusted.break_up(changed["content"])
-                self._made[id(message)] = message, changed
-            made.append(self._made[id(message)][1])
+            key = change, id(message)
+            if key not in self._messages:
+                changed = self._prompts.message(message, change)
+                if self._guard.trusted is not None and message["role"] in _TRUSTED:
+                    changed["content"] = self._guard.trusted.break_up(changed["content"])
+                self._messages[key] = message, changed
+            made.append(self._messages[key][1])
         return made
 
 
@@ -582,33 +515,7 @@ def _guard(words: Iterable[str], trusted: SpecialTokens | None) -> _Guard:
     return _Guard(special, (Disguise(special, letters=True), Disguise(special, letters=False)), trusted)
 
 
-class _Change(Protocol):
-    """Changes values of a request; see `disguise`."""
-
-    def __call__(self, value: Any) -> Any:
-        """The changed value."""
-
-    def arguments(self, value: Any) -> Any:
-        """The same for the arguments of a call."""
-
-    def json(self, text: str) -> str:
-        """The same for a value that is JSON text."""
-
-
-class _Unchanged:
-    """Changes nothing."""
-
-    def __call__(self, value: Any) -> Any:
-        return value
-
-    def arguments(self, value: Any) -> Any:
-        return value
-
-    def json(self, text: str) -> str:
-        return text
-
-
-_UNCHANGED: Final = _Unchanged()
+_SAME: Final = Change()
 _NOTHING: Final = {"type": "text", "text": ""}
 
 
@@ -640,6 +547,7 @@ class _Written(NamedTuple):
 _FORMS: Final[tuple[Form, ...]] = ("object", "text")
 _NAME: Final = "get_weather"
 _IDS: Final = ("call00001", f"functions.{_NAME}:0")
+_ASKED: Final = {"role": "user", "content": "?"}
 _ARGUMENTS: Final = {"city": "Paris", "days": 3}
 _TOOL: Final = tool(
     _NAME,
@@ -693,7 +601,7 @@ def _literals(dialect: Dialect) -> "Iterator[str]":
         yield from (template.text for template in group)
 
 
-def _is_unchanged(value: Any, change: "_Change") -> bool:
+def _is_unchanged(value: Any, change: Change) -> bool:
     """Whether neutral values are the same. Those in disguise keep the form of the neutral ones."""
     return isinstance(change, Disguise) or change.arguments(value) == value
 
@@ -706,11 +614,7 @@ def _in_one_piece(content: Any) -> Any:
 
 
 def _append_sentinel(messages: Sequence[dict[str, Any]]) -> None:
-    """Append the sentinel to the last message's text.
-
-    Raises:
-        BadRequest: the message is not the assistant's, or contains more than text.
-    """
+    """Append the sentinel to the last message's text, which must be the assistant's."""
     last = messages[-1] if messages else {"role": "", "content": None}
     if last["role"] != "assistant" or not isinstance(last["content"], str):
         raise BadRequest("continue_final_message", "needs an assistant message with text at the end")
@@ -718,11 +622,7 @@ def _append_sentinel(messages: Sequence[dict[str, Any]]) -> None:
 
 
 def _before_sentinel(prompt: str) -> str:
-    """Cut a prompt where the model continues the last message.
-
-    Raises:
-        BadRequest: the prompt does not contain the sentinel.
-    """
+    """Cut a prompt where the model continues the last message."""
     before, found, after = prompt.rpartition(_SENTINEL)
     if not found:
         raise BadRequest(

@@ -60,12 +60,7 @@ class RawPrepared(Prepared, frozen=True):
 
 
 def prepare_raw(request: RawRequest, engine: engines.Engine, eos: str = "") -> RawPrepared:
-    """Prepare a request for an engine.
-
-    Args:
-        request: the request.
-        engine: the engine.
-        eos: the special token with which outputs end, which some engines show.
+    """Prepare a request for an engine; ``eos`` is the special token with which outputs end, which some engines show.
 
     Raises:
         BadRequest: what is to be echoed is not known.
@@ -90,11 +85,7 @@ def _text(prompt: Prompt, tokenizer: Any) -> str:
 
 
 class Raw:
-    """Reads an output, all of which is content.
-
-    Args:
-        silent: whether nothing was to be generated.
-    """
+    """Reads an output, all of which is content; none if it is ``silent``, that is, if nothing was to be generated."""
 
     stage = Stage.CONTENT
 

@@ -9,17 +9,6 @@ from ..wire.summary import DETAILS, Detail
 from .fields import Fields
 from .sealed import Seal, SealError
 
-__all__ = [
-    "Context",
-    "Reasoning",
-    "of_effort",
-    "opened",
-    "read_budget",
-    "read_context",
-    "read_include",
-    "read_summary",
-]
-
 Context = Literal["never", "loop", "all"]
 """Which of the model's turns a prompt repeats exactly: none, those of the current tool loop, or also those of earlier
 user turns."""
@@ -47,17 +36,8 @@ class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def opened(seal: Seal | None, fields: Fields, name: str, text: str | None) -> str:
-    """The reasoning of an item of the history: its sealed text if it has one, else its plain text.
-
-    Args:
-        seal: the server's seal.
-        fields: the item.
-        name: the field with the sealed text.
-        text: the plain text; ``None`` if the item has none.
-
-    Raises:
-        BadRequest: the sealed text is not this server's, or there is nothing that can be read.
-    """
+    """The reasoning of an item of the history: its sealed text, in the field ``name``, else its plain text, if it has
+    one. An error if the sealed text is not this server's."""
     sealed = fields.text(name, None)
     if not sealed:
         return text or ""
@@ -73,27 +53,19 @@ def opened(seal: Seal | None, fields: Fields, name: str, text: str | None) -> st
 
 def read_include(fields: Fields) -> bool:
     """Whether ``include`` demands sealed reasoning. Its other values are about tools that the server lacks."""
-    listed = fields.array("include", [])
-    for i, word in enumerate(listed):
-        if not isinstance(word, str):
-            raise fields.wrong(f"include[{i}]", "must be a string")
-    return "reasoning.encrypted_content" in listed
+    return "reasoning.encrypted_content" in fields.strings("include")
 
 
 def read_summary(fields: Fields) -> Detail | None:
     """``reasoning.summary``, or ``generate_summary``, its old name."""
-    if not isinstance(fields.raw.get("reasoning"), dict):
-        return None
-    reasoning = fields.object("reasoning")
+    reasoning = fields.lenient("reasoning")
     found: Detail | None = reasoning.one_of("summary", DETAILS, reasoning.one_of("generate_summary", DETAILS, None))
     return found
 
 
 def read_context(fields: Fields) -> Context | None:
     """``reasoning.context`` of Responses."""
-    if not isinstance(fields.raw.get("reasoning"), dict):
-        return None
-    word = fields.object("reasoning").one_of("context", ("auto", "current_turn", "all_turns"), "auto")
+    word = fields.lenient("reasoning").one_of("context", ("auto", "current_turn", "all_turns"), "auto")
     return {"current_turn": "loop", "all_turns": "all"}.get(word)  # type: ignore[return-value]
 
 
@@ -103,34 +75,18 @@ BUDGETS: Final = ("thinking_budget", "thinking_token_budget", "thinking_budget_t
 
 def read_budget(fields: Fields, efforts: Mapping[str, int]) -> int | None:
     """Read the budget of reasoning in tokens, under any of its names, at the top level or in ``chat_template_kwargs``.
-    Without one, it is the server's budget for the request's effort.
-
-    Args:
-        fields: the request, or the object with its options.
-        efforts: the server's budgets in tokens, by effort.
-
-    Raises:
-        BadRequest: it is not a number of tokens.
-    """
+    Without one, it is the server's budget for the request's effort."""
     for source in (fields, fields.object("chat_template_kwargs")):
         for name in BUDGETS:
             if source.has(name):
                 found: int = source.integer(name, 0, _MOST)
                 return found
         for name in ("thinking", "reasoning"):
-            if isinstance(source.raw.get(name), dict):
-                inner = source.object(name)
-                for field in ("budget_tokens", "max_tokens"):
-                    if inner.has(field):
-                        given: int = inner.integer(field, 0, _MOST)
-                        return given
-    return of_effort(fields, efforts)
-
-
-def of_effort(fields: Fields, efforts: Mapping[str, int]) -> int | None:
-    """The server's budget for the request's effort, if there is one."""
+            inner = source.lenient(name)
+            for field in ("budget_tokens", "max_tokens"):
+                if inner.has(field):
+                    given: int = inner.integer(field, 0, _MOST)
+                    return given
     places: list[Any] = [fields.raw.get("reasoning_effort")]
-    for name in ("reasoning", "output_config"):
-        inner = fields.raw.get(name)
-        places.append(inner.get("effort") if isinstance(inner, dict) else None)
+    places += [fields.lenient(name).raw.get("effort") for name in ("reasoning", "output_config")]
     return next((efforts[word] for word in places if isinstance(word, str) and word in efforts), None)

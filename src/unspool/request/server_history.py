@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 from ..tools import ServerTool
+from .common import call_of
 from .fields import Fields
 from .server_tools import Offer, Pending, ServerTools
 
@@ -27,14 +28,9 @@ REFUSED: Final = "The call was not allowed"
 _LOST: Final = "The call was allowed, but its result is not known."
 
 
-def call_of(id: str, name: str, arguments: str) -> dict[str, Any]:
-    """A call in the form of chat completions."""
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def result_of(id: str, name: str, text: str) -> dict[str, Any]:
+def result_of(id: str, name: str, content: Any) -> dict[str, Any]:
     """A result in the form of chat completions."""
-    return {"role": "tool", "tool_call_id": id, "name": name, "content": text}
+    return {"role": "tool", "tool_call_id": id, "name": name, "content": content}
 
 
 def refused(reason: str) -> str:
@@ -46,16 +42,7 @@ def refused(reason: str) -> str:
 
 
 def with_results(fields: Fields, message: dict[str, Any], offer: Offer) -> list[dict[str, Any]]:
-    """A message, with the calls and results before it if it has ``tool_results``.
-
-    Args:
-        fields: the message of the request.
-        message: the same message after reading.
-        offer: the server's tools.
-
-    Raises:
-        BadRequest: a result is wrong.
-    """
+    """A message, which was read from ``fields``, with the calls and results before it if it has ``tool_results``."""
     given = message.pop("tool_results", None)
     if message["role"] != "assistant" or given is None:
         return [message]
@@ -94,11 +81,7 @@ class ServerItems:
         return tuple(pending for pending, _ in self._answers.values())
 
     def take(self, item: Fields) -> bool:
-        """Take one item, and return whether it is about the server's tools.
-
-        Raises:
-            BadRequest: a field is wrong, or an approval is not this server's.
-        """
+        """Take one item, and return whether it is about the server's tools."""
         kind = item.raw.get("type")
         if kind not in ITEMS:
             if kind in ("reasoning", "function_call") or item.raw.get("role") == "assistant":
@@ -206,11 +189,7 @@ def resumed(
     fields: Fields, messages: list[dict[str, Any]], tools: ServerTools | None
 ) -> tuple[list[dict[str, Any]], tuple[Pending, ...]]:
     """The messages with the answers to interrupts, and the calls of these interrupts. The client has no results for
-    them, even if it refused them.
-
-    Raises:
-        BadRequest: an entry of ``resume`` answers no call of the messages.
-    """
+    them, even if it refused them."""
     answered = {m.get("tool_call_id") for m in messages if m["role"] == "tool"}
     open_calls = [c for m in messages for c in m.get("tool_calls", ()) if c["id"] not in answered]
     results: dict[str, dict[str, Any]] = {}

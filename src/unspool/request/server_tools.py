@@ -169,11 +169,7 @@ def names_of(tools: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def read_bounds(fields: Fields) -> Bounds:
-    """Read ``max_tool_calls``, and the extension ``tool_limits``, which may lower the server's limits.
-
-    Raises:
-        BadRequest: a limit is not a number, or is unknown.
-    """
+    """Read ``max_tool_calls``, and the extension ``tool_limits``, which may lower the server's limits."""
     given = fields.object("tool_limits")
     for name in given.raw:
         if name not in Bounds.__struct_fields__:
@@ -192,12 +188,8 @@ def offered(fields: Fields, offer: Offer, taken: Collection[str], *, approvals: 
 
     Args:
         fields: the object with ``server_tools``: true, false, or a list of names of tools and labels of servers.
-        offer: the server's tools.
         taken: the names of the client's tools.
         approvals: whether the protocol can ask for approval; if not, tools that need it are left out.
-
-    Raises:
-        BadRequest: ``server_tools`` is something else, or lists a tool or server that does not exist.
     """
     bounds = read_bounds(fields)
     tools = offer.beside(taken)
@@ -220,12 +212,7 @@ def offered(fields: Fields, offer: Offer, taken: Collection[str], *, approvals: 
 
 
 class Named:
-    """Collects the server's tools that a request names one by one.
-
-    Args:
-        offer: the server's tools.
-        taken: the names of the client's tools.
-    """
+    """Collects the server's tools that a request names one by one, beside the client's, whose names are ``taken``."""
 
     def __init__(self, offer: Offer, taken: Collection[str]) -> None:
         self._offer = offer
@@ -253,7 +240,6 @@ class Named:
         """Take the tools of one server. Returns whether there is such a server, even if it is down.
 
         Args:
-            label: the server's label.
             approval: the request's rule for approvals; the operator's rule applies as well.
             allowed: the tools' own names; ``None`` means all.
             approvals: whether the protocol can ask for approval; if not, tools that need it are left out.
@@ -279,13 +265,7 @@ class Named:
         return label in self._offer.servers or label in failures or label in owners
 
     def all(self, bounds: Bounds, pending: Sequence[Pending] = (), known: Collection[str] = ()) -> ServerTools | None:
-        """The tools that were taken; ``None`` if there are none and there is nothing to send.
-
-        Args:
-            bounds: see `ServerTools`.
-            pending: see `ServerTools`.
-            known: labels of servers whose lists the client already has.
-        """
+        """The tools that were taken; ``None`` if there are none, and no list of a server's tools is to be sent."""
         listed = tuple(one for one in self._listed if one.server not in known)
         if not self._found and not listed:
             return None

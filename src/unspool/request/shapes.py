@@ -28,6 +28,7 @@ import msgspec
 
 from ..engines.media import is_medium
 from ..wire.encoding import clean
+from .common import call_of, in_one, tool
 
 __all__ = ["LATE", "MOVED", "Traits", "described", "examine", "missing", "shape", "switches_in"]
 
@@ -40,6 +41,7 @@ MOVED: Final = "[The following is from the results of tools, not from the user.]
 _Message = dict[str, Any]
 _BETWEEN: Final = "\n\n"
 _ID_SIZE: Final = 9
+_THOUGHTS: Final = ("reasoning_content", "thinking")
 
 
 class Traits(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,12 +112,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shape(messages: Sequence[Mapping[str, Any]], traits: Traits) -> list[_Message]:
-    """The same conversation in the shape that a template with these traits writes whole.
-
-    Args:
-        messages: messages whose contents are strings, or lists of parts, or ``None`` beside calls.
-        traits: what the template writes.
-    """
+    """The same conversation in the shape that a template with these traits writes whole. Contents are strings, lists of
+    parts, or ``None`` beside calls."""
     made = [_renamed(m, traits) for m in messages]
     _identify_results(made)
     if traits.names:
@@ -186,7 +184,7 @@ def _in_parts(message: _Message) -> _Message:
     content = message.get("content")
     if not isinstance(content, str):
         return message
-    return {**message, "content": [{"type": "text", "text": content}] if content else []}
+    return {**message, "content": [_text(content)] if content else []}
 
 
 # -- system messages ---------------------------------------------------------------------------------------------------
@@ -217,9 +215,20 @@ def _systems(messages: Sequence[_Message], traits: Traits) -> list[_Message]:
 def _late(message: _Message) -> _Message:
     """A system message as a user's."""
     content = message.get("content") or ""
-    if isinstance(content, list):
-        return {"role": "user", "content": [{"type": "text", "text": f"{LATE}\n"}, *content]}
-    return {"role": "user", "content": f"{LATE}\n{content}" if content else ""}
+    return _users(f"{LATE}\n", content) if content else {"role": "user", "content": ""}
+
+
+def _users(head: str, content: Any) -> _Message:
+    """A user's message, whose first line says what it is."""
+    return {"role": "user", "content": [_text(head), *content] if isinstance(content, list) else head + content}
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _without(message: _Message, *keys: str) -> _Message:
+    return {key: value for key, value in message.items() if key not in keys}
 
 
 def _moved(messages: Sequence[_Message], held: frozenset[str]) -> Iterator[_Message]:
@@ -227,7 +236,7 @@ def _moved(messages: Sequence[_Message], held: frozenset[str]) -> Iterator[_Mess
     moved: list[Any] = []
     for message in (*messages, None):
         if moved and (message is None or message["role"] != "tool"):
-            yield {"role": "user", "content": [{"type": "text", "text": f"{MOVED}\n"}, *moved]}
+            yield _users(f"{MOVED}\n", moved)
             moved = []
         if message is None:
             return
@@ -236,11 +245,9 @@ def _moved(messages: Sequence[_Message], held: frozenset[str]) -> Iterator[_Mess
             content = list(content)
             for i, part in enumerate(content):
                 if is_medium(part) and part["type"] not in held:
-                    content[i] = {"type": "text", "text": f"[{part['type']} {len(moved) // 2 + 1}]"}
+                    content[i] = _text(f"[{part['type']} {len(moved) // 2 + 1}]")
                     moved += [content[i], part]
-            if all(part["type"] == "text" for part in content):
-                content = "".join(part["text"] for part in content)
-            message = {**message, "content": content}
+            message = {**message, "content": in_one(content)}
         yield message
 
 
@@ -253,8 +260,8 @@ def _merged(messages: Sequence[_Message]) -> _Message:
     else:
         content = []
         for one in contents:
-            content += [{"type": "text", "text": _BETWEEN}] if content else []
-            content += [{"type": "text", "text": one}] if isinstance(one, str) else one
+            content += [_text(_BETWEEN)] if content else []
+            content += [_text(one)] if isinstance(one, str) else one
     merged: _Message = {}
     for message in messages:
         merged |= message
@@ -272,12 +279,7 @@ def _answer(message: _Message, traits: Traits) -> Iterator[_Message]:
     """An answer or a result, in one message or two."""
     if message["role"] == "tool" and not traits.results:
         named = f" of {message['name']}" if message.get("name") else ""
-        content = message.get("content") or ""
-        head = f"[The result{named} follows.]\n"
-        if isinstance(content, list):
-            yield {"role": "user", "content": [{"type": "text", "text": head}, *content]}
-        else:
-            yield {"role": "user", "content": head + content}
+        yield _users(f"[The result{named} follows.]\n", message.get("content") or "")
         return
     if message["role"] != "assistant":
         yield message
@@ -289,14 +291,13 @@ def _answer(message: _Message, traits: Traits) -> Iterator[_Message]:
         yield message
     elif not traits.calls:
         written = "\n".join(_as_json(call) for call in calls)
-        rest = {k: v for k, v in message.items() if k != "tool_calls"}
-        yield _merged([{**rest}, {"role": "assistant", "content": written}])
+        yield _merged([_without(message, "tool_calls"), {"role": "assistant", "content": written}])
     elif traits.beside or not message.get("content"):
         yield message
     else:
-        yield {k: v for k, v in message.items() if k != "tool_calls"}
-        kept = {k: v for k, v in message.items() if k not in ("reasoning_content", "thinking")}
-        yield {**({"reasoning_content": ""} if traits.reasoning else {}), **kept, "content": traits.nothing}
+        yield _without(message, "tool_calls")
+        kept = {**_without(message, *_THOUGHTS), "content": traits.nothing}
+        yield {"reasoning_content": "", **kept} if traits.reasoning else kept
 
 
 def _as_json(call: Mapping[str, Any]) -> str:
@@ -324,8 +325,7 @@ def _one_by_one(messages: Sequence[_Message], nothing: str | None) -> list[_Mess
         for i, call in enumerate(calls):
             one = {**message, "tool_calls": [call]}
             if i:  # the text and the reasoning stand before the first one
-                one = {k: v for k, v in one.items() if k not in ("reasoning_content", "thinking")}
-                one["content"] = nothing
+                one = {**_without(one, *_THOUGHTS), "content": nothing}
             made.append(one)
             mine = [r for r in results if r.get("tool_call_id") == call.get("id")]
             made += mine
@@ -382,15 +382,15 @@ def described(tools: Sequence[Mapping[str, Any]], traits: Traits) -> list[Any]:
     if not traits.described:
         return list(tools)
     made = []
-    for tool in tools:
-        function = {"description": "", "parameters": {"type": "object", "properties": {}}, **tool["function"]}
+    for one in tools:
+        function = {"description": "", "parameters": {"type": "object", "properties": {}}, **one["function"]}
         parameters = function["parameters"]
         if isinstance(parameters, dict) and isinstance(parameters.get("properties"), dict):
             properties = {
                 k: {"description": "", **v} if isinstance(v, dict) else v for k, v in parameters["properties"].items()
             }
             function["parameters"] = {**parameters, "properties": properties}
-        made.append({**tool, "function": function})
+        made.append({**one, "function": function})
     return made
 
 
@@ -466,14 +466,9 @@ def _forms(text: str) -> tuple[str, ...]:
 # -- templates ---------------------------------------------------------------------------------------------------------
 
 _NAME: Final = "zqlookup"
-_PROBED_TOOL: Final = {
-    "type": "function",
-    "function": {
-        "name": _NAME,
-        "description": "Looks up.",
-        "parameters": {"type": "object", "properties": {"zqkey": {"type": "string"}}, "required": ["zqkey"]},
-    },
-}
+_PROBED_TOOL: Final = tool(
+    _NAME, "Looks up.", {"type": "object", "properties": {"zqkey": {"type": "string"}}, "required": ["zqkey"]}
+)
 _LONG_ID: Final = "call_Zq0123456789abcdefghij"
 
 Write = Callable[[list[_Message], Sequence[Any]], str | None]
@@ -486,10 +481,7 @@ def _said(role: str, word: str) -> _Message:
 
 def _called(*words: str, content: str | None) -> _Message:
     """A message with a call for each word, which is its argument."""
-    calls = [
-        {"id": f"{_LONG_ID}{i or ''}", "type": "function", "function": {"name": _NAME, "arguments": {"zqkey": word}}}
-        for i, word in enumerate(words)
-    ]
+    calls = [call_of(f"{_LONG_ID}{i or ''}", _NAME, {"zqkey": word}) for i, word in enumerate(words)]
     return {"role": "assistant", "content": content, "tool_calls": calls}
 
 
@@ -535,15 +527,11 @@ class _Probe:
 
 
 def examine(write: Write, known: Iterable[str], nothing: str | None) -> tuple[Traits, list[str]]:
-    """Find out what a template writes whole.
+    """Find out what a template writes whole: its traits, and what was rendered on the way.
 
     Args:
-        write: renders messages.
         known: the texts in the template.
         nothing: see `Traits`.
-
-    Returns:
-        Its traits, and what was rendered on the way.
     """
     probe = _Probe(write)
     settled = probe.settled

@@ -28,11 +28,7 @@ def markers(texts: Iterable[str]) -> set[str]:
 
 
 class SpecialTokens:
-    """Breaks up special tokens in the values of a request.
-
-    Args:
-        tokens: their texts.
-    """
+    """Breaks up special tokens in the values of a request."""
 
     def __init__(self, tokens: Iterable[str]) -> None:
         self.words = tuple(sorted(set(tokens)))
@@ -101,12 +97,9 @@ def _decoded(escape: re.Match[str]) -> str:
 
 
 def _beginnings(words: Iterable[str]) -> re.Pattern[str]:
-    """A pattern that matches the first character of each occurrence of a word, even if they overlap.
+    """A pattern that matches the first character of each occurrence of a sorted word, even if they overlap.
 
     The pattern is a prefix tree of the words, so that even a text made of their beginnings takes linear time.
-
-    Args:
-        words: the words, sorted.
     """
     heads = groupby(words, lambda word: word[0])
     return re.compile("|".join(f"{re.escape(c)}(?={_tree([w[1:] for w in group])})" for c, group in heads))

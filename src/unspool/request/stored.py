@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..store import Reading, Writing
+from ..store import Reading, Record, Writing
 from ..store.records import Key
 from ..wire.encoding import encode
 from .exact import Exact, Packed, pack, unpack
@@ -20,40 +20,13 @@ from .fields import BadRequest, Fields, NotFound
 from .server_history import HIDDEN
 from .settings import Limits
 
-__all__ = [
-    "CONVERSATION",
-    "EVENTS",
-    "ITEM",
-    "LOST",
-    "OPEN",
-    "RESPONSE",
-    "Conversation",
-    "Earlier",
-    "Saved",
-    "add_items",
-    "beat",
-    "beat_again",
-    "cancel",
-    "conversation_of",
-    "current",
-    "end_run",
-    "input_items",
-    "item_key",
-    "items_before",
-    "recall",
-    "referenced",
-    "response_of",
-    "save",
-    "shown",
-    "update",
-]
-
 RESPONSE: Final = "response"
 CONVERSATION: Final = "conversation"
 ITEM: Final = "item"
 OPEN: Final = ("queued", "in_progress")
 """The statuses of responses that are not complete."""
 EVENTS: Final = "events"
+_json: Final = msgspec.json.decode
 _RUN: Final = "run"
 LOST: Final = 30.0
 """Seconds after its last beat after which a process is taken to be gone."""
@@ -84,14 +57,17 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 
     def items(self) -> list[dict[str, Any]]:
         """The items of the request and of the answer, as a later request has them in its ``input``."""
-        hidden, items = _decode(self.hidden), _decode(self.input)
-        for item in _decode(self.response)["output"]:
+        hidden, items = _json(self.hidden), _json(self.input)
+        for item in _json(self.response)["output"]:
             if item["id"] in hidden:
                 item[HIDDEN] = hidden[item["id"]]
             if item.get("content"):  # sealed reasoning is there as it is, and keys may change
                 item.pop("encrypted_content", None)
             items.append(item)
         return items  # type: ignore[no-any-return]
+
+
+_decode: Final = msgspec.msgpack.Decoder(Saved).decode
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,11 +135,7 @@ class Earlier(msgspec.Struct, frozen=True):
 
 
 def recall(reading: Reading, owner: bytes, fields: Fields, limits: Limits) -> Earlier:
-    """Find what a request continues.
-
-    Raises:
-        BadRequest: there is no such response or conversation, or it cannot be continued.
-    """
+    """Find what a request continues."""
     previous = fields.text("previous_response_id", None)
     conversation = _conversation_id(fields)
     if conversation is not None:
@@ -172,7 +144,7 @@ def recall(reading: Reading, owner: bytes, fields: Fields, limits: Limits) -> Ea
         return _conversation(reading, owner, conversation, limits)
     if previous is None:
         return Earlier()
-    path = [decode(r.data) for r in reading.path(owner, RESPONSE, previous) if r.kind == RESPONSE]
+    path = _saved(reading.path(owner, RESPONSE, previous))
     if not path:
         what = f"Previous response with id {_quoted(previous)}"
         raise NotFound(what, "previous_response_id", "previous_response_not_found")
@@ -187,7 +159,7 @@ def recall(reading: Reading, owner: bytes, fields: Fields, limits: Limits) -> Ea
         raise fields.wrong("previous_response_id", text)
     turn, packed = unpack(one.turn for one in path if one.turn is not None)
     items = [item for one in path for item in one.items()]
-    tools = _decode(last.response).get("tools")
+    tools = _json(last.response).get("tools")
     return Earlier(items, tools, (RESPONSE, previous), None, turn, packed, size)
 
 
@@ -195,34 +167,30 @@ def _conversation(reading: Reading, owner: bytes, id: str, limits: Limits) -> Ea
     found = conversation_of(reading, owner, id, "conversation")
     if found.size > limits.body:
         raise BadRequest("conversation", f"its items have {found.size:,} bytes; allowed are {limits.body:,}")
-    items = [_decode(r.data) for r in reading.children(owner, ITEM, (CONVERSATION, id), limit=limits.messages + 1)]
+    items = [_json(r.data) for r in reading.children(owner, ITEM, (CONVERSATION, id), limit=limits.messages + 1)]
     parent, turn, packed = (CONVERSATION, id), None, 0
     path = reading.path(owner, RESPONSE, found.last) if found.last is not None else []
     if path:
         parent = path[-1].kind, path[-1].id
-        turns = (decode(r.data).turn for r in path if r.kind == RESPONSE)
-        turn, packed = unpack(one for one in turns if one is not None)
+        turn, packed = unpack(one.turn for one in _saved(path) if one.turn is not None)
     return Earlier(items, None, parent, id, turn, packed, found.size)
 
 
-def response_of(reading: Reading, owner: bytes, id: str) -> Saved:
-    """A stored response.
+def _saved(path: Iterable[Record]) -> list[Saved]:
+    """The responses of a path."""
+    return [_decode(record.data) for record in path if record.kind == RESPONSE]
 
-    Raises:
-        NotFound: there is none.
-    """
+
+def response_of(reading: Reading, owner: bytes, id: str) -> Saved:
+    """A stored response, or the error that there is none."""
     record = reading.get(owner, RESPONSE, id)
     if record is None:
         raise NotFound(f"Response with id {_quoted(id)}")
-    return decode(record.data)
+    return _decode(record.data)
 
 
 def conversation_of(reading: Reading, owner: bytes, id: str, param: str | None = None) -> Conversation:
-    """A stored conversation.
-
-    Raises:
-        NotFound: there is none.
-    """
+    """A stored conversation, or the error that there is none."""
     record = reading.get(owner, CONVERSATION, id)
     if record is None:
         raise NotFound(f"Conversation with id {_quoted(id)}", param)
@@ -230,23 +198,14 @@ def conversation_of(reading: Reading, owner: bytes, id: str, param: str | None =
 
 
 def items_before(reading: Reading, owner: bytes, id: str) -> list[dict[str, Any]]:
-    """The items from which a response was generated.
-
-    Raises:
-        NotFound: there is no such response.
-    """
+    """The items from which a response was generated."""
     saved = response_of(reading, owner, id)
-    path = [decode(r.data) for r in reading.path(owner, RESPONSE, id) if r.kind == RESPONSE]
-    before = [item for one in path[:-1] for item in one.items()]
-    return [*before, *_decode(saved.input)]
+    before = _saved(reading.path(owner, RESPONSE, id))[:-1]
+    return [*(item for one in before for item in one.items()), *_json(saved.input)]
 
 
 def referenced(reading: Reading, owner: bytes, fields: Fields) -> Fields:
-    """The request, with the items of stored responses in place of references to them.
-
-    Raises:
-        NotFound: there is no such item.
-    """
+    """The request, with the items of stored responses in place of references to them."""
     given = fields.raw.get("input")
     if not isinstance(given, list) or not any(map(_is_reference, given)):
         return fields
@@ -257,7 +216,7 @@ def referenced(reading: Reading, owner: bytes, fields: Fields) -> Fields:
             id = Fields(item, fields.path(f"input[{i}]")).text("id")
             if id not in known:
                 record = reading.get(owner, RESPONSE, f"resp_{id.split('_')[1]}") if id.count("_") == 2 else None
-                known |= {} if record is None else {one["id"]: one for one in decode(record.data).items()}
+                known |= {} if record is None else {one["id"]: one for one in _decode(record.data).items()}
             if id not in known:
                 raise NotFound(f"Item with id {_quoted(id)}", f"input[{i}]")
             item = known[id]
@@ -270,10 +229,8 @@ def _is_reference(item: Any) -> bool:
 
 
 def _conversation_id(fields: Fields) -> str | None:
-    if isinstance(fields.raw.get("conversation"), dict):
-        found: str | None = fields.object("conversation").text("id")
-    else:
-        found = fields.text("conversation", None)
+    named = isinstance(fields.raw.get("conversation"), dict)
+    found: str | None = fields.object("conversation").text("id") if named else fields.text("conversation", None)
     return found
 
 
@@ -299,11 +256,7 @@ def end_run(writing: Writing, owner: bytes, id: str) -> bool:
 
 
 def current(reading: Reading, owner: bytes, id: str) -> Saved:
-    """A response as it is now: one that was being generated by a process that is gone has failed.
-
-    Raises:
-        NotFound: there is none.
-    """
+    """A response as it is now: one that was being generated by a process that is gone has failed."""
     saved = response_of(reading, owner, id)
     if saved.status not in OPEN:
         return saved
@@ -315,11 +268,7 @@ def current(reading: Reading, owner: bytes, id: str) -> Saved:
 
 
 def cancel(writing: Writing, owner: bytes, id: str) -> Saved:
-    """Cancel a response; one that is complete stays as it is.
-
-    Raises:
-        BadRequest: there is none, or it is not generated in the background.
-    """
+    """Cancel a response that is generated in the background; one that is complete stays as it is."""
     saved = current(writing, owner, id)
     if not saved.background:
         raise BadRequest(None, "only a response with background set to true can be cancelled", 400)
@@ -331,7 +280,7 @@ def cancel(writing: Writing, owner: bytes, id: str) -> Saved:
 
 
 def _with_status(saved: Saved, status: str, error: dict[str, str] | None = None) -> Saved:
-    response = {**_decode(saved.response), "status": status, "error": error}
+    response = {**_json(saved.response), "status": status, "error": error}
     return msgspec.structs.replace(saved, response=encode(response), status=status)
 
 
@@ -339,34 +288,20 @@ def _with_status(saved: Saved, status: str, error: dict[str, str] | None = None)
 
 
 def save(writing: Writing, owner: bytes, id: str, saved: Saved, parent: Key | None = None) -> None:
-    """Store a response below what it continues, or again.
-
-    Raises:
-        StoreError: what it continues does not exist any more.
-    """
+    """Store a response below what it continues (a `StoreError` if that does not exist any more), or again."""
     writing.put(owner, RESPONSE, id, msgspec.msgpack.encode(saved), parent=parent)
 
 
 def add_items(
     writing: Writing, owner: bytes, conversation: str, items: Iterable[dict[str, Any]], last: str | None = None
 ) -> list[dict[str, Any]]:
-    """Append items to a conversation, and return them, each with an id that it has alone there.
-
-    Args:
-        writing: the transaction.
-        owner: whose it is.
-        conversation: its id.
-        items: the items.
-        last: the id of the response that they belong to.
-
-    Raises:
-        NotFound: there is no such conversation.
-    """
+    """Append items to a conversation, and return them, each with an id that it has alone there. The response ``last``
+    has them."""
     found = conversation_of(writing, owner, conversation)
     parent, size, added = (CONVERSATION, conversation), found.size, []
     for item in items:
         if writing.get(owner, ITEM, item_key(conversation, item["id"])) is not None:
-            item = {**item, "id": new_id(item)}
+            item = {**item, "id": f"{_prefix(item.get('type') or 'message')}_{secrets.token_hex(16)}"}
         data = encode(item)
         size += len(data)
         writing.put(owner, ITEM, item_key(conversation, item["id"]), data, parent=parent, new=True)
@@ -392,8 +327,8 @@ def _messages(given: Any) -> list[Any]:
 def _listed(item: dict[str, Any], stem: str) -> dict[str, Any]:
     kind, id = item.get("type") or "message", item.get("id")
     if not isinstance(id, str) or not 0 < len(id) <= _ID:
-        id = f"{_PREFIXES.get(kind, kind.split('_')[0])}_{stem}"
-    item = {"type": kind, "id": id, **_given(item)}
+        id = f"{_prefix(kind)}_{stem}"
+    item = {"type": kind, "id": id, **{k: v for k, v in item.items() if v is not None and k not in ("type", "id")}}
     if kind == "message" and isinstance(item.get("content"), str):
         part = {"type": "input_text", "text": item["content"]}
         if item.get("role") == "assistant":
@@ -404,19 +339,13 @@ def _listed(item: dict[str, Any], stem: str) -> dict[str, Any]:
     return item
 
 
-def _given(item: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in item.items() if v is not None and k not in ("type", "id")}
-
-
 _ID: Final = 256
 """The longest id of an item."""
 _PREFIXES: Final = {"message": "msg", "reasoning": "rs", "function_call": "fc", "custom_tool_call": "ctc"}
 
 
-def new_id(item: Mapping[str, Any]) -> str:
-    """An id for an item of a conversation."""
-    kind = item.get("type") or "message"
-    return f"{_PREFIXES.get(kind, kind.split('_')[0])}_{secrets.token_hex(16)}"
+def _prefix(kind: str) -> str:
+    return _PREFIXES.get(kind, kind.split("_")[0])
 
 
 def shown(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -427,15 +356,6 @@ def shown(item: Mapping[str, Any]) -> dict[str, Any]:
 def item_key(conversation: str, id: str) -> str:
     """The id of the record of an item, which is the item's own only within its conversation."""
     return f"{conversation}/{id}"
-
-
-def decode(data: bytes) -> Saved:
-    """Read a stored response."""
-    return msgspec.msgpack.decode(data, type=Saved)
-
-
-def _decode(data: bytes) -> Any:
-    return msgspec.json.decode(data)
 
 
 def _quoted(id: str) -> str:

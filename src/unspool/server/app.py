@@ -36,19 +36,18 @@ from ..tools import Tools
 from ..wire.common import Failure
 from ..wire.encoding import encode
 from .background import Background
-from .completions_endpoint import CompletionsEndpoint
-from .cors import Origins, header, with_cors, with_id
-from .count_endpoint import CountEndpoint
-from .endpoint import Endpoint, refusal
-from .explain import ASKED, PromptEndpoint
+from .cors import Origins, with_cors, with_id
+from .endpoint import Endpoint, ThreadEndpoint, refusal
+from .explain import ASKED, prompt
 from .guards import Hosts, unsupported
 from .models import Served, by_model, unknown_model
 from .page import PageFile, page_routes, wants_page
-from .parse_endpoint import ParseEndpoint, ThreadEndpoint
-from .replies import JSON, ErrorBody, Reply, failed
+from .parse_endpoint import parse
+from .protocol_endpoint import CompletionsEndpoint, CountEndpoint, ProtocolEndpoint
+from .replies import JSON, ErrorBody, Reply, failed, header
 from .responses import ResponsesEndpoint
 from .stored import stored_routes
-from .tokens_endpoint import DetokenizeEndpoint, TokenizeEndpoint, tokenizer_info
+from .tokens_endpoint import detokenize, tokenize, tokenizer_info
 from .workers import Worker
 
 if TYPE_CHECKING:
@@ -93,22 +92,20 @@ def _protocols(settings: Settings) -> dict[str, WireProtocol]:
     }
 
 
-def _endpoints(
-    service: Service, protocols: Mapping[str, WireProtocol], background: Background
-) -> dict[str, Endpoint | ThreadEndpoint]:
+def _endpoints(service: Service, protocols: Mapping[str, WireProtocol], background: Background) -> dict[str, Endpoint]:
     """The endpoints of a model, by path."""
-    found: dict[str, Endpoint | ThreadEndpoint] = {
+    found: dict[str, Endpoint] = {
         path: ResponsesEndpoint(service, protocol, background)
         if isinstance(protocol, ResponsesProtocol)
-        else (CompletionsEndpoint if protocol.raw else Endpoint)(service, protocol)
+        else (CompletionsEndpoint if protocol.raw else ProtocolEndpoint)(service, protocol)
         for path, protocol in protocols.items()
     }
     found["/v1/messages/count_tokens"] = CountEndpoint(service, protocols["/v1/messages"])
-    found["/tokenize"] = TokenizeEndpoint(service)
-    found["/detokenize"] = DetokenizeEndpoint(service)
+    found["/tokenize"] = ThreadEndpoint(service, tokenize)
+    found["/detokenize"] = ThreadEndpoint(service, detokenize)
     if service.settings.ui:
-        found["/ui/chat"] = Endpoint(service, TraceProtocol(service.settings))
-        found["/ui/prompt"] = PromptEndpoint(service)
+        found["/ui/chat"] = ProtocolEndpoint(service, TraceProtocol(service.settings))
+        found["/ui/prompt"] = ThreadEndpoint(service, prompt)
     return found
 
 
@@ -143,20 +140,20 @@ def create_app(
         return posts.get(path.removesuffix("/count_tokens"), chat).error_body
 
     background = Background()
-    endpoints: dict[str, ASGIApp] = dict(_endpoints(service, posts, background))
+    endpoints = _endpoints(service, posts, background)
     if others:
         of_models = {one: _endpoints(one, _protocols(one.settings), background) for one in service.models}
-        endpoints = dict(by_model(of_models, error_body))
-    endpoints["/parse"] = ParseEndpoint(service)
+        endpoints = by_model(of_models, error_body)
+    endpoints["/parse"] = ThreadEndpoint(service, parse)
     files, index = page_routes() if settings.ui else ([], None)
     if settings.ui:
-        endpoints |= {f"/ui/{name}": kind(service) for name, kind in ASKED.items()}
+        endpoints |= {f"/ui/{name}": ThreadEndpoint(service, work) for name, work in ASKED.items()}
     app = _App(
         routes=[
             *files,
             *(Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()),
             *stored_routes(service, background),
-            *_Pages(service, chat, index, worker).routes(),
+            *_Pages(service, chat.error_body, index, worker).routes(),
         ],
         lifespan=_lifespan(service, background),
         exception_handlers={HTTPException: _http_error(posts, error_body)},  # type: ignore[dict-item]
@@ -300,14 +297,14 @@ class _Pages:
 
     Args:
         service: what requests share.
-        protocol: writes their errors.
+        error_body: writes their errors.
         index: the page for browsers, if there is one.
         worker: the role of this process, if it is one of several.
     """
 
-    def __init__(self, service: Service, protocol: WireProtocol, index: PageFile | None, worker: Worker | None) -> None:
+    def __init__(self, service: Service, error_body: ErrorBody, index: PageFile | None, worker: Worker | None) -> None:
         self._service = service
-        self._protocol = protocol
+        self._error_body = error_body
         self._index = index
         self._worker = worker
         self._created = int(time.time())
@@ -324,17 +321,17 @@ class _Pages:
             Route("/metrics", self.metrics),
         ]
 
-    async def home(self, request: Request) -> Response:
+    async def home(self, request: Request) -> Response | Reply:
         """The page for browsers; otherwise an overview, as JSON if the client accepts that. It needs no key."""
         if self._index is not None and wants_page(request):
             return await self._index.answer(request)
         settings = self._service.settings
-        models = [one.settings for one in self._service.models]
         example = settings.example(str(request.base_url).rstrip("/"))
         if JSON in request.headers.get("accept", ""):
             about = {"version": __version__, "model": settings.model, "dialect": settings.dialect.name}
             paths = [{"method": method, "path": path, "what": text} for method, path, text in _PATHS]
-            return Response(encode({"name": "unspool", **about, "paths": paths, "example": example}), media_type=JSON)
+            return Reply(encode({"name": "unspool", **about, "paths": paths, "example": example}))
+        models = [one.settings for one in self._service.models]
         lines = [
             *(f"unspool {__version__} serves the model {m.model} (dialect {m.dialect.name})." for m in models),
             "",
@@ -342,14 +339,14 @@ class _Pages:
             "",
             example,
         ]
-        return Response("\n".join(lines) + "\n", media_type="text/plain")
+        return Reply(("\n".join(lines) + "\n").encode(), media_type="text/plain; charset=utf-8")
 
-    async def models(self, request: Request) -> Response:
+    async def models(self, request: Request) -> Reply:
         """The models."""
         data = [self._entry(service) for service in self._service.models]
-        return self._refused(request) or Response(encode({"object": "list", "data": data}), media_type=JSON)
+        return self._refused(request) or Reply(encode({"object": "list", "data": data}))
 
-    async def model(self, request: Request) -> Response:
+    async def model(self, request: Request) -> Reply:
         """A model, by its name."""
         refused = self._refused(request)
         if refused is not None:
@@ -357,8 +354,8 @@ class _Pages:
         name = request.path_params["model"]
         for service in self._service.models:
             if name == service.settings.model:
-                return Response(encode(self._entry(service)), media_type=JSON)
-        return Response(self._protocol.error_body(unknown_model(name, self._service)), 404, media_type=JSON)
+                return Reply(encode(self._entry(service)))
+        return failed(self._error_body, unknown_model(name, self._service))
 
     def _entry(self, service: Service) -> dict[str, Any]:
         """A model as ``/v1/models`` lists it."""
@@ -371,15 +368,15 @@ class _Pages:
         context = getattr(service.engine, "context", None)  # if the engine knows it
         return entry if context is None else {**entry, "max_model_len": context}
 
-    async def tokenizer_info(self, request: Request) -> Response:
+    async def tokenizer_info(self, request: Request) -> Reply:
         """The model's named special tokens."""
-        return self._refused(request) or Response(encode(tokenizer_info(self._service)), media_type=JSON)
+        return self._refused(request) or Reply(encode(tokenizer_info(self._service)))
 
-    async def version(self, request: Request) -> Response:
+    async def version(self, request: Request) -> Reply:
         """The server's version; needs no key."""
-        return Response(encode({"version": __version__}), media_type=JSON)
+        return Reply(encode({"version": __version__}))
 
-    async def health(self, request: Request) -> Response:
+    async def health(self, request: Request) -> Reply:
         """Whether requests would be answered; needs no key."""
         if self._service.draining:
             return _unavailable("draining", "the server is shutting down")
@@ -387,20 +384,18 @@ class _Pages:
         faults = [fault for fault in await asyncio.gather(*map(_fault, models)) if fault is not None]
         if len(faults) == len(models):
             return _unavailable("engine", "; ".join(faults))
-        status = {"status": "degraded", "message": "; ".join(faults)} if faults else {"status": "ok"}
-        return Response(encode(status), media_type=JSON)
+        return Reply(encode({"status": "degraded", "message": "; ".join(faults)} if faults else {"status": "ok"}))
 
-    async def metrics(self, request: Request) -> Response:
+    async def metrics(self, request: Request) -> Reply:
         """Counts for Prometheus."""
         refused = self._refused(request, draining=False)
         if refused is not None:
             return refused
         texts = [self._service.counts()] if self._worker is None else await self._worker.counts()
-        return Response(added(texts), media_type=MEDIA_TYPE)
+        return Reply(added(texts).encode(), media_type=MEDIA_TYPE)
 
-    def _refused(self, request: Request, draining: bool = True) -> Response | None:
-        reply: Reply | None = refusal(self._service, self._protocol.error_body, request.scope, draining)
-        return None if reply is None else Response(reply.body, reply.status, media_type=JSON)
+    def _refused(self, request: Request, draining: bool = True) -> Reply | None:
+        return refusal(self._service, self._error_body, request.scope, draining)
 
 
 async def _fault(service: Service) -> str | None:
@@ -412,5 +407,5 @@ async def _fault(service: Service) -> str | None:
     return None
 
 
-def _unavailable(status: str, message: str) -> Response:
-    return Response(encode({"status": status, "message": message}), 503, media_type=JSON)
+def _unavailable(status: str, message: str) -> Reply:
+    return Reply(encode({"status": status, "message": message}), 503)

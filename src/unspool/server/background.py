@@ -9,8 +9,7 @@ from typing import Final
 
 from starlette.types import Send
 
-from ..generation.admission import Overloaded
-from ..generation.run import Deposit, Run
+from ..generation.run import Run
 from ..generation.service import Service, log
 from ..request.fields import NotFound
 from ..request.stored import EVENTS, LOST, OPEN, RESPONSE, beat_again, current
@@ -37,17 +36,16 @@ class Background:
         self._running: dict[str, tuple[Run, asyncio.Task[None]]] = {}
         self._news = asyncio.Event()
 
-    def start(self, service: Service, run: Run, deposit: Deposit, owner: bytes, closing: AsyncExitStack) -> None:
+    def start(self, service: Service, run: Run, owner: bytes, closing: AsyncExitStack) -> None:
         """Run a response, whose record is stored.
 
         Args:
             service: what all requests share.
             run: generates it.
-            deposit: stores it.
             owner: whose it is.
             closing: closes what the request opened, at its end.
         """
-        task = asyncio.ensure_future(self._work(service, run, deposit, owner, closing))
+        task = asyncio.ensure_future(self._work(service, run, owner, closing))
         self._running[run.id] = run, task
 
     def cancel(self, id: str) -> None:
@@ -62,23 +60,19 @@ class Background:
             run.abort(Failure("the server is shutting down", 503))
         await asyncio.gather(*(task for _, task in running), return_exceptions=True)
 
-    async def _work(self, service: Service, run: Run, deposit: Deposit, owner: bytes, closing: AsyncExitStack) -> None:
+    async def _work(self, service: Service, run: Run, owner: bytes, closing: AsyncExitStack) -> None:
         task = asyncio.current_task()
         assert task is not None
         beating = asyncio.ensure_future(_beating(service.store, owner, run.id, task))
         journal = _Journal(self, service.store, owner, run) if run.streamed else None
         try:
-            try:
-                with service.holding() as hold, service.running(run):
-                    hold(deposit.size)
-                    failure = await run.generate(journal)
-            except Overloaded as error:
-                failure = Failure(str(error), 429)
+            with service.running(run):
+                failure = await run.generate(journal)
             if failure is not None:
                 data = run.writer.error(failure) if journal is None or journal.begun else run.writer.start()
                 if journal is not None and not journal.begun:
                     await journal.write(data + run.writer.error(failure))
-                await deposit.keep(run.id, run.writer, None)
+                await run.deposit.keep(run.id, run.writer, None)
         except StoreError as error:
             log.warning("%s: the failure of the response could not be stored: %s", run.id, error)
         except Exception:

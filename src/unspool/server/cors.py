@@ -62,14 +62,6 @@ class Origins:
         return parts.hostname in _LOOPBACK or (host is not None and parts.netloc.lower() == host.lower())
 
 
-def header(scope: Scope, wanted: bytes) -> str | None:
-    """The value of a request's header."""
-    for name, value in scope["headers"]:
-        if name == wanted:
-            return str(value.decode("latin-1"))
-    return None
-
-
 def with_cors(app: ASGIApp) -> ASGIApp:
     """An application that answers preflight requests, and whose answers pages may read.
 
@@ -100,4 +92,4 @@ def with_id(scope: Scope, send: Send) -> Send:
     return sending
 
 
-__all__ = ["Origins", "check_origin", "header", "with_cors", "with_id"]
+__all__ = ["Origins", "check_origin", "with_cors", "with_id"]

@@ -37,50 +37,52 @@ from ..wire import (
     Writer,
 )
 from ..wire.encoding import clean, encode
-from .parse_endpoint import FIELDS, ThreadEndpoint, check_known, read_asked, read_dialect, read_prompt
+from .endpoint import Work
+from .parse_endpoint import FIELDS, check_known, read_asked, read_dialect, read_prompt
 
 _MAX_DETECT: Final = 16 * 1024
 """The longest output, in characters, for which dialects are detected, since every dialect reads it."""
 _MAX_NAME: Final = 1024
+_GRAMMAR: Final = (
+    *("dialect", "toml", "reasoning", "policy", "tools", "tool_choice", "parallel_tool_calls"),
+    *("stage", "prompt", "response_format", "strict_level"),
+)
 _LEVELS: Final = tuple(level.name.lower() for level in ToolStrictLevel)
 
 
-class AboutEndpoint(ThreadEndpoint):
+def _about(service: Service, fields: Fields, awaited: Awaited) -> bytes:
     """What the page needs first: dialects, policies, notices, and the server's settings."""
-
-    def work(self, fields: Fields, awaited: Awaited) -> bytes:
-        """See `ThreadEndpoint.work`."""
-        check_known(fields, ("dialect",))
-        if fields.has("dialect"):
-            try:
-                return encode(_description(get_dialect(fields.text("dialect"))))
-            except UnknownDialect as error:
-                raise fields.wrong("dialect", str(error)) from None
-        settings = self._service.settings
-        return encode(
-            {
-                "version": __version__,
-                "model": settings.model,
-                "models": [one.settings.model for one in self._service.models],
-                "engine": settings.engine,
-                "dialect": settings.dialect.name,
-                "stage": settings.dialect.stage,
-                "policy": _policy_of(settings.policy.over(settings.dialect.policy).over(DEFAULTS)),
-                "policies": CHOICES,
-                "stages": list(Stage),
-                "protocols": list(_WRITERS),
-                "notices": NOTICES,
-                "keys": KEYS,
-                "levels": _LEVELS,
-                "strict_level": settings.strict_level.name.lower(),
-                "prompts": self._service.prompts is not None,
-                "limits": {"text": settings.limits.text, "body": settings.limits.body},
-                "dialects": [
-                    {"name": d.name, "aliases": d.aliases, "description": d.description, "calls": bool(d.call)}
-                    for d in list_dialects()
-                ],
-            }
-        )
+    check_known(fields, ("dialect",))
+    if fields.has("dialect"):
+        try:
+            return encode(_description(get_dialect(fields.text("dialect"))))
+        except UnknownDialect as error:
+            raise fields.wrong("dialect", str(error)) from None
+    settings = service.settings
+    return encode(
+        {
+            "version": __version__,
+            "model": settings.model,
+            "models": [one.settings.model for one in service.models],
+            "engine": settings.engine,
+            "dialect": settings.dialect.name,
+            "stage": settings.dialect.stage,
+            "policy": _policy_of(settings.policy.over(settings.dialect.policy).over(DEFAULTS)),
+            "policies": CHOICES,
+            "stages": list(Stage),
+            "protocols": list(_WRITERS),
+            "notices": NOTICES,
+            "keys": KEYS,
+            "levels": _LEVELS,
+            "strict_level": settings.strict_level.name.lower(),
+            "prompts": service.prompts is not None,
+            "limits": {"text": settings.limits.text, "body": settings.limits.body},
+            "dialects": [
+                {"name": d.name, "aliases": d.aliases, "description": d.description, "calls": bool(d.call)}
+                for d in list_dialects()
+            ],
+        }
+    )
 
 
 def _description(dialect: Dialect) -> dict[str, Any]:
@@ -101,72 +103,56 @@ def _policy_of(policy: Any) -> dict[str, Any]:
     return {field: getattr(policy, field) for field in CHOICES}
 
 
-class DetectEndpoint(ThreadEndpoint):
-    """Detects the dialects that a model may use, by its name, its chat template, or its output."""
-
-    def work(self, fields: Fields, awaited: Awaited) -> bytes:
-        """See `ThreadEndpoint.work`."""
-        check_known(fields, ("model", "chat_template", "output"))
-        given = {field: fields.text(field, None) for field in ("model", "chat_template", "output")}
-        for field, value in given.items():
-            most = _MAX_NAME if field == "model" else self._service.settings.limits.text
-            if len(value or "") > most:
-                raise fields.wrong(field, f"{len(value):,} characters; allowed are {most:,}")
-        if not any(given.values()):
-            raise BadRequest("output", "is required, or model, or chat_template")
-        output = (given["output"] or "")[:_MAX_DETECT] or None
-        found = detect_dialect(
-            given["model"] or None, given["chat_template"] or None, output=output, awaited=awaited.check
-        )
-        return encode({"candidates": found})
+def _detect(service: Service, fields: Fields, awaited: Awaited) -> bytes:
+    """Detect the dialects that a model may use, by its name, its chat template, or its output."""
+    check_known(fields, ("model", "chat_template", "output"))
+    given = {field: fields.text(field, None) for field in ("model", "chat_template", "output")}
+    for field, value in given.items():
+        most = _MAX_NAME if field == "model" else service.settings.limits.text
+        if len(value or "") > most:
+            raise fields.wrong(field, f"{len(value):,} characters; allowed are {most:,}")
+    if not any(given.values()):
+        raise BadRequest("output", "is required, or model, or chat_template")
+    output = (given["output"] or "")[:_MAX_DETECT] or None
+    found = detect_dialect(given["model"] or None, given["chat_template"] or None, output=output, awaited=awaited.check)
+    return encode({"candidates": found})
 
 
-class CheckEndpoint(ThreadEndpoint):
-    """Tries the examples of a dialect file, and returns the problems."""
-
-    def work(self, fields: Fields, awaited: Awaited) -> bytes:
-        """See `ThreadEndpoint.work`."""
-        check_known(fields, ("toml",))
-        fields.text("toml")
-        dialect, _ = read_dialect(fields, self._service)
-        problems: list[Problem] = []
-        for problem in try_examples(dialect):
-            awaited.check()
-            problems.append(problem)
-        return encode({"dialect": _description(dialect), "problems": problems})
+def _check(service: Service, fields: Fields, awaited: Awaited) -> bytes:
+    """Try the examples of a dialect file, and return the problems."""
+    check_known(fields, ("toml",))
+    fields.text("toml")
+    dialect, _ = read_dialect(fields, service)
+    problems: list[Problem] = []
+    for problem in try_examples(dialect):
+        awaited.check()
+        problems.append(problem)
+    return encode({"dialect": _description(dialect), "problems": problems})
 
 
-class GrammarEndpoint(ThreadEndpoint):
-    """Derives a constraint, in each of its formats."""
-
-    _FIELDS: Final = (
-        *("dialect", "toml", "reasoning", "policy", "tools", "tool_choice", "parallel_tool_calls"),
-        *("stage", "prompt", "response_format", "strict_level"),
-    )
-
-    def work(self, fields: Fields, awaited: Awaited) -> bytes:
-        """See `ThreadEndpoint.work`."""
-        check_known(fields, self._FIELDS)
-        dialect, _ = read_dialect(fields, self._service)
-        declared, choice = read_nested(fields, custom=False).tools, fields.raw.get("tool_choice")
-        tools = toolset(fields, declared, choice, self._service.settings.limits)
-        level = fields.one_of("strict_level", _LEVELS, self._service.settings.strict_level.name.lower())
-        with bounds.awaited(awaited.check):
-            try:
-                found = constrain(
-                    dialect,
-                    tools.callable,
-                    tools.choice,
-                    fields.flag("parallel_tool_calls", True),
-                    stage=fields.one_of("stage", tuple(Stage), None),
-                    prompt=read_prompt(fields, self._service),
-                    response_format=read_format(fields),
-                    strict_level=ToolStrictLevel[level.upper()],
-                )
-            except ConstraintError as error:
-                field, _, message = str(error).partition(": ")
-                raise BadRequest(field, message) from None
-            return encode({"grammar": grammar_forms(found)})
+def _grammar(service: Service, fields: Fields, awaited: Awaited) -> bytes:
+    """Derive a constraint, in each of its formats."""
+    check_known(fields, _GRAMMAR)
+    dialect, _ = read_dialect(fields, service)
+    declared, choice = read_nested(fields, custom=False).tools, fields.raw.get("tool_choice")
+    tools = toolset(fields, declared, choice, service.settings.limits)
+    level = fields.one_of("strict_level", _LEVELS, service.settings.strict_level.name.lower())
+    with bounds.awaited(awaited.check):
+        try:
+            found = constrain(
+                dialect,
+                tools.callable,
+                tools.choice,
+                fields.flag("parallel_tool_calls", True),
+                stage=fields.one_of("stage", tuple(Stage), None),
+                prompt=read_prompt(fields, service),
+                response_format=read_format(fields),
+                strict_level=ToolStrictLevel[level.upper()],
+            )
+        except ConstraintError as error:
+            field, _, message = str(error).partition(": ")
+            raise BadRequest(field, message) from None
+        return encode({"grammar": grammar_forms(found)})
 
 
 def grammar_forms(constraint: Constraint | None) -> dict[str, Any] | None:
@@ -188,38 +174,25 @@ def grammar_forms(constraint: Constraint | None) -> dict[str, Any] | None:
     return written
 
 
-class PromptEndpoint(ThreadEndpoint):
-    """Returns the engine's input for a chat completion: the rendered prompt, its stage, and the grammar."""
-
-    def __init__(self, service: Service) -> None:
-        super().__init__(service)
-        self._protocol = TraceProtocol(service.settings)
-
-    def work(self, fields: Fields, awaited: Awaited) -> bytes:
-        """See `ThreadEndpoint.work`."""
-        service = self._service
-        request = settled(self._protocol.read(fields), {}, service.settings.limits)
-        check_text(request, service.settings.limits)
-        prepared = prepare(
-            request, service.settings, service.turns, service.engine.tokenizer, service.constraints, awaited
-        )
-        with bounds.awaited(awaited.check):
-            grammar = grammar_forms(prepared.constraint)
-        return encode(
-            {
-                "prompt": prepared.prompt,
-                "special": () if service.prompts is None else service.prompts.special,
-                "stage": prepared.parsers[0].stage,
-                "tokens": self._tokens(prepared.prompt, awaited),
-                "grammar": grammar,
-            }
-        )
-
-    def _tokens(self, prompt: str | None, awaited: Awaited) -> int | None:
-        tokenizer = self._service.engine.tokenizer
-        if prompt is None or tokenizer is None:
-            return None
-        return counted(tokenizer, prompt, awaited.check)
+def prompt(service: Service, fields: Fields, awaited: Awaited) -> bytes:
+    """Return the engine's input for a chat completion: the rendered prompt, its stage, and the grammar."""
+    settings, tokenizer = service.settings, service.engine.tokenizer
+    request = settled(TraceProtocol(settings).read(fields), {}, settings.limits)
+    check_text(request, settings.limits)
+    prepared = prepare(request, settings, service.turns, tokenizer, service.constraints, awaited)
+    text = prepared.prompt
+    tokens = None if text is None or tokenizer is None else counted(tokenizer, text, awaited.check)
+    with bounds.awaited(awaited.check):
+        grammar = grammar_forms(prepared.constraint)
+    return encode(
+        {
+            "prompt": text,
+            "special": () if service.prompts is None else service.prompts.special,
+            "stage": prepared.parsers[0].stage,
+            "tokens": tokens,
+            "grammar": grammar,
+        }
+    )
 
 
 def _chat(kind: Callable[..., Writer]) -> Callable[[str, Dialect], Writer]:
@@ -238,42 +211,36 @@ _WRITERS: Final[dict[str, Callable[[str, Dialect], Writer]]] = {
 }
 
 
-class ProtocolEndpoint(ThreadEndpoint):
-    """Writes a raw output in a protocol, streamed and whole, with made-up ids and times."""
-
-    def work(self, fields: Fields, awaited: Awaited) -> bytes:
-        """See `ThreadEndpoint.work`."""
-        check_known(fields, (*FIELDS, "protocol"))
-        make = _WRITERS[fields.one_of("protocol", tuple(_WRITERS))]
-        asked = read_asked(fields, self._service)
-        model, dialect = self._service.settings.model, asked.parser.dialect
-        writer = make(model, dialect)
-        parts = [writer.start()]
-        emitted: list[Event] = []
-        for _, events in asked.steps(awaited):
-            parts.append(writer.events(0, events))
-            emitted += events
-        parts.append(writer.finish())
-        whole = make(model, dialect).whole([asked.parser.message], events=[emitted])
-        stream = b"".join(parts).decode()
-        return msgspec.json.encode({"stream": stream, "whole": clean(whole.decode())})
+def _protocol(service: Service, fields: Fields, awaited: Awaited) -> bytes:
+    """Write a raw output in a protocol, streamed and whole, with made-up ids and times."""
+    check_known(fields, (*FIELDS, "protocol"))
+    make = _WRITERS[fields.one_of("protocol", tuple(_WRITERS))]
+    asked = read_asked(fields, service)
+    model, dialect = service.settings.model, asked.parser.dialect
+    writer = make(model, dialect)
+    parts = [writer.start()]
+    emitted: list[Event] = []
+    for _, events in asked.steps(awaited):
+        parts.append(writer.events(0, events))
+        emitted += events
+    parts.append(writer.finish())
+    whole = make(model, dialect).whole([asked.parser.message], events=[emitted])
+    stream = b"".join(parts).decode()
+    return msgspec.json.encode({"stream": stream, "whole": clean(whole.decode())})
 
 
-class RecordingsEndpoint(ThreadEndpoint):
-    """Returns the recordings with which the page opens, as JSON lines; empty if there are none."""
-
-    def work(self, fields: Fields, awaited: Awaited) -> bytes:
-        """See `ThreadEndpoint.work`."""
-        check_known(fields, ())
-        return encode({"recordings": self._service.settings.shown})
+def _recordings(service: Service, fields: Fields, awaited: Awaited) -> bytes:
+    """Return the recordings with which the page opens, as JSON lines; empty if there are none."""
+    check_known(fields, ())
+    return encode({"recordings": service.settings.shown})
 
 
-ASKED: Final[dict[str, type[ThreadEndpoint]]] = {
-    "about": AboutEndpoint,
-    "check": CheckEndpoint,
-    "detect": DetectEndpoint,
-    "grammar": GrammarEndpoint,
-    "protocol": ProtocolEndpoint,
-    "recordings": RecordingsEndpoint,
+ASKED: Final[dict[str, Work]] = {
+    "about": _about,
+    "check": _check,
+    "detect": _detect,
+    "grammar": _grammar,
+    "protocol": _protocol,
+    "recordings": _recordings,
 }
-"""The page's endpoints that need no model, by their names under ``/ui/``."""
+"""Answers the page's requests that need no model, by their names under ``/ui/``."""

@@ -13,7 +13,7 @@ from starlette.types import Scope
 from ..arguments import json_shown
 from ..regex import Regex
 from ..wire.common import Failure
-from .cors import header
+from .replies import header
 
 __all__ = ["Hosts", "check_host", "unsupported"]
 

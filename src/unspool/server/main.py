@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import uvicorn
+from starlette.applications import Starlette
 
 from ..engines import Engine
 from ..generation.service import Service, log
@@ -65,40 +66,14 @@ class Server(uvicorn.Server):
     """uvicorn, with a shutdown that lets running answers end.
 
     Args:
-        settings: how the server is set up.
-        engine: generates the outputs.
+        app: the application, as `create_app` makes it.
         host, port: the address to listen on; port 0 means a free one.
-        prompts: the model's chat template.
-        tools: what the server runs itself.
-        others: further models.
         operation: how the process is run.
-        store: keeps responses and conversations.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        engine: Engine,
-        host: str,
-        port: int,
-        prompts: Prompts | None = None,
-        tools: Tools | None = None,
-        *,
-        others: Sequence[Served] = (),
-        operation: Operation = _PLAIN,
-        store: Store | None = None,
-    ) -> None:
-        app = create_app(
-            settings,
-            engine,
-            prompts,
-            tools,
-            others=others,
-            worker=operation.worker,
-            store=store,
-            telemetry=operation.telemetry,
-        )
+    def __init__(self, app: Starlette, host: str, port: int, operation: Operation = _PLAIN) -> None:
         self._service: Service = app.state.service
+        settings = self._service.settings
         self._operation = operation
         self._within = AsyncExitStack()
         super().__init__(
@@ -116,7 +91,7 @@ class Server(uvicorn.Server):
                 ssl_keyfile=operation.key,
                 ssl_keyfile_password=operation.password,
                 http=limited(settings.limits),
-                timeout_keep_alive=settings.limits.idle,  # type: ignore[arg-type]  # seconds need not be whole
+                timeout_keep_alive=settings.limits.idle,  # seconds need not be whole
                 timeout_graceful_shutdown=math.ceil(settings.limits.drain + 4 * _AFTER_DRAIN),
             )
         )
@@ -206,11 +181,10 @@ def serve(
     """Serve until SIGTERM or SIGINT; then running responses have `Limits.drain` seconds to end.
 
     Args:
-        settings, engine, host, port, prompts, tools: see `Server`.
+        settings, engine, prompts, tools, others, store: see `create_app`.
+        host, port: the address to listen on; port 0 means a free one.
         listener: a socket that already listens there.
-        others: further models, from which requests choose by their ``model``.
         operation: how the process is run.
-        store: keeps responses and conversations; by default in memory.
 
     Returns:
         Whether it ever listened; if not, the log has the reason.
@@ -220,7 +194,17 @@ def serve(
     # `tokenizers` would warn about each child that is forked after a long prompt.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     sys.setswitchinterval(_SWITCH)
-    server = Server(settings, engine, host, port, prompts, tools, others=others, operation=operation, store=store)
+    app = create_app(
+        settings,
+        engine,
+        prompts,
+        tools,
+        others=others,
+        worker=operation.worker,
+        store=store,
+        telemetry=operation.telemetry,
+    )
+    server = Server(app, host, port, operation)
     server.run(None if listener is None else [listener])
     return bool(server.started)
 

@@ -1,10 +1,10 @@
 """Several models in one server: `by_model` makes applications that choose the model that a request names."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope, Send
 
 from ..arguments import json_shown
 from ..engines import Engine
@@ -13,7 +13,7 @@ from ..request.fields import BadRequest, json_decoder, read_object
 from ..request.prompts import Prompts
 from ..request.settings import Settings
 from ..wire.common import Failure
-from .endpoint import answer
+from .endpoint import Endpoint
 from .replies import ErrorBody, failed
 
 __all__ = ["Served", "by_model", "unknown_model"]
@@ -38,16 +38,9 @@ class Served(NamedTuple):
     prompts: Prompts | None = None
 
 
-class Responder(Protocol):
-    """Answers requests whose bodies were already read."""
-
-    async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
-        """Answer one request."""
-
-
 def by_model(
-    endpoints: Mapping[Service, Mapping[str, Responder]], error_body: Callable[[str], ErrorBody]
-) -> dict[str, ASGIApp]:
+    endpoints: Mapping[Service, Mapping[str, Endpoint]], error_body: Callable[[str], ErrorBody]
+) -> dict[str, Endpoint]:
     """Make the applications of several models, by path.
 
     Args:
@@ -69,28 +62,22 @@ def unknown_model(name: str, service: Service) -> Failure:
     return Failure(text, 404, "model", code="model_not_found")
 
 
-class _ByModel:
+class _ByModel(Endpoint):
     """An ASGI application that passes each request of one protocol to the model that it names."""
 
-    def __init__(self, first: Service, endpoints: Mapping[str, Responder], error_body: ErrorBody) -> None:
-        self._first = first
+    def __init__(self, first: Service, endpoints: Mapping[str, Endpoint], error_body: ErrorBody) -> None:
+        super().__init__(first, error_body)
         self._endpoints = endpoints
-        self._error_body = error_body
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        await answer(self._first, self._error_body, scope, receive, send, self._choose)
-
-    async def _choose(self, scope: Scope, body: bytes, send: Send) -> None:
-        size = len(body)
-        name = _named(body) if size < _LONG else await self._first.in_thread(size, lambda _: _named(body))
-        endpoint = self._endpoints.get(self._first.settings.model if name is None else name)
+    async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
+        """See `Endpoint.respond`."""
+        first, size = self._service, len(body)
+        name = _named(body) if size < _LONG else await first.in_thread(size, lambda _: _named(body))
+        endpoint = self._endpoints.get(first.settings.model if name is None else name)
         if endpoint is not None:
             await endpoint.respond(scope, body, send)
             return
-        reply = failed(self._error_body, unknown_model(str(name), self._first))
-        self._first.answered(scope["path"], reply.status)
-        await reply.send(send)
+        await self._send(failed(self._error_body, unknown_model(str(name), first)), scope, send)
 
 
 class _Model(msgspec.Struct):

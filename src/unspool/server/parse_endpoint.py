@@ -1,11 +1,8 @@
-"""`ParseEndpoint`: ``POST /parse``, which parses a text without an engine into a message, events, or steps."""
+"""`parse`: ``POST /parse``, which parses a text without an engine into a message, events, or steps."""
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
-
-from starlette.types import Receive, Scope, Send
 
 from ..arguments import json_kind, json_shown
 from ..dialect.file import Dialect
@@ -14,18 +11,15 @@ from ..dialect.registry import find_base, get_dialect
 from ..engines.threads import Awaited
 from ..errors import DialectError, ToolsError, UnknownDialect
 from ..events import Event, Stage
-from ..generation.service import Service, log
+from ..generation.service import Service
 from ..generation.tracing import Trace
 from ..parser import Parser
 from ..policy import CHOICES, Policy
 from ..request.common import toolset
 from ..request.declared import read_nested
-from ..request.fields import BadRequest, Fields, read_object
+from ..request.fields import BadRequest, Fields
 from ..wire import parse as wire
-from ..wire.common import Failure
 from ..wire.encoding import encode
-from .endpoint import answer
-from .replies import Reply, failed
 
 _FORMATS: Final = ("message", "events", "steps")
 _PIECE: Final = 2 * 1024
@@ -50,48 +44,6 @@ FIELDS: Final = (
     "finish_reason",
     "format",
 )
-
-
-class ThreadEndpoint(ABC):
-    """An ASGI application that computes its answers in a thread, as long as the client waits.
-
-    Args:
-        service: what all requests share.
-    """
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        await answer(self._service, wire.error_body, scope, receive, send, self.respond)
-
-    async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
-        """Answer one request, whose body was read."""
-
-        def work(awaited: Awaited) -> bytes:
-            return self.work(read_object(body), awaited)
-
-        try:
-            # In a thread, since it takes time, and streams must not wait for it.
-            reply = Reply(await self._service.aside(len(body), work))
-        except BadRequest as error:
-            status = error.status or 400
-            reply = failed(wire.error_body, Failure(str(error), status, error.param))
-        except Exception:
-            log.exception("%s: the request failed", scope["path"])
-            reply = failed(wire.error_body, Failure("internal server error", 500))
-        self._service.answered(scope["path"], reply.status)
-        await reply.send(send)
-
-    @abstractmethod
-    def work(self, fields: Fields, awaited: Awaited) -> bytes:
-        """Compute the body of the answer.
-
-        Raises:
-            BadRequest: a field is wrong.
-            Abandoned: nobody waits any more.
-        """
 
 
 class Piece(NamedTuple):
@@ -132,33 +84,29 @@ class Asked(NamedTuple):
         yield None, self.parser.close(self.reason)
 
 
-class ParseEndpoint(ThreadEndpoint):
-    """Parses the texts of requests.
+def parse(service: Service, fields: Fields, awaited: Awaited) -> bytes:
+    """Parse the text of a request.
 
     The body's fields are the arguments of `unspool.parse`. Without ``dialect``, the server's dialect and policies are
     used; ``toml`` is the text of a dialect file instead. ``pieces``, instead of ``text``, is the output as it was
     cut: strings, or objects with ``text`` and ``stage``. ``format`` is ``message``, ``events``, or ``steps``: the
     events of each piece, with the text that is still held after it.
     """
+    check_known(fields, FIELDS)
+    asked = read_asked(fields, service)
+    form = fields.one_of("format", _FORMATS, "message")
+    if form == "steps":
+        return _steps(asked, awaited)
+    parts = [wire.part(events) for _, events in asked.steps(awaited) if form == "events"]
+    return wire.joined(parts) if form == "events" else wire.message(asked.parser.message)
 
-    def work(self, fields: Fields, awaited: Awaited) -> bytes:
-        """See `ThreadEndpoint.work`."""
-        check_known(fields, FIELDS)
-        asked = read_asked(fields, self._service)
-        form = fields.one_of("format", _FORMATS, "message")
-        if form == "steps":
-            return self._steps(asked, awaited)
-        parts = [wire.part(events) for _, events in asked.steps(awaited) if form == "events"]
-        return wire.joined(parts) if form == "events" else wire.message(asked.parser.message)
 
-    def _steps(self, asked: Asked, awaited: Awaited) -> bytes:
-        parser = asked.parser
-        trace, begins = Trace(parser), parser.stage
-        steps = [
-            encode(trace.step("" if piece is None else piece.text, events)) for piece, events in asked.steps(awaited)
-        ]
-        head = encode({"dialect": parser.dialect.name, "stage": begins, "message": parser.message})
-        return head[:-1] + b',"steps":[' + b",".join(steps) + b"]}"
+def _steps(asked: Asked, awaited: Awaited) -> bytes:
+    parser = asked.parser
+    trace, begins = Trace(parser), parser.stage
+    steps = [encode(trace.step("" if piece is None else piece.text, events)) for piece, events in asked.steps(awaited)]
+    head = encode({"dialect": parser.dialect.name, "stage": begins, "message": parser.message})
+    return head[:-1] + b',"steps":[' + b",".join(steps) + b"]}"
 
 
 def check_known(fields: Fields, allowed: tuple[str, ...]) -> None:
@@ -173,7 +121,7 @@ def check_known(fields: Fields, allowed: tuple[str, ...]) -> None:
 
 
 def read_asked(fields: Fields, service: Service) -> Asked:
-    """Read the output to parse from the fields of `ParseEndpoint`.
+    """Read the output to parse from the fields of `parse`.
 
     Raises:
         BadRequest: a field is wrong.

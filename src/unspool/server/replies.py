@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
-from starlette.types import Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from ..regex import Regex
 from ..wire import sse
@@ -18,13 +18,18 @@ _ID: Final = Regex(r"[!-~]{1,128}")
 """The form of accepted request ids: visible ASCII."""
 
 
+def header(scope: Scope, wanted: bytes) -> str | None:
+    """The value of a request's header."""
+    for name, value in scope["headers"]:
+        if name == wanted:
+            return str(value.decode("latin-1"))
+    return None
+
+
 def client_id(scope: Scope) -> str:
     """The client's own id of a request (``X-Request-Id``); empty if there is none."""
-    for name, value in scope["headers"]:
-        if name == b"x-request-id":
-            text = value.decode("latin-1")
-            return text if _ID.fullmatch(text) else ""
-    return ""
+    text = header(scope, b"x-request-id")
+    return text if text is not None and _ID.fullmatch(text) else ""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -45,6 +50,10 @@ class Reply(msgspec.Struct, frozen=True):
     request_id: str = ""
     retry_after: int | None = None
     close: bool = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send all of it, as an ASGI application."""
+        await self.send(send)
 
     async def send(self, send: Send) -> None:
         """Send all of it."""

@@ -10,7 +10,7 @@ from starlette.types import Scope, Send
 from ..generation.run import Deposit, Run
 from ..generation.service import Service
 from ..request.continuation import Continued, Written
-from ..request.fields import BadRequest, Fields
+from ..request.fields import Fields
 from ..request.protocols.responses import ResponsesProtocol, stores
 from ..request.stored import (
     OPEN,
@@ -24,12 +24,13 @@ from ..request.stored import (
     referenced,
     save,
 )
-from ..store import Reading, StoreError, Writing, owner_of
+from ..store import Reading, Writing, owner_of
 from ..wire import ResponsesWriter
-from ..wire.common import Failure, Writer
+from ..wire.common import Writer
 from ..wire.encoding import encode
 from .background import Background
-from .endpoint import Endpoint, caller_of
+from .endpoint import caller_of
+from .protocol_endpoint import ProtocolEndpoint
 from .replies import Reply, failed
 
 __all__ = ["ResponsesEndpoint"]
@@ -38,7 +39,7 @@ _LONG: Final = 64 * 1024
 """The characters from which on a turn is packed in a thread."""
 
 
-class ResponsesEndpoint(Endpoint):
+class ResponsesEndpoint(ProtocolEndpoint):
     """An ASGI application for Responses.
 
     Args:
@@ -51,7 +52,7 @@ class ResponsesEndpoint(Endpoint):
         super().__init__(service, protocol)
         self._background = background
 
-    async def _recalled(self, scope: Scope, fields: Fields) -> "tuple[Fields, Deposit]":
+    async def _recalled(self, scope: Scope, fields: Fields) -> tuple[Fields, Deposit]:
         service = self._service
         owner, limits = owner_of(caller_of(service, scope)), service.settings.limits
         keeps = stores(fields, service.settings)
@@ -64,25 +65,24 @@ class ResponsesEndpoint(Endpoint):
             fields, earlier = await service.store.reading(read)
         return earlier.continued(fields), _Stored(service, owner, fields, earlier, keeps)
 
-    async def _carry_out(self, run: Run, deposit: Deposit, closing: AsyncExitStack, scope: Scope, send: Send) -> None:
-        if not isinstance(deposit, _Stored) or not deposit.background:
-            await super()._carry_out(run, deposit, closing, scope, send)
+    async def _carry_out(self, run: Run, closing: AsyncExitStack, scope: Scope, send: Send) -> None:
+        stored = run.deposit
+        assert isinstance(stored, _Stored)
+        if not stored.background:
+            await super()._carry_out(run, closing, scope, send)
             return
         assert isinstance(run.writer, ResponsesWriter)
         run.writer.empty("in_progress")
-        try:
-            await deposit.keep(run.id, run.writer, None)
-        except (StoreError, BadRequest) as error:
-            self._service.answered(scope["path"], 507)
-            failure = Failure(f"the response could not be stored: {error}", 507)
-            await failed(self._protocol.error_body, failure, run.id).send(send)
+        failure = await run.keep()
+        if failure is not None:
+            await self._send(failed(self._error_body, failure, run.id), scope, send)
             return
-        self._background.start(self._service, run, deposit, deposit.owner, closing.pop_all())
+        self._background.start(self._service, run, stored.owner, closing.pop_all())
         if run.streamed:
-            await self._background.stream(self._service, deposit.owner, run.id, -1, send)
+            await self._background.stream(self._service, stored.owner, run.id, -1, send)
+            self._service.answered(scope["path"], 200)
         else:
-            await Reply(run.writer.empty("queued"), request_id=run.id).send(send)
-        self._service.answered(scope["path"], 200)
+            await self._send(Reply(run.writer.empty("queued"), request_id=run.id), scope, send)
 
 
 class _Stored(Deposit):

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from starlette.types import Scope, Send
 
-from .cors import header
+from .replies import header
 
 if TYPE_CHECKING:
     from ..sessions import Session

@@ -11,26 +11,27 @@ it is reached by a loopback address.
 """
 
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+import sys
+from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
 from typing import Any, Final
-from urllib.parse import parse_qs
 
 import msgspec
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..engines import Sampling
-from ..generation.service import Service, log
-from ..request.common import MAX_TOKENS
-from ..request.fields import BadRequest, read_object
+from ..generation.admission import Overloaded
+from ..generation.service import Service
+from ..request.common import MAX_TOKENS, sampling
+from ..request.fields import BadRequest, Fields, read_object
 from ..rl import exports
 from ..sessions import About, Limits, Refused, Session, Sessions
 from ..store import StoreError
-from ..wire.common import Failure
 from ..wire.encoding import encode
-from .cors import header
-from .endpoint import SESSION, Disconnected, TooLarge, keys_of, read_body
-from .replies import ErrorBody, Reply, failed
+from .endpoint import SESSION, failure_of, integer_of, keys_of, query_of, read_body
+from .parse_endpoint import check_known
+from .replies import ErrorBody, Reply, failed, header
 
 __all__ = ["SessionRoutes"]
 
@@ -41,6 +42,8 @@ _LIMIT: Final = 1024 * 1024
 _WAIT: Final = 600.0
 _SECRET: Final = "the key of the session, or of the server, is missing or wrong; send it as Authorization: Bearer KEY"
 _AT_ONCE: Final = 100
+_PLACES: Final = 10**12 - 1
+_SAMPLING: Final = (*(name for name in Sampling.__struct_fields__ if name != "logprobs"), "max_tokens")
 
 
 class SessionRoutes:
@@ -72,17 +75,10 @@ class SessionRoutes:
                 await reply.send(send)
                 return
             session = await self._session(scope, id)
-        except Refused as error:
-            await failed(error_body, Failure(str(error), error.status), close=True).send(send)
+        except ClientDisconnect:
             return
-        except BadRequest as error:
-            await failed(error_body, Failure(str(error), error.status or 400, error.param)).send(send)
-            return
-        except StoreError as error:
-            log.error("sessions: %s", error)
-            await failed(error_body, Failure(str(error), 503)).send(send)
-            return
-        except Disconnected:
+        except (BadRequest, Overloaded, StoreError) as error:
+            await failed(error_body, failure_of(error, scope), close=True).send(send)
             return
         if session is not None:
             scope = {**scope, SESSION: session}
@@ -157,30 +153,23 @@ class SessionRoutes:
         work = self._ROUTES.get((method, below))
         if work is None:
             raise Refused(f"{method} {scope['path']}: there is no such request of a session", 404)
-        fields = await self._fields(scope, receive) if method == "POST" else {}
+        fields = await self._fields(scope, receive) if method == "POST" else Fields({})
         return await work(self, session, scope, fields)
 
-    async def _fields(self, scope: Scope, receive: Receive) -> dict[str, Any]:
+    async def _fields(self, scope: Scope, receive: Receive) -> Fields:
         with self._service.holding() as hold:
-            try:
-                body = await read_body(scope, receive, _LIMIT, hold)
-            except TooLarge:
-                raise Refused(f"the body is larger than {_LIMIT:,} bytes", 413) from None
-        return read_object(body).raw if body.strip() else {}
+            body = await read_body(scope, receive, _LIMIT, hold)
+        return read_object(body if body.strip() else b"{}")
 
-    async def _create(self, scope: Scope, fields: Mapping[str, Any]) -> Reply:
-        _only(fields, "id", "sampling", "limits", "metadata")
-        id = fields.get("id")
-        if id is not None and not isinstance(id, str):
-            raise BadRequest("id", "must be a text")
-        metadata = fields.get("metadata") or {}
-        if not isinstance(metadata, dict):
-            raise BadRequest("metadata", "must be an object")
-        try:
-            session = await self._sessions.create(id, _sampling(fields), _limits(fields), metadata)
-        except ValueError as error:
-            field, _, why = str(error).partition(": ")
-            raise BadRequest(field, why) from None
+    async def _create(self, scope: Scope, fields: Fields) -> Reply:
+        check_known(fields, ("id", "sampling", "limits", "metadata"))
+        given = fields.object("sampling")
+        check_known(given, _SAMPLING)
+        chosen = {**msgspec.structs.asdict(sampling(given)), "max_tokens": given.integer("max_tokens", 1, MAX_TOKENS)}
+        chosen = {name: value for name, value in chosen.items() if value is not None}
+        session = await self._sessions.create(
+            fields.text("id", None), chosen, _limits(fields.object("limits")), fields.object("metadata").raw
+        )
         examined = [await self._sessions.examine(model) for model in self._service.models]
         problems = [problem for one in examined for problem in one.problems]
         about = session.about
@@ -189,28 +178,27 @@ class SessionRoutes:
         return Reply(encode(answer), 201)
 
     async def _list(self, scope: Scope) -> Reply:
-        query = _query(scope)
-        after, limit = _integer(query, "after"), _integer(query, "limit")
-        found = await self._sessions.all(after, min(limit or _AT_ONCE, 1000))
+        query = query_of(scope)
+        after = integer_of(query, "after", 0, _PLACES, None)
+        found = await self._sessions.all(after, min(integer_of(query, "limit", 0, _PLACES, 0) or _AT_ONCE, 1000))
         listed = [{**_described(about), "place": place} for place, about in found]
         return Reply(encode({"object": "list", "data": listed}))
 
-    async def _get(self, session: Session, scope: Scope, fields: Mapping[str, Any]) -> Reply:
+    async def _get(self, session: Session, scope: Scope, fields: Fields) -> Reply:
         counts = {"calls": session.calls, "tokens": session.tokens, "in_flight": session.running}
         return Reply(encode({**_described(session.about), **counts}))
 
-    async def _reward(self, session: Session, scope: Scope, fields: Mapping[str, Any]) -> Reply:
-        _only(fields, "reward", "metadata")
-        if "reward" not in fields:
-            raise BadRequest("reward", "is required")
+    async def _reward(self, session: Session, scope: Scope, fields: Fields) -> Reply:
+        check_known(fields, ("reward", "metadata"))
+        if "reward" not in fields.raw:
+            raise fields.wrong("reward", "is required")
         await session.change(**_outcome(session, fields))
         return Reply(encode(_described(session.about)))
 
-    async def _finish(self, session: Session, scope: Scope, fields: Mapping[str, Any]) -> Reply:
-        _only(fields, "reward", "metadata", "timeout")
-        seconds = fields.get("timeout", _WAIT)
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= _WAIT:
-            raise BadRequest("timeout", f"must be a number of seconds up to {_WAIT:g}")
+    async def _finish(self, session: Session, scope: Scope, fields: Fields) -> Reply:
+        check_known(fields, ("reward", "metadata", "timeout"))
+        given = fields.number("timeout", 0, _WAIT)
+        seconds = _WAIT if given is None else given
         changes = _outcome(session, fields)
         try:
             await session.finish(seconds)
@@ -220,8 +208,8 @@ class SessionRoutes:
             await session.change(**changes)
         return Reply(encode(_described(session.about)))
 
-    async def _trajectory(self, session: Session, scope: Scope, fields: Mapping[str, Any]) -> Reply:
-        query = _query(scope)
+    async def _trajectory(self, session: Session, scope: Scope, fields: Fields) -> Reply:
+        query = query_of(scope)
         form = query.get("format", "json")
         encoding = query.get("encoding", "json")
         if form not in exports.FORMATS:
@@ -240,9 +228,7 @@ class SessionRoutes:
             raise Refused(f"encoding: needs a package that is not installed: {error.name}", 501) from None
         return Reply(body, media_type=media_type)
 
-    _ROUTES: Final[
-        dict[tuple[str, str], Callable[["SessionRoutes", Session, Scope, Mapping[str, Any]], Awaitable[Reply]]]
-    ] = {
+    _ROUTES: Final[dict[tuple[str, str], Callable[["SessionRoutes", Session, Scope, Fields], Awaitable[Reply]]]] = {
         ("GET", ""): _get,
         ("GET", "trajectory"): _trajectory,
         ("POST", "reward"): _reward,
@@ -278,65 +264,22 @@ def _base(scope: Scope) -> str:
     return f"{scope['scheme']}://{host}"
 
 
-def _query(scope: Scope) -> dict[str, str]:
-    return {name: values[-1] for name, values in parse_qs(scope["query_string"].decode("latin-1")).items()}
+def _limits(fields: Fields) -> Limits:
+    check_known(fields, Limits.__struct_fields__)
+    return Limits(
+        calls=fields.integer("calls", 1, MAX_TOKENS),
+        tokens=fields.integer("tokens", 1, MAX_TOKENS),
+        seconds=fields.number("seconds", 1e-6, MAX_TOKENS),
+    )
 
 
-def _integer(query: Mapping[str, str], name: str) -> int | None:
-    text = query.get(name)
-    if text is not None and not (text.isascii() and text.isdigit() and len(text) < 18):
-        raise BadRequest(name, f"{text!r} is not a number")
-    return None if text is None else int(text)
-
-
-def _only(fields: Mapping[str, Any], *allowed: str) -> None:
-    for name in fields:
-        if name not in allowed:
-            raise BadRequest(name, f"is unknown; allowed are {', '.join(allowed)}")
-
-
-def _sampling(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The session's own sampling."""
-    given = fields.get("sampling") or {}
-    allowed = [name for name in Sampling.__struct_fields__ if name != "logprobs"]
-    if not isinstance(given, dict):
-        raise BadRequest("sampling", "must be an object")
-    for name, value in given.items():
-        if name not in (*allowed, "max_tokens"):
-            raise BadRequest(f"sampling.{name}", f"is unknown; allowed are {', '.join((*allowed, 'max_tokens'))}")
-        whole = name in ("top_k", "seed", "max_tokens")
-        if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
-            raise BadRequest(f"sampling.{name}", f"must be {'an integer' if whole else 'a number'}")
-    most = given.get("max_tokens")
-    if most is not None and not 1 <= most <= MAX_TOKENS:
-        raise BadRequest("sampling.max_tokens", f"must be between 1 and {MAX_TOKENS}")
-    return dict(given)
-
-
-def _limits(fields: Mapping[str, Any]) -> Limits:
-    try:
-        found = msgspec.convert(fields.get("limits") or {}, Limits)
-    except msgspec.ValidationError as error:
-        raise BadRequest("limits", str(error)) from None
-    for name in found.__struct_fields__:
-        value = getattr(found, name)
-        if value is not None and value <= 0:
-            raise BadRequest(f"limits.{name}", "must be more than 0")
-    return found
-
-
-def _outcome(session: Session, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The reward and the metadata that a request gives."""
+def _outcome(session: Session, fields: Fields) -> dict[str, Any]:
+    """The reward and the metadata that a request gives. No reward (``null``) is not 0."""
     found: dict[str, Any] = {}
-    if "reward" in fields:
-        reward = fields["reward"]
-        if reward is not None and (isinstance(reward, bool) or not isinstance(reward, int | float)):
-            raise BadRequest("reward", "must be a number, or null, which is not 0")
-        found["reward"] = None if reward is None else float(reward)
-    if "metadata" in fields:
-        if not isinstance(fields["metadata"], dict):
-            raise BadRequest("metadata", "must be an object")
-        found["metadata"] = {**session.about.metadata, **fields["metadata"]}
+    if "reward" in fields.raw:
+        found["reward"] = fields.number("reward", -sys.float_info.max, sys.float_info.max)
+    if fields.has("metadata"):
+        found["metadata"] = {**session.about.metadata, **fields.object("metadata").raw}
     return found
 
 

@@ -4,13 +4,12 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ..generation.service import Service, log
+from ..generation.service import Service
 from ..request.fields import REQUIRED, BadRequest, Fields, NotFound, read_object
 from ..request.protocols.responses import check_items
 from ..request.stored import (
@@ -30,12 +29,11 @@ from ..request.stored import (
     shown,
     update,
 )
-from ..store import Reading, Record, StoreError, Writing, owner_of
+from ..store import Reading, Record, Writing, owner_of
 from ..wire.chat import error_body
-from ..wire.common import Failure
 from ..wire.encoding import encode
 from .background import Background
-from .endpoint import answer, caller_of
+from .endpoint import Endpoint, caller_of, integer_of, query_of
 from .guards import unsupported
 from .replies import Reply, failed
 
@@ -101,7 +99,7 @@ def stored_routes(service: Service, background: Background) -> list[Route]:
     return [Route(path, _Endpoint(service, background, path, page), methods=[method]) for method, path, page in found]
 
 
-class _Endpoint:
+class _Endpoint(Endpoint):
     """An ASGI application for one page.
 
     Args:
@@ -112,40 +110,34 @@ class _Endpoint:
     """
 
     def __init__(self, service: Service, background: Background, path: str, page: _Page) -> None:
-        self._service = service
+        super().__init__(service, error_body)
         self._background = background
         self._path = path
         self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """See `Endpoint`."""
         wrong = unsupported(scope) if scope["method"] == "POST" else None
         if wrong is not None:
             await failed(error_body, wrong, close=True).send(send)
             return
-        await answer(self._service, error_body, {**scope, "path": self._path}, receive, send, self._answer)
+        await super().__call__({**scope, "path": self._path}, receive, send)
 
-    async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
-        owner = owner_of(caller_of(self._service, scope))
+    async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
+        """See `Endpoint.respond`."""
+        service = self._service
+        owner = owner_of(caller_of(service, scope))
         try:
-            query = dict(parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=100))
-            fields = await self._service.aside(len(body), lambda _: read_object(body or b"{}"))
-            found = await self._page(_Asked(owner, scope["path_params"], query, fields))
-            if isinstance(found, _Events):
-                id = scope["path_params"]["response"]
-                await self._background.stream(self._service, owner, id, found.after, send)
-                self._service.answered(self._path, 200)
-                return
-            reply = Reply(found)
-        except BadRequest as error:
-            reply = failed(error_body, Failure(str(error), error.status or 400, error.param, code=error.code))
-        except StoreError as error:
-            reply = failed(error_body, Failure(str(error), 507))
-        except Exception:
-            log.exception("%s: the request failed", self._path)
-            reply = failed(error_body, Failure("internal server error", 500))
-        self._service.answered(self._path, reply.status)
-        await reply.send(send)
+            fields = await service.aside(len(body), lambda _: read_object(body or b"{}"))
+            found = await self._page(_Asked(owner, scope["path_params"], query_of(scope), fields))
+        except Exception as error:
+            await self._send(self._refused(error, scope), scope, send)
+            return
+        if isinstance(found, _Events):
+            await self._background.stream(service, owner, scope["path_params"]["response"], found.after, send)
+            service.answered(self._path, 200)
+        else:
+            await self._send(Reply(found), scope, send)
 
 
 class _Pages:
@@ -165,7 +157,7 @@ class _Pages:
             return saved.response
         if not saved.streams:
             raise BadRequest("stream", "only a response with background and stream set to true has events")
-        return _Events(_integer(asked, "starting_after", -1, 2**31, -1))
+        return _Events(integer_of(asked.query, "starting_after", -1, 2**31, -1))
 
     async def delete_response(self, asked: _Asked) -> bytes:
         id = asked.ids["response"]
@@ -297,16 +289,7 @@ def _page(asked: _Asked) -> tuple[bool, str | None, int]:
     order = asked.query.get("order", "desc")
     if order not in ("asc", "desc"):
         raise BadRequest("order", f"{order[:80]!r} is not one of asc, desc")
-    return order == "desc", asked.query.get("after"), _integer(asked, "limit", 1, _MOST, _ITEMS)
-
-
-def _integer(asked: _Asked, name: str, low: int, high: int, default: int) -> int:
-    given = asked.query.get(name)
-    if given is None:
-        return default
-    if not given.isascii() or not given.isdigit() or not low <= int(given[:12]) <= high:
-        raise BadRequest(name, f"{given[:80]!r} is not an integer between {max(low, 0):,} and {high:,}")
-    return int(given[:12])
+    return order == "desc", asked.query.get("after"), integer_of(asked.query, "limit", 1, _MOST, _ITEMS)
 
 
 def _listed(items: Sequence[Mapping[str, Any]], limit: int) -> bytes:

@@ -12,66 +12,59 @@ from ..request.parts.reading import settled
 from ..request.protocols import ChatProtocol
 from ..tokens import backend_of, encoded
 from ..wire.encoding import clean, encode
-from .parse_endpoint import ThreadEndpoint
 
-__all__ = ["DetokenizeEndpoint", "TokenizeEndpoint", "tokenizer_info"]
+__all__ = ["detokenize", "tokenize", "tokenizer_info"]
 
 _LONGEST: Final = 1 << 20
 """How many characters are encoded at once, which takes a hundred times their memory."""
 
 
-class TokenizeEndpoint(ThreadEndpoint):
-    """Returns the tokens of a text (``prompt``), or of the prompt of a conversation (``messages``)."""
-
-    def work(self, fields: Fields, awaited: Awaited) -> bytes:
-        """See `ThreadEndpoint.work`."""
-        backend = _backend(self._service)
-        strings = fields.flag("return_token_strs")
-        if fields.has("messages"):
-            prompt, special = self._rendered(fields, awaited), False
-        else:
-            prompt, special = fields.text("prompt"), fields.flag("add_special_tokens", True)
-        if len(prompt) > _LONGEST:
-            raise fields.wrong("prompt", f"{len(prompt):,} characters; allowed are {_LONGEST:,}")
-        awaited.check()
-        try:
-            tokens = encoded(backend, clean(prompt), special=special)
-        except EngineError as error:
-            raise BadRequest(None, str(error), error.status) from None
-        answer: dict[str, Any] = {
-            "count": len(tokens),
-            "max_model_len": getattr(self._service.engine, "context", None),
-            "tokens": tokens,
-            "token_strs": [_name(backend, token) for token in tokens] if strings else None,
-        }
-        return encode(answer)
-
-    def _rendered(self, fields: Fields, awaited: Awaited) -> str:
-        """The prompt of a conversation, as the chat template writes it."""
-        service = self._service
-        if service.prompts is None:
-            raise fields.wrong("messages", "the server has no chat template; send prompt")
-        generate = fields.flag("add_generation_prompt", True)
-        kept = {name: value for name, value in fields.raw.items() if name != "add_generation_prompt"}
-        with bounds.awaited(awaited.check):
-            request = ChatProtocol(service.settings).read(Fields(kept))
-        request = settled(request, {}, service.settings.limits)
-        check_text(request, service.settings.limits)
-        return service.prompts.render(request, awaited, generate=generate)
+def tokenize(service: Service, fields: Fields, awaited: Awaited) -> bytes:
+    """Return the tokens of a text (``prompt``), or of the prompt of a conversation (``messages``)."""
+    backend = _backend(service)
+    strings = fields.flag("return_token_strs")
+    if fields.has("messages"):
+        prompt, special = _rendered(service, fields, awaited), False
+    else:
+        prompt, special = fields.text("prompt"), fields.flag("add_special_tokens", True)
+    if len(prompt) > _LONGEST:
+        raise fields.wrong("prompt", f"{len(prompt):,} characters; allowed are {_LONGEST:,}")
+    awaited.check()
+    try:
+        tokens = encoded(backend, clean(prompt), special=special)
+    except EngineError as error:
+        raise BadRequest(None, str(error), error.status) from None
+    answer: dict[str, Any] = {
+        "count": len(tokens),
+        "max_model_len": getattr(service.engine, "context", None),
+        "tokens": tokens,
+        "token_strs": [_name(backend, token) for token in tokens] if strings else None,
+    }
+    return encode(answer)
 
 
-class DetokenizeEndpoint(ThreadEndpoint):
-    """Returns the text of tokens."""
+def _rendered(service: Service, fields: Fields, awaited: Awaited) -> str:
+    """The prompt of a conversation, as the chat template writes it."""
+    if service.prompts is None:
+        raise fields.wrong("messages", "the server has no chat template; send prompt")
+    generate = fields.flag("add_generation_prompt", True)
+    kept = {name: value for name, value in fields.raw.items() if name != "add_generation_prompt"}
+    with bounds.awaited(awaited.check):
+        request = ChatProtocol(service.settings).read(Fields(kept))
+    request = settled(request, {}, service.settings.limits)
+    check_text(request, service.settings.limits)
+    return service.prompts.render(request, awaited, generate=generate)
 
-    def work(self, fields: Fields, awaited: Awaited) -> bytes:
-        """See `ThreadEndpoint.work`."""
-        backend = _backend(self._service)
-        tokens = fields.array("tokens", REQUIRED)
-        if len(tokens) > _LONGEST:
-            raise fields.wrong("tokens", f"{len(tokens):,} tokens; allowed are {_LONGEST:,}")
-        if not all(type(token) is int and 0 <= token < 1 << 32 for token in tokens):
-            raise fields.wrong("tokens", "must be a list of token ids")
-        return encode({"prompt": backend.decode(tokens, skip_special_tokens=False)})
+
+def detokenize(service: Service, fields: Fields, awaited: Awaited) -> bytes:
+    """Return the text of tokens."""
+    backend = _backend(service)
+    tokens = fields.array("tokens", REQUIRED)
+    if len(tokens) > _LONGEST:
+        raise fields.wrong("tokens", f"{len(tokens):,} tokens; allowed are {_LONGEST:,}")
+    if not all(type(token) is int and 0 <= token < 1 << 32 for token in tokens):
+        raise fields.wrong("tokens", "must be a list of token ids")
+    return encode({"prompt": backend.decode(tokens, skip_special_tokens=False)})
 
 
 def tokenizer_info(service: Service) -> dict[str, Any]:

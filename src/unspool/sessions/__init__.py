@@ -6,7 +6,8 @@ continues an earlier call of the session with that call's very tokens (`Tree`), 
 """
 
 from .examine import Examined
+from .records import About, Limits, Model
 from .registry import Sessions
-from .session import About, Limits, Model, Recording, Refused, Session
+from .session import Recording, Refused, Session
 
 __all__ = ["About", "Examined", "Limits", "Model", "Recording", "Refused", "Session", "Sessions"]

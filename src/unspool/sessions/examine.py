@@ -1,15 +1,16 @@
 """Finds out what an engine reports, before its tokens are called exact."""
 
 import asyncio
+import math
 import time
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from ..engines import Engine, EngineError, Request, Sampling
 from ..request.prompts import Prompts
 from ..tokens import encoded
+from .capture import Capture, Output
 
 __all__ = ["Examined", "examine"]
 
@@ -56,13 +57,14 @@ async def examine(engine: Engine, prompts: Prompts | None, model: str = "") -> E
     ids = await asyncio.to_thread(encoded, tokenizer, _PROMPT)  # llama.cpp encodes over HTTP
     one = await _probe(engine, model, ids, 1.0)
     problems = []
-    if not one.ids:
+    output = one.output
+    if not output.ids:
         problems.append("the engine does not report the tokens that it samples")
-    if not one.logprobs or None in one.logprobs:
+    if not output.logprobs or any(map(math.isnan, output.logprobs)):
         problems.append("the engine does not report the log-probabilities of sampled tokens")
     if one.prompt not in (None, len(ids)):
         problems.append(f"the engine reads {one.prompt} tokens where it is sent {len(ids)}: it adds some of its own")
-    if one.read is not None and list(one.read) != ids:
+    if output.prompt_ids is not None and list(output.prompt_ids) != ids:
         problems.append("the engine reads other tokens than it is sent")
     kind = ""
     advice: tuple[str, ...] = ()
@@ -95,45 +97,40 @@ async def _ready(engine: Engine) -> None:
             return
 
 
-class _Found(msgspec.Struct):
-    """What a probe found: the tokens with their log-probabilities, the alternatives to the first, the prompt's length
-    by the engine's count, and its tokens."""
+class _Found(NamedTuple):
+    """What a probe found.
 
-    ids: Sequence[int] = ()
-    logprobs: Sequence[float | None] = ()
-    top: dict[str, float] = {}
-    prompt: int | None = None
-    read: Sequence[int] | None = None
+    Attributes:
+        output: its tokens.
+        prompt: the prompt's length, by the engine's count.
+        top: the alternatives to the first token.
+    """
+
+    output: Output
+    prompt: int | None
+    top: dict[str, float]
 
 
 async def _probe(engine: Engine, model: str, ids: list[int], temperature: float) -> _Found:
-    sampling = Sampling(temperature=temperature, top_p=1.0, seed=1, logprobs=_TOP)
     asked = Request(
         id="examination",
         model=model,
         prompt=_PROMPT,
         prompt_ids=ids,
-        sampling=sampling,
+        sampling=Sampling(temperature=temperature, top_p=1.0, seed=1, logprobs=_TOP),
         max_tokens=4,
         capture=True,
         messages=[{"role": "user", "content": _PROMPT}],
     )
-    found = _Found()
-    found.ids, found.logprobs = [], []
+    capture, prompt = Capture(), None
+    top: dict[str, float] = {}
     async for delta in engine.generate(asked):
-        if delta.sampled is not None:
-            found.ids = [*found.ids, *delta.sampled.ids]
-            found.logprobs = [*found.logprobs, *delta.sampled.logprobs]
-            found.read = delta.sampled.prompt_ids or found.read
-        elif delta.token_ids:
-            known: list[Any] = [entry.get("logprob") for entry in delta.logprobs]
-            found.ids = [*found.ids, *delta.token_ids]
-            found.logprobs = [*found.logprobs, *(known if len(known) == len(delta.token_ids) else [None])]
+        capture.take(delta)
         if delta.usage is not None and delta.usage.prompt_tokens:
-            found.prompt = delta.usage.prompt_tokens
-        if delta.logprobs and not found.top:
-            found.top = {entry["token"]: entry["logprob"] for entry in delta.logprobs[0].get("top_logprobs", ())}
-    return found
+            prompt = delta.usage.prompt_tokens
+        if delta.logprobs and not top:
+            top = {entry["token"]: entry["logprob"] for entry in delta.logprobs[0].get("top_logprobs", ())}
+    return _Found(capture.output(engine.tokenizer), prompt, top)
 
 
 async def _kind(engine: Engine, model: str, ids: list[int], at_one: dict[str, float]) -> str:

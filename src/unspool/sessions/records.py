@@ -1,12 +1,17 @@
-"""`Recorded`, a call as a session keeps it, and `Node`, its place in the session's tree."""
+"""What sessions keep: `About`, what they are, `Recorded`, their calls, and `Node`, a call in its tree."""
 
 from array import array
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 import msgspec
 
-__all__ = ["Node", "Recorded", "ids_of", "packed"]
+from ..engines import Engine
+from ..request.prompts import Prompts
+from ..request.settings import Settings
+from ..store import Writing
+
+__all__ = ["About", "Limits", "Model", "Node", "Recorded", "Stored", "ids_of", "packed", "put_about", "put_call"]
 
 
 class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -56,6 +61,64 @@ class Recorded(msgspec.Struct, kw_only=True, omit_defaults=True):
     variables: bytes = b""
     started: float = 0.0
     seconds: float = 0.0
+
+
+class Model(Protocol):
+    """A served model."""
+
+    @property
+    def settings(self) -> Settings:
+        """Its settings."""
+
+    @property
+    def prompts(self) -> Prompts | None:
+        """Its chat template."""
+
+    @property
+    def engine(self) -> Engine:
+        """What generates its outputs."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How much a session may do; ``None`` means any number.
+
+    Attributes:
+        calls: generations.
+        tokens: tokens of all outputs together. The last output is cut there.
+        seconds: the time after which it takes no request.
+    """
+
+    calls: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+
+
+class About(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What is stored of a session besides its calls.
+
+    Attributes:
+        id: its id.
+        key: its API key.
+        secret: for the digests by which calls are found.
+        created: the time, in seconds since 1970.
+        sampling: replaces what requests say, by the names of `unspool.engines.Sampling`, and ``max_tokens``.
+        limits: its limits.
+        metadata: the caller's.
+        status: ``open``, or ``finished``.
+        reward: the reward; ``None`` if none was given.
+        problems: what went wrong in recording.
+    """
+
+    id: str
+    key: str
+    secret: bytes
+    created: float
+    sampling: dict[str, Any] = {}
+    limits: Limits = Limits()
+    metadata: dict[str, Any] = {}
+    status: str = "open"
+    reward: float | None = None
+    problems: list[str] = []
 
 
 def packed(ids: Sequence[int]) -> bytes:
@@ -110,3 +173,32 @@ class Node:
         while node is not None:
             yield node
             node = node.parent
+
+
+# -- in the store ------------------------------------------------------------------------------------------------------
+
+OWNER: Final = b"unspool sessions"
+SESSION: Final = "session"
+CALL: Final = "session_call"
+BLOB: Final = "session_blob"
+
+
+class Stored(msgspec.Struct):
+    """A call in the store, with the model's name."""
+
+    model: str
+    call: Recorded
+
+
+def put_about(writing: Writing, about: About) -> None:
+    """Store a session again, which may be dropped once it is finished."""
+    writing.put(OWNER, SESSION, about.id, msgspec.msgpack.encode(about))
+    writing.pin(OWNER, SESSION, about.id, about.status == "open")
+
+
+def put_call(writing: Writing, id: str, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> None:
+    """Store a call of a session, and what it refers to."""
+    above = (SESSION, id)
+    for digest, blob in blobs.items():
+        writing.put(OWNER, BLOB, f"{id}/{digest.hex()}", blob, parent=above)
+    writing.put(OWNER, CALL, record.id, msgspec.msgpack.encode(Stored(model, record)), parent=above)

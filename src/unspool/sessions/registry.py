@@ -5,39 +5,28 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
-from concurrent.futures import Future
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from ..engines import EngineError
 from ..regex import Regex
-from ..store import Reading, RecordExists, Store, Writing
+from ..request.fields import BadRequest
+from ..store import Reading, Record, RecordExists, Store, Writing
 from .examine import Examined, examine
-from .records import Recorded
-from .session import About, Limits, Model, Refused, Session
+from .records import BLOB, CALL, OWNER, SESSION, About, Limits, Model, Stored
+from .session import Refused, Session
 
 __all__ = ["Sessions"]
 
 log = logging.getLogger("unspool.sessions")
 
 _KEY: Final = "session_key"
-_OWNER: Final = b"unspool sessions"
-_SESSION: Final = "session"
-_CALL: Final = "session_call"
-_BLOB: Final = "session_blob"
+_PAGE: Final = 1000
 _ID: Final = Regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _MOST: Final = 256 * 1024 * 1024
 """The bytes of idle sessions that stay in memory."""
-_PAGE: Final = 1000
-
-
-class _Stored(msgspec.Struct):
-    """A call in the store."""
-
-    model: str
-    call: Recorded
 
 
 class Sessions:
@@ -77,12 +66,12 @@ class Sessions:
             sampling, limits, metadata: see `About`.
 
         Raises:
-            ValueError: the id has another form.
+            BadRequest: the id has another form.
             Refused: 409 if there is such a session.
             StoreError: it cannot be stored.
         """
         if id is not None and not _ID.fullmatch(id):
-            raise ValueError("id: must have 1 to 128 letters, digits and . _ -, and begin with a letter or a digit")
+            raise BadRequest("id", "must have 1 to 128 letters, digits and . _ -, and begin with a letter or a digit")
         about = About(
             id=id or f"session-{secrets.token_hex(12)}",
             key=self.PREFIX + secrets.token_urlsafe(24),
@@ -94,14 +83,14 @@ class Sessions:
         )
 
         def write(w: Writing) -> None:
-            w.put(_OWNER, _SESSION, about.id, msgspec.msgpack.encode(about), new=True, pinned=True)
-            w.put(_OWNER, _KEY, about.key, b"", parent=(_SESSION, about.id), new=True)
+            w.put(OWNER, SESSION, about.id, msgspec.msgpack.encode(about), new=True, pinned=True)
+            w.put(OWNER, _KEY, about.key, b"", parent=(SESSION, about.id), new=True)
 
         try:
             await self._store.writing(write)
         except RecordExists:
             raise Refused(f"id: there is a session {about.id!r} already", 409) from None
-        return self._opened(Session(about, self))
+        return self._opened(Session(about, self._store))
 
     async def get(self, id: str) -> Session | None:
         """A session by its id; ``None`` if there is none."""
@@ -123,7 +112,7 @@ class Sessions:
             return None
         id = self._by_key.get(key)
         if id is None:
-            path = await self._store.reading(lambda r: r.path(_OWNER, _KEY, key))
+            path = await self._store.reading(lambda r: r.path(OWNER, _KEY, key))
             id = path[0].id if path else None
         return None if id is None else await self.get(id)
 
@@ -134,8 +123,8 @@ class Sessions:
             after: the place after which they begin.
             limit: how many at most.
         """
-        found = await self._store.reading(lambda r: r.children(_OWNER, _SESSION, after=after, limit=limit))
-        return [(record.at, self._about(record.data)) for record in found]
+        found = await self._store.reading(lambda r: r.children(OWNER, SESSION, after=after, limit=limit))
+        return [(record.at, _about(record)) for record in found]
 
     async def delete(self, session: Session) -> None:
         """Forget a session and all its calls.
@@ -147,48 +136,21 @@ class Sessions:
             raise Refused(f"the session {session.about.id} has requests in flight; finish it first", 409)
         session.deleted = True
         id = session.about.id
-        await self._store.writing(lambda w: w.delete(_OWNER, _SESSION, id, below=True))
+        await self._store.writing(lambda w: w.delete(OWNER, SESSION, id, below=True))
         self._open.pop(id, None)
         self._by_key.pop(session.about.key, None)
-
-    # -- the journal -----------------------------------------------------------------------------------------------
-
-    def about(self, about: About) -> "Future[Any]":
-        """See `Journal.about`."""
-        data = msgspec.msgpack.encode(about)
-
-        def write(w: Writing) -> None:
-            w.put(_OWNER, _SESSION, about.id, data)
-            w.pin(_OWNER, _SESSION, about.id, about.status == "open")
-
-        return self._store.write(write)
-
-    def call(self, id: str, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> "Future[Any]":
-        """See `Journal.call`."""
-        data = msgspec.msgpack.encode(_Stored(model, record))
-
-        def write(w: Writing) -> None:
-            above = (_SESSION, id)
-            for digest, blob in blobs.items():
-                w.put(_OWNER, _BLOB, f"{id}/{digest.hex()}", blob, parent=above)
-            w.put(_OWNER, _CALL, record.id, data, parent=above)
-
-        return self._store.write(write)
-
-    def _about(self, data: bytes) -> About:
-        return msgspec.msgpack.decode(data, type=About)
 
     async def _load(self, id: str) -> Session | None:
         """Read a session from the store."""
 
         def read(r: Reading) -> Session | None:
-            record = r.get(_OWNER, _SESSION, id)
+            record = r.get(OWNER, SESSION, id)
             if record is None:
                 return None
-            blobs = {bytes.fromhex(one.id.rpartition("/")[2]): one.data for one in _every(r, _BLOB, id)}
-            session = Session(self._about(record.data), self, blobs)
-            for one in _every(r, _CALL, id):
-                stored = msgspec.msgpack.decode(one.data, type=_Stored)
+            blobs = {bytes.fromhex(one.id.rpartition("/")[2]): one.data for one in _every(r, BLOB, id)}
+            session = Session(_about(record), self._store, blobs)
+            for one in _every(r, CALL, id):
+                stored = msgspec.msgpack.decode(one.data, type=Stored)
                 session.load(stored.model, stored.call)
             return session
 
@@ -240,9 +202,13 @@ class Sessions:
         return found
 
 
-def _every(r: Reading, kind: str, id: str) -> Any:
+def _about(record: Record) -> About:
+    return msgspec.msgpack.decode(record.data, type=About)
+
+
+def _every(reading: Reading, kind: str, id: str) -> Iterator[Record]:
     """All records of a kind below a session."""
     after: int | None = None
-    while page := r.children(_OWNER, kind, (_SESSION, id), after=after, limit=_PAGE):
+    while page := reading.children(OWNER, kind, (SESSION, id), after=after, limit=_PAGE):
         yield from page
         after = page[-1].at

@@ -9,27 +9,26 @@ from array import array
 from collections.abc import Mapping
 from concurrent.futures import Future
 from hashlib import sha256
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 import numpy as np
 
 from .. import engines
-from ..engines.token_kinds import Codes
 from ..errors import ConstraintError
 from ..request.chat_request import ChatRequest
 from ..request.continuation import Continued, Written
+from ..request.fields import BadRequest
 from ..request.prepared import Prepared
-from ..request.prompts import Prompts
-from ..request.settings import Settings
 from ..rl.rollouts import Call, Link, Rollout, rows_of
+from ..store import Store
 from .capture import Capture, Output
 from .examine import Examined
-from .kinds import Grammar, output_codes, prompt_codes
-from .records import Node, Recorded, ids_of, packed
+from .kinds import Kinds
+from .records import About, Model, Node, Recorded, ids_of, packed, put_about, put_call
 from .tree import Tree
 
-__all__ = ["About", "Journal", "Limits", "Model", "Recording", "Refused", "Session"]
+__all__ = ["Recording", "Refused", "Session"]
 
 log = logging.getLogger("unspool.sessions")
 
@@ -52,84 +51,11 @@ _WANTED: Final = (
 _Request = TypeVar("_Request", bound=ChatRequest)
 
 
-class Refused(Exception):
-    """A session takes no request now.
-
-    Attributes:
-        status: the HTTP status.
-    """
+class Refused(BadRequest):
+    """A session takes no request now."""
 
     def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How much a session may do; ``None`` means any number.
-
-    Attributes:
-        calls: generations.
-        tokens: tokens of all outputs together. The last output is cut there.
-        seconds: the time after which it takes no request.
-    """
-
-    calls: int | None = None
-    tokens: int | None = None
-    seconds: float | None = None
-
-
-class About(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is stored of a session besides its calls.
-
-    Attributes:
-        id: its id.
-        key: its API key.
-        secret: for the digests by which calls are found.
-        created: the time, in seconds since 1970.
-        sampling: replaces what requests say, by the names of `unspool.engines.Sampling`, and ``max_tokens``.
-        limits: its limits.
-        metadata: the caller's.
-        status: ``open``, or ``finished``.
-        reward: the reward; ``None`` if none was given.
-        problems: what went wrong in recording.
-    """
-
-    id: str
-    key: str
-    secret: bytes
-    created: float
-    sampling: dict[str, Any] = {}
-    limits: Limits = Limits()
-    metadata: dict[str, Any] = {}
-    status: str = "open"
-    reward: float | None = None
-    problems: list[str] = []
-
-
-class Model(Protocol):
-    """A served model."""
-
-    @property
-    def settings(self) -> Settings:
-        """Its settings."""
-
-    @property
-    def prompts(self) -> Prompts | None:
-        """Its chat template."""
-
-    @property
-    def engine(self) -> engines.Engine:
-        """What generates its outputs."""
-
-
-class Journal(Protocol):
-    """Keeps what sessions record. What it returns is done once that survives the end of the process, if it can."""
-
-    def about(self, about: About) -> "Future[Any]":
-        """Keep a session."""
-
-    def call(self, id: str, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> "Future[Any]":
-        """Keep a call of a session, with the model's name, and what it refers to."""
+        super().__init__(None, message, status)
 
 
 class Session:
@@ -137,7 +63,7 @@ class Session:
 
     Args:
         about: what is stored of it.
-        journal: keeps what it records.
+        store: keeps what it records.
         blobs: tools and grammars, by their digests.
 
     Attributes:
@@ -147,9 +73,9 @@ class Session:
         deleted: whether it was deleted.
     """
 
-    def __init__(self, about: About, journal: Journal, blobs: "dict[bytes, bytes] | None" = None) -> None:
+    def __init__(self, about: About, store: Store, blobs: dict[bytes, bytes] | None = None) -> None:
         self.about = about
-        self._journal = journal
+        self._store = store
         self.blobs = blobs or {}
         self._records: list[tuple[str, Recorded]] = []
         self._trees: dict[str, Tree] = {}
@@ -252,13 +178,13 @@ class Session:
         """Change what is stored of it."""
         for name, value in fields.items():
             setattr(self.about, name, value)
-        await asyncio.wrap_future(self._journal.about(self.about))
+        await self._store.writing(lambda w: put_about(w, self.about))
 
     # -- recording -------------------------------------------------------------------------------------------------
 
     def recording(self, model: Model, prepared: Prepared, asked: engines.Request, examined: Examined) -> "Recording":
         """Begin to record a generation."""
-        return Recording(self, self.tree(model), model, prepared, asked, examined)
+        return Recording(self, model, prepared, asked, examined)
 
     def record(self, model: str, record: Recorded, blobs: Mapping[bytes, bytes]) -> "Future[Any]":
         """Add a call. What it returns is done once the call is kept."""
@@ -268,7 +194,7 @@ class Session:
         self._records.append((model, record))
         self._trees[model].add(record)
         self._count(record)
-        return self._journal.call(self.about.id, model, record, new)
+        return self._store.write(lambda w: put_call(w, self.about.id, model, record, new))
 
     def blame(self, problem: str) -> None:
         """Note what went wrong in recording."""
@@ -286,7 +212,7 @@ class Session:
         """
         links: list[Link] = []
         problems: dict[str, None] = dict.fromkeys(self.about.problems)
-        grammars: dict[str, Grammar | None] = {}
+        kinds: dict[str, Kinds] = {}
         for name, record in list(self._records):
             model = models.get(name)
             if model is None:
@@ -294,7 +220,9 @@ class Session:
                 continue
             if name in examined:
                 problems |= dict.fromkeys(examined[name].problems)
-            links.append(self._link(self.tree(model).nodes[record.id], model, grammars))
+            if name not in kinds:
+                kinds[name] = Kinds(model, self.blobs)
+            links.append(_link(self.tree(model).nodes[record.id], kinds[name]))
         rows = rows_of(links)
         about = self.about
         return Rollout(
@@ -308,96 +236,53 @@ class Session:
             rows=rows,
         )
 
-    def _link(self, node: Node, model: Model, grammars: "dict[str, Grammar | None]") -> Link:
-        record = node.record
-        added, output = ids_of(record.prompt_ids), ids_of(record.output_ids)
-        logprobs = array("d")
-        logprobs.frombytes(record.logprobs)
-        problems = list(record.problems)
-        codes = np.zeros(len(output), np.uint8)
-        if model.engine.tokenizer is not None and output:
-            codes = self._codes(node, model, output)
-            if record.grammar:
-                self._mark(codes, output, record, model, grammars, problems)
-        call = Call(
-            id=record.id,
-            parent=record.parent or None,
-            fork=record.fork or None,
-            prompt_ids=node.prompt_ids.tolist(),
-            output_ids=output.tolist(),
-            logprobs=[None if p != p else p for p in logprobs],
-            logprobs_kind=record.logprobs_kind or None,
-            finish_reason=record.finish_reason,
-            stop=record.stop,
-            sampling=record.sampling,
-            requested=record.requested,
-            weight_version=record.versions[-1][0] if record.versions else None,
-            weight_versions=record.versions,
-            experts=record.experts,
-            tools=record.tool_count,
-            tool_calls=record.calls,
-            exact=not record.problems,
-            problems=problems,
-            started=record.started,
-            seconds=record.seconds,
-        )
-        return Link(
-            call=call,
-            follows=record.follows,
-            added=np.array(added, np.int64),
-            added_codes=prompt_codes(record.prompt_text, added, record.results, model.engine.tokenizer),
-            output_codes=codes,
-        )
 
-    def _codes(self, node: Node, model: Model, ids: "array[int]") -> Codes:
-        record, settings = node.record, model.settings
-        tools: Any = msgspec.json.decode(self.blobs[record.tools]) if record.tools else settings.tools
-        return output_codes(
-            ids,
-            "stop" if record.finish_reason in ("abort", "error") else record.finish_reason,
-            dialect=settings.dialect,
-            tools=tools,
-            tool_choice=record.tool_choice if record.tools else settings.tool_choice,
-            prompt=node.prompt,
-            policy=settings.policy,
-            tokenizer=model.engine.tokenizer,
-        )
-
-    def _mark(
-        self,
-        codes: Codes,
-        ids: "array[int]",
-        record: Recorded,
-        model: Model,
-        grammars: "dict[str, Grammar | None]",
-        problems: list[str],
-    ) -> None:
-        """Mark the tokens that a grammar forced."""
-        name = model.settings.model
-        try:
-            if name not in grammars:
-                grammars[name] = Grammar(model.engine.tokenizer)
-            found = grammars[name]
-            assert found is not None
-            found.mark(codes, ids, self.blobs[record.grammar].decode())
-        except (ImportError, ConstraintError) as error:
-            problems.append(f"nobody knows which tokens the grammar forced: {error}")
+def _link(node: Node, kinds: Kinds) -> Link:
+    record = node.record
+    logprobs = array("d")
+    logprobs.frombytes(record.logprobs)
+    problems = list(record.problems)
+    output_codes = kinds.of_output(node, problems)
+    call = Call(
+        id=record.id,
+        parent=record.parent or None,
+        fork=record.fork or None,
+        prompt_ids=node.prompt_ids.tolist(),
+        output_ids=ids_of(record.output_ids).tolist(),
+        logprobs=[None if p != p else p for p in logprobs],
+        logprobs_kind=record.logprobs_kind or None,
+        finish_reason=record.finish_reason,
+        stop=record.stop,
+        sampling=record.sampling,
+        requested=record.requested,
+        weight_version=record.versions[-1][0] if record.versions else None,
+        weight_versions=record.versions,
+        experts=record.experts,
+        tools=record.tool_count,
+        tool_calls=record.calls,
+        exact=not record.problems,
+        problems=problems,
+        started=record.started,
+        seconds=record.seconds,
+    )
+    added = np.array(ids_of(record.prompt_ids), np.int64)
+    return Link(
+        call=call,
+        follows=record.follows,
+        added=added,
+        added_codes=kinds.of_prompt(record),
+        output_codes=output_codes,
+    )
 
 
 class Recording:
     """Records one generation. A failure of its own is noted in the session, and never reaches the agent's answer."""
 
     def __init__(
-        self,
-        session: Session,
-        tree: Tree,
-        model: Model,
-        prepared: Prepared,
-        asked: engines.Request,
-        examined: Examined,
+        self, session: Session, model: Model, prepared: Prepared, asked: engines.Request, examined: Examined
     ) -> None:
         self._session = session
-        self._tree = tree
+        self._tree = session.tree(model)
         self._model = model
         self._request = prepared.request
         self._prompt = prepared.continued or _written_by_client(asked)

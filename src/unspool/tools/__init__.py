@@ -1,6 +1,6 @@
 """Tools that the server runs: over MCP, in an interpreter, or in a browser; see docs/en/tools.md."""
 
-from .base import Approval, ServerTool, Session, Source, ToolLimits, ToolResult, ToolServer, ToolServerError
+from .base import Approval, ServerTool, Session, Source, ToolLimits, ToolMedium, ToolResult, ToolServer, ToolServerError
 from .collection import Listing, Tools, ToolsSession
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Session",
     "Source",
     "ToolLimits",
+    "ToolMedium",
     "ToolResult",
     "ToolServer",
     "ToolServerError",

@@ -16,6 +16,7 @@ __all__ = [
     "Source",
     "ToolKind",
     "ToolLimits",
+    "ToolMedium",
     "ToolResult",
     "ToolServer",
     "ToolServerError",
@@ -73,22 +74,33 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     title: str
 
 
+class ToolMedium(msgspec.Struct, frozen=True):
+    """An image, a sound or a video in a result.
+
+    Attributes:
+        data: its bytes as the tool sent them: neither their type nor their size is checked.
+        note: the words that stand for it in the result's text.
+        start: where in the text they begin.
+    """
+
+    data: bytes
+    note: str
+    start: int = 0
+
+
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a call. It is untrusted text; code that puts it into a prompt breaks up its special tokens.
 
     Attributes:
         text: the text for the model, of at most `ToolLimits.output` characters.
         error: whether the call was refused, timed out or failed; the text says why.
-        content: the parts as the tool returned them (MCP: ``{"type": "text", …}``), as JSON values; () if there is
-            only text.
-        structured: the structured value that the tool returned with its text, as a JSON value.
+        media: its images, sounds and videos in order, for models that take them.
         sources: the pages that the text comes from.
     """
 
     text: str
     error: bool = False
-    content: tuple[Mapping[str, Any], ...] = ()
-    structured: Any = None
+    media: tuple[ToolMedium, ...] = ()
     sources: tuple[Source, ...] = ()
 
 

@@ -5,7 +5,8 @@ a server may keep one user's data with the connection.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import base64
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from time import monotonic
 from typing import Any, Final, TypeVar
@@ -24,6 +25,7 @@ from .base import (
     ServerTool,
     Session,
     ToolLimits,
+    ToolMedium,
     ToolResult,
     ToolServerError,
     log,
@@ -381,32 +383,39 @@ class _Session:
 
 
 def _result(result: mcp_types.CallToolResult, limit: int) -> ToolResult:
-    """The result: text for the model, and the parts and structured value for clients."""
-    parts = [part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in result.content]
-    structured = result.structured_content
-    text = "\n".join(map(_text, parts))
-    if not parts and structured is not None:
-        text = msgspec.json.encode(structured).decode()
-    kept = len(text) <= limit and sum(len(msgspec.json.encode(part)) for part in parts) <= 4 * limit
-    return ToolResult(
-        text=shortened(text, limit),
-        error=bool(result.is_error),
-        content=tuple(parts) if kept else (),
-        structured=structured if kept else None,
-    )
+    """The text of all parts, with notes in place of media, or else the structured value."""
+    media: list[ToolMedium] = []
+    text = ""
+    for part in result.content:
+        text += "\n" if text else ""
+        found = _read(part)
+        if isinstance(found, ToolMedium):
+            media.append(msgspec.structs.replace(found, start=len(text)))
+            found = found.note
+        text += found
+    if not result.content and result.structured_content is not None:
+        text = msgspec.json.encode(result.structured_content).decode()
+    return ToolResult(text=shortened(text, limit), error=bool(result.is_error), media=tuple(media))
 
 
-def _text(part: Mapping[str, Any]) -> str:
-    """A part of a result as text. https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result"""
-    kind = part["type"]
-    if kind == "text":
-        return str(part["text"])
-    if kind == "resource":
-        inner = part["resource"]
-        return str(inner["text"]) if "text" in inner else f"[{inner.get('mimeType', 'data')}: {inner['uri']}]"
-    if kind == "resource_link":
-        return f"[{part['name']}]({part['uri']})"
-    return f"[{kind}: {part.get('mimeType', 'data')}, {len(part.get('data', '')):,} characters of base64]"
+def _read(part: mcp_types.ContentBlock) -> str | ToolMedium:
+    """A part of a result. https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result"""
+    if isinstance(part, mcp_types.TextContent):
+        return part.text
+    if isinstance(part, mcp_types.ResourceLink):
+        return f"[{part.name}]({part.uri})"
+    if isinstance(part, mcp_types.EmbeddedResource):
+        inner = part.resource
+        if isinstance(inner, mcp_types.TextResourceContents):
+            return inner.text
+        kind, type, encoded = f"resource {inner.uri}", inner.mime_type or "data", inner.blob
+    else:
+        kind, type, encoded = part.type, part.mime_type, part.data
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except ValueError:
+        return f"[{kind} left out: its base64 is malformed]"
+    return ToolMedium(data, f"[{kind} left out: {type}, {len(data):,} bytes]")
 
 
 def _fault(schema: object, limit: int) -> str:

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from ..events import ToolCallEnd, ToolCallStart
-from ..message import Message
 from . import sse
-from .blocks import BlockWriter, TextKind, replay, the_one
-from .common import Failure, Sealing, Usage
+from .blocks import BlockWriter, TextKind, events_of
+from .common import Answer, Failure, Sealing, Usage
 from .encoding import encode, on_one_line, quoted
-from .server_tools import AnyEvent, ApprovalAsked, ServerCallResult, ServerCallStart
+from .server_tools import ApprovalAsked, ServerCallResult, ServerCallStart
 
 PROTOCOL_VERSION: Final = "1.0"
 APPROVAL: Final = {
@@ -101,22 +100,9 @@ class AguiWriter(BlockWriter):
         """``RUN_ERROR``, the last event; everything open stays open, except activities."""
         return self._left() + sse.data(error_body(failure))
 
-    def whole(
-        self,
-        messages: Sequence[Message],
-        usage: Usage | None = None,
-        *,
-        logprobs: Sequence[Sequence[Any]] = (),
-        events: Sequence[Sequence[AnyEvent]] = (),
-        stop_sequence: str | None = None,
-    ) -> bytes:
-        """The whole run as one stream: the protocol has no other form.
-
-        Raises:
-            ValueError: not exactly one message.
-        """
-        answered = events[0] if events else replay(the_one(messages))
-        return self.start() + self.events(0, answered) + self.finish(usage)
+    def _write_whole(self, answer: Answer) -> bytes:
+        """The run as one stream: the protocol has no other form."""
+        return self.start() + self.events(0, events_of(answer)) + self.finish(answer.usage)
 
     def _next_message(self) -> None:
         """Begin a new assistant message after results."""

@@ -1,11 +1,11 @@
 """Answers as blocks: reasoning, text and calls in order, each opened and closed, one at a time.
 
 The Responses API, Anthropic's Messages and AG-UI are written that way. `BlockWriter` turns events into blocks and
-leaves the bytes to its subclasses. `blocks` and `replay` divide a message in the same way, so that a whole answer
-equals its stream.
+leaves the bytes to its subclasses. `replay` divides a message in the same way, so that a whole answer equals its
+stream.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -21,36 +21,24 @@ from ..events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from ..message import Message, Segment, ToolCall, checked_messages
-from . import sse
-from .common import not_written
+from ..message import Message, ToolCall, checked_messages
+from .common import Answer, BaseWriter, not_written
 from .server_tools import AnyEvent, ApprovalAsked, ServerCallResult, ServerCallStart, ServerEvent, ToolsListed
 
 TextKind = Literal["reasoning", "content"]
 
 
-def blocks(message: Message) -> list[tuple[TextKind, str] | ToolCall]:
-    """The blocks of a message, in order; a message made by hand, without segments, has one of each kind."""
-    if message.segments:
-        return [_block(message, s) for s in message.segments]
-    found: list[tuple[TextKind, str] | ToolCall] = []
-    if message.reasoning:
-        found.append(("reasoning", message.reasoning))
-    if message.content:
-        found.append(("content", message.content))
-    return [*found, *message.tool_calls]
-
-
-def _block(message: Message, segment: Segment) -> tuple[TextKind, str] | ToolCall:
-    if segment.kind == "tool_call":
-        return message.tool_calls[segment.call]
-    return segment.kind, segment.text
-
-
 def replay(message: Message) -> list[Event]:
-    """Events that make a message, with one delta for each block and empty spans."""
+    """Events that make a message, with one delta for each block and empty spans. A message made by hand, without
+    segments, has its reasoning first and its calls last. Between two texts, there was reasoning without text."""
+    blocks: list[tuple[str, str] | ToolCall]
+    if message.segments:
+        blocks = [message.tool_calls[s.call] if s.kind == "tool_call" else (s.kind, s.text) for s in message.segments]
+    else:
+        texts = ("reasoning", message.reasoning), ("content", message.content)
+        blocks = [*(block for block in texts if block[1]), *message.tool_calls]
     events: list[Event] = []
-    for block in blocks(message):
+    for block in blocks:
         if isinstance(block, ToolCall):
             events.append(ToolCallStart(block.index, block.id, block.name, 0, 0, block.known))
             if block.arguments:
@@ -59,19 +47,19 @@ def replay(message: Message) -> list[Event]:
         elif block[0] == "reasoning":
             events += (ReasoningStart(0, 0), ReasoningDelta(block[1], 0, 0), ReasoningEnd(0, 0))
         else:
+            if events and isinstance(events[-1], ContentDelta):
+                events += (ReasoningStart(0, 0), ReasoningEnd(0, 0))
             events.append(ContentDelta(block[1], 0, 0))
     events.append(Finish(message.finish_reason, 0, 0))
     return events
 
 
-class BlockWriter(ABC):
+class BlockWriter(BaseWriter):
     """Turns the events of the one choice of a response into blocks.
 
     A block of text opens with its first piece, so that no block is empty. Reasoning closes where it ends; other text
     closes with the next block or the finish. What arrives inside a call waits until the call ends.
     """
-
-    KEEP_ALIVE = sse.KEEP_ALIVE
 
     def __init__(self) -> None:
         self._kind: TextKind | None = None
@@ -205,12 +193,12 @@ def not_writable(event: object) -> TypeError:
     return TypeError(f"events: the protocol has no words for {type(event).__name__}")
 
 
-def the_one(messages: Sequence[Message]) -> Message:
-    """The only message, for a protocol with one choice.
+def events_of(answer: Answer) -> Sequence[AnyEvent]:
+    """The events of the only choice; without events, those of its message.
 
     Raises:
-        ValueError: there is none, or more than one.
+        ValueError: the answer does not have exactly one message.
     """
-    if len(checked_messages(messages)) != 1:
-        raise ValueError(f"messages: got {len(messages)}; the protocol has only one choice")
-    return messages[0]
+    if len(checked_messages(answer.messages)) != 1:
+        raise ValueError(f"messages: got {len(answer.messages)}; the protocol has only one choice")
+    return answer.events[0] if answer.events else replay(answer.messages[0])

@@ -24,7 +24,7 @@ from ..message import Message, fold
 from . import sse
 from .blocks import replay
 from .chat import ChatWriter, Choice, error_body, tool_call
-from .common import Failure, Usage
+from .common import Answer, Failure
 from .encoding import encode, on_one_line
 from .server_tools import AnyEvent, Clients
 from .summary import Detail, summarized
@@ -40,7 +40,8 @@ class CandleWriter(ChatWriter):
     Args:
         id, model, created, n, include_usage, calls_reason, server_tools: as for `ChatWriter`.
         markers: the opening and closing of reasoning, which events do not contain.
-        content_chunks: whether the extensions of a whole answer also list the pieces of the content.
+        content_chunks: whether the extensions of a whole answer also list the pieces of the content. They list the
+            pieces of the events; without events, each block is one piece.
         summary: how detailed the summary of reasoning in the extensions is; ``None`` if there is none.
     """
 
@@ -124,31 +125,16 @@ class CandleWriter(ChatWriter):
 
     # -- whole -----------------------------------------------------------------------------------------------------
 
-    def whole(
-        self,
-        messages: Sequence[Message],
-        usage: Usage | None = None,
-        logprobs: Sequence[Sequence[Any]] = (),
-        *,
-        events: Sequence[Sequence[AnyEvent]] = (),
-        stop_sequence: str | None = None,
-    ) -> bytes:
-        """The whole answer.
-
-        Args:
-            messages, usage, logprobs, stop_sequence: as for `ChatWriter.whole`.
-            events: the events of each choice, whose pieces are in ``extensions``; without them, each block is one
-                piece.
-        """
-        seen = [Clients().take(e) for e in events] or [replay(m) for m in messages]
+    def _whole(self, answer: Answer) -> dict[str, Any]:
+        seen = [Clients().take(e) for e in answer.events] or [replay(m) for m in answer.messages]
         runs = [_before_failure(e) for e in seen]
-        answer = self._answer([fold(run) for run in runs], usage, logprobs)
+        whole = super()._whole(msgspec.structs.replace(answer, messages=[fold(run) for run in runs]))
         extensions = self._extensions(runs)
         if any(extensions.values()):
-            answer["extensions"] = extensions
+            whole["extensions"] = extensions
         if any(_fails(run[-1]) for run in runs if run):
-            answer["error"] = _INVALID_CALL
-        return encode(self._with_results(answer, events))
+            whole["error"] = _INVALID_CALL
+        return whole
 
     def _message(self, message: Message) -> dict[str, Any]:
         sent: dict[str, Any] = {"role": "assistant", "content": message.content or None}

@@ -17,7 +17,7 @@ from ..arguments import wrong_type
 from ..events import ContentDelta, Finish, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
 from ..message import Message, ToolCall, checked_messages
 from . import sse
-from .common import Failure, Usage, not_written
+from .common import Answer, BaseWriter, Failure, Usage, not_written
 from .encoding import encode, on_one_line, quoted
 from .freeform import Input, Kind, input_of
 from .server_tools import TOOL_LIMIT, AnyEvent, Clients
@@ -46,7 +46,7 @@ class Choice:
         self.over = False
 
 
-class ChatWriter:
+class ChatWriter(BaseWriter):
     """Writes one response: `start`, then `events` of any choice in any order, then `finish` or `error`; or `whole`.
 
     Args:
@@ -66,7 +66,6 @@ class ChatWriter:
         ValueError: an option has a value that is not allowed.
     """
 
-    KEEP_ALIVE = sse.KEEP_ALIVE
     ROLE_CHUNK = True
     """Whether the role has a chunk of its own, before all others."""
     DELTA = b""
@@ -255,48 +254,25 @@ class ChatWriter:
 
     # -- whole -----------------------------------------------------------------------------------------------------
 
-    def whole(
-        self,
-        messages: Sequence[Message],
-        usage: Usage | None = None,
-        logprobs: Sequence[Sequence[Any]] = (),
-        *,
-        events: Sequence[Sequence[AnyEvent]] = (),
-        stop_sequence: str | None = None,
-    ) -> bytes:
-        """The whole answer.
+    def _write_whole(self, answer: Answer) -> bytes:
+        return encode(self._whole(answer))
 
-        Args:
-            messages: one for each choice.
-            usage: of all choices together.
-            logprobs: the engine's entries for each choice.
-            events: the events of each choice, which contain the results of the server's calls.
-            stop_sequence: not used; the protocol has no field for it.
-        """
-        return encode(self._with_results(self._answer(messages, usage, logprobs), events))
-
-    def _with_results(self, answer: dict[str, Any], events: Sequence[Sequence[AnyEvent]]) -> dict[str, Any]:
-        """The answer with the results of the server's calls."""
-        for clients, choice, emitted in zip(self._clients or (), answer["choices"], events, strict=False):
-            clients.take(emitted)
-            if clients.results:
-                choice["message"]["tool_results"] = clients.results
-        return answer
-
-    def _answer(
-        self, messages: Sequence[Message], usage: Usage | None, logprobs: Sequence[Sequence[Any]]
-    ) -> dict[str, Any]:
-        answer = {
+    def _whole(self, answer: Answer) -> dict[str, Any]:
+        whole = {
             **self._identity,
             "object": "chat.completion",
             "choices": [
-                self._whole_choice(i, m, logprobs[i] if logprobs else ())
-                for i, m in enumerate(checked_messages(messages))
+                self._whole_choice(i, m, answer.logprobs[i] if answer.logprobs else ())
+                for i, m in enumerate(checked_messages(answer.messages))
             ],
         }
-        if usage is not None:
-            answer["usage"] = usage.openai()
-        return answer
+        for clients, choice, events in zip(self._clients or (), whole["choices"], answer.events, strict=False):
+            clients.take(events)
+            if clients.results:
+                choice["message"]["tool_results"] = clients.results
+        if answer.usage is not None:
+            whole["usage"] = answer.usage.openai()
+        return whole
 
     def _whole_choice(self, index: int, message: Message, logprobs: Sequence[Any]) -> dict[str, Any]:
         choice: dict[str, Any] = {"index": index, "message": self._message(message)}

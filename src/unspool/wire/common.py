@@ -1,5 +1,6 @@
 """What all protocols share: the interface of writers, counts of tokens, and failures."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -8,6 +9,7 @@ import msgspec
 from ..arguments import described
 from ..events import Event
 from ..message import Message
+from . import sse
 from .server_tools import AnyEvent, ServerEvent
 
 Sealing = Callable[[str], str | None]
@@ -122,4 +124,39 @@ class Writer(Protocol):
             usage: of all choices together.
             logprobs, events: those of each choice, if known. Only the events contain what the server's tools did.
             stop_sequence: as for `finish`.
+
+        Raises:
+            ValueError: the protocol has one choice, and there is not exactly one message.
         """
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The arguments of `Writer.whole`."""
+
+    messages: Sequence[Message]
+    usage: Usage | None
+    logprobs: Sequence[Sequence[Any]]
+    events: Sequence[Sequence[AnyEvent]]
+    stop_sequence: str | None
+
+
+class BaseWriter(ABC):
+    """What the writers here have in common: `whole` in one record, and comments that keep a connection alive."""
+
+    KEEP_ALIVE = sse.KEEP_ALIVE
+
+    def whole(
+        self,
+        messages: Sequence[Message],
+        usage: Usage | None = None,
+        *,
+        logprobs: Sequence[Sequence[Any]] = (),
+        events: Sequence[Sequence[AnyEvent]] = (),
+        stop_sequence: str | None = None,
+    ) -> bytes:
+        """The whole answer; see `Writer.whole`."""
+        return self._write_whole(Answer(messages, usage, logprobs, events, stop_sequence))
+
+    @abstractmethod
+    def _write_whole(self, answer: Answer) -> bytes:
+        """See `whole`."""

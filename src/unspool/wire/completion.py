@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..events import ContentDelta, Finish
-from ..message import Message, checked_messages
+from ..message import checked_messages
 from . import sse
 from .chat import error_body
-from .common import Failure, Usage, not_written
+from .common import Answer, BaseWriter, Failure, Usage, not_written
 from .encoding import encode
 from .server_tools import AnyEvent
 
 __all__ = ["CompletionWriter"]
 
 
-class CompletionWriter:
+class CompletionWriter(BaseWriter):
     """Writes one response: `start`, then `events` of any choice in any order, then `finish` or `error`; or `whole`.
 
     Args:
@@ -24,8 +24,6 @@ class CompletionWriter:
             if there are any, come before those of the output; the first has no log-probability.
         include_usage: whether a last chunk without choices has the usage, and all others ``null``.
     """
-
-    KEEP_ALIVE = sse.KEEP_ALIVE
 
     def __init__(
         self,
@@ -78,22 +76,13 @@ class CompletionWriter:
         """A failure after the first byte; see `ChatWriter.error`."""
         return sse.data(error_body(failure)) + sse.DONE
 
-    def whole(
-        self,
-        messages: Sequence[Message],
-        usage: Usage | None = None,
-        *,
-        logprobs: Sequence[Sequence[Any]] = (),
-        events: Sequence[Sequence[AnyEvent]] = (),
-        stop_sequence: str | None = None,
-    ) -> bytes:
-        """The whole answer; see `ChatWriter.whole`."""
+    def _write_whole(self, answer: Answer) -> bytes:
         choices = [
-            self._choice(i, self._due[i] + m.content, logprobs[i] if logprobs else (), m.finish_reason)
-            for i, m in enumerate(checked_messages(messages))
+            self._choice(i, self._due[i] + m.content, answer.logprobs[i] if answer.logprobs else (), m.finish_reason)
+            for i, m in enumerate(checked_messages(answer.messages))
         ]
-        answer = {**self._identity, "choices": choices}
-        return encode(answer if usage is None else {**answer, "usage": usage.openai()})
+        whole = {**self._identity, "choices": choices}
+        return encode(whole if answer.usage is None else {**whole, "usage": answer.usage.openai()})
 
     def _choice(self, index: int, text: str, entries: Sequence[Any], reason: str | None) -> dict[str, Any]:
         found = self._found(index, entries) if entries else None

@@ -11,12 +11,11 @@ from typing import Any, Final
 import msgspec
 
 from ..events import ToolCallEnd, ToolCallStart
-from ..message import Message, ToolCall
 from . import sse
-from .blocks import BlockWriter, TextKind, blocks, the_one
-from .common import Failure, Sealing, Usage
+from .blocks import BlockWriter, TextKind, events_of
+from .common import Answer, Failure, Sealing, Usage
 from .encoding import INVALID_JSON, clean, encode, quoted
-from .server_tools import TOOL_LIMIT, AnyEvent, ServerCallResult, ServerCallStart
+from .server_tools import TOOL_LIMIT, ServerCallResult, ServerCallStart
 
 STOP_REASONS: Final = {
     "stop": "end_turn",
@@ -94,12 +93,7 @@ class MessagesWriter(BlockWriter):
         return _event({"type": "message_start", "message": message})
 
     def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
-        """``message_delta`` and ``message_stop``.
-
-        Args:
-            usage: the final counts.
-            stop_sequence: the request's stop sequence that ended the output, if any.
-        """
+        """``message_delta`` and ``message_stop``; see `Writer.finish`."""
         delta = _stop(self._finish_reason, stop_sequence)
         counts = _usage(usage) if usage else {"output_tokens": 0}
         last = {"type": "message_delta", "delta": delta, "usage": counts, **self._edits}
@@ -120,25 +114,23 @@ class MessagesWriter(BlockWriter):
         )
         return _event({"type": "content_block_start", "index": self._index, "content_block": block})
 
-    def _keep(self, block: dict[str, Any], text: str) -> None:
-        """Add a piece to the open block of a whole answer."""
-        if "input" in block:
-            block["input"] = msgspec.Raw(clean(text).encode())
-        else:
-            block[block["type"]] += text
-
     def _stop_block(self) -> bytes:
         return _event({"type": "content_block_stop", "index": self._index})
 
     def _open(self, kind: TextKind) -> bytes:
         if kind == "reasoning":
             self._thoughts = []
-            return self._block(_thinking("", ""), "thinking_delta", "thinking")
+            block = {"type": "thinking", "thinking": "", "signature": ""}  # clients accept an empty signature
+            return self._block(block, "thinking_delta", "thinking")
         return self._block(_text_block(""), "text_delta", "text")
 
     def _text(self, text: str) -> bytes:
         if self._kept is not None and not (self._omit and self._kind == "reasoning"):
-            self._keep(self._kept[-1], text)
+            block = self._kept[-1]
+            if "input" in block:
+                block["input"] = msgspec.Raw(clean(text).encode())
+            else:
+                block[block["type"]] += text
         if self._kind == "reasoning":
             if self._seal is not None:
                 self._thoughts.append(text)
@@ -147,28 +139,26 @@ class MessagesWriter(BlockWriter):
         return self._head + quoted(text) + b"}}\n\n"
 
     def _close(self, kind: TextKind) -> bytes:
-        signature = self._sign("".join(self._thoughts)) if kind == "reasoning" else ""
-        if not signature:
+        sealed = self._seal("".join(self._thoughts)) if kind == "reasoning" and self._seal is not None else None
+        if not sealed:
             return self._stop_block()
         if self._kept is not None:
-            self._kept[-1]["signature"] = signature
-        delta = {"type": "signature_delta", "signature": signature}
+            self._kept[-1]["signature"] = sealed
+        delta = {"type": "signature_delta", "signature": sealed}
         return _event({"type": "content_block_delta", "index": self._index, "delta": delta}) + self._stop_block()
 
-    def _sign(self, text: str) -> str:
-        return (None if self._seal is None else self._seal(text)) or ""
-
     def _open_call(self, event: ToolCallStart) -> bytes:
-        return self._block(_tool_use(event.id, event.name, {}), "input_json_delta", "partial_json")
+        block = {"type": "tool_use", "id": event.id, "name": event.name, "input": {}}
+        return self._block(block, "input_json_delta", "partial_json")
 
     def _arguments(self, text: str) -> bytes:
-        if self._fine_grained:
+        if self._fine_grained and self._kept is None:
             return self._text(text)
         self._held.append(text)
         return b""
 
     def _close_call(self, event: ToolCallEnd) -> bytes:
-        if self._fine_grained:
+        if self._fine_grained and self._kept is None:
             return self._stop_block()
         arguments = "".join(self._held)
         self._held = []
@@ -176,75 +166,38 @@ class MessagesWriter(BlockWriter):
 
     def _open_server_call(self, event: ServerCallStart) -> bytes:
         self._server_ids[event.index] = event.id
-        return self._block(_mcp_tool_use(event), "input_json_delta", "partial_json")
+        names = {"name": event.name, "server_name": event.server}
+        block = {"type": "mcp_tool_use", "id": event.id, **names, "input": {}}
+        return self._block(block, "input_json_delta", "partial_json")
 
     def _result(self, event: ServerCallResult) -> bytes:
-        return self._block(_mcp_tool_result(self._server_ids.pop(event.index), event), "", "") + self._stop_block()
+        id, content = self._server_ids.pop(event.index), [_text_block(event.text)] if event.text else []
+        block = {"type": "mcp_tool_result", "tool_use_id": id, "is_error": event.error, "content": content}
+        return self._block(block, "", "") + self._stop_block()
 
     # -- whole -----------------------------------------------------------------------------------------------------
 
-    def whole(
-        self,
-        messages: Sequence[Message],
-        usage: Usage | None = None,
-        stop_sequence: str | None = None,
-        *,
-        logprobs: Sequence[Sequence[Any]] = (),
-        events: Sequence[Sequence[AnyEvent]] = (),
-    ) -> bytes:
-        """The whole answer; inputs keep the arguments' own bytes.
-
-        Args:
-            messages, usage, stop_sequence, logprobs: as for `Writer.whole`.
-            events: if given, the content is written from them.
-
-        Raises:
-            ValueError: not exactly one message.
-        """
-        message = the_one(messages)
-        content = [self._whole_block(b) for b in blocks(message)]
-        if events:
-            content = self._kept = []
-            self.events(0, events[0])
-        answer = {
+    def _write_whole(self, answer: Answer) -> bytes:
+        """The blocks of the stream, each complete; inputs keep the arguments' own bytes."""
+        content: list[dict[str, Any]] = []
+        self._kept = content
+        self.events(0, events_of(answer))
+        whole = {
             **self._identity,
             "content": content,
-            **_stop(message.finish_reason, stop_sequence),
-            "usage": _usage(usage or Usage()),
+            **_stop(answer.messages[0].finish_reason, answer.stop_sequence),
+            "usage": _usage(answer.usage or Usage()),
             **self._edits,
         }
-        return encode(answer)
-
-    def _whole_block(self, block: tuple[TextKind, str] | ToolCall) -> dict[str, Any]:
-        if isinstance(block, ToolCall):
-            return _tool_use(block.id, block.name, msgspec.Raw(clean(tool_input(block.arguments)).encode()))
-        kind, text = block
-        return _thinking("" if self._omit else text, self._sign(text)) if kind == "reasoning" else _text_block(text)
+        return encode(whole)
 
 
 def _event(payload: dict[str, Any]) -> bytes:
     return sse.event(payload["type"].encode(), encode(payload))
 
 
-def _thinking(text: str, signature: str) -> dict[str, Any]:
-    return {"type": "thinking", "thinking": text, "signature": signature}  # clients accept an empty signature
-
-
 def _text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
-
-
-def _tool_use(id: str, name: str, input: Any) -> dict[str, Any]:
-    return {"type": "tool_use", "id": id, "name": name, "input": input}
-
-
-def _mcp_tool_use(event: ServerCallStart) -> dict[str, Any]:
-    return {"type": "mcp_tool_use", "id": event.id, "name": event.name, "server_name": event.server, "input": {}}
-
-
-def _mcp_tool_result(id: str, event: ServerCallResult) -> dict[str, Any]:
-    content = [_text_block(event.text)] if event.text else []
-    return {"type": "mcp_tool_result", "tool_use_id": id, "is_error": event.error, "content": content}
 
 
 def _stop(reason: str, stop_sequence: str | None) -> dict[str, Any]:

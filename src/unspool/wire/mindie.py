@@ -14,7 +14,7 @@ from ..events import ContentDelta, Finish
 from ..message import Message
 from . import sse
 from .chat import ChatWriter, Choice, ReasoningField, tool_call
-from .common import Failure, Usage
+from .common import Answer, Failure, Usage
 from .encoding import encode, on_one_line, quoted
 from .server_tools import AnyEvent
 
@@ -103,13 +103,11 @@ class MindieWriter(ChatWriter):
         delta = c.content.removeprefix(self._prefix) + content
         return self._prefix + full + fields + delta + self._tail(c.logprobs, quoted(reason)) + sse.DONE
 
-    def _answer(
-        self, messages: Sequence[Message], usage: Usage | None, logprobs: Sequence[Sequence[Any]]
-    ) -> dict[str, Any]:
-        answer = super()._answer(messages, usage, logprobs)
-        if usage is not None:
-            (answer["usage"] if self._timing == "usage" else answer).update(_times(usage))
-        return answer
+    def _whole(self, answer: Answer) -> dict[str, Any]:
+        whole = super()._whole(answer)
+        if answer.usage is not None:
+            (whole["usage"] if self._timing == "usage" else whole).update(_times(answer.usage))
+        return whole
 
     def _message(self, message: Message) -> dict[str, Any]:
         sent: dict[str, Any] = {"role": "assistant", "content": message.content}

@@ -11,17 +11,16 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ..events import ToolCallEnd, ToolCallStart
-from ..message import Message, ToolCall
 from . import sse
-from .blocks import BlockWriter, TextKind, blocks, the_one
+from .blocks import BlockWriter, TextKind, events_of
 from .chat import error_body
-from .common import Failure, Sealing, Usage
+from .common import Answer, Failure, Sealing, Usage
 from .encoding import clean, encode, on_one_line, quoted
-from .freeform import Input, Kind, input_of
+from .freeform import Input, Kind
 from .messages import tool_input
 from .server_items import ServerItem, approval_item, list_item
-from .server_tools import TOOL_LIMIT, AnyEvent, ApprovalAsked, ServerCallResult, ServerCallStart, ToolsListed
-from .summary import Detail, Summary, summarized
+from .server_tools import TOOL_LIMIT, ApprovalAsked, ServerCallResult, ServerCallStart, ToolsListed
+from .summary import Detail, Summary
 
 __all__ = ["DEFAULTS", "INCOMPLETE", "ResponsesWriter", "error_body"]
 
@@ -104,7 +103,7 @@ class ResponsesWriter(BlockWriter):
         self._head = b""
         self._parts: list[str] = []
         self._item_id = ""
-        self._opened: ToolCallStart | None = None
+        self._call_id, self._tool = "", Kind("function", "")  # the open call
 
     # -- streaming -------------------------------------------------------------------------------------------------
 
@@ -117,9 +116,8 @@ class ResponsesWriter(BlockWriter):
 
     def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
         """``response.completed``, or ``response.incomplete`` with its reason."""
-        status = "incomplete" if self._finish_reason in INCOMPLETE else "completed"
-        response = self._whole(self._finished(self._finish_reason, self._items(), usage))
-        return self._event(f"response.{status}", response=msgspec.Raw(response))
+        response = msgspec.Raw(self._ended(usage))
+        return self._event(f"response.{self.status}", response=response)
 
     def error(self, failure: Failure) -> bytes:
         """``response.failed``, with the items that were complete."""
@@ -148,11 +146,19 @@ class ResponsesWriter(BlockWriter):
         """The index of the open item."""
         return {"output_index": self._at, "item_id": self._item_id}
 
-    def _add(self, kind: str, tool: Kind | None = None) -> None:
-        """The next item opens."""
+    def _add(self, prefix: str) -> None:
+        """The next item opens; its id has this prefix."""
         self._at = len(self._output)
         self._output.append(None)
-        self._item_id = self._id_of(kind, self._at, tool)
+        self._item_id = f"{prefix}_{self._stem}_{self._at}"
+
+    def _added(self, item: dict[str, Any]) -> bytes:
+        return self._event("response.output_item.added", output_index=self._at, item=item)
+
+    def _done(self, item: dict[str, Any]) -> bytes:
+        encoded = msgspec.Raw(encode(item))
+        self._output[self._at] = encoded
+        return self._event("response.output_item.done", output_index=self._at, item=encoded)
 
     def _prepare(self, kind: str, **members: Any) -> None:
         """Prepare the beginning of the open item's deltas, up to the sequence number."""
@@ -160,10 +166,13 @@ class ResponsesWriter(BlockWriter):
         self._head = b"event: %b\ndata: " % kind.encode() + payload + b',"sequence_number":'
         self._parts = []
 
+    def _delta(self, text: str) -> bytes:
+        self._sequence += 1
+        return self._head + b'%d,"delta":' % (self._sequence - 1) + quoted(text) + b"}\n\n"
+
     def _text(self, text: str) -> bytes:
         self._parts.append(text)
-        self._sequence += 1
-        data = self._head + b'%d,"delta":' % (self._sequence - 1) + quoted(text) + b"}\n\n"
+        data = self._delta(text)
         return data if self._summary is None else data + self._summarize(self._summary.feed(text))
 
     def _summarize(self, sentences: Sequence[str]) -> bytes:
@@ -172,23 +181,18 @@ class ResponsesWriter(BlockWriter):
         for text in sentences:
             place = {**self._place(), "summary_index": len(self._sentences)}
             self._sentences.append(text)
-            empty, part = {"type": "summary_text", "text": ""}, {"type": "summary_text", "text": text}
-            out += self._event("response.reasoning_summary_part.added", **place, part=empty)
+            out += self._event("response.reasoning_summary_part.added", **place, part=_summary_part(""))
             out += self._event("response.reasoning_summary_text.delta", **place, delta=text)
             out += self._event("response.reasoning_summary_text.done", **place, text=text)
-            out += self._event("response.reasoning_summary_part.done", **place, part=part)
+            out += self._event("response.reasoning_summary_part.done", **place, part=_summary_part(text))
         return out
 
     def _open(self, kind: TextKind) -> bytes:
         reasoning = kind == "reasoning"
         if reasoning and self._detail is not None:
             self._summary, self._sentences = Summary(self._detail), []
-        self._add(kind)
-        added = self._event(
-            "response.output_item.added",
-            output_index=self._at,
-            item=_text_item(kind, self._item_id, None, "in_progress"),
-        )
+        self._add("rs" if reasoning else "msg")
+        added = self._added(self._text_item(kind, None, "in_progress"))
         part = self._event("response.content_part.added", **self._place(), content_index=0, part=_part(kind, ""))
         if reasoning:
             self._prepare("response.reasoning_text.delta", content_index=0)
@@ -197,91 +201,85 @@ class ResponsesWriter(BlockWriter):
         return added + part
 
     def _close(self, kind: TextKind) -> bytes:
-        text = "".join(self._parts)
-        extra: dict[str, Any]
-        name, extra = ("reasoning_text", {}) if kind == "reasoning" else ("output_text", {"logprobs": []})
+        text, place = "".join(self._parts), {**self._place(), "content_index": 0}
+        name = "reasoning_text" if kind == "reasoning" else "output_text"
+        extra: dict[str, Any] = {} if kind == "reasoning" else {"logprobs": []}
         status: Status = "incomplete" if self._finish_reason in INCOMPLETE else "completed"
         summed = b"" if self._summary is None else self._summarize(self._summary.close())
         self._summary = None
         return (
             summed
-            + self._event(f"response.{name}.done", **self._place(), content_index=0, text=text, **extra)
-            + self._event("response.content_part.done", **self._place(), content_index=0, part=_part(kind, text))
-            + self._done(self._text_item(kind, self._item_id, text, status))
+            + self._event(f"response.{name}.done", **place, text=text, **extra)
+            + self._event("response.content_part.done", **place, part=_part(kind, text))
+            + self._done(self._text_item(kind, text, status))
         )
 
+    def _text_item(self, kind: TextKind, text: str | None, status: Status) -> dict[str, Any]:
+        """The open item, which has its text once that is complete."""
+        content = [] if text is None else [_part(kind, text)]
+        if kind == "content":
+            return {"type": "message", "id": self._item_id, "role": "assistant", "status": status, "content": content}
+        # No status: not even the whole answer shows whether reasoning was complete.
+        summary = [] if text is None else [_summary_part(sentence) for sentence in self._sentences]
+        item: dict[str, Any] = {"type": "reasoning", "id": self._item_id, "summary": summary, "content": content}
+        if text is not None and self._seal is not None:
+            item["encrypted_content"] = self._seal(text)
+        return item
+
     def _open_call(self, event: ToolCallStart) -> bytes:
-        self._opened = event
-        kind = self._kinds.get(event.name)
-        custom = kind is not None and kind.kind == "custom"
-        self._add("tool_call", kind)
+        self._call_id = event.id
+        self._tool = self._kinds.get(event.name) or Kind("function", event.name)
+        custom = self._tool.kind == "custom"
+        self._add(_PREFIXES[self._tool.kind])
         self._input = Input() if custom else None
-        item = _call_item(self._item_id, event.id, event.name, "", "in_progress", kind)
-        added = self._event("response.output_item.added", output_index=self._at, item=item)
+        added = self._added(self._call_item("", "in_progress"))
         self._prepare(f"response.{'custom_tool_call_input' if custom else 'function_call_arguments'}.delta")
         return added
 
+    def _call_item(self, arguments: str, status: Status) -> dict[str, Any]:
+        """The open call."""
+        tool = self._tool
+        item = {"type": _TYPES[tool.kind], "id": self._item_id, "call_id": self._call_id, "status": status}
+        if tool.kind == "tool_search":
+            sent = msgspec.Raw(clean(tool_input(arguments or "{}")).encode())  # an object, in any case
+            return {**item, "execution": "client", "arguments": sent}
+        given = {"arguments": arguments} if self._input is None else {"input": self._input.text}
+        return {**item, "name": tool.name, **given, **({"namespace": tool.namespace} if tool.namespace else {})}
+
     def _arguments(self, text: str) -> bytes:
         item = self._server_items.get(self._call) if self._call is not None else None
-        if item is not None:
-            if item.streams:
-                return self._text(text)
+        if item is not None and not item.streams:
             item.arguments.append(text)
             return b""
-        assert self._opened is not None
-        if self._input is not None:
+        if item is None and self._input is not None:
             self._parts.append(text)
-            return self._piece(self._input.feed(text))
-        kind = self._kinds.get(self._opened.name)
-        if kind is not None and kind.kind == "tool_search":
+            piece = self._input.feed(text)
+            return self._delta(piece) if piece else b""
+        if item is None and self._tool.kind == "tool_search":
             self._parts.append(text)
             return b""
         return self._text(text)
 
-    def _piece(self, text: str) -> bytes:
-        """The next piece of a custom tool's input."""
-        if not text:
-            return b""
-        self._sequence += 1
-        return self._head + b'%d,"delta":' % (self._sequence - 1) + quoted(text) + b"}\n\n"
-
     def _close_call(self, event: ToolCallEnd) -> bytes:
         if event.index in self._server_items:
             return self._close_server_call(self._server_items[event.index])
-        assert self._opened is not None
-        arguments, name = "".join(self._parts), self._opened.name
-        kind = self._kinds.get(name)
-        item = _call_item(self._item_id, self._opened.id, name, arguments, _call_status(event.status), kind)
+        arguments = "".join(self._parts)
+        status: Status = "incomplete" if event.status == "incomplete" else "completed"
+        closed = b""
         if self._input is not None:
-            rest = self._piece(self._input.close())
-            closed = self._event("response.custom_tool_call_input.done", **self._place(), input=self._input.text)
-            return rest + closed + self._done(item)
-        if kind is not None and kind.kind == "tool_search":
-            return self._done(item)
-        closed = self._event("response.function_call_arguments.done", **self._place(), arguments=arguments)
-        return closed + self._done(item)
-
-    def _text_item(self, kind: TextKind, id: str, text: str, status: Status) -> dict[str, Any]:
-        """A complete item of text."""
-        item = _text_item(kind, id, text, status)
-        if kind == "reasoning" and self._detail is not None:
-            item["summary"] = [{"type": "summary_text", "text": s} for s in summarized(text, self._detail)]
-        if kind == "reasoning" and self._seal is not None:
-            item["encrypted_content"] = self._seal(text)
-        return item
-
-    def _done(self, item: dict[str, Any]) -> bytes:
-        encoded = msgspec.Raw(encode(item))
-        event = self._event("response.output_item.done", output_index=self._at, item=encoded)
-        self._output[self._at] = encoded
-        return event
+            piece = self._input.close()
+            closed = self._delta(piece) if piece else b""
+            closed += self._event("response.custom_tool_call_input.done", **self._place(), input=self._input.text)
+        elif self._tool.kind != "tool_search":
+            closed = self._event("response.function_call_arguments.done", **self._place(), arguments=arguments)
+        return closed + self._done(self._call_item(arguments, status))
 
     # -- tools that the server runs ----------------------------------------------------------------------------------
 
     def _listed(self, event: ToolsListed) -> bytes:
-        self._add("tools")
+        self._add("mcpl")
         item = list_item(self._item_id, event)
-        added = self._event("response.output_item.added", output_index=self._at, item={**item, "tools": []})
+        added = self._added({**item, "tools": []})
         begun = self._event("response.mcp_list_tools.in_progress", **self._place())
         ended = "failed" if event.error else "completed"
         return added + begun + self._event(f"response.mcp_list_tools.{ended}", **self._place()) + self._done(item)
@@ -296,10 +294,9 @@ class ResponsesWriter(BlockWriter):
 
     def _begin(self, item: ServerItem) -> bytes:
         """Open the item of a call."""
-        self._add(item.kind)
+        self._add(_PREFIXES[item.kind])
         item.at, item.id = self._at, self._item_id
-        added = self._event("response.output_item.added", output_index=self._at, item=item.item("in_progress"))
-        return added + self._event(f"response.{item.kind}.in_progress", **self._place())
+        return self._added(item.item("in_progress")) + self._event(f"response.{item.kind}.in_progress", **self._place())
 
     def _close_server_call(self, item: ServerItem) -> bytes:
         if item.start.asks:
@@ -329,56 +326,25 @@ class ResponsesWriter(BlockWriter):
 
     def _ask(self, event: ApprovalAsked) -> bytes:
         item = self._server_items.pop(event.index)
-        self._add("approval")
+        self._add("mcpr")
         asked = approval_item(event.id, item)
-        return self._event("response.output_item.added", output_index=self._at, item=asked) + self._done(asked)
+        return self._added(asked) + self._done(asked)
 
     # -- whole -----------------------------------------------------------------------------------------------------
 
-    def whole(
-        self,
-        messages: Sequence[Message],
-        usage: Usage | None = None,
-        *,
-        logprobs: Sequence[Sequence[Any]] = (),
-        events: Sequence[Sequence[AnyEvent]] = (),
-        stop_sequence: str | None = None,
-    ) -> bytes:
-        """The whole response, the same as in the last event of a stream.
+    def _write_whole(self, answer: Answer) -> bytes:
+        """The same as in the last event of the stream."""
+        self.events(0, events_of(answer))
+        return self._ended(answer.usage)
 
-        Args:
-            messages, usage, logprobs, stop_sequence: as for `Writer.whole`.
-            events: if given, the response is written only from them.
-
-        Raises:
-            ValueError: not exactly one message.
-        """
-        message = the_one(messages)
-        if events:
-            self.events(0, events[0])
-            return self._whole(self._finished(self._finish_reason, self._items(), usage))
-        found = blocks(message)
-        output = []
-        for i, block in enumerate(found):
-            if isinstance(block, ToolCall):
-                status = _call_status(block.status)
-                kind_ = self._kinds.get(block.name)
-                id = self._id_of("tool_call", i, kind_)
-                item = _call_item(id, block.id, block.name, block.arguments, status, kind_)
-            else:
-                cut = message.finish_reason in INCOMPLETE and i == len(found) - 1
-                kind, text = block
-                item = self._text_item(kind, self._id_of(kind, i), text, "incomplete" if cut else "completed")
-            output.append(item)
-        return self._whole(self._finished(message.finish_reason, output, usage))
-
-    def _finished(self, reason: str, output: Sequence[Any], usage: Usage | None) -> dict[str, Any]:
-        response = self._response("incomplete" if reason in INCOMPLETE else "completed", output)
-        if reason in INCOMPLETE:
-            response["incomplete_details"] = {"reason": INCOMPLETE[reason]}
+    def _ended(self, usage: Usage | None) -> bytes:
+        reason = INCOMPLETE.get(self._finish_reason)
+        response = self._response("completed" if reason is None else "incomplete", self._items())
+        if reason is not None:
+            response["incomplete_details"] = {"reason": reason}
         if usage is not None:
             response["usage"] = _usage(usage)
-        return response
+        return self._whole(response)
 
     def _response(self, status: str, output: Sequence[Any]) -> dict[str, Any]:
         return {
@@ -391,16 +357,9 @@ class ResponsesWriter(BlockWriter):
             **self._repeated,
         }
 
-    def _id_of(self, kind: str, index: int, tool: Kind | None = None) -> str:
-        return f"{_PREFIXES[kind if tool is None else tool.kind]}_{self._stem}_{index}"
 
-
+_TYPES: Final = {"function": "function_call", "custom": "custom_tool_call", "tool_search": "tool_search_call"}
 _PREFIXES: Final = {
-    "reasoning": "rs",
-    "content": "msg",
-    "tool_call": "fc",
-    "tools": "mcpl",
-    "approval": "mcpr",
     "mcp_call": "mcp",
     "code_interpreter_call": "ci",
     "web_search_call": "ws",
@@ -408,7 +367,7 @@ _PREFIXES: Final = {
     "custom": "ctc",
     "tool_search": "tsc",
 }
-"""The prefixes of item ids."""
+"""The prefixes of the ids of calls, by the type of the server's items or the kind of the client's tools."""
 
 
 def _part(kind: TextKind, text: str) -> dict[str, Any]:
@@ -417,35 +376,8 @@ def _part(kind: TextKind, text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _text_item(kind: TextKind, id: str, text: str | None, status: Status) -> dict[str, Any]:
-    content = [] if text is None else [_part(kind, text)]
-    if kind == "reasoning":  # no status: not even the whole answer shows whether reasoning was complete
-        return {"type": "reasoning", "id": id, "summary": [], "content": content}
-    return {"type": "message", "id": id, "role": "assistant", "status": status, "content": content}
-
-
-def _call_item(
-    id: str, call_id: str, name: str, arguments: str, status: Status, kind: Kind | None = None
-) -> dict[str, Any]:
-    ids = {"id": id, "call_id": call_id, "status": status}
-    if kind is None:
-        return {"type": "function_call", **ids, "name": name, "arguments": arguments}
-    if kind.kind == "tool_search":
-        return {"type": "tool_search_call", **ids, "execution": "client", "arguments": _object(arguments)}
-    space = {"namespace": kind.namespace} if kind.namespace else {}
-    if kind.kind == "custom":
-        text = input_of(arguments) if arguments else ""
-        return {"type": "custom_tool_call", **ids, "name": kind.name, "input": text, **space}
-    return {"type": "function_call", **ids, "name": kind.name, "arguments": arguments, **space}
-
-
-def _object(arguments: str) -> Any:
-    """The arguments as an object; anything else is wrapped in one."""
-    return msgspec.Raw(clean(tool_input(arguments or "{}")).encode())
-
-
-def _call_status(status: str) -> Status:
-    return "incomplete" if status == "incomplete" else "completed"
+def _summary_part(text: str) -> dict[str, str]:
+    return {"type": "summary_text", "text": text}
 
 
 def _failure_code(status: int) -> str:

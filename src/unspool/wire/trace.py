@@ -10,10 +10,9 @@ from typing import Any
 import msgspec
 
 from ..events import Event, Stage
-from ..message import Message
 from . import sse
 from .chat import error_body
-from .common import Failure, Usage
+from .common import Answer, BaseWriter, Failure, Usage
 from .encoding import encode
 
 __all__ = ["TraceWriter", "error_body", "step"]
@@ -31,14 +30,12 @@ def step(events: Sequence[Event], stage: Stage, held: Any = None) -> dict[str, A
     return fields if held is None else {**fields, "held": held}
 
 
-class TraceWriter:
+class TraceWriter(BaseWriter):
     """Writes one answer of one choice, always as a stream. It is a `Writer` that gets pieces, not events.
 
     Args:
         asked: the recording's first line; set before the stream starts.
     """
-
-    KEEP_ALIVE = sse.KEEP_ALIVE
 
     def __init__(self) -> None:
         self.asked: Mapping[str, Any] = {"type": "request"}
@@ -73,17 +70,9 @@ class TraceWriter:
         """Report that the engine failed."""
         return _line({"type": "error", "message": failure.message, "status": failure.status})
 
-    def whole(
-        self,
-        messages: Sequence[Message],
-        usage: Usage | None = None,
-        *,
-        logprobs: Sequence[Sequence[Any]] = (),
-        events: Sequence[Sequence[Event]] = (),
-        stop_sequence: str | None = None,
-    ) -> bytes:
+    def _write_whole(self, answer: Answer) -> bytes:
         """Only the message."""
-        return encode({"message": messages[0], "usage": usage})
+        return encode({"message": answer.messages[0], "usage": answer.usage})
 
 
 def _line(value: Mapping[str, Any]) -> bytes:

@@ -223,8 +223,11 @@ def test_arguments_are_closed_only_if_no_value_must_be_invented() -> None:
         ('{"a": "x', '"}'),
         ('{"a": [1, {"b": 2', "}]}"),
         ('{"a": 1', "}"),
-        ('{"a":', ""),
-        ('{"a', ""),
+        ('{"a":', "}"),
+        ('{"a', "}"),
+        ('{"a": {"b": 1, "c', "}}"),
+        ('{"a": 1.', "0}"),
+        ('{"a": 1e', "0}"),
         ('{"a": -', ""),
     ]:
         reader = LiteralReader(Syntax.JSON, Root.OBJECT, repair=True)

@@ -371,6 +371,46 @@ def test_a_comma_that_a_closing_cuts_off_is_no_part_of_the_value() -> None:
         assert [(c.arguments, c.status) for c in message.tool_calls] == [(repaired, "repaired")]
 
 
+CUT = [*ENDING, *PYTHON, *QUOTED]
+
+
+@pytest.mark.parametrize(**named([d for d in CUT if closing_word(d, write_calls(d, [("f", {"n": 1, "b": True})]))]))
+def test_a_closing_cuts_a_key_a_value_or_its_first_letters(dialect: Dialect) -> None:
+    """As a partial JSON parser reads it: a key without a value is left out, and the beginning of a word is the word."""
+    raw = write_calls(dialect, [("f", {"n": 1, "b": True})])
+    value = re.search("[Tt]rue", raw)
+    assert value is not None
+    key = raw.rindex("b", 0, value.start())
+    marker = raw[raw.index(closing_word(dialect, raw[value.end() :]), value.end()) :]
+    cuts = {key + 1: {"n": 1}, value.start(): {"n": 1}, value.start() + 2: {"n": 1, "b": True}}
+    if dialect in QUOTED:
+        del cuts[key + 1]  # a key without quotes ends at a colon
+    for at, expected in cuts.items():
+        message = every_way(dialect, raw[:at] + marker, policy=END.over(MEND))
+        assert [(json.loads(c.arguments), c.status) for c in message.tool_calls] == [(expected, "repaired")]
+        raw_call = every_way(dialect, raw[:at] + marker, policy=END.over(Policy(bad_arguments="raw"))).tool_calls[0]
+        assert raw_call.status in ("invalid", "incomplete")
+        assert "}" not in raw_call.arguments
+
+
+def test_a_closing_cuts_nested_keys_escapes_and_numbers() -> None:
+    for cut, repaired in (
+        ('{"a": {"b', '{"a": {}}'),
+        ('{"a": {"b":', '{"a": {}}'),
+        ('{"a": [{"b": 1, "c": ', '{"a": [{"b": 1}]}'),
+        ('{"a": "x\\', '{"a": "x"}'),
+        ('{"a": "x\\u00', '{"a": "x"}'),
+        ('{"a": 1e', '{"a": 1e0}'),
+        ('{"a": nul', '{"a": null}'),
+        ('{"a": [fal', '{"a": [false]}'),
+        ("{'a': 1, 'b", '{"a": 1}'),
+        ("{a: 1, b", '{"a": 1}'),
+    ):
+        raw = f'<tool_call>\n{{"name": "f", "arguments": {cut}</tool_call>'
+        message = every_way(get_dialect("hermes"), raw, policy=END.over(MEND))
+        assert [(c.arguments, c.status) for c in message.tool_calls] == [(repaired, "repaired")]
+
+
 def test_a_string_that_holds_no_object_cannot_be_closed() -> None:
     raw = '<tool_call>\n{"name": "f", "arguments": "{:</tool_call>\n<tool_call>\n{"name": "now"}\n</tool_call>'
     message = every_way(get_dialect("hermes"), raw, policy=END.over(MEND))

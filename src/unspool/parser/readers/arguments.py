@@ -3,20 +3,21 @@
 from typing import Final
 
 from ...dialect.markers import Form
-from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
+from ...dialect.patterns import MAX_SPACE, MORE, skip_space
 from ...dialect.syntax import Syntax
-from ..call import Call, Desk
+from ..call import Call
 from ..ledger import Tape
+from ..lookout import first_of
 from ..openings import NULL, Openings
 from .literal import DONE, ERROR, STRING, LiteralReader, Root, whole_members, whole_object
-from .reader import Mode, Whole
+from .reader import Mode, Reader, Whole
 from .wrapped import UNWRAPPED, Unwrapping, UnwrapReader, unwrapping
 
 _CUT: Final = "a closing marker inside a value"
 _NO_OBJECT: Final = "arguments that are not an object"
 
 
-class ArgumentsReader:
+class ArgumentsReader(Reader):
     """Reads one literal, and passes it on as arguments.
 
     Attributes:
@@ -27,43 +28,21 @@ class ArgumentsReader:
         within: after a failure, the quote of the string that goes on.
     """
 
-    __slots__ = (
-        "_call",
-        "_desk",
-        "_looked",
-        "_openings",
-        "_tape",
-        "_unwrapping",
-        "literal",
-        "mode",
-        "shut",
-        "skip",
-        "track",
-        "why",
-        "within",
-    )
-
     def __init__(
         self,
         call: Call,
-        desk: Desk,
         openings: Openings,
         tape: Tape,
         literal: LiteralReader | UnwrapReader | None = None,
         *,
         skip: bool = False,
     ) -> None:
-        self.mode = Mode.READING
-        self.why = ""
+        super().__init__(call, openings, tape)
         self.literal = literal
         self.skip = skip
         self.shut = False
         self.track: list[str] | None = None
         self.within = ""
-        self._call = call
-        self._desk = desk
-        self._openings = openings
-        self._tape = tape
         self._looked = False  # whether a wrapper was looked for
         self._unwrapping: Unwrapping | None = None
 
@@ -72,7 +51,6 @@ class ArgumentsReader:
         self.literal = literal_of(self._openings, c, syntax)
 
     def read(self) -> bool:
-        """See `Reader`."""
         literal = self.literal
         if literal is None:
             tape = self._tape
@@ -98,7 +76,6 @@ class ArgumentsReader:
         return False
 
     def take(self) -> str | None:
-        """See `Reader`."""
         text = ""
         if self._unwrapping is not None:
             text = self._unwrapping.rest()
@@ -108,7 +85,6 @@ class ArgumentsReader:
         return text or None
 
     def close_all(self) -> str:
-        """See `Reader`."""
         return "" if self.literal is None else self.literal.close_all()
 
     def in_string(self) -> bool:
@@ -140,11 +116,13 @@ class ArgumentsReader:
             self._read_to(literal, p)
             if literal.mode >= DONE:
                 return False
-            if tape.i == p and literal.mode == STRING:
+            in_escape = openings.repairing and tape.i < p and tape.buf[tape.i] == "\\"
+            if (tape.i == p or in_escape) and literal.mode == STRING:
                 r = openings.ends_string(scan, p, m)
                 if r == MORE:
                     return False
                 if r >= 0:
+                    tape.i = p  # the beginning of an escape means nothing
                     self.cut()
                     return True
             pos = p + 1
@@ -169,7 +147,7 @@ class ArgumentsReader:
         if not self._looked:
             self._looked = True
             if call.started and not UNWRAPPED.match(fragment):
-                self._unwrapping = unwrapping(self._desk.schema(call.name))
+                self._unwrapping = unwrapping(self._call.desk.schema(call.name))
         watch = self._unwrapping
         if watch is not None:
             passed = watch.push(fragment)
@@ -202,21 +180,15 @@ class ArgumentsReader:
         buf = tape.buf
         if buf.startswith(NULL, i):
             tape.i = i + len(NULL)
-            return self._no_arguments()
-        closing = self._openings.look.closing(i)
+            return self._done("{}")
+        closing = self._look.closing(i)
         if closing == MORE or NULL.startswith(buf[i:]):
             if tape.final:
                 tape.i = len(buf)
             return False
         if closing >= 0 or not call.form.closing:
-            return self._no_arguments()
+            return self._done("{}")
         return self._fail(_NO_OBJECT)
-
-    def _no_arguments(self) -> bool:
-        self._call.put("{}", self._tape.here)
-        self._call.complete = True
-        self.mode = Mode.DONE
-        return True
 
     def _broken(self, literal: LiteralReader | UnwrapReader) -> bool:
         """The literal is broken here; perhaps only because a closing marker is here."""
@@ -225,7 +197,7 @@ class ArgumentsReader:
             text = self.take()
             if text:
                 call.put(text, tape.here)
-            return self._lose(literal.error)
+            return self._fail(literal.error, Mode.LOST)
         j = skip_space(tape.buf, tape.i)
         if self._openings.repairing and j - tape.i <= MAX_SPACE:
             closing = MORE if j == len(tape.buf) else self._closes(j)
@@ -247,16 +219,15 @@ class ArgumentsReader:
 
     def _closes(self, i: int) -> int:
         """The end of what closes the call at ``i``: a closing, or the next call if this one has none; `NO`; `MORE`."""
-        closing = self._openings.look.closing(i)
+        closing = self._look.closing(i)
         if closing >= 0 or self._call.form.closing or not self._call.block.closing:
             return closing
-        opens = self._openings.goes_on(i)
-        return i if opens == 1 else min(closing, MORE if opens == MORE else NO)
+        return first_of((closing, self._openings.goes_on(i)))
 
     def cut(self) -> None:
         """A closing marker is in an open string: the value and the call end."""
         if self.skip or not self._call.started:
-            self._lose(_CUT)
+            self._fail(_CUT, Mode.LOST)
         elif not (self._openings.repairing and self._shut()):
             self._fail(_CUT)
 
@@ -271,22 +242,10 @@ class ArgumentsReader:
             tail += "" if watch.over else watch.close()
             self._unwrapping = None
         call = self._call
-        call.put(tail, self._tape.here)
-        call.complete = True
+        self._done(tail)
         call.status = "repaired"
         call.notice("repaired", "unclosed value")
         self.shut = True
-        self.mode = Mode.DONE
-        return True
-
-    def _fail(self, why: str) -> bool:
-        self.why = why
-        self.mode = Mode.FAILED
-        return True
-
-    def _lose(self, why: str) -> bool:
-        self.why = why
-        self.mode = Mode.LOST
         return True
 
 

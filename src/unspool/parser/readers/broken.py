@@ -4,14 +4,14 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ...dialect.markers import CALL, CALL_END, Opening
+from ...dialect.markers import CALL_END
 from ...dialect.patterns import MORE, NO
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ..call import Call
 from ..ledger import Tape
 from ..openings import Openings
-from .reader import Mode
+from .reader import Mode, Reader
 
 STRETCH: Final = 4096
 
@@ -20,17 +20,12 @@ _BRACKETS = Regex(r"[\"'{}\[\]()\\]")
 _PAIRS = frozenset((("{", "}"), ("d", "}"), ("s", "}"), ("[", "]"), ("(", ")"), ("t", ")")))
 
 
-class BrokenReader:
+class BrokenReader(Reader):
     """Passes on the rest of a call as it is, until a marker or a bracket ends it.
 
     Attributes:
         within: the quote of the broken string, while that goes on: markers in it are text.
     """
-
-    __slots__ = (
-        "_call", "_enclosed", "_escaped", "_openings", "_outer", "_quiet", "_quote", "_tape", "_track",
-        "mode", "why", "within",
-    )  # fmt: skip
 
     def __init__(
         self,
@@ -49,12 +44,8 @@ class BrokenReader:
             within: the quote of the string with the error.
             quiet: the arguments were already emitted, and the rest is skipped.
         """
-        self.mode = Mode.READING
-        self.why = ""
+        super().__init__(call, openings, tape)
         self.within = within if within in _STRING_REST else ""
-        self._call = call
-        self._openings = openings
-        self._tape = tape
         self._track = None if track is None else list(track)
         shape = call.form.shape
         # The bracket that stays open when the arguments close, if the object has members after them.
@@ -65,20 +56,11 @@ class BrokenReader:
         self._quote = ""  # the quote of the open string, while brackets are tracked
         self._escaped = False  # the last character was a backslash
 
-    def take(self) -> str | None:
-        """Nothing is held; see `Reader`."""
-        return None
-
-    def close_all(self) -> str:
-        """A broken call has nothing to close; see `Reader`."""
-        return ""
-
     def finish(self) -> None:
         """The output ends, and the call with it."""
         self._raw(len(self._tape.buf))
 
     def read(self) -> bool:
-        """See `Reader`."""
         tape = self._tape
         buf = tape.buf
         i = tape.i
@@ -86,7 +68,7 @@ class BrokenReader:
             i = self._string_over(i)
             if i < 0:
                 return False
-        recover = self._openings.look.plan.calls.recover
+        recover = self._plan.calls.recover
         pos = i
         while True:
             # One stretch at a time: brackets mostly end the call long before the next marker.
@@ -190,17 +172,15 @@ class BrokenReader:
 
     def _ends(self, i: int) -> int:
         """The end of what ends the call at ``i``, `NO`, or `MORE`."""
-        openings = self._openings
+        look = self._look
         found = NO
-        for o in openings.look.plan.calls.recover.markers.at(self._tape.buf, i):
-            if isinstance(o, Opening) and o.kind == CALL:
-                r = openings.match(o, i, edge=False).end
-            elif o.kind == CALL_END and o.pattern.last_name >= 0:  # a closing that repeats the name is the call's own
+        for o in self._plan.calls.recover.markers.at(self._tape.buf, i):
+            if o.kind == CALL_END and o.pattern.last_name >= 0:  # a closing that repeats the name is the call's own
                 fields: dict[str, str] = {}
-                r = openings.look.stands(o.pattern, i, fields)
+                r = look.stands(o.pattern, i, fields)
                 r = NO if r >= 0 and fields["name"] != self._call.name else r
             else:
-                r = openings.look.marker(o, i)
+                r, _ = self._openings.marker(o, i)
             if r >= 0:
                 return r
             found = min(found, r)

@@ -41,8 +41,6 @@ class Level:
         wrapper: the key of a first argument that may contain all arguments.
     """
 
-    __slots__ = ("bracket", "children", "empty", "fields", "given", "held", "parameter", "schema", "wrapper")
-
     def __init__(
         self,
         bracket: str,
@@ -86,8 +84,6 @@ class Containers:
         key: the key of the last argument that was opened, in the innermost container.
         dropped: how many containers were open when the value that is being dropped began (-1: none).
     """
-
-    __slots__ = ("_call", "_hold", "_parts", "_weight", "dropped", "key", "levels")
 
     def __init__(self, call: Call, schema: Schema | None) -> None:
         self.levels = [Level("{", None, {}, schema)]
@@ -228,18 +224,14 @@ class Containers:
                 self._store(self.key, Held(json), end)
         self.leave()
 
-    def end(self, end: int) -> None:
-        """The arguments end."""
+    def end(self) -> str:
+        """The arguments end: the rest of their JSON."""
         level = self.levels[0]
         if self._hold == 0:
-            text = self._unwrapped(level)
             self._hold = -1
-            if not text:
-                json = self._composed(level)
-                text = json if level.empty else _after(level, json)
-        else:
-            text = "{}" if level.empty else "]" if self.levels[-1].bracket == "[" else "}"
-        self._call.put(text, end)
+            text = self._unwrapped(level) or self._composed(level)
+            return text if level.empty else _after(level, text)
+        return "{}" if level.empty else "]" if self.levels[-1].bracket == "[" else "}"
 
     def take(self) -> str | None:
         """Take the held text so far; ``None`` if there is none."""

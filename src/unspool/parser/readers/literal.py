@@ -221,8 +221,6 @@ class Spelling:
             such a text closes its string.
     """
 
-    __slots__ = ("keep", "mend", "python", "quote", "quoted", "repair", "scan", "space", "stops", "whole", "words")
-
     def __init__(
         self, syntax: str, root: str, repair: bool, quote: str, stops: Callable[[str, int], int] | None
     ) -> None:
@@ -247,15 +245,13 @@ class Doubt:
     """The part of a reader's output that is held until it is certain.
 
     Attributes:
-        since: the index from which the output is undecided (-1: none is), because an object may be a set, or a key may
-            be repeated.
+        since: the index from which the output is undecided (-1: none is), because an object may be a set, a key may be
+            repeated, or (repair) a key may have no value.
         dropping: how many brackets were open when the value that is being dropped began (-1: no value is dropped).
         maybe_set: whether the open object may be a set.
         start: where the last reading began.
         size: how many characters were held when the last reading ended.
     """
-
-    __slots__ = ("dropping", "maybe_set", "since", "size", "start")
 
     def __init__(self) -> None:
         self.since = -1
@@ -281,6 +277,10 @@ class Doubt:
         if since >= 0:
             self.since = since
         self.dropping = depth
+
+    def holds_key(self) -> bool:
+        """Whether what is held is a key, and the comma before it."""
+        return self.since >= 0 and self.dropping < 0 and not self.maybe_set
 
     def read(self, i: int) -> bool:
         """Record reading up to ``i``, and return whether too much is held."""
@@ -310,29 +310,6 @@ class LiteralReader:
         stack: the open brackets, innermost last; ``t`` is a tuple, ``s`` a set, ``d`` a dict in ``**{…}``.
         delimiter: inside a string, the quote that ends it.
     """
-
-    __slots__ = (
-        "_broken",
-        "_comma",
-        "_doubt",
-        "_given",
-        "_how",
-        "_is_key",
-        "_key_at",
-        "_key_text",
-        "_mark",
-        "_number",
-        "_pending",
-        "_prefix",
-        "_size",
-        "delimiter",
-        "error",
-        "mode",
-        "notes",
-        "out",
-        "repaired",
-        "stack",
-    )
 
     def __init__(
         self,
@@ -526,6 +503,11 @@ class LiteralReader:
         self._given.pop()
         self._mended("set")
 
+    def _is_object(self) -> None:
+        """Pass on the bracket of the open object, and hold its first key."""
+        self._doubt.since += 1
+        self._doubt.maybe_set = False
+
     def _known(self, key: str) -> bool:
         """Record a key of the innermost object, and return whether the object already has it."""
         given = self._given[-1]
@@ -547,7 +529,7 @@ class LiteralReader:
     def _fail(self, text: str, i: int, why: str) -> int:
         if not self._pending:
             self._flush(text, i)
-        if self._doubt.since >= 0:
+        if self._doubt.since >= 0 and not (self._how.mend and self._doubt.holds_key()):
             if self._doubt.dropping >= 0:
                 del self.out[self._doubt.since :]
             self._doubt.decide()
@@ -581,6 +563,8 @@ class LiteralReader:
         self._comma = False
 
     def _begin(self, text: str, i: int) -> None:
+        if self._doubt.holds_key() and not self._too_much(i):
+            self._doubt.decide()
         self._flush(text, i)
         self._element()
 
@@ -665,7 +649,7 @@ class LiteralReader:
     def close_all(self) -> str:
         """The JSON text that would close the open containers, which repairs a value that its call's closing cuts off.
 
-        It is empty if closing would have to invent a value.
+        A key without a value is left out. The text is empty if closing would have to invent a value.
         """
         tail = ""
         stack = self.stack
@@ -675,8 +659,12 @@ class LiteralReader:
         elif mode == STRING and not self._is_key:
             tail = '"'
         elif mode == NUMBER:
-            if self._number not in _COMPLETE or self._endless():
+            if self._number in (DOT, EXP, EXP_SIGN):
+                tail = "0"
+            elif self._number == SIGN or self._endless():
                 return ""
+        elif self._how.mend and self._doubt.since >= 0 and mode in (STRING, COLON, VALUE):
+            del self.out[self._doubt.since + self._doubt.maybe_set :]
         elif mode not in (AFTER, FIRST_ITEM, FIRST_KEY) and not (self._comma and mode in (KEY, VALUE)):
             return ""
         self._pending = self._pending[1:]  # a trailing comma is dropped, its white space stays
@@ -726,7 +714,7 @@ class LiteralReader:
                 self._is_set()
                 self._ended()
                 return i
-            self._doubt.decide()
+            self._is_object()
         if c != ("=" if self.stack[-1] == "(" else ":"):
             return self._fail(text, i, f"{c!r} after a key")
         if not self._how.keep:
@@ -759,7 +747,7 @@ class LiteralReader:
                 self._flush(text, i)
                 self._doubt.decide()
                 self._mark = m.end()
-                return self._bare_key(m.group(), m.end())
+                return self._bare_key(m.group(), i, m.end())
         if self._doubt.maybe_set:
             self._is_set()
             self.mode = VALUE
@@ -784,8 +772,12 @@ class LiteralReader:
         if end == n:
             return -1
         if text[end] != "=":
-            return self._fail(text, i, "a positional argument (allowed are keyword arguments)")
-        return self._bare_key(name.group(), end)
+            stops = self._stops(text, end) if self._how.mend and name.group() else 0
+            if stops < 0:
+                return -1
+            if not stops:
+                return self._fail(text, i, "a positional argument (allowed are keyword arguments)")
+        return self._bare_key(name.group(), i, end)
 
     def _quoted_key(self, text: str, i: int, n: int) -> int:
         """Read a key in JSON with other quotes, where keys may be bare."""
@@ -799,7 +791,7 @@ class LiteralReader:
             return -1
         if bare.end() == i or text[bare.end()] != ":":
             return self._fail(text, i, "an object without a key")
-        return self._bare_key(bare.group().rstrip(), bare.end())
+        return self._bare_key(bare.group().rstrip(), i, bare.end())
 
     def _name_follows(self, text: str, i: int, n: int) -> int:
         """Whether a keyword argument begins where a comma was left out: 1, 0, or -1 if that is undecided."""
@@ -816,14 +808,17 @@ class LiteralReader:
             return 0  # the name begins after the exponent
         return int(m.end() > i and text[end] == "=")
 
-    def _bare_key(self, key: str, end: int) -> int:
-        """Read a complete key without quotes, which ends at ``end``."""
+    def _bare_key(self, key: str, i: int, end: int) -> int:
+        """Read a complete key without quotes, from ``i`` to ``end``."""
         since = len(self.out)
         self._element()
         self.out.append(encode_basestring(key))
-        if self._doubt.dropping < 0 and self._known(key) and not self._how.keep:
-            self._doubt.wait(since, 0)
-            self._drop()
+        if self._doubt.dropping < 0:
+            twice = self._known(key) and not self._how.keep
+            if twice or self._how.mend:
+                self._doubt.wait(since, i)
+            if twice:
+                self._drop()
         self.mode = COLON
         return end
 
@@ -903,13 +898,14 @@ class LiteralReader:
         if word is None:
             # A name may follow directly, if a comma was left out.
             written = next((w for w in self._how.words if written.startswith(w)), "")
-            named = self._name_follows(text, i + len(written), n) if written else 0
+            named = self._name_follows(text, i + len(written), n) if written else self._cut_word(text, m)
             if named < 0:
                 self.mode = WORD
                 return -1
             if not named:
                 return self._fail(text, i, f"{m.group()[:MAX_WORD]} is not a value")
-            word = self._how.words[written]
+            written = written or m.group()
+            word = next(w for k, w in self._how.words.items() if k.startswith(written))
         self._begin(text, i)
         end = i + len(written)
         if not self._how.keep or word != written:
@@ -919,6 +915,18 @@ class LiteralReader:
             self._mark = end
         self._ended()
         return end
+
+    def _cut_word(self, text: str, m: re.Match[str]) -> int:
+        """Whether the call ends behind the beginning of just one word (repair): 1, 0, or -1 if that is undecided."""
+        words = {json for word, json in self._how.words.items() if word.startswith(m.group())}
+        return self._stops(text, m.end()) if self._how.mend and len(words) == 1 else 0
+
+    def _stops(self, text: str, i: int) -> int:
+        """Whether the call ends at ``i`` or behind the white space there: 1, 0, or -1 if that is undecided."""
+        j = PYTHON_SPACE.match(text, i).end()
+        if self._how.stops is None or j - i > MAX_SPACE:
+            return 0
+        return -1 if j == len(text) else self._how.stops(text, j)
 
     def _close(self, text: str, i: int, c: str) -> int:
         top = self.stack[-1]
@@ -1055,6 +1063,8 @@ class LiteralReader:
             self._prefix = m.group(1).lower().strip("u")
             self.delimiter = m.group(2)
             end = m.end()
+        if is_key:
+            self._flush(text, i)
         since = len(self.out)
         self._begin(text, i)
         self._is_key = is_key
@@ -1065,8 +1075,8 @@ class LiteralReader:
             self._mark = end
         if is_key and self._doubt.dropping < 0:
             self._key_text = ""
-            if translated_text and self._doubt.since < 0:
-                self._doubt.wait(since, i)  # until it is certain that the key is not repeated
+            if (translated_text or self._how.mend) and self._doubt.since < 0:
+                self._doubt.wait(since, i)  # until it is certain that the key is not repeated, and (repair) has a value
             self._key_at = len(self.out) - self._doubt.since if translated_text else -1
         return end
 
@@ -1106,7 +1116,7 @@ class LiteralReader:
             return
         if twice and not self._how.keep:
             self._drop()
-        else:
+        elif not self._how.mend:
             self._doubt.decide()
 
     def _json_string(self, text: str, i: int, n: int) -> int:

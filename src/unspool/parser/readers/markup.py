@@ -15,11 +15,12 @@ from ...events import Status
 from ...schema import Schema
 from ..call import Call
 from ..ledger import Tape
+from ..lookout import first_of
 from ..openings import Openings
 from ..white import common_prefix, common_suffix, held_suffix
 from .containers import Containers, Level
 from .literal import MAX_DEPTH
-from .reader import Mode, Whole
+from .reader import Mode, Reader, Whole
 from .value import Value, ValueKind, marked_by, plain_value
 from .wrapped import WRAPPERS
 
@@ -83,7 +84,7 @@ def whole_call(openings: Openings, schema: Schema | None, form: Form, name: str,
     return Whole(name, f"{{{inside}}}", i, end, end)
 
 
-class MarkupReader:
+class MarkupReader(Reader):
     """Reads arguments that are each written by a template.
 
     Attributes:
@@ -91,26 +92,16 @@ class MarkupReader:
         containers: the arguments, and the containers inside them.
     """
 
-    __slots__ = (
-        "_call", "_closed", "_opened", "_openings", "_reading", "_tape", "_value",
-        "containers", "mode", "status", "why",
-    )  # fmt: skip
-
     def __init__(self, call: Call, openings: Openings, tape: Tape, schema: Schema | None) -> None:
-        self.mode = Mode.READING
-        self.why = ""
+        super().__init__(call, openings, tape)
         self.status: Status = "ok"
         self.containers = Containers(call, schema)
-        self._call = call
-        self._openings = openings
-        self._tape = tape
         self._reading = Reading.BETWEEN
         self._value: Value | None = None
         self._opened = ""  # the last opening, and ``_closed`` the last closing, as they are written, if they may repeat
         self._closed = ""
 
     def read(self) -> bool:
-        """See `Reader`."""
         if self._reading == Reading.BETWEEN:
             return self._between()
         value = self._value
@@ -118,12 +109,7 @@ class MarkupReader:
         return self._start(value) if self._reading == Reading.START else self._text(value)
 
     def take(self) -> str | None:
-        """See `Reader`."""
         return self.containers.take()
-
-    def close_all(self) -> str:
-        """Arguments in markup are closed by `Containers.end`; see `Reader`."""
-        return ""
 
     @property
     def in_value(self) -> bool:
@@ -151,7 +137,7 @@ class MarkupReader:
     def undecided(self, value: Value | None) -> re.Pattern[str] | None:
         """Matches text that decides nothing yet, in a value or between arguments; ``None``: unknown."""
         level = self.containers.levels[-1]
-        awaited = self._openings.look.plan.arguments.awaited(level.parameter, self._children(level))
+        awaited = self._plan.arguments.awaited(level.parameter, self._children(level))
         if awaited is None or (value is None and self._reading != Reading.BETWEEN):
             return None
         return awaited.between if value is None else awaited.inside(value.parameter)
@@ -196,17 +182,17 @@ class MarkupReader:
     def _past_comma(self, level: Level, i: int) -> int:
         """The place of the next argument: after a comma at ``i``, if arguments have one between them; or `MORE`."""
         buf = self._tape.buf
-        comma = self._openings.look.plan.arguments.comma
+        comma = self._plan.arguments.comma
         if not comma or not level.begun:
             return i
-        r = self._openings.look.stands(comma, i)
+        r = self._look.stands(comma, i)
         if r >= 0:
             return skip_space(buf, r)
         return MORE if r == MORE and i < len(buf) else i
 
     def _closing(self, level: Level, i: int) -> int:
         """The end of what closes a container, or for the arguments themselves the call, at ``i``."""
-        look = self._openings.look
+        look = self._look
         if level.parameter is None:
             return look.first(look.plan.calls.call_closings, i)
         return look.stands(level.parameter.closing, i, dict(level.fields))
@@ -231,7 +217,7 @@ class MarkupReader:
             loose = parameter.loose
             if loose is not None and (r == MORE or (r >= 0 and loose.begins_in(fields["key"]))):
                 # A key without its own closing: the closing of a later one may end it.
-                r = NO if self._openings.look.stands(loose, i, {}) >= 0 else r
+                r = NO if self._look.stands(loose, i, {}) >= 0 else r
             if r >= 0:
                 self._begin(parameter, fields, i, r)
             if r != NO:
@@ -244,7 +230,7 @@ class MarkupReader:
         for parameter in children:
             assert parameter.loose is not None
             fields: dict[str, str] = {}
-            r = self._openings.look.stands(parameter.loose, i, fields)
+            r = self._look.stands(parameter.loose, i, fields)
             if r == MORE:
                 return MORE
             if r >= 0:
@@ -260,21 +246,20 @@ class MarkupReader:
     def _opens(self, parameter: Parameter, i: int, fields: dict[str, str]) -> int:
         """The end of an argument's opening at ``i``."""
         opening = parameter.opening
-        r = self._openings.look.stands(opening, i, fields)
+        r = self._look.stands(opening, i, fields)
         if r == NO or not parameter.vague:
             return r
         # Neither a closing nor a call is an argument, though its key could be any text.
         if opening.first[-1:] == "<" and self._tape.buf.startswith("/", i + len(opening.first)):
             return NO
-        closing = self._openings.look.closing(i)
-        if closing != NO:
-            return NO if closing >= 0 or self._tape.final else MORE
-        call = self._openings.opens_next(i, inside=True)
-        return NO if call == 1 else MORE if call == MORE else r
+        other = self._look.closing(i)
+        if other == NO:
+            other = self._openings.opens_next(i, inside=True)
+        return r if other == NO else NO if other >= 0 or self._tape.final else MORE
 
     def _children(self, level: Level) -> list[Parameter]:
         """The templates inside a container; elements of a list may have names of their own."""
-        plan = self._openings.look.plan
+        plan = self._plan
         if level.bracket == "{":
             return plan.arguments.parameters
         return (
@@ -284,10 +269,7 @@ class MarkupReader:
         )
 
     def _end(self) -> bool:
-        self.containers.end(self._tape.here)
-        self._call.complete = True
-        self.mode = Mode.DONE
-        return True
+        return self._done(self.containers.end())
 
     def _over(self) -> bool:
         """The output ends. If the model stopped and all arguments are closed, only the call's own closing is
@@ -308,14 +290,14 @@ class MarkupReader:
                 tape.i = len(tape.buf)
                 self._over()
             return False
-        opens = 0 if closing >= 0 else openings.opens_next(i, inside=True)
-        if opens == MORE:
+        ends = closing if closing >= 0 else openings.opens_next(i, inside=True)
+        if ends == MORE:
             return False
         alone = len(self.containers.levels) == 1
-        if (closing >= 0 or opens) and not call.form.closing and alone:
+        if ends >= 0 and not call.form.closing and alone:
             # If a call has no closing of its own, that of its block or of the turn closes it, or the next call.
             return self._end()
-        if closing >= 0 or opens:
+        if ends >= 0:
             # The block or the turn closes, or another call begins: this call lacks its own closing, or was cut.
             call.notice("missing_close", call.name)
             self.status = "incomplete"
@@ -329,11 +311,6 @@ class MarkupReader:
             self.mode = Mode.OVER
             return True
         return self._fail("text between arguments")
-
-    def _fail(self, why: str) -> bool:
-        self.why = why
-        self.mode = Mode.FAILED
-        return True
 
     def _begin(self, parameter: Parameter, fields: dict[str, str], i: int, end: int) -> None:
         """An argument begins: its opening is at ``buf[i:end]``."""
@@ -355,7 +332,7 @@ class MarkupReader:
 
     def _value_of(self, parameter: Parameter, fields: dict[str, str], schema: Schema | None) -> Value:
         margin = parameter.trail if self.containers.levels[-1].schema is None else parameter.held
-        plan = self._openings.look.plan
+        plan = self._plan
         return Value(self._call, plan, self.containers, parameter, fields, schema, margin=margin)
 
     # -- at a value's start -------------------------------------------------------------------------------------------
@@ -363,7 +340,7 @@ class MarkupReader:
     def _start(self, value: Value) -> bool:
         """Remove white space that belongs to the marker, and distinguish a nested value from text."""
         tape = self._tape
-        plan = self._openings.look.plan
+        plan = self._plan
         buf = tape.buf
         i = tape.i
         n = len(buf)
@@ -390,7 +367,7 @@ class MarkupReader:
         tape, tag = self._tape, self._opened
         buf = tape.buf
         types = None if value.schema is None else value.schema.types
-        nests = self._openings.look.plan.arguments.items and (types is None or types & {"array", "object"})
+        nests = self._plan.arguments.items and (types is None or types & {"array", "object"})
         j = skip_space(buf, tape.i)
         if not tag or nests or j - tape.i > MAX_SPACE:
             return NO
@@ -422,7 +399,7 @@ class MarkupReader:
             return NO
         if j == len(buf):
             return NO if tape.final else 0
-        look = self._openings.look
+        look = self._look
         own = look.stands(value.parameter.closing, j, dict(value.fields))
         if own == MORE and not tape.final:
             return 0
@@ -509,7 +486,7 @@ class MarkupReader:
 
     def _ends(self, value: Value, p: int) -> int:
         """If the value ends at ``p``: where reading continues, after its closing or at another; else `NO` or `MORE`."""
-        look = self._openings.look
+        look = self._look
         certain = look.certain(p)
         # Only its own closing: another alternative's may be text here (`</param>` in CDATA).
         r = look.stands(value.parameter.closing, p, dict(value.fields))
@@ -517,38 +494,23 @@ class MarkupReader:
             tag = self._tape.buf[p:r] if value.parameter.repeats else ""
             r = r if certain else self._counts(tag, r)
             self._closed = tag if r >= 0 else ""
-        if r >= 0 or r == MORE:
+        if r != NO:
             return r
-        call = self._call_closes(p, certain=certain)
-        if call >= 0:
-            return p
-        block = self._block_closes(p, certain=certain)
-        return p if block >= 0 else min(call, block)
-
-    def _call_closes(self, p: int, *, certain: bool) -> int:
-        """Whether the closing of the call is at ``p``, and what follows it may; by the rules of `Lookout`."""
-        openings = self._openings
-        found = NO
-        for closing in openings.look.plan.calls.call_closings:
-            r = openings.look.closes_call(closing, p, self._call.name)
-            if r >= 0 and not certain:
-                r = openings.follows_call(r)
-            if r >= 0:
-                return r
-            found = min(found, r)
-        return found
+        call = self._call_closes(p)
+        found = call if call >= 0 else first_of((call, self._block_closes(p, certain=certain)))
+        return p if found >= 0 else found
 
     def _block_closes(self, p: int, *, certain: bool) -> int:
         """The same for the closing of a block."""
-        openings, tape = self._openings, self._tape
+        tape = self._tape
         found = NO
-        for block in openings.look.plan.calls.closed_blocks:
-            r = openings.look.stands(block.closing, p)
+        for block in self._plan.calls.closed_blocks:
+            r = self._look.stands(block.closing, p)
             if r >= 0:
                 j = skip_space(tape.buf, r)
                 if j - r > MAX_SPACE:
                     continue
-                r = (p if tape.ended else MORE) if j == len(tape.buf) else openings.behind(BLOCK_END, j)
+                r = (p if tape.ended else MORE) if j == len(tape.buf) else self._openings.behind(BLOCK_END, j)
                 if r >= 0 or certain:
                     return p
             found = min(found, r)
@@ -557,7 +519,7 @@ class MarkupReader:
     def _next_opens(self, value: Value, p: int) -> int:
         """``p`` if another argument opens there instead of this one's closing; else `NO` or `MORE`."""
         tape = self._tape
-        plan = self._openings.look.plan
+        plan = self._plan
         level = self.containers.levels[-1]
         schema = level.schema
         breaks = plan.arguments.breaks
@@ -597,7 +559,7 @@ class MarkupReader:
     def _follows(self, i: int) -> int:
         """``i`` if the text there may follow an argument: another one, a closing of the call or the block, a call."""
         tape = self._tape
-        look = self._openings.look
+        look = self._look
         plan = look.plan
         j = skip_space(tape.buf, i)
         if plan.arguments.comma and j - i <= MAX_SPACE:
@@ -614,14 +576,10 @@ class MarkupReader:
         if level.parameter is None:
             r = look.argument(plan.arguments.parameters, j)
             if r < 0:
-                other = self._openings.behind(ARGUMENT_END, j)
-                r = other if other >= 0 else min(r, other)
+                r = first_of((r, self._openings.behind(ARGUMENT_END, j)))
         else:
             # In a container: another element, its closing, or the turn's end.
             r = look.stands(level.parameter.closing, j, dict(level.fields))
             inner = look.argument(self._children(level), j)
-            ends = (r, inner, look.end_here(j))
-            r = i if max(ends) >= 0 else min(ends)
-        if r >= 0:
-            return i
-        return i if r == MORE and tape.ended else r
+            r = first_of((r, inner, look.end_here(j)))
+        return i if r >= 0 or (r == MORE and tape.ended) else r

@@ -51,8 +51,6 @@ class Spot(dict[str, Step]):
 class Memory:
     """The remembered spots and steps, shared by all readers, and limited in number."""
 
-    __slots__ = ("_spots", "_steps")
-
     def __init__(self) -> None:
         self._spots: dict[Hashable, Spot] = {}
         self._steps = 0

@@ -19,8 +19,6 @@ class Magnitude:
     A short text is kept as it is; of a longer one, only what matters.
     """
 
-    __slots__ = ("_digits", "_exponent", "_negative", "_part", "_places", "_text")
-
     def __init__(self, text: str = "") -> None:
         self._text = text  # text that is not counted yet
         self._part = ""  # the part before that text: "" (digits or nothing), "." or "e"

@@ -8,12 +8,12 @@ from ...dialect.markers import ARGUMENT_KEYS, Form
 from ...dialect.patterns import MORE, NO, skip_space
 from ...dialect.syntax import Syntax
 from ...regex import Regex
-from ..call import Call, Desk
+from ..call import Call
 from ..ledger import Tape
 from ..openings import NULL, Openings
 from .arguments import ArgumentsReader
 from .literal import LiteralReader, Root, whole_members, whole_object
-from .reader import Mode, Whole
+from .reader import Mode, Reader, Whole
 
 MAX_TOKEN: Final = 1024
 """The longest key, name or id, in characters, with its quotes."""
@@ -53,7 +53,7 @@ class Expects:
     LOST: Final = "nothing: it is broken"
 
 
-class ObjectReader:
+class ObjectReader(Reader):
     """Reads a call that is an object.
 
     Attributes:
@@ -61,30 +61,10 @@ class ObjectReader:
         inner: reads the arguments, or a skipped member.
     """
 
-    __slots__ = (
-        "_call",
-        "_desk",
-        "_expects",
-        "_openings",
-        "_quote",
-        "_skip",
-        "_skipped",
-        "_tape",
-        "inner",
-        "mode",
-        "role",
-        "why",
-    )
-
-    def __init__(self, call: Call, desk: Desk, openings: Openings, tape: Tape, quote: str) -> None:
-        self.mode = Mode.READING
-        self.why = ""
+    def __init__(self, call: Call, openings: Openings, tape: Tape, quote: str) -> None:
+        super().__init__(call, openings, tape)
         self.role = ""
         self.inner: ArgumentsReader | None = None
-        self._call = call
-        self._desk = desk
-        self._openings = openings
-        self._tape = tape
         self._quote = quote
         self._expects = Expects.FIRST
         self._skip = 0  # how much of the header comes after the name
@@ -102,17 +82,17 @@ class ObjectReader:
         return bool(call.name) and self.role != "name" and (call.complete or not call.thought)
 
     def take(self) -> str | None:
-        """See `Reader`."""
         return None if self.inner is None else self.inner.take()
 
     def close_all(self) -> str:
-        """See `Reader`."""
         return "" if self.inner is None else self.inner.close_all()
 
     def read(self) -> bool:
-        """See `Reader`."""
         if self.inner is not None:
-            return self._read_inner(self.inner)
+            going = self.inner.read()
+            if going:
+                self.settle(self.inner)
+            return going
         expects = self._expects
         if expects == Expects.FIRST and self._header():
             return True
@@ -240,7 +220,7 @@ class ObjectReader:
             return self._lose("a name that is not a string")
         self.role = "skip"
         literal = LiteralReader(self._syntax(), Root.ANY)
-        self.inner = ArgumentsReader(call, self._desk, self._openings, self._tape, literal, skip=True)
+        self.inner = ArgumentsReader(call, self._openings, self._tape, literal, skip=True)
         return True
 
     def _id_may_come(self) -> bool:
@@ -268,14 +248,8 @@ class ObjectReader:
             return self._lose(none)
         shape = call.form.shape
         python = self._quote == "'" and shape is not None and shape.quote == "'"
-        self.inner = ArgumentsReader(call, self._desk, self._openings, self._tape)
+        self.inner = ArgumentsReader(call, self._openings, self._tape)
         self.inner.begin(c, Syntax.PYTHON if python else Syntax.JSON)
-        return True
-
-    def _read_inner(self, inner: ArgumentsReader) -> bool:
-        if not inner.read():
-            return False
-        self.settle(inner)
         return True
 
     def settle(self, inner: ArgumentsReader) -> None:
@@ -289,8 +263,7 @@ class ObjectReader:
             self.inner = None
             self._lose(inner.why)
         elif inner.mode == Mode.FAILED:
-            self.why = inner.why
-            self.mode = Mode.FAILED
+            self._fail(inner.why)
 
     # -- its end ------------------------------------------------------------------------------------------------------
 
@@ -306,14 +279,12 @@ class ObjectReader:
         return True
 
     def _end(self) -> bool:
-        call = self._call
-        if not call.complete:
-            if self._skipped:
-                call.notice("skipped_member", self._skipped)
-            call.put("{}", self._tape.here)
-            call.complete = True
-        self.mode = Mode.DONE
-        return True
+        if self._call.complete:
+            self.mode = Mode.DONE
+            return True
+        if self._skipped:
+            self._call.notice("skipped_member", self._skipped)
+        return self._done("{}")
 
     def _lose(self, why: str) -> bool:
         """The object is broken outside of its arguments."""

@@ -60,8 +60,6 @@ class StringKind:
         empty: the state in which no text waits.
     """
 
-    __slots__ = ("_size", "_states", "empty", "stops")
-
     def __init__(self, stops: Sequence[str] = "") -> None:
         self.stops: tuple[str | None, str | None] = (
             (stops[0] if stops else None, stops[1] if len(stops) > 1 else None) if len(stops) <= 2 else ("", None)
@@ -100,8 +98,6 @@ class StringKind:
 class _Guarded(StringKind):
     """Strings of another kind that a marker ends too."""
 
-    __slots__ = ("_inner", "_scan")
-
     def __init__(self, inner: StringKind, scan: re.Pattern[str], firsts: Sequence[str]) -> None:
         own = inner.stops[0]
         super().__init__([*([own] if own is not None else ()), *firsts])
@@ -120,8 +116,6 @@ class _Guarded(StringKind):
 class _Python(StringKind):
     """Python strings."""
 
-    __slots__ = ("_delimiter",)
-
     def __init__(self, delimiter: str) -> None:
         super().__init__(delimiter[0])
         self._delimiter = delimiter
@@ -135,8 +129,6 @@ class _Python(StringKind):
 
 class _Quoted(StringKind):
     """Strings that only a quote ends."""
-
-    __slots__ = ("_delimiter", "_scan")
 
     def __init__(self, scan: re.Pattern[str], delimiter: str) -> None:
         super().__init__(delimiter[0])
@@ -155,8 +147,6 @@ class _Quoted(StringKind):
 
 class _Value(StringKind):
     """Arguments in markup."""
-
-    __slots__ = ("_first", "_margin", "_scan", "_triggers")
 
     def __init__(self, scan: re.Pattern[str], firsts: str, triggers: Set[str], margin: str) -> None:
         # JSON escapes control characters such as line breaks, so pieces that contain them are not plain anyway.

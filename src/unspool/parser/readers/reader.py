@@ -1,8 +1,13 @@
-"""The interface of readers, which read the inside of a call."""
+"""The base class of readers, which read the inside of a call."""
 
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
+
+from ...dialect.patterns import NO
+from ..call import Call
+from ..ledger import Tape
+from ..openings import Openings
 
 
 class Mode:
@@ -49,22 +54,58 @@ class Whole(msgspec.Struct, gc=False):
     call_id: str = ""
 
 
-class Reader(Protocol):
+class Reader:
     """Reads the inside of a call and passes it on, as long as its mode is `Mode.READING`.
 
-    `read` consumes text from the tape, and gives the call its arguments. Only the machine changes the state,
-    depending on the mode.
+    Only the machine changes the state, depending on the mode.
+
+    Attributes:
+        why: the error, if there is one.
     """
 
-    mode: str
-    why: str
-    """The error, if there is one."""
+    def __init__(self, call: Call, openings: Openings, tape: Tape) -> None:
+        self.mode = Mode.READING
+        self.why = ""
+        self._call = call
+        self._openings = openings
+        self._look = openings.look
+        self._plan = openings.look.plan
+        self._tape = tape
 
     def read(self) -> bool:
-        """Take a step; false if more text is needed."""
+        """Take a step, which consumes text from the tape; false if more text is needed."""
+        raise NotImplementedError
 
     def take(self) -> str | None:
         """End the hold, and return the held part of the arguments as it is so far; ``None`` if nothing is held."""
+        return None
 
     def close_all(self) -> str:
         """The JSON that would close the open values; ``""`` if a value would have to be invented."""
+        return ""
+
+    def _call_closes(self, i: int) -> int:
+        """The end of a closing of the call at ``i`` that counts, because what follows it may, or by its token's id."""
+        look, certain = self._look, self._look.certain(i)
+        found = tried = NO  # forms with the same closing end at the same place
+        for closing in self._plan.calls.call_closings:
+            r = look.closes_call(closing, i, self._call.name)
+            if r >= 0 and r != tried:
+                tried = r
+                r = r if certain else self._openings.follows_call(r)
+                if r >= 0:
+                    return r
+            found = min(found, r)
+        return found
+
+    def _done(self, text: str) -> bool:
+        """The arguments end with some JSON."""
+        self._call.put(text, self._tape.here)
+        self._call.complete = True
+        self.mode = Mode.DONE
+        return True
+
+    def _fail(self, why: str, mode: str = Mode.FAILED) -> bool:
+        self.why = why
+        self.mode = mode
+        return True

@@ -44,26 +44,6 @@ class Value:
         begun: a piece of it was emitted.
     """
 
-    __slots__ = (
-        "_call",
-        "_containers",
-        "_held",
-        "_kinds",
-        "_limit",
-        "_literal",
-        "_marked",
-        "_plan",
-        "_rest",
-        "_size",
-        "begun",
-        "fields",
-        "kind",
-        "line_start",
-        "margin",
-        "parameter",
-        "schema",
-    )
-
     def __init__(
         self,
         call: Call,

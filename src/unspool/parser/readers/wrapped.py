@@ -17,20 +17,6 @@ class UnwrapReader:
     It has the interface of a `LiteralReader`.
     """
 
-    __slots__ = (
-        "_decoded",
-        "_inner",
-        "_inner_error",
-        "_outer",
-        "_raw",
-        "_started",
-        "error",
-        "mode",
-        "notes",
-        "out",
-        "repaired",
-    )
-
     def __init__(self, *, repair: bool = False) -> None:
         self._outer = LiteralReader(Syntax.JSON, Root.ANY, repair=repair)
         self._inner = LiteralReader(Syntax.JSON, Root.OBJECT, repair=repair)
@@ -67,7 +53,7 @@ class UnwrapReader:
 
     def rest(self) -> str:
         """Take the held text."""
-        return self.take()
+        return self.take() + self._inner.rest()
 
     def close_all(self) -> str:
         """The text that would close the object inside."""
@@ -101,7 +87,7 @@ class UnwrapReader:
         if not self._inner_error:
             used = self._inner.read(self._decoded, 0)
             self._decoded = self._decoded[used:]
-            out.append(self._inner.take())
+            out.append(self._inner.rest() if self._inner.mode == ERROR else self._inner.take())
             self.repaired = self.repaired or self._inner.repaired
             self.notes += self._inner.take_notes()
             if self._inner.mode == ERROR:
@@ -156,8 +142,6 @@ class Unwrapping:
         over: it is decided which, and nothing is held any more.
         overflown: too much was held.
     """
-
-    __slots__ = ("_names", "_schema", "_size", "_start", "_text", "over", "overflown")
 
     def __init__(self, schema: Schema, names: list[str]) -> None:
         self._schema = schema

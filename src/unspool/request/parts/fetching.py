@@ -16,16 +16,9 @@ _AT_ONCE = 4
 
 
 async def fetch_parts(parts: Sequence[Unread], hosts: Sequence[str], limits: Limits) -> dict[str, bytes]:
-    """The bytes of parts, by their URLs.
+    """The bytes of parts that have a URL, by their URLs.
 
-    Args:
-        parts: those that have a URL.
-        hosts: from which they may be fetched; see `Fetcher`.
-        limits: on parts.
-
-    Raises:
-        BadRequest: a URL may not be fetched, or cannot be. The reason is only in the log if it could tell the client
-            about the server's network.
+    The reason of a refusal is only in the log if it could tell the client about the server's network.
     """
     found: dict[str, bytes] = {}
     fetcher = Fetcher(hosts, private=False, time=limits.fetch, size=limits.media)

@@ -41,15 +41,7 @@ class Places(msgspec.Struct, frozen=True):
     literals: tuple[str, ...] = ()
 
     def check(self, messages: Sequence[Mapping[str, Any]], engine: str) -> None:
-        """Refuse media that the template does not write.
-
-        Args:
-            messages: the conversation.
-            engine: the engine's name, for messages.
-
-        Raises:
-            BadRequest: with the engine, the template and the role.
-        """
+        """Refuse media that the template does not write, with the engine, the template and the role."""
         for message, part in _parts(messages):
             if (kind := part["type"]) not in self.spans:
                 takes = " and ".join(self.spans) or "text only"
@@ -71,14 +63,8 @@ class Places(msgspec.Struct, frozen=True):
     def find(
         self, prompt: str, messages: Sequence[Mapping[str, Any]], media: Mapping[str, Medium]
     ) -> tuple[Medium, ...] | None:
-        """The media of a conversation with their places in its prompt; ``None`` if there is not one placeholder for
-        each, or a part of one elsewhere.
-
-        Args:
-            prompt: its text.
-            messages: the conversation.
-            media: its media by digest.
-        """
+        """The media of a conversation, given by digest, with their places in its prompt; ``None`` if there is not one
+        placeholder for each, or a part of one elsewhere."""
         waiting: dict[str, list[Medium]] = {}
         for message, part in _parts(messages):
             medium = msgspec.structs.replace(media[part["sha256"]], role=message["role"])
@@ -153,12 +139,8 @@ def _between(text: str, before: str, after: str) -> str:
 
 
 def _span(text: str | None, plain: str) -> tuple[str, set[str]]:
-    """The placeholder that is written twice between words, and its special tokens; empty if there is none.
-
-    Args:
-        text: a prompt with two parts.
-        plain: the same without them.
-    """
+    """The placeholder that is written twice between words but not in ``plain``, and its special tokens; empty if there
+    is none."""
     inner, second = (_between(text or "", *pair) for pair in (_WORDS[:2], _WORDS[1:]))
     tokens = {token for token in markers([inner]) if token not in plain}
     if not tokens:

@@ -6,8 +6,9 @@ A protocol reads each of them with its row of the tables below, into a part with
 
 import base64
 import binascii
+import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
@@ -15,15 +16,29 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from ...arguments import json_shown
-from ...engines.media import Medium
+from ...engines.media import Medium, is_medium
+from ...tools import ToolResult
 from ..chat_request import ChatRequest
 from ..common import in_one
 from ..fields import BadRequest, Fields
 from ..settings import Limits
 from .formats import FORMATS, BadMedium, recognize
 
-__all__ = ["AGUI", "CHAT", "MESSAGES", "RESPONSES", "Forms", "Unread", "read_part", "settled", "unread", "urls"]
+__all__ = [
+    "AGUI",
+    "CHAT",
+    "MESSAGES",
+    "RESPONSES",
+    "Forms",
+    "Unread",
+    "read_part",
+    "result_content",
+    "settled",
+    "unread",
+    "urls",
+]
 
+log = logging.getLogger("unspool.server")
 _UNREAD: Final = "unread"
 _FILE: Final = "file"
 """The kind of parts whose bytes alone say what they are."""
@@ -60,16 +75,7 @@ Forms = Mapping[str, Callable[[Fields], Unread]]
 
 
 def read_part(part: Fields, forms: Forms, *others: str) -> dict[str, Any]:
-    """Read a part that is not text.
-
-    Args:
-        part: the part.
-        forms: the forms of its protocol.
-        others: the types that the protocol reads besides, for messages.
-
-    Raises:
-        BadRequest: it is of no such form.
-    """
+    """Read a part that is not text; ``others`` are the types that the protocol reads besides, for messages."""
     read = forms.get(part.text("type"))
     if read is None:
         allowed = ", ".join((*others, *forms))
@@ -188,11 +194,7 @@ def unread(request: ChatRequest) -> Iterator[Unread]:
 
 
 def urls(request: ChatRequest, limits: Limits) -> list[Unread]:
-    """The parts of a request that must be fetched.
-
-    Raises:
-        BadRequest: there are too many parts.
-    """
+    """The parts of a request that must be fetched; an error if there are too many parts."""
     found = list(unread(request))
     if len(found) > limits.parts:
         raise BadRequest(found[limits.parts].where, f"{len(found):,} parts; allowed are {limits.parts:,}")
@@ -200,16 +202,8 @@ def urls(request: ChatRequest, limits: Limits) -> list[Unread]:
 
 
 def settled(request: ChatRequest, fetched: Mapping[str, bytes], limits: Limits) -> ChatRequest:
-    """The request with its media, which its messages name by their digests, and with the texts of its documents.
-
-    Args:
-        request: a request as a protocol reads it.
-        fetched: the bytes at URLs.
-        limits: on parts.
-
-    Raises:
-        BadRequest: a part is not what it says, or too large.
-    """
+    """The request with its media, which its messages name by their digests, and with the texts of its documents. URLs
+    have the bytes that were fetched."""
     left = limits.media
     media: dict[str, Medium] = dict(request.media)
     messages = []
@@ -258,3 +252,31 @@ def _checked(one: Unread, data: bytes, role: str, limits: Limits, media: dict[st
     )
     media.setdefault(digest, medium)
     return medium.part
+
+
+def result_content(result: ToolResult, taken: Collection[str], limits: Limits, media: dict[str, Medium]) -> Any:
+    """The content of a message with the result of one of the server's own tools.
+
+    Args:
+        result: the result. Its notes stand for media that are not taken, not what they say, or too many or large.
+        taken: the kinds of media that the model takes.
+        limits: on the parts of a request.
+        media: the media of the request so far, by digest; those of the result are added.
+    """
+    parts: list[dict[str, Any]] = []
+    text, at = result.text, 0
+    for one in result.media if taken else ():
+        left = limits.media - sum(len(medium.data) for medium in media.values())
+        if len(media) >= limits.parts or len(one.data) > left or not text.startswith(one.note, one.start):
+            continue
+        found: dict[str, Medium] = {}
+        try:
+            part = _checked(Unread(where="result", kind=_FILE), one.data, "tool", limits, found)
+        except BadRequest as error:
+            log.info("a part of a tool's result is left out: %s", error)
+            continue
+        if is_medium(part) and part["type"] in taken:
+            media |= found
+            parts += [{"type": "text", "text": text[at : one.start]}, part]
+            at = one.start + len(one.note)
+    return in_one([part for part in (*parts, {"type": "text", "text": text[at:]}) if part.get("text", True)])

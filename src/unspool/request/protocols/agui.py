@@ -11,6 +11,7 @@ from ..chat_request import ChatRequest
 from ..common import (
     MAX_TOKENS,
     QUOTED,
+    call_of,
     check_messages,
     check_served,
     joined,
@@ -41,7 +42,7 @@ class AguiProtocol(WireProtocol):
 
     def servers(self, fields: Fields) -> Collection[str] | None:
         """See `WireProtocol.servers`. The protocol has no field for them, so all are offered."""
-        options = _options(fields).raw
+        options = fields.lenient("forwardedProps").raw
         return () if options.get("server_tools") is False or options.get("tool_choice") == "none" else None
 
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
@@ -49,7 +50,7 @@ class AguiProtocol(WireProtocol):
         fields.text("threadId")
         fields.text("runId")
         fields.text("parentRunId", None)
-        options = _options(fields)
+        options = fields.lenient("forwardedProps")
         check_served(options)
         check_messages(fields, "messages", self.settings.limits)
         tools = [
@@ -87,11 +88,6 @@ class AguiProtocol(WireProtocol):
             model=self.settings.model,
             seal=None if seal is None else seal.seal,
         )
-
-
-def _options(fields: Fields) -> Fields:
-    props = fields.raw.get("forwardedProps")
-    return Fields(props if isinstance(props, dict) else {}, "forwardedProps")
 
 
 def _context(fields: Fields) -> list[dict[str, Any]]:
@@ -149,5 +145,5 @@ def _think(answer: dict[str, Any] | None, reasoning: list[str]) -> None:
 
 def _call(fields: Fields) -> dict[str, Any]:
     function = fields.object("function")
-    call = {"name": function.text("name"), "arguments": function.text("arguments")}
-    return {"id": fields.text("id"), "type": "function", "function": call}
+    name, arguments = function.text("name"), function.text("arguments")
+    return call_of(fields.text("id"), name, arguments)

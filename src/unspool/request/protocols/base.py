@@ -38,11 +38,7 @@ class WireProtocol(ABC):
         return ()
 
     def own_servers(self, fields: Fields) -> Sequence[OwnServer]:
-        """The tool servers that the request itself names, with their addresses.
-
-        Raises:
-            BadRequest: a field is wrong.
-        """
+        """The tool servers that the request itself names, with their addresses."""
         return ()
 
     def seal_for(self, caller: bytes) -> Seal | None:
@@ -52,24 +48,11 @@ class WireProtocol(ABC):
 
     @abstractmethod
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
-        """Read a request.
-
-        Args:
-            fields: its body.
-            offer: the server's tools.
-
-        Raises:
-            BadRequest: a field is wrong; the message names it, and what is allowed.
-        """
+        """Read a request, which is offered the server's tools."""
 
     def sent_back(self, rounds: Sequence[dict[str, Any]], tools: ServerTools) -> list[list[dict[str, Any]]]:
         """The forms in which `read` sees an answer of several rounds when a client sends it back, besides the form in
-        which it was written. Calls and results may be divided into messages differently.
-
-        Args:
-            rounds: the answer's messages.
-            tools: the server's tools.
-        """
+        which it was written. Calls and results may be divided into messages differently."""
         return []
 
     @abstractmethod

@@ -180,11 +180,7 @@ def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
 
 def read_messages(fields: Fields, offer: Offer = NOTHING) -> list[dict[str, Any]]:
     """Read the conversation. The reasoning of each message becomes ``reasoning_content``, whatever its field was, and
-    results of the server's tools become messages.
-
-    Raises:
-        BadRequest: a message is wrong.
-    """
+    results of the server's tools become messages."""
     messages = [m for one in fields.objects("messages") for m in with_results(one, _message(one), offer)]
     if not messages:
         raise fields.wrong("messages", "is empty; at least one message is needed")
@@ -192,11 +188,7 @@ def read_messages(fields: Fields, offer: Offer = NOTHING) -> list[dict[str, Any]
 
 
 def read_content(fields: Fields, forms: Forms = CHAT) -> Any:
-    """Read a message's content: a string, a list of parts, or null. A refusal becomes the assistant's text.
-
-    Raises:
-        BadRequest: the content is something else.
-    """
+    """Read a message's content: a string, a list of parts, or null. A refusal becomes the assistant's text."""
     content = fields.raw.get("content")
     if isinstance(content, list):
         return [_part(part, forms) for part in fields.objects("content")]
@@ -244,11 +236,7 @@ def _call(fields: Fields) -> dict[str, Any]:
 
 
 def read_format(fields: Fields) -> dict[str, Any] | None:
-    """Read ``response_format``; ``None`` if it demands nothing but text.
-
-    Raises:
-        BadRequest: its type is not one of `FORMATS`, or its schema is wrong.
-    """
+    """Read ``response_format``; ``None`` if it demands nothing but text."""
     if not fields.has("response_format"):
         return None
     found = fields.object("response_format")

@@ -25,11 +25,7 @@ def hosted_labels(fields: Fields) -> Collection[str] | None:
 
 
 def mcp_addresses(fields: Fields) -> list[OwnServer]:
-    """The servers that a request names, with their addresses.
-
-    Raises:
-        BadRequest: a field is wrong.
-    """
+    """The servers that a request names, with their addresses."""
     found = []
     for one in fields.objects("tools", ()):
         if one.raw.get("type") == "mcp" and one.has("server_url"):
@@ -42,16 +38,7 @@ def mcp_addresses(fields: Fields) -> list[OwnServer]:
 
 
 def hosted_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> ServerTools | None:
-    """The server's tools that a request names.
-
-    Args:
-        fields: the request.
-        offer: the server's tools.
-        tools: the client's tools.
-
-    Raises:
-        BadRequest: a field is wrong, or the server has no such tools.
-    """
+    """The server's tools that a request names, beside the client's ``tools``."""
     bounds = read_bounds(fields)
     named = Named(offer, names_of(tools))
     for one in fields.objects("tools", ()):

@@ -17,11 +17,7 @@ def mcp_labels(fields: Fields) -> list[str]:
 
 
 def mcp_servers(fields: Fields) -> list[OwnServer]:
-    """The servers that a request names, with their addresses.
-
-    Raises:
-        BadRequest: a field is wrong.
-    """
+    """The servers that a request names, with their addresses."""
     found = []
     for one in fields.objects("mcp_servers", ()):
         one.one_of("type", ("url",), "url")
@@ -32,16 +28,8 @@ def mcp_servers(fields: Fields) -> list[OwnServer]:
 
 
 def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> ServerTools | None:
-    """The server's tools that a request may use, without those that need approval, which the protocol lacks.
-
-    Args:
-        fields: the request.
-        offer: the server's tools.
-        tools: the client's tools.
-
-    Raises:
-        BadRequest: the client does not name the beta, or there is no such server or tool.
-    """
+    """The server's tools that a request may use beside the client's ``tools``, without those that need approval, which
+    the protocol lacks."""
     bounds = read_bounds(fields)
     servers = list(fields.objects("mcp_servers", ()))
     if not servers:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from ...wire import MessagesWriter
 from ...wire import messages as wire
 from ..chat_request import ChatRequest
-from ..common import MAX_TOKENS, check_messages, check_served, in_one, sampling, thinking, tool, toolset
+from ..common import MAX_TOKENS, call_of, check_messages, check_served, in_one, sampling, thinking, tool, toolset
 from ..edits import ClearThinking, Edit, read_edits
 from ..fields import REQUIRED, Fields
 from ..parts.reading import MESSAGES as FORMS
@@ -85,8 +85,7 @@ class MessagesProtocol(WireProtocol):
 
 
 def _reasoning(fields: Fields, settings: Settings, edits: Sequence[Edit]) -> Reasoning:
-    thinks = fields.object("thinking") if isinstance(fields.raw.get("thinking"), dict) else Fields({})
-    display = thinks.one_of("display", ("summarized", "omitted"), None)
+    display = fields.lenient("thinking").one_of("display", ("summarized", "omitted"), None)
     keeps = [edit.keep for edit in edits if isinstance(edit, ClearThinking)]
     context: Context | None = None
     if keeps:  # the turns of a tool loop are always kept
@@ -236,8 +235,7 @@ def _assistant(blocks: Sequence[Fields], seal: Seal | None, offer: Offer) -> dic
             name = block.text("name")
             if kind == "mcp_tool_use":
                 name = offer.name_of(block.text("server_name", ""), name)
-            function = {"name": name, "arguments": arguments}
-            calls.append({"id": block.text("id"), "type": "function", "function": function})
+            calls.append(call_of(block.text("id"), name, arguments))
     message: dict[str, Any] = {"role": "assistant", "content": "".join(texts) or None}
     if reasoning:
         message["reasoning_content"] = "".join(reasoning)

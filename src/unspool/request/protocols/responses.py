@@ -138,11 +138,7 @@ class ResponsesProtocol(WireProtocol):
 
 
 def stores(fields: Fields, settings: Settings) -> bool:
-    """Whether the response to a request is stored.
-
-    Raises:
-        BadRequest: it is not, but generated in the background.
-    """
+    """Whether the response to a request is stored, as one in the background must be."""
     found: bool = fields.flag("store", settings.stores)
     if fields.flag("background") and not found:
         raise fields.wrong("background", "true needs store to be true")
@@ -187,11 +183,7 @@ def _input(fields: Fields, offer: Offer, seal: Seal | None) -> tuple[list[dict[s
 
 
 def check_items(items: Sequence[Fields]) -> None:
-    """Check items that are added to a conversation, before any model reads them.
-
-    Raises:
-        BadRequest: one of them could not be read.
-    """
+    """Check items that are added to a conversation, before any model reads them."""
     for item in items:
         if item.raw.get("type") not in ITEMS:
             _take(item, [], None, False)

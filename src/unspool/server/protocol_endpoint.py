@@ -1,0 +1,290 @@
+"""The endpoints of protocols: `ProtocolEndpoint` generates an answer, `CountEndpoint` counts the tokens of a prompt."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+from starlette.types import Scope, Send
+
+from ..engines.threads import Awaited
+from ..generation.run import Deposit, Run
+from ..generation.service import Service
+from ..grammar import bounds
+from ..request.approvals import Approvals
+from ..request.chat_request import ChatRequest, check_text
+from ..request.fields import BadRequest, Fields, read_object
+from ..request.parts.reading import settled, urls
+from ..request.prepared import Prepared, prepare, with_edits
+from ..request.protocols import CompletionsProtocol, WireProtocol
+from ..request.raw import prepare_raw
+from ..request.server_tools import Offer
+from ..tokens import counted
+from ..tools import Listing, Tools
+from ..wire.encoding import encode
+from .endpoint import Endpoint, caller_of, session_of
+from .own_tools import own_tools
+from .replies import Reply, StreamReply, client_id, failed
+from .retries import Retries
+
+if TYPE_CHECKING:
+    from ..sessions import Session
+
+_LONG: Final = 16 * 1024
+"""The size in bytes from which on a request is read in a thread."""
+
+
+class Incoming(NamedTuple):
+    """A request whose JSON was read.
+
+    Attributes:
+        fields: its fields, with what is stored of its conversation.
+        size: its bytes, with those that are stored.
+        offer: the server's tools for it.
+        hold: counts further bytes of it.
+        deposit: keeps its answer.
+        session: the session that it belongs to.
+    """
+
+    fields: Fields
+    size: int
+    offer: Offer
+    hold: Callable[[int], None]
+    deposit: Deposit
+    session: "Session | None"
+
+
+class _Reading(Endpoint):
+    """Reads the requests of one protocol."""
+
+    def __init__(self, service: Service, protocol: WireProtocol) -> None:
+        super().__init__(service, protocol.error_body, protocol.invalid_status)
+        self._protocol = protocol
+
+    async def _parse(self, body: bytes) -> Fields:
+        """Decode the JSON of a request, in a thread if it is long."""
+        if len(body) < _LONG:
+            return read_object(body)
+        return await self._service.in_thread(len(body), lambda _: read_object(body))
+
+    def _own_tools(self, fields: Fields) -> Tools:
+        """The tools that the request itself brings."""
+        return own_tools(self._service.settings, self._protocol.own_servers(fields), self._service.tools)
+
+    async def _offer(self, scope: Scope, fields: Fields, own: Tools) -> Offer:
+        """The server's tools for this request."""
+        service = self._service
+        labels = self._protocol.servers(fields)
+        known = service.tools.servers if labels is None else service.tools.servers.keys() & set(labels)
+        listing = await service.tools.list_tools(labels) if known else Listing()
+        of_own = await own.list_tools() if own.servers else Listing()
+        listing, of_own = await self._usable(listing), await self._usable(of_own)
+        caller = caller_of(service, scope)
+        approvals = Approvals(service.approval_key, caller)
+        return Offer(listing, of_own, tuple(service.tools.servers), approvals, _betas(scope), caller)
+
+    async def _usable(self, listing: Listing) -> Listing:
+        """The listing without tools for whose calls no grammar can be made: one would fail each request that needs a
+        grammar, whoever sends it."""
+        if not any(tool.kind == "mcp" for tool in listing.tools):
+            return listing
+        writable = self._service.constraints.writable
+        kept = await self._service.in_thread(
+            0, lambda awaited: tuple(t for t in listing.tools if t.kind != "mcp" or writable(t, awaited))
+        )
+        return msgspec.structs.replace(listing, tools=kept)
+
+    def _read(self, fields: Fields, offer: Offer, awaited: Awaited) -> ChatRequest:
+        with bounds.awaited(awaited.check):
+            request = self._protocol.read(fields, offer)
+        return msgspec.structs.replace(request, caller=offer.caller)
+
+
+class ProtocolEndpoint(_Reading):
+    """An ASGI application that generates the answers of one protocol."""
+
+    def __init__(self, service: Service, protocol: WireProtocol) -> None:
+        super().__init__(service, protocol)
+        self._retries = Retries(self._respond)
+
+    async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
+        """See `Endpoint.respond`."""
+        session = session_of(scope)
+        try:
+            if session is None:
+                await self._respond(None, scope, body, send)
+            else:
+                await self._retries.answer(session, scope, body, send)
+        except BadRequest as error:  # the session takes no request now
+            await self._send(self._refused(error, scope), scope, send)
+
+    async def _respond(self, session: "Session | None", scope: Scope, body: bytes, send: Send) -> None:
+        async with AsyncExitStack() as closing:
+            if session is not None:
+                session.enter()
+                closing.callback(session.leave)
+            hold = closing.enter_context(self._service.holding())
+            try:
+                run = await self._run(scope, body, hold, closing, session)
+            except Exception as error:
+                await self._send(self._refused(error, scope), scope, send)
+                return
+            await self._carry_out(run, closing, scope, send)
+
+    async def _run(
+        self,
+        scope: Scope,
+        body: bytes,
+        hold: Callable[[int], None],
+        closing: AsyncExitStack,
+        session: "Session | None",
+    ) -> Run:
+        """Read a request.
+
+        Args:
+            scope, body: the request.
+            hold: counts its bytes.
+            closing: closes what it opens.
+            session: the session that it belongs to.
+        """
+        service = self._service
+        fields, deposit = await self._recalled(scope, await self._parse(body))
+        hold(deposit.size)
+        own = self._own_tools(fields)
+        closing.push_async_callback(own.aclose)
+        offer = await self._offer(scope, fields, own)
+        prepared = await self._prepare(Incoming(fields, len(body) + deposit.size, offer, hold, deposit, session))
+        tools = Tools([*service.tools.servers.values(), *own.servers.values()])
+        return Run(service, self._protocol, prepared, client_id(scope), tools, deposit, session)
+
+    async def _carry_out(self, run: Run, closing: AsyncExitStack, scope: Scope, send: Send) -> None:
+        """Run a request, and answer it."""
+        stream = StreamReply(send, run.id) if run.streamed else None
+        with self._service.running(run):
+            failure = await run.generate(stream)
+            if stream is not None and stream.begun:
+                self._service.answered(scope["path"], "failed" if failure else 200)
+                return
+            if failure is None:
+                reply = Reply(run.whole(), request_id=run.id)
+            else:
+                reply = failed(self._error_body, failure, run.id)
+            await self._send(reply, scope, send)
+
+    async def _recalled(self, scope: Scope, fields: Fields) -> tuple[Fields, Deposit]:
+        """The request with what is stored of its conversation, and the place for its answer.
+
+        Raises:
+            BadRequest: the store has nothing of that.
+            StoreError: the store cannot be read.
+        """
+        return fields, Deposit()
+
+    async def _prepare(self, incoming: Incoming) -> Prepared:
+        """Prepare a request, in a thread if it is long, or if grammars must be read or derived."""
+        service, limits = self._service, self._service.settings.limits
+        fields, size, offer, session = incoming.fields, incoming.size, incoming.offer, incoming.session
+        turns = service.turns if session is None else session.tree(service)
+
+        def read(awaited: Awaited) -> ChatRequest:
+            request = self._read(fields, offer, awaited)
+            request = msgspec.structs.replace(request, stored=incoming.deposit.turn)
+            return request if session is None else session.adapted(request)
+
+        def make(request: ChatRequest, fetched: Mapping[str, bytes], awaited: Awaited) -> Prepared:
+            engine = service.engine
+            request = settled(request, fetched, limits)
+            if fetched or size > limits.text:  # a shorter request cannot have so many characters
+                check_text(request, limits)
+            return prepare(request, service.settings, turns, engine.tokenizer, service.constraints, awaited)
+
+        def whole(awaited: Awaited) -> ChatRequest | Prepared:
+            request = read(awaited)
+            return request if urls(request, limits) else make(request, {}, awaited)
+
+        if size >= _LONG or _declares(fields):
+            found = await service.in_thread(size, whole)
+            if isinstance(found, Prepared):
+                return found
+            request = found
+        else:
+            request = read(Awaited())
+        fetched = await service.fetched(request)
+        incoming.hold(sum(map(len, fetched.values())))
+        if not fetched and not request.tools and request.response_format is None and service.turns is None:
+            return make(request, fetched, Awaited())
+        return await service.in_thread(size, lambda awaited: make(request, fetched, awaited))
+
+
+class CompletionsEndpoint(ProtocolEndpoint):
+    """An ASGI application for ``/v1/completions``, for prompts that clients write themselves."""
+
+    async def _prepare(self, incoming: Incoming) -> Prepared:
+        protocol, engine, prompts = self._protocol, self._service.engine, self._service.prompts
+        session = incoming.session
+        eos = "" if prompts is None else prompts.named.get("eos_token", "")
+        assert isinstance(protocol, CompletionsProtocol)
+
+        def make(awaited: Awaited) -> Prepared:
+            request = protocol.read(incoming.fields)
+            if session is not None:
+                if request.echo:
+                    raise BadRequest("echo", "is not possible in a session, which records what is sampled")
+                request = session.adapted(request)
+            return prepare_raw(request, engine, eos)
+
+        return await self._service.in_thread(incoming.size, make)
+
+
+class CountEndpoint(_Reading):
+    """An ASGI application for Anthropic's ``/v1/messages/count_tokens``: counts the tokens of the prompt that the
+    protocol's own endpoint would use."""
+
+    async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
+        """See `Endpoint.respond`."""
+        await self._answer(self._reply(scope, body), scope, send)
+
+    async def _reply(self, scope: Scope, body: bytes) -> Reply:
+        service = self._service
+        fields = await self._parse(body)
+        own = self._own_tools(fields)
+        try:
+            offer = await self._offer(scope, fields, own)
+            asked = Fields({"max_tokens": 1, **fields.raw})
+            request = await service.in_thread(len(body), lambda awaited: self._read(asked, offer, awaited))
+            found = settled(request, await service.fetched(request), service.settings.limits)
+            return Reply(encode(await service.in_thread(len(body), lambda awaited: self._count(found, awaited))))
+        finally:
+            await own.aclose()
+
+    def _count(self, request: ChatRequest, awaited: Awaited) -> dict[str, Any]:
+        service = self._service
+        tokenizer = service.engine.tokenizer
+        if service.turns is None or tokenizer is None:
+            raise BadRequest(None, "the server has no tokenizer for the model, so it cannot count tokens", 501)
+        check_text(request, service.settings.limits)
+        awaited.check()
+        before: dict[str, Any] = {}
+        if request.edits:
+            before = {"context_management": {"original_input_tokens": service.turns.count(request, awaited)}}
+            request = with_edits(request, service.turns, awaited)
+        prompt = service.turns.prompt(request, awaited)
+        awaited.check()
+        ids = prompt.ids
+        tokens = counted(tokenizer, prompt.prompt, awaited.check) if ids is None else len(ids)
+        tokens += sum(medium.tokens for medium in service.turns.media(prompt.prompt, request))
+        return {"input_tokens": tokens, **before}
+
+
+def _declares(fields: Fields) -> bool:
+    """Whether a request declares tools, whose grammars may take time to read."""
+    items = fields.raw.get("input")
+    return fields.has("tools") or (
+        isinstance(items, list) and any(isinstance(item, dict) and "tools" in item for item in items)
+    )
+
+
+def _betas(scope: Scope) -> frozenset[str]:
+    """The betas of Anthropic's protocol that a client names."""
+    named = [value.decode("latin-1") for name, value in scope["headers"] if name == b"anthropic-beta"]
+    return frozenset(beta.strip() for value in named for beta in value.split(",") if beta.strip())
