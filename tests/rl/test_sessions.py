@@ -1,6 +1,7 @@
 """TRL's GRPO learns from sessions: a program of the Agents SDK acts, and llama.cpp samples on the CPU."""
 
 import asyncio
+import importlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,8 +39,7 @@ def get_weather(city: str) -> str:
 
 def act(server: Live, session: dict[str, Any], asked: list[Any]) -> None:
     """What an agent does: it must call its function first."""
-    import agents
-
+    agents = importlib.import_module("agents")
     agents.set_tracing_disabled(True)
 
     async def work() -> None:
