@@ -6,6 +6,7 @@ It is a real tokenizer with a real chat template, of no model.
 """
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,21 @@ def make() -> Tokenizer:
     made.train([str(path) for path in sorted((ROOT / "docs" / "en").rglob("*.md"))], trainer)
     made.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
     made.add_tokens([AddedToken(token, special=False, normalized=False) for token in ADDED])
+    return made
+
+
+def of_bytes(special: Iterable[str], *, normalized: bool = True) -> Tokenizer:
+    """A tokenizer with a token for every byte, and for each of these special ones.
+
+    Args:
+        special: the special tokens, in the order of their ids.
+        normalized: whether they are looked for in normalized text.
+    """
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(alphabet)}, merges=[]))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    made.add_special_tokens([AddedToken(t, special=True, normalized=normalized) for t in special])
     return made
 
 

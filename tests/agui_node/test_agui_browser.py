@@ -18,8 +18,8 @@ from unspool.engines.capture import Asked, write_recording
 from ..chromium import chromium
 from ..server.support import PATIENCE, live, until
 from ..server.workshop import Workshop, call, model
-from .test_agui_loop import ANSWERS, activities, shape, user
-from .test_agui_node import FOLDER, HERE, TOOLS
+from .test_agui_loop import activities, user
+from .test_agui_node import FOLDER, HERE
 
 pytestmark = pytest.mark.agui_browser
 
@@ -100,22 +100,6 @@ def client(browser: Any, address: str) -> Iterator[Client]:
     assert [fault for fault in faults if "favicon" not in fault and "404" not in fault] == []
 
 
-def test_the_page_shows_a_server_tool_with_its_result(client: Client) -> None:
-    with live(model(**ANSWERS), "hermes", servers=[Workshop()]) as server:
-        client.open(server.url)
-        messages = client.run("add please")
-        assert shape(messages) == [
-            ("assistant", "Let me add.", 1),
-            ("tool", "sum=5", 0),
-            ("assistant", "More.", 1),
-            ("tool", "sum=9", 0),
-            ("assistant", "It is 9.", 0),
-        ]
-        assert activities(messages) == [("add", "completed")] * 2
-        assert client.events[-1]["outcome"] == {"type": "success"}
-        assert shape(client.run("thanks")) == [("assistant", "You are welcome.", 0)]
-
-
 def test_the_page_shows_a_running_tool_and_the_tool_ends_when_the_page_leaves(client: Client) -> None:
     workshop = Workshop()
     with live(model(**{"wait please": call("hang")}), "hermes", servers=[workshop]) as server:
@@ -126,32 +110,6 @@ def test_the_page_shows_a_running_tool_and_the_tool_ends_when_the_page_leaves(cl
         until(lambda: workshop.running == 1)
         client.page.evaluate("abort()")
         until(lambda: (workshop.running, workshop.cancelled) == (0, 1))
-
-
-@pytest.mark.parametrize(("approved", "text"), [(True, "It was allowed."), (False, "Then not.")])
-def test_an_interrupt_is_answered_in_the_page(client: Client, approved: bool, text: str) -> None:
-    workshop = Workshop()
-    with live(model(**ANSWERS), "hermes", servers=[workshop]) as server:
-        client.open(server.url)
-        assert activities(client.run("guard please")) == [("guarded", "awaiting_approval")]
-        (asked,) = client.events[-1]["outcome"]["interrupts"]
-        entry = {"interruptId": asked["id"], "status": "resolved", "payload": {"approved": approved}}
-        assert shape(client.run(resume=[entry]))[-1] == ("assistant", text, 0)
-        assert activities(client.messages) == [("guarded", "completed" if approved else "failed")]
-        assert workshop.calls == [("guarded", {"a": 7})] * approved
-        assert shape(client.run("thanks")) == [("assistant", "You are welcome.", 0)]
-
-
-def test_a_tool_of_the_page_answers_beside_one_of_the_servers(client: Client) -> None:
-    answers = {**ANSWERS, "sunny": "Sum and sun."}
-    with live(model(**answers), "hermes", servers=[Workshop()]) as server:
-        client.open(server.url)
-        messages = client.run("mix please", tools=TOOLS)
-        calls = [c for m in messages for c in m.get("toolCalls") or ()]
-        assert [c["function"]["name"] for c in calls] == ["add", "get_weather"]
-        assert client.events[-1]["outcome"] == {"type": "success", "pendingToolCallIds": [calls[1]["id"]]}
-        result = {"id": "t", "role": "tool", "toolCallId": calls[1]["id"], "content": "sunny"}
-        assert shape(client.run(append=[result], tools=TOOLS)) == [("assistant", "Sum and sun.", 0)]
 
 
 def test_the_command_serves_pages_of_other_origins_on_this_machine(client: Client, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer
 
 from unspool import Dialect, Parser, constrain, detect_dialect, list_dialects, render
 from unspool.batch import parse_many
@@ -25,6 +25,7 @@ from unspool.check.trials import Case, cases, number, random_split, same
 from unspool.rl import Conversation
 from unspool.toolset import Toolset, read_toolset
 
+from ..tokenizer import of_bytes
 from .rows import output, row
 
 _TEMPLATE = """\
@@ -50,11 +51,7 @@ def fresh(of: int, turn: int) -> Shared:
     """Every ``of``-th shipped dialect, as if it had just been loaded, with its outputs."""
     dialects = [msgspec.structs.replace(d) for d in list_dialects()[turn % of :: of]]
     tools = {d.name: read_toolset(case.tools) for d in dialects for case in islice(cases([d]), 1)}
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(alphabet)}, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(t, special=True) for t in ("<|im_start|>", "<|im_end|>")])
+    tokenizer = of_bytes(("<|im_start|>", "<|im_end|>"))
     return Shared(cases(dialects), tools, tokenizer, f"{turn} of {of}")
 
 

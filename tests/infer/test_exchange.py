@@ -13,7 +13,7 @@ from unspool import DialectError, get_dialect
 from unspool.cli import main
 from unspool.infer.describing import agree, agreed, to_response_template
 from unspool.infer.exchange import from_response_template
-from unspool.infer.patterns import read_pattern
+from unspool.infer.expressions import read_pattern
 
 NAMED = {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}}
 CONTENT = {"close_pattern": r"(?:<\|stop\|>|<eos>)\s*|$", "content": "text"}

@@ -1,65 +1,19 @@
 """From the chat template of an unknown family to a proven dialect."""
 
 import json
-import random
 from functools import cache
-from typing import Any
 
 import pytest
 
 import unspool
-from unspool import Dialect, Inference, Parser
+from unspool import Dialect, Inference
 from unspool.check import check_dialect
-from unspool.check.trials import random_split
 from unspool.dialect.loader import parse_dialect
 from unspool.dialect.registry import find_base
 from unspool.infer.cutting import closing_for
 from unspool.infer.proof import NEEDED
 
 from . import invented
-
-TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": "book_flight",
-            "parameters": {
-                "type": "object",
-                "properties": {
-                    "origin": {"type": "string"},
-                    "seats": {"type": "integer"},
-                    "notes": {"type": "array", "items": {"type": "string"}},
-                },
-            },
-        },
-    },
-    {"type": "function", "function": {"name": "clock"}},
-]
-FLIGHT = {"origin": 'São "Paulo"\n& more', "seats": 2, "notes": ["a", "b"]}
-
-UNSEEN: dict[str, tuple[str, str]] = {
-    "JSON in blocks": (
-        "<ponder>\nhm, well\n</ponder>\nLet us see.\n<act>\n{text}\n</act>\n<act>\n{clock}\n</act><~done~>\n",
-        '{"tool": "NAME", "input": ARGUMENTS}',
-    ),
-    "a list with ids": (
-        "Let us see.<CALLS>[{text}, {clock}]</CALLS>",
-        '{"id": "abc12345X", "name": "NAME", "arguments": ARGUMENTS}',
-    ),
-    "a thinking switch": (
-        "hm, well</mull>\n\nLet us see.\n{text}\n{clock}<end>",
-        "<call>NAME<args>ARGUMENTS</call>",
-    ),
-    "reasoning that only closes": (
-        "hm, well\n</muse>\nLet us see.{text}{clock}<end>",
-        '<call name="NAME">ARGUMENTS</call>',
-    ),
-    "frames": (
-        "<|part|>mind<|text|>hm, well<|fin|><|from|>bot<|part|>say<|text|>Let us see.<|fin|>{text}{clock}",
-        "<|from|>bot<|part|>use NAME<|text|>ARGUMENTS<|fin|>",
-    ),
-}
-"""Outputs that the families' models would write, and how each writes a call."""
 
 
 @cache
@@ -71,16 +25,6 @@ def proven(family: str) -> Dialect:
     found = inferred(family)
     assert found.dialect is not None, [c for c in found.proof if c.result == "fail"]
     return found.dialect
-
-
-def read(dialect: Dialect, chunks: list[str]) -> tuple[str, str, list[tuple[str, Any]]]:
-    parser = Parser(dialect, tools=TOOLS)
-    for chunk in chunks:
-        parser.feed(chunk)
-    parser.close()
-    message = parser.message
-    assert all(c.status == "ok" for c in message.tool_calls)
-    return message.reasoning, message.content, [(c.name, json.loads(c.arguments)) for c in message.tool_calls]
 
 
 @pytest.mark.parametrize("family", invented.FAMILIES)
@@ -97,28 +41,11 @@ def test_an_inferred_file_passes_the_check(family: str) -> None:
     assert check_dialect(proven(family)) == []
 
 
-@pytest.mark.parametrize("family", UNSEEN)
-def test_an_inferred_dialect_reads_unseen_texts(family: str) -> None:
-    form, call = UNSEEN[family]
-    written = call.replace("NAME", "book_flight").replace("ARGUMENTS", json.dumps(FLIGHT, ensure_ascii=False))
-    clock = call.replace("NAME", "clock").replace("ARGUMENTS", "{}").replace("abc12345X", "abc12345Y")
-    text = form.replace("{text}", written).replace("{clock}", clock)
-    thought = "hm, well" if "hm, well" in form else ""
-    for chunks in ([text], list(text), random_split(text, random.Random(3))):
-        assert read(proven(family), chunks) == (
-            thought,
-            "Let us see.",
-            [("book_flight", FLIGHT), ("clock", {})],
-        )
-
-
-def test_arguments_in_tags_keep_their_text_and_types() -> None:
-    text = (
-        'Now.\n<run>\n<do what="book_flight">\n<with key="origin"> a <b> & "c"\n</with>\n<with key="seats">2</with>\n'
-        '<with key="notes">["x"]</with>\n</do>\n<do what="clock">\n</do>\n</run>[[over]]\n'
-    )
-    wanted = ("", "Now.", [("book_flight", {"origin": ' a <b> & "c"\n', "seats": 2, "notes": ["x"]}), ("clock", {})])
-    assert read(proven("tagged arguments"), list(text)) == wanted
+def test_reasoning_that_only_closes_is_read_as_models_write_it() -> None:
+    text = 'hm, well\n</muse>\nLet us see.<call name="clock">{}</call><end>'
+    message = unspool.parse(text, proven("reasoning that only closes"))
+    assert (message.reasoning, message.content) == ("hm, well", "Let us see.")
+    assert [(c.name, c.status) for c in message.tool_calls] == [("clock", "ok")]
 
 
 def test_markup_that_marks_strings_needs_no_schema() -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from tests.request.parts.test_places import ADDED, SEEING, SPAN
+from tests.tokenizer import of_bytes
 from unspool.rl import KINDS, Conversation, Sample, collate, expand
 
 COST = 5
@@ -15,16 +15,7 @@ IMAGE = {"type": "image"}
 ANSWER = 'A cat.<tool_call>\n{"name": "look", "arguments": {"at": "it"}}\n</tool_call><|im_end|>'
 
 
-def _tokenizer() -> Tokenizer:
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(alphabet)}, merges=[]))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    made.add_special_tokens([AddedToken(t, special=True) for t in (*ADDED, "<tool_call>", "</tool_call>")])
-    return made
-
-
-TOKENIZER = _tokenizer()
+TOKENIZER = of_bytes((*ADDED, "<tool_call>", "</tool_call>"))
 
 
 def encoded(text: str) -> list[int]:

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken
 
 import unspool
 from unspool.rl import Conversation
 
 from ..templates.table import SOURCES
 from ..templates.turns import TOOLS
+from ..tokenizer import of_bytes
 from .test_corpus import _MARKER, AGAIN, ASKED, Message, templates
 
 __all__ = ["templates"]
@@ -92,12 +93,7 @@ class Words:
     """A tokenizer with the interface of `renderers.Tokenizer`, in which every byte and every marker is a token."""
 
     def __init__(self, marks: set[str], eos: str) -> None:
-        alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-        made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(alphabet)}, merges=[]))
-        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        made.decoder = decoders.ByteLevel()
-        made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in sorted(marks)])
-        self.backend = made
+        self.backend = made = of_bytes(sorted(marks), normalized=False)
         self.name_or_path = "here"
         self.unk_token_id = None
         self.eos_token_id = made.token_to_id(eos)

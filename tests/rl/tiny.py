@@ -3,10 +3,11 @@
 from typing import Any
 
 import torch
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from unspool.rl import Conversation
+
+from ..tokenizer import of_bytes
 
 MARKS = ("<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>", "<pad>")
 TEMPLATE = """\
@@ -32,11 +33,7 @@ SAID: list[dict[str, Any]] = [
 
 def tokenizer() -> PreTrainedTokenizerFast:
     """A tokenizer with a token for every byte and every marker."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(alphabet)}, merges=[]))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in MARKS])
+    made = of_bytes(MARKS, normalized=False)
     theirs = PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|im_end|>", pad_token="<pad>")
     theirs.chat_template = TEMPLATE
     return theirs

@@ -13,8 +13,8 @@ import pytest
 from unspool import get_dialect
 from unspool.cli.local import SMALL
 from unspool.dialect.compiling import compile_plan
-from unspool.engines.gguf import read_gguf
 from unspool.engines.local import Launch, LlamaProcess, Local
+from unspool.infer.gguf import read_gguf
 from unspool.request.gguf import gguf_tokenizer
 from unspool.request.prompts import Prompts
 

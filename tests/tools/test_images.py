@@ -19,11 +19,11 @@ from unspool.tools.config import read_config
 pytestmark = pytest.mark.tools
 
 
-def painter(folder: Path) -> Sequence[ToolServer]:
+def painter(folder: Path, approval: str = "never") -> Sequence[ToolServer]:
     """A real tool server in a child process, whose tool ``paint`` answers with text and images."""
     config = folder / "mcp.json"
     script = Path(__file__).with_name("sdk_server.py")
-    server = {"command": sys.executable, "args": [str(script), "stdio"]}
+    server = {"command": sys.executable, "args": [str(script), "stdio"], "require_approval": approval}
     config.write_text(json.dumps({"mcpServers": {"painter": server}}))
     return read_config(config, ToolLimits())
 
@@ -60,6 +60,21 @@ def test_images_of_the_servers_tools_reach_the_model_as_those_of_a_clients_resul
         assert f"tool\nShade 1:\n{SPAN}\nShade 2:\n{SPAN}<|im_end|>" in last
     else:
         assert f"user\n{MOVED}\n[image 1]{SPAN}[image 2]{SPAN}<|im_end|>" in last
+
+
+def test_an_image_of_a_call_that_a_person_allows_reaches_the_model(tmp_path: Path) -> None:
+    tools = [{"type": "mcp", "server_label": "painter"}]
+    history: list[dict[str, Any]] = [{"role": "user", "content": "Paint."}]
+    with serving("sglang", servers=painter(tmp_path, "always")) as (server, scripted):
+        scripted.outputs = [PAINT % "[1]"]
+        *_, asks = server.post("/v1/responses", input=history, tools=tools).json()["output"]
+        assert asks["type"] == "mcp_approval_request"
+        allowed = {"type": "mcp_approval_response", "approval_request_id": asks["id"], "approve": True}
+        *_, answer = server.post("/v1/responses", input=[*history, asks, allowed], tools=tools).json()["output"]
+        asked = scripted.asked[-1]
+    assert answer["content"][0]["text"] == OUTPUT
+    assert media_of("sglang", asked) == [base64_of(png(color=1))]
+    assert f"tool\nShade 1:\n{SPAN}<|im_end|>" in prompt_of("sglang", asked)
 
 
 @pytest.mark.parametrize("why", ["template", "engine", "role", "bytes"])

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from ..dialect.file import Dialect
     from ..engines import Engine
-    from ..engines.gguf import Gguf
     from ..engines.local import Address, LlamaProcess
+    from ..infer.gguf import Gguf
     from ..request.prompts import Tokenizer
 
 SMALL: Final = Path(__file__).parents[1] / "models" / "small"
@@ -120,8 +120,8 @@ def _default() -> LocalModel:
 
 
 def _read(path: str) -> "Gguf":
-    from ..engines.gguf import read_gguf
     from ..engines.local.fitting import check_model
+    from ..infer.gguf import read_gguf
 
     try:
         gguf = read_gguf(path, vocabulary=True)
@@ -241,7 +241,7 @@ def _fields(options: argparse.Namespace, gguf: "Gguf", projector: Mapping[str, s
 
 def _projector(path: str | None) -> dict[str, str]:
     """The parameters of llama.cpp for a projector."""
-    from ..engines.gguf import read_gguf
+    from ..infer.gguf import read_gguf
 
     if path is None:
         return {}
@@ -257,7 +257,7 @@ def _projector(path: str | None) -> dict[str, str]:
 
 
 def _adapters(given: list[str]) -> tuple[tuple[str, float], ...]:
-    from ..engines.gguf import read_gguf
+    from ..infer.gguf import read_gguf
 
     found = []
     for one in given:

@@ -11,7 +11,7 @@ from ..infer import Limits
 from .common import missing, write, write_json
 
 if TYPE_CHECKING:
-    from ..engines.gguf import Gguf
+    from ..infer.gguf import Gguf
 
 _LIMITS = Limits(total=30.0)
 _COLUMNS = ("name", "family", "size", "context", "dialect", "proven")
@@ -42,8 +42,8 @@ def run_models(options: argparse.Namespace) -> int:
 
 def _described(name: str, path: Path) -> dict[str, Any]:
     """A model, and the dialect that its chat template proves."""
-    from ..engines.gguf import read_gguf
     from ..engines.local.fitting import check_model
+    from ..infer.gguf import read_gguf
 
     line: dict[str, Any] = dict.fromkeys(_COLUMNS, "") | {"name": name, "path": str(path)}
     try:

@@ -73,8 +73,8 @@ def read_template(path: str | Path) -> "Tokenizer":
         OSError: a file cannot be read.
         TemplateError: there is no template, or a file is malformed.
     """
-    from ..engines.gguf import read_gguf
     from ..engines.upstream.discovery import possible_tokens
+    from ..infer.gguf import read_gguf
     from ..infer.sources import read_checkpoint
     from ..request.gguf import gguf_tokenizer
     from ..request.prompts import Tokenizer, read_tokenizer

@@ -2,11 +2,11 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from . import histories as h
-from . import tokens as t
+from . import marks as t
 
 Keys = dict[str, Any]
 """The keys of a dialect file."""
@@ -39,18 +39,18 @@ def as_template(text: str) -> str:
     return text
 
 
-class Hide:
-    """Replaces the arguments of each call by one sentinel."""
+Hide = Callable[[str], str]
+"""Replaces the arguments of each call by one sentinel."""
 
-    def __init__(self, find: "re.Pattern[str] | None", unit: str = "", separator: str = "") -> None:
-        self.find = find
-        self.unit = unit
 
-    def __call__(self, text: str) -> str:
-        if self.find is None:
-            return _hide_objects(text)
+def _hide(pattern: str) -> Hide:
+    found = re.compile(pattern)
+
+    def hide(text: str) -> str:
         number = iter(t.ARGUMENTS)
-        return self.find.sub(lambda m: next(number, m.group()), text)
+        return found.sub(lambda m: next(number, m.group()), text)
+
+    return hide
 
 
 def arguments(one: str, pair: str, turns: Mapping[str, str]) -> tuple[Keys, Hide] | None:
@@ -59,7 +59,7 @@ def arguments(one: str, pair: str, turns: Mapping[str, str]) -> tuple[Keys, Hide
     if at < 0:
         return None
     if _object_at(one, at) is not None:
-        return {}, Hide(None)
+        return {}, _hide_objects
     before = one[:at].rstrip()[-1:]
     behind = one[at + 1 :]
     key, value = f"[{t.KEY}]", f"[{t.VALUE}]"
@@ -67,13 +67,13 @@ def arguments(one: str, pair: str, turns: Mapping[str, str]) -> tuple[Keys, Hide
     if quoted and before == "{":
         q = re.escape(quoted[1])
         pattern = rf"\{{\s*{key}\s*:\s*{q}{value}{q}(?:\s*,\s*{key}\s*:\s*{q}{value}{q})*\s*\}}"
-        return {"quote": quoted[1]}, Hide(re.compile(pattern))
+        return {"quote": quoted[1]}, _hide(pattern)
     if before in ("(", ",") and re.match(rf"""\s*=\s*(['"]){value}\1""", behind):
         member = rf"""{key}\s*=\s*(?:'{value}'|"{value}")"""
-        return {"arguments": "python"}, Hide(re.compile(rf"{member}(?:\s*,\s*{member})*"))
+        return {"arguments": "python"}, _hide(rf"{member}(?:\s*,\s*{member})*")
     if before in "'\"" and re.match(rf"'\s*:\s*'{value}'", behind):
         member = rf"'{key}'\s*:\s*'{value}'"
-        return {}, Hide(re.compile(rf"\{{\s*{member}(?:\s*,\s*{member})*\s*\}}"))
+        return {}, _hide(rf"\{{\s*{member}(?:\s*,\s*{member})*\s*\}}")
     return _tagged(pair, turns)
 
 
@@ -94,7 +94,7 @@ def _tagged(pair: str, turns: Mapping[str, str]) -> tuple[Keys, Hide] | None:
     one_of = re.escape(rep.unit)
     for kind in (t.KEY, t.VALUE):
         one_of = one_of.replace(re.escape(kind[0]), f"[{kind}]")
-    return keys, Hide(re.compile(f"{one_of}(?:{re.escape(rep.separator)}{one_of})*"))
+    return keys, _hide(f"{one_of}(?:{re.escape(rep.separator)}{one_of})*")
 
 
 def _typed(unit: str, number: str) -> str:

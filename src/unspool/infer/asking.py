@@ -8,8 +8,8 @@ import msgspec
 
 from . import histories as h
 from .cutting import Views, behind_user
+from .marks import marks, prefix, suffix
 from .rendering import Rendered, Renderer
-from .tokens import marks, prefix, suffix
 
 _MOST: Final = 3
 """The most styles in which every turn is rendered."""

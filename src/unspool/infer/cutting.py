@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from . import histories as h
-from . import tokens as t
+from . import marks as t
 
 _LONGEST: Final = 20_000
 """The most characters of a turn that are examined."""

@@ -7,7 +7,7 @@ import msgspec
 
 from ..dialect.compiling import marked
 from ..dialect.patterns import solid
-from . import tokens as t
+from . import marks as t
 from .arguments import FIELDS, Keys, arguments, as_template
 from .cutting import Cut, Views, behind_user, closing_for, cut, first_tag, is_tag, paired, spelled
 from .histories import EOS, RESULT

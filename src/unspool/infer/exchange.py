@@ -2,7 +2,7 @@
 
 Such a template is JSON in ``tokenizer_config.json``. It lists the fields of the message, each with its opening and its
 closing (literals or regular expressions) and how its content is read. Format: `transformers.utils.chat_parsing`.
-Patterns are converted to texts with fields (`patterns`) and never run.
+Patterns are converted to texts with fields (`expressions`) and never run.
 """
 
 import re
@@ -15,7 +15,7 @@ from ..dialect.file import Dialect
 from ..dialect.loader import parse_dialect
 from ..dialect.registry import find_base
 from ..errors import DialectError
-from .patterns import Ahead, Captured, Either, Part, Text, read_pattern
+from .expressions import Ahead, Captured, Either, Part, Text, read_pattern
 from .toml import file_text
 
 _REASONING: Final = ("reasoning_content", "reasoning", "thinking")

@@ -22,8 +22,8 @@ from ..renderer import render
 from ..tokens import encoded
 from . import histories as h
 from .cutting import Cut, Views, behind_user, first_tag
+from .marks import marks, prefix
 from .rendering import Renderer
-from .tokens import marks, prefix
 
 STAGE: Final = "the prompt's stage"
 """The case of a prompt without settings; those with settings begin with it."""

@@ -1,15 +1,16 @@
 """Reads chat templates from their sources: a checkpoint's folder, one of its files, or a GGUF."""
 
 import json
-import struct
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import msgspec
 
 from ..errors import TemplateError
+from .gguf import read_gguf
 
-_SPECIAL: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+SPECIAL: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 _DEFAULT: Final = "default"
 _MOST: Final = 16 << 20
 """The most bytes of a text file that are read."""
@@ -51,12 +52,11 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     """
     path = Path(path)
     if path.is_dir():
-        found = _folder(path)
+        found = read_folder(path)
     elif path.suffix == ".json":
         found = _config(path)
     elif path.suffix == ".gguf":
-        with path.open("rb") as file:
-            found = _gguf(file, path)
+        found = Checkpoint(read_gguf(path).templates)
     else:
         found = Checkpoint({_DEFAULT: _text(path)})
     if not found.templates:
@@ -64,7 +64,13 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     return found
 
 
-def _folder(path: Path) -> Checkpoint:
+def read_folder(path: Path) -> Checkpoint:
+    """Read the folder of a checkpoint, which may have no template.
+
+    Raises:
+        OSError: a file cannot be read.
+        TemplateError: a file is malformed.
+    """
     config, tokenizer = path / "tokenizer_config.json", path / "tokenizer.json"
     found = _config(config) if config.is_file() else Checkpoint({})
     templates = dict(found.templates)
@@ -94,85 +100,20 @@ def _config(path: Path) -> Checkpoint:
         raise TemplateError(f"{path}: not JSON: {error}") from None
     if not isinstance(value, dict):
         raise TemplateError(f"{path}: must be a JSON object")
-    given = value.get("chat_template") or {}
-    named = {_DEFAULT: given} if isinstance(given, str) else {}
-    if isinstance(given, list):
-        named = {t["name"]: t["template"] for t in given if isinstance(t, dict) and {"name", "template"} <= t.keys()}
+    named = templates_by_name(value.get("chat_template"))
     if not all(isinstance(text, str) for item in named.items() for text in item):
         raise TemplateError(f"{path}: chat_template must be a string, or a list of objects with name and template")
-    special = {name: _token(value[name]) for name in _SPECIAL if value.get(name)}
+    special = {name: _token(value[name]) for name in SPECIAL if value.get(name)}
     answers = value.get("response_template")
     return Checkpoint(named, special, None, answers if isinstance(answers, dict) else None)
 
 
+def templates_by_name(given: Any) -> dict[str, Any]:
+    """The templates of a tokenizer's ``chat_template``: one, a list of objects with names, or an object."""
+    if isinstance(given, list):
+        return {t["name"]: t["template"] for t in given if isinstance(t, dict) and {"name", "template"} <= t.keys()}
+    return {_DEFAULT: given} if isinstance(given, str) else dict(given) if isinstance(given, Mapping) else {}
+
+
 def _token(value: Any) -> str:
     return str(value.get("content", "") if isinstance(value, dict) else value)
-
-
-# --- GGUF: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md ------------------------------------------------
-
-_SIZES: Final = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-_STRING: Final = 8
-_ARRAY: Final = 9
-_TEMPLATE: Final = "tokenizer.chat_template"
-_MOST_KEYS: Final = 100_000
-_MOST_ITEMS: Final = 10_000_000
-
-
-class _Cut(Exception):
-    """The file ends early, or contradicts itself."""
-
-
-def _gguf(file: BinaryIO, path: Path) -> Checkpoint:
-    try:
-        if file.read(4) != b"GGUF" or _number(file, "<I") < 2:
-            raise TemplateError(f"{path}: is not a GGUF file of version 2 or later")
-        _number(file, "<Q")  # tensors
-        templates: dict[str, str] = {}
-        for _ in range(min(_number(file, "<Q"), _MOST_KEYS)):
-            key = _gguf_string(file)
-            kind = _number(file, "<I")
-            if kind == _STRING and key.startswith(_TEMPLATE):
-                templates[key[len(_TEMPLATE) + 1 :] or _DEFAULT] = _gguf_string(file)
-            else:
-                _skip(file, kind)
-    except _Cut as error:
-        raise TemplateError(f"{path}: is not a complete GGUF file: {error}") from None
-    return Checkpoint(templates)
-
-
-def _number(file: BinaryIO, form: str) -> int:
-    size = struct.calcsize(form)
-    data = file.read(size)
-    if len(data) < size:
-        raise _Cut("it ends in its metadata")
-    return int(struct.unpack(form, data)[0])
-
-
-def _gguf_string(file: BinaryIO) -> str:
-    size = _number(file, "<Q")
-    if size > _MOST:
-        raise _Cut(f"a text of {size:,} bytes")
-    data = file.read(size)
-    if len(data) < size:
-        raise _Cut("it ends in its metadata")
-    return data.decode(errors="replace")
-
-
-def _skip(file: BinaryIO, kind: int) -> None:
-    """Skip a value."""
-    if kind in _SIZES:
-        file.seek(_SIZES[kind], 1)
-    elif kind == _STRING:
-        file.seek(min(_number(file, "<Q"), 1 << 40), 1)
-    elif kind == _ARRAY:
-        items, count = _number(file, "<I"), _number(file, "<Q")
-        if count > _MOST_ITEMS or items == _ARRAY:
-            raise _Cut(f"an array of {count:,} items of type {items}")
-        if items in _SIZES:
-            file.seek(_SIZES[items] * count, 1)
-        else:
-            for _ in range(count):
-                _skip(file, items)
-    else:
-        raise _Cut(f"a value of type {kind}")

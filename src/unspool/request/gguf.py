@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from ..engines.gguf import Gguf
 from ..errors import TemplateError
+from ..infer.gguf import Gguf
 from .prompts import Tokenizer
 
 __all__ = ["gguf_tokenizer"]

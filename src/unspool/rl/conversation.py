@@ -15,9 +15,8 @@ from ..events import Event
 from ..message import Message
 from ..parser import Parser
 from ..policy import Policy
-from .bridge import reads_the_same
 from .encoding import Ids
-from .formats import format_of
+from .format import format_of, reads_the_same
 from .given import as_ids, as_logprobs, as_messages
 from .sample import CallSpan, Rewrite, Sample, Transcript
 

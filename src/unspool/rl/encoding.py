@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import wrong_type
-from ..errors import TemplateError
+from ..infer.sources import SPECIAL, read_folder, templates_by_name
 from ..tokens import added_tokens, backend_of, marked_special
 from ..wire.encoding import clean
 
@@ -20,13 +20,12 @@ __all__ = ["Encoder", "Ids", "Loaded", "load_tokenizer"]
 
 Ids = NDArray[np.int64]
 
-_NAMED: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 _TAG: Final = re.compile(r"<[|｜].+[|｜]>")
 _BREAKS: Final = range(0x13000, 0x13400)
 """Letters of a script that is no longer in use. They are printable, so that no encoding of text escapes them."""
 
 
-class Loaded:
+class Loaded(NamedTuple):
     """A tokenizer, with the prompt settings from its files.
 
     Attributes:
@@ -35,10 +34,9 @@ class Loaded:
         special: named special tokens, such as ``eos_token``.
     """
 
-    def __init__(self, tokenizer: Any, templates: Mapping[str, str], special: Mapping[str, str]) -> None:
-        self.tokenizer = tokenizer
-        self.templates = dict(templates)
-        self.special = dict(special)
+    tokenizer: Any
+    templates: dict[str, str]
+    special: dict[str, str]
 
 
 def load_tokenizer(tokenizer: Any) -> Loaded:
@@ -60,45 +58,19 @@ def load_tokenizer(tokenizer: Any) -> Loaded:
         backend = type(backend).from_str(backend.to_str())
         backend.no_truncation()
         backend.no_padding()
-    special = {name: str(value) for name in _NAMED if (value := getattr(tokenizer, name, None)) is not None}
-    return Loaded(backend, _by_name(getattr(tokenizer, "chat_template", None)), special)
+    special = {name: str(value) for name in SPECIAL if (value := getattr(tokenizer, name, None)) is not None}
+    return Loaded(backend, templates_by_name(getattr(tokenizer, "chat_template", None)), special)
 
 
 @lru_cache(maxsize=8)
 def _load_folder(path: Path, _changed: int) -> Loaded:
     from tokenizers import Tokenizer
 
-    config: dict[str, Any] = {}
-    if (path / "tokenizer_config.json").is_file():
-        try:
-            config = json.loads((path / "tokenizer_config.json").read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise TemplateError(f"{path / 'tokenizer_config.json'}: not JSON: {error}") from None
-        if not isinstance(config, dict):
-            raise TemplateError(f"{path / 'tokenizer_config.json'}: must be a JSON object")
-    templates = _by_name(config.get("chat_template"))
-    if (path / "chat_template.jinja").is_file():
-        templates["default"] = (path / "chat_template.jinja").read_text(encoding="utf-8")
-    for file in sorted((path / "additional_chat_templates").glob("*.jinja")):
-        templates[file.stem] = file.read_text(encoding="utf-8")
+    found = read_folder(path)
     tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    return Loaded(tokenizer, templates, {name: _content(config[name]) for name in _NAMED if config.get(name)})
-
-
-def _by_name(given: Any) -> dict[str, str]:
-    if isinstance(given, str):
-        return {"default": given}
-    if isinstance(given, Mapping):
-        return {str(name): str(text) for name, text in given.items()}
-    if isinstance(given, list):
-        return {t["name"]: t["template"] for t in given if isinstance(t, dict) and {"name", "template"} <= t.keys()}
-    return {}
-
-
-def _content(token: Any) -> str:
-    return str(token.get("content", "") if isinstance(token, dict) else token)
+    return Loaded(tokenizer, found.templates, found.special_tokens)
 
 
 class Encoder:

@@ -13,8 +13,9 @@ These shapes have a number for every token: that of a token that is not learnt i
 """
 
 import io
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import count, groupby
 from typing import Any, Final
 
 import msgspec
@@ -44,21 +45,16 @@ def to_trl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> dict
         rollouts: the rollouts.
         roles: the roles of the rows to take.
     """
-    return _columns(
-        [
-            {
-                "prompt_ids": row.input_ids[: row.prompt_length],
-                "completion_ids": row.input_ids[row.prompt_length :],
-                "logprobs": _known(row)[row.prompt_length :],
-                "env_mask": row.loss_mask[row.prompt_length :],
-                "rollout": rollout.id,
-                "reward": rollout.reward,
-                "role": row.role,
-            }
-            for rollout, row in _rows(rollouts, roles)
-        ],
-        ("prompt_ids", "completion_ids", "logprobs", "env_mask", "rollout", "reward", "role"),
-    )
+    rows = list(_rows(rollouts, roles))
+    return {
+        "prompt_ids": [row.input_ids[: row.prompt_length] for _, row in rows],
+        "completion_ids": [row.input_ids[row.prompt_length :] for _, row in rows],
+        "logprobs": [_known(row)[row.prompt_length :] for _, row in rows],
+        "env_mask": [row.loss_mask[row.prompt_length :] for _, row in rows],
+        "rollout": [rollout.id for rollout, _ in rows],
+        "reward": [rollout.reward for rollout, _ in rows],
+        "role": [row.role for _, row in rows],
+    }
 
 
 def to_verl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> list[dict[str, Any]]:
@@ -145,32 +141,18 @@ def to_nemo_rl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> 
 def to_skyrl(rollouts: Iterable[Rollout], roles: Sequence[Role] = _LEARNT) -> dict[str, list[Any]]:
     """SkyRL's ``GeneratorOutput``; the arguments are as for `to_trl`."""
     rows = list(_rows(rollouts, roles))
-    counts: dict[str, int] = {}
-    return _columns(
-        [
-            {
-                "prompt_token_ids": row.input_ids[: row.prompt_length],
-                "response_ids": row.input_ids[row.prompt_length :],
-                "rewards": rollout.reward,
-                "loss_masks": row.loss_mask[row.prompt_length :],
-                "stop_reasons": row.finish_reason,
-                "rollout_logprobs": _known(row)[row.prompt_length :],
-                "trajectory_ids": {"instance_id": rollout.id, "repetition_id": _next(counts, rollout.id)},
-                "is_last_step": at + 1 == len(rows) or rows[at + 1][0] is not rollout,
-            }
-            for at, (rollout, row) in enumerate(rows)
-        ],
-        (
-            "prompt_token_ids",
-            "response_ids",
-            "rewards",
-            "loss_masks",
-            "stop_reasons",
-            "rollout_logprobs",
-            "trajectory_ids",
-            "is_last_step",
-        ),
-    )
+    counts: defaultdict[str, count[int]] = defaultdict(count)
+    owners = [rollout.id for rollout, _ in rows]
+    return {
+        "prompt_token_ids": [row.input_ids[: row.prompt_length] for _, row in rows],
+        "response_ids": [row.input_ids[row.prompt_length :] for _, row in rows],
+        "rewards": [rollout.reward for rollout, _ in rows],
+        "loss_masks": [row.loss_mask[row.prompt_length :] for _, row in rows],
+        "stop_reasons": [row.finish_reason for _, row in rows],
+        "rollout_logprobs": [_known(row)[row.prompt_length :] for _, row in rows],
+        "trajectory_ids": [{"instance_id": id, "repetition_id": next(counts[id])} for id in owners],
+        "is_last_step": [id != following for id, following in zip(owners, [*owners[1:], None], strict=True)],
+    }
 
 
 def to_table(rollouts: Iterable[Rollout], roles: Sequence[Role] | None = None) -> Any:
@@ -182,12 +164,6 @@ def to_table(rollouts: Iterable[Rollout], roles: Sequence[Role] | None = None) -
     """
     import pyarrow as pa
 
-    rows = [
-        {"rollout": rollout.id, "reward": rollout.reward, **msgspec.to_builtins(row)}
-        for rollout in rollouts
-        for row in rollout.rows
-        if roles is None or row.role in roles
-    ]
     schema = pa.schema(
         [
             ("rollout", pa.string()),
@@ -207,7 +183,7 @@ def to_table(rollouts: Iterable[Rollout], roles: Sequence[Role] | None = None) -
             ("problems", pa.list_(pa.string())),
         ]
     )
-    return pa.Table.from_pylist(rows, schema)
+    return pa.Table.from_pylist(_flat(rollouts, roles), schema)
 
 
 _SHAPES: Final[Mapping[str, Callable[[Iterable[Rollout]], Any]]] = {
@@ -237,11 +213,7 @@ def written(rollouts: Sequence[Rollout], form: str = "json", encoding: str = "js
         return msgspec.json.encode(whole), "application/json"
     if form == "json":
         table = to_table(rollouts) if encoding == "arrow" else None
-        listed: Any = [
-            {"rollout": rollout.id, "reward": rollout.reward, **msgspec.to_builtins(row)}
-            for rollout in rollouts
-            for row in rollout.rows
-        ]
+        listed: Any = _flat(rollouts, None)
     else:
         table, listed = None, _SHAPES[form](rollouts)
         if encoding == "json":
@@ -269,10 +241,11 @@ def _known(row: Row) -> list[float]:
     return [0.0 if p is None else p for p in row.logprobs]
 
 
-def _columns(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, list[Any]]:
-    return {name: [row[name] for row in rows] for name in names}
-
-
-def _next(counts: dict[str, int], id: str) -> int:
-    counts[id] = counts.get(id, -1) + 1
-    return counts[id]
+def _flat(rollouts: Iterable[Rollout], roles: Sequence[Role] | None) -> list[dict[str, Any]]:
+    """The rows, each with the id and the reward of its rollout."""
+    return [
+        {"rollout": rollout.id, "reward": rollout.reward, **msgspec.to_builtins(row)}
+        for rollout in rollouts
+        for row in rollout.rows
+        if roles is None or row.role in roles
+    ]

@@ -21,6 +21,7 @@ __all__ = [
     "ToolServer",
     "ToolServerError",
     "log",
+    "own_tool",
     "read_arguments",
     "refused",
     "shortened",
@@ -224,6 +225,17 @@ def shortened(text: str, limit: int) -> str:
         return text
     note = f"\n[… {len(text):,} characters, cut at {limit:,} …]"
     return text[: max(0, limit - len(note))] + note
+
+
+def own_tool(
+    server: str, name: str, description: str, properties: Mapping[str, Any], required: list[str]
+) -> ServerTool:
+    """One of the built-in tools, ``python`` or those of the browser, such as ``browser.open``."""
+    kind: ToolKind = "python" if name == "python" else "browser"
+    parameters = {"type": "object", "properties": properties, "required": required}
+    function = {"name": name, "description": description, "parameters": parameters}
+    definition = {"type": "function", "function": function}
+    return ServerTool(name=name, server=server, original=name, kind=kind, definition=definition)
 
 
 def refused(text: str) -> ToolResult:

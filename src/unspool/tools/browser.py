@@ -10,7 +10,7 @@ from urllib.parse import quote_plus, urlsplit
 
 import msgspec
 
-from .base import ServerTool, Source, ToolLimits, ToolResult, read_arguments, refused
+from .base import ServerTool, Source, ToolLimits, ToolResult, own_tool, read_arguments, refused
 from .fetch import Fetcher, Refused
 from .page import Page, plain, read_page, wrapped
 
@@ -36,48 +36,30 @@ class _Results(msgspec.Struct):
 
 def browser_tools(server: str) -> tuple[ServerTool, ...]:
     """The tools of a browser."""
-    number = {"type": "integer"}
-    return tuple(
-        ServerTool(
-            name=f"browser.{name}",
-            server=server,
-            original=f"browser.{name}",
-            kind="browser",
-            definition={
-                "type": "function",
-                "function": {
-                    "name": f"browser.{name}",
-                    "description": description,
-                    "parameters": {"type": "object", "properties": properties, "required": required},
-                },
-            },
-        )
-        for name, description, properties, required in (
-            (
-                "search",
-                "Search the web for `query`; `topn` results are shown.",
-                {"query": {"type": "string"}, "topn": {**number, "default": _RESULTS}},
-                ["query"],
-            ),
-            (
-                "open",
-                "Open the link `id` of the page `cursor` (of the latest, without one), or `id` as a URL; without `id`, "
-                "scroll the page itself. Shows `num_lines` lines from line `loc`. Cite as 【cursor†L1-L2】.",
-                {
-                    "id": {"type": ["integer", "string"]},
-                    "cursor": number,
-                    "loc": number,
-                    "num_lines": number,
-                },
-                [],
-            ),
-            (
-                "find",
-                "Find the places where `pattern` occurs in the page `cursor` (in the latest, without one).",
-                {"pattern": {"type": "string"}, "cursor": number},
-                ["pattern"],
-            ),
-        )
+    text, number = {"type": "string"}, {"type": "integer"}
+    return (
+        own_tool(
+            server,
+            "browser.search",
+            "Search the web for `query`; `topn` results are shown.",
+            {"query": text, "topn": {**number, "default": _RESULTS}},
+            ["query"],
+        ),
+        own_tool(
+            server,
+            "browser.open",
+            "Open the link `id` of the page `cursor` (of the latest, without one), or `id` as a URL; without `id`, "
+            "scroll the page itself. Shows `num_lines` lines from line `loc`. Cite as 【cursor†L1-L2】.",
+            {"id": {"type": ["integer", "string"]}, "cursor": number, "loc": number, "num_lines": number},
+            [],
+        ),
+        own_tool(
+            server,
+            "browser.find",
+            "Find the places where `pattern` occurs in the page `cursor` (in the latest, without one).",
+            {"pattern": text, "cursor": number},
+            ["pattern"],
+        ),
     )
 
 

@@ -47,7 +47,6 @@ _LARGEST: Final = 1_048_576
 def _opened(
     label: str,
     target: Endpoint | Program,
-    *,
     limits: ToolLimits,
     approval: Approval | None = None,
     allowed: frozenset[str] | None = None,
@@ -57,13 +56,12 @@ def _opened(
     return MCPToolServer(label, target, limits=limits, approval=approval, allowed=allowed)
 
 
-def read_list(value: str, limits: ToolLimits, approval: Approval | None = None) -> "list[MCPToolServer]":
+def read_list(value: str, limits: ToolLimits) -> "list[MCPToolServer]":
     """The servers of a list such as ``localhost:8001,docs=https://example.com/mcp``.
 
     Args:
         value: ``host:port`` addresses or URLs, separated by commas; ``label=`` before one gives it a label.
         limits: the limits on their tools.
-        approval: which of their calls a person must allow.
 
     Raises:
         ValueError: an entry is wrong; the message says which, and what is allowed.
@@ -75,7 +73,7 @@ def read_list(value: str, limits: ToolLimits, approval: Approval | None = None) 
             label, address = "", entry
         target = _listed(address)
         label = label or re.sub(r"[^A-Za-z0-9_-]+", "_", urlsplit(target.tries[0][1]).netloc)[:64]
-        found.append(_opened(label, target, limits=limits, approval=approval))
+        found.append(_opened(label, target, limits))
     if not found:
         raise ValueError("names no server; allowed are demo, host:port and URLs, separated by commas")
     return found
@@ -119,10 +117,10 @@ def request_server(
     if urlsplit(url).scheme != "https":
         raise ValueError(f"{url!r} is not a URL of https")
     target = Endpoint((("http", url), ("sse", url)), headers, public=True)
-    return _opened(label, target, limits=limits, approval=approval, allowed=allowed)
+    return _opened(label, target, limits, approval, allowed)
 
 
-def read_config(path: Path, limits: ToolLimits, approval: Approval | None = None) -> "list[MCPToolServer]":
+def read_config(path: Path, limits: ToolLimits) -> "list[MCPToolServer]":
     """The servers of a file ``{"mcpServers": {"label": {"command": …} | {"url": …}}}``.
 
     ``${NAME}`` and ``${NAME:-default}`` in its strings stand for environment variables.
@@ -145,7 +143,7 @@ def read_config(path: Path, limits: ToolLimits, approval: Approval | None = None
     found = []
     for label, entry in servers.items():
         try:
-            server = _server(label, entry, limits, approval)
+            server = _server(label, entry, limits)
         except ValueError as error:
             raise ValueError(f"mcpServers.{label}: {error}") from None
         if server is not None:
@@ -153,7 +151,7 @@ def read_config(path: Path, limits: ToolLimits, approval: Approval | None = None
     return found
 
 
-def _server(label: str, entry: object, limits: ToolLimits, approval: Approval | None) -> "MCPToolServer | None":
+def _server(label: str, entry: object, limits: ToolLimits) -> "MCPToolServer | None":
     """One server of a file; ``None`` if it is disabled."""
     _check_label(label)
     if not isinstance(entry, dict):
@@ -171,6 +169,7 @@ def _server(label: str, entry: object, limits: ToolLimits, approval: Approval | 
     if (kind == "stdio") != ("command" in entry):
         raise ValueError(f"type: {entry['type']!r} does not fit {'command' if 'command' in entry else 'url'}")
     target = _program(entry) if kind == "stdio" else _endpoint(entry, kind)
+    approval = None
     if "require_approval" in entry:
         try:
             approval = Approval.read(entry["require_approval"])
@@ -181,7 +180,7 @@ def _server(label: str, entry: object, limits: ToolLimits, approval: Approval | 
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0:
         raise ValueError("timeout: must be a number of seconds, more than 0")
     limits = msgspec.structs.replace(limits, time=float(seconds))
-    return _opened(label, target, limits=limits, approval=approval, allowed=allowed)
+    return _opened(label, target, limits, approval, allowed)
 
 
 def _program(entry: Mapping[str, Any]) -> Program:

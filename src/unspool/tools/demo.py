@@ -2,16 +2,21 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from .base import ServerTool, Session, ToolLimits, ToolResult, ToolServerError, refused
+from .base import ServerTool, Session, ToolLimits, ToolResult, ToolServerError, own_tool, refused
 from .browser import Browser, browser_tools
 from .fetch import Fetcher
 from .interpreter import DESCRIPTION, Interpreter, InterpreterError, monty
 
 __all__ = ["DemoToolServer"]
+
+_DESCRIPTION: Final = (
+    f"Run code in {DESCRIPTION}. What it prints, and the value of its last expression, is the result. Names stay "
+    "defined until the answer is complete. There are neither files nor network."
+)
 
 
 class DemoToolServer:
@@ -52,7 +57,7 @@ class DemoToolServer:
                 monty(self.limits)
             except InterpreterError as error:
                 raise ToolServerError(f"python cannot be run: {error}") from None
-            tools.append(_python(self.label))
+            tools.append(own_tool(self.label, "python", _DESCRIPTION, {"code": {"type": "string"}}, ["code"]))
         return tools
 
     def session(self) -> Session:
@@ -63,20 +68,6 @@ class DemoToolServer:
         """See `ToolServer.aclose`."""
         if self.fetcher is not None:
             await self.fetcher.aclose()
-
-
-def _python(server: str) -> ServerTool:
-    function: dict[str, Any] = {
-        "name": "python",
-        "description": (
-            f"Run code in {DESCRIPTION}. What it prints, and the value of its last "
-            "expression, is the result. Names stay defined until the answer is complete. There are neither files nor "
-            "network."
-        ),
-        "parameters": {"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]},
-    }
-    definition = {"type": "function", "function": function}
-    return ServerTool(name="python", server=server, original="python", kind="python", definition=definition)
 
 
 def _code(arguments: str) -> str | None:

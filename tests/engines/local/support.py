@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from unspool.engines import Delta, EngineError, Request
-from unspool.engines.gguf import read_gguf
 from unspool.engines.local import Launch, LlamaProcess, Local
 from unspool.grammar import Constraint
 from unspool.grammar.nodes import Const, Grammar
+from unspool.infer.gguf import read_gguf
 from unspool.tokens import BYTES
 
 from ...writing_gguf import MODEL, gguf

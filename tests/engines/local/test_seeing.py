@@ -14,8 +14,8 @@ from tests.server.support import Live, live
 from tests.server.test_parts import PATHS, body, text_of
 from unspool import get_dialect
 from unspool.cli import main
-from unspool.engines.gguf import read_gguf
 from unspool.engines.local import Launch, LlamaProcess, Local
+from unspool.infer.gguf import read_gguf
 from unspool.request.gguf import gguf_tokenizer
 from unspool.request.prompts import Prompts
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from ...errors import ConstraintError
+from ...infer.gguf import Gguf
 from ..base import Delta, EngineError, Request
-from ..gguf import Gguf
 from ..grammars import Grammars
 from ..kept import Kept
 from ..upstream import Upstream

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from ...errors import GgufError
-from ..gguf import Gguf
+from ...infer.gguf import Gguf
 
 __all__ = ["check_model", "fitting_slots", "memory"]
 

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ...infer.gguf import Gguf
 from ...tokens import BYTES
 from ..base import EngineError
-from ..gguf import Gguf
 from .process import Address
 
 __all__ = ["Vocabulary"]

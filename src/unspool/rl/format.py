@@ -1,14 +1,18 @@
-"""The text that a template writes between two answers, found by rendering.
+"""The formats of conversations: a template, a dialect and a tokenizer that belong together.
 
-The template renders the conversation with a placeholder for the last answer, which ends in a unique word; see
-`unspool.chat_templates.bridge`.
+The text that a template writes between two answers is found by rendering: a placeholder takes the place of the last
+answer, and ends in a unique word; see `unspool.chat_templates.bridge`.
 """
 
 import json
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from ..arguments import wrong_type
 from ..chat_templates.bridge import Bridge, behind, between
+from ..dialect.compiling import compile_plan
 from ..dialect.file import Dialect
 from ..errors import TemplateError
 from ..message import Message
@@ -16,10 +20,10 @@ from ..parser import Parser
 from ..parser.stage import detect_stage
 from ..policy import Policy
 from ..renderer import render
-from .encoding import Encoder
+from .encoding import Encoder, load_tokenizer
 from .templates import ChatTemplate
 
-__all__ = ["Format", "Style"]
+__all__ = ["Format", "Style", "format_of", "reads_the_same"]
 
 _WORD: Final = "Zqlastword"
 _OTHER: Final = "Zqresult"
@@ -38,6 +42,8 @@ _TOOL: Final = {
         },
     },
 }
+_KEPT: Final = 16
+"""How many formats are kept."""
 
 
 class Style(NamedTuple):
@@ -274,6 +280,51 @@ class Format:
         found = self.bridge([{"role": "user", "content": "?"}, answer], [new], [_TOOL] if calls else None)
         if _OTHER not in found.text:
             raise TemplateError(f"template: does not write a message of {role} after an answer")
+
+
+_formats: OrderedDict[tuple[Any, ...], tuple[Format, tuple[Any, ...]]] = OrderedDict()
+_lock: Final = threading.Lock()
+
+
+def format_of(
+    dialect: Dialect,
+    tokenizer: Any,
+    template: str | None,
+    tools: bool,
+    variables: Mapping[str, Any],
+    special: Mapping[str, str],
+) -> Format:
+    """The format of a conversation, from the cache if possible. The cache keeps the objects of its key alive.
+
+    Raises:
+        TemplateError: there is no template, or it allows no messages after answers.
+        TypeError: the template is not a text.
+    """
+    loaded = load_tokenizer(tokenizer)
+    if template is None:
+        named = ("tool_use", "default") if tools else ("default",)
+        template = next((loaded.templates[n] for n in named if n in loaded.templates), None)
+        if template is None:
+            raise TemplateError("template: the tokenizer has none; give its text")
+    elif not isinstance(template, str):
+        raise wrong_type("template", template, "a Jinja text or None")
+    named_tokens = {**loaded.special, **special}
+    settings = json.dumps([named_tokens, dict(variables)], sort_keys=True, default=repr)
+    key = (id(dialect), id(loaded.tokenizer), template, settings)
+    with _lock:
+        kept = _formats.get(key)
+        if kept is not None:
+            _formats.move_to_end(key)
+            return kept[0]
+    markers = compile_plan(dialect).literals
+    encoder = Encoder(loaded.tokenizer, [template, *dialect.start, *dialect.end, *markers])
+    eos = [named_tokens["eos_token"]] if named_tokens.get("eos_token") else []
+    found = Format(dialect, ChatTemplate(template, {**named_tokens, **variables}), encoder, eos)
+    with _lock:
+        _formats[key] = found, (dialect, loaded.tokenizer)
+        while len(_formats) > _KEPT:
+            _formats.popitem(last=False)
+    return found
 
 
 def _openai(answer: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`unspool.engines.gguf`: metadata are read as written, and no file makes the reader do more than its size allows."""
+"""`unspool.infer.gguf`: metadata are read as written, and no file makes the reader do more than its size allows."""
 
 import struct
 import time
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from unspool.engines.gguf import read_gguf
 from unspool.errors import GgufError
+from unspool.infer.gguf import read_gguf
 from unspool.request.gguf import gguf_tokenizer
 
 from ..small import need_small_model

@@ -1,0 +1,87 @@
+"""Exported rollouts fit the trainers' own types: verl validates its outputs, and TRL's trainer learns from its rows."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool.rl import Rollout, Row, to_trl, to_verl
+
+pytestmark = [pytest.mark.trainers, pytest.mark.filterwarnings("ignore")]
+
+
+def rollouts(count: int) -> list[Rollout]:
+    """Rollouts of a prompt of two tokens, an answer, a result and another answer, with different rewards."""
+    ids, mask = [1, 2, 3, 4, 5, 6, 7], [0, 0, 1, 1, 0, 1, 1]
+    row = Row(
+        input_ids=ids,
+        loss_mask=mask,
+        logprobs=[-1.0 if learnt else None for learnt in mask],
+        kinds=["prompt", "prompt", "content", "calls", "results", "content", "content"],
+        calls=["a", "b"],
+        role="agent",
+        prompt_length=2,
+        finish_reason="stop",
+    )
+    return [Rollout(id=f"r{i}", status="finished", reward=float(i), rows=[row]) for i in range(count)]
+
+
+def test_verl_takes_exported_rows() -> None:
+    from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
+
+    (one,) = to_verl(rollouts(1))
+    assert set(one) <= set(AgentLoopOutput.model_fields)
+    output = AgentLoopOutput.model_validate(one, strict=True)
+    found = output.as_dict()
+    assert found["prompts"].tolist() == [1, 2]
+    assert found["responses"].tolist() == [3, 4, 5, 6, 7]
+    assert found["response_mask"].tolist() == [1, 1, 0, 1, 1]
+    assert found["rollout_log_probs"].tolist() == [-1, -1, 0, -1, -1]
+    assert output.reward_score == 0.0
+
+
+def test_trl_learns_from_exported_rows(tmp_path: Path) -> None:
+    from datasets import Dataset
+    from transformers import LlamaConfig, LlamaForCausalLM
+    from trl import GRPOConfig, GRPOTrainer
+
+    from . import tiny
+
+    words = tiny.tokenizer()
+    shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    rewarded: list[Any] = []
+    trained: list[Any] = []
+
+    class Watched(GRPOTrainer):  # type: ignore[misc]
+        def _compute_loss(self, model: Any, inputs: Any) -> Any:
+            trained.append(inputs)
+            return super()._compute_loss(model, inputs)
+
+    def score(completions: Any, reward: list[float], role: list[str], rollout: list[str], **_: Any) -> list[float]:
+        rewarded.append((reward, role, rollout))
+        return reward
+
+    Watched(
+        model=LlamaForCausalLM(LlamaConfig(vocab_size=len(words), pad_token_id=words.pad_token_id, **shape)),
+        reward_funcs=score,
+        args=GRPOConfig(
+            output_dir=str(tmp_path),
+            per_device_train_batch_size=2,
+            num_generations=2,
+            max_completion_length=8,
+            max_steps=1,
+            report_to=[],
+            use_cpu=True,
+            bf16=False,
+            save_strategy="no",
+            logging_strategy="no",
+        ),
+        train_dataset=Dataset.from_list([{"prompt": tiny.ASKED}] * 2),
+        processing_class=words,
+        rollout_func=lambda prompts, trainer: to_trl(rollouts(len(prompts))),
+    ).train()
+    assert rewarded == [([0.0, 1.0], ["agent"] * 2, ["r0", "r1"])]
+    (inputs,) = trained
+    assert inputs["completion_ids"].tolist() == [[3, 4, 5, 6, 7]] * 2
+    learnt = inputs["completion_mask"] * inputs.get("tool_mask", 1)
+    assert learnt.tolist() == [[1, 1, 0, 1, 1]] * 2
